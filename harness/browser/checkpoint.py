@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page, StorageState
 
-from harness.browser.context import Tab, whole_storage
+from harness.browser.context import Tab
 from harness.browser.dialogs import DialogAnswer
 from harness.browser.form_state import (
     FormField,
@@ -26,6 +26,7 @@ from harness.browser.form_state import (
     read_state,
     storage_differences,
 )
+from harness.browser.storage import whole_storage
 from harness.resilience import Clock
 
 FILE_BYTES = 20 * 2**20
@@ -53,8 +54,8 @@ class PageCheckpoint:
     """Hosts on which a password had been typed."""
     unsaved: tuple[str, ...] = ()
     """The parts that the browser could not give, a line each."""
-    answer: DialogAnswer | None = None
-    """The answer to the next dialog, if a step has set one."""
+    answers: tuple[DialogAnswer, ...] = ()
+    """The answers to the next dialogs that steps have set."""
     addresses: tuple[str, ...] = ()
     """The addresses of the pages and of their documents."""
     posted: bool = False
@@ -76,10 +77,10 @@ async def take(tab: Tab, clock: Clock, room: int = FILE_BYTES) -> PageCheckpoint
     """Read the present state once no navigation is under way. The caller limits the time. Raises Playwright errors."""
     await tab.watch.settled()
     pages, current = open_pages(tab)
-    (storage, unsaved), states = await asyncio.gather(whole_storage(tab.context), _states(tab, pages, clock, room))
+    storage, states = await asyncio.gather(whole_storage(tab.context), _states(tab, pages, clock, room))
     addresses = tuple(address for page in pages for address in tab.watch.addresses(page))
-    answer = tab.watch.prepared
-    return PageCheckpoint(storage, states, current, frozenset(tab.passwords), unsaved, answer, addresses)
+    answers, passwords = tab.watch.dialog_answers.prepared, frozenset(tab.passwords)
+    return PageCheckpoint(storage.state, states, current, passwords, storage.unsaved, answers, addresses)
 
 
 def open_pages(tab: Tab) -> tuple[list[Page], int]:

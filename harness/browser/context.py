@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,29 +13,30 @@ from msgspec import Struct, field
 from playwright.async_api import (
     BrowserContext,
     CDPSession,
-    Cookie,
     Locator,
     Page,
     Playwright,
     Route,
     StorageState,
-    StorageStateCookie,
 )
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.domains import bypass
+from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.scene import answers
 from harness.browser.failures.scene import seconds as words
 from harness.browser.har import HarSegment
-from harness.browser.isolated import ask
-from harness.browser.page_events import PageEvents, RequestRecord
+from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
+from harness.browser.storage import put_databases, without_databases
+from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
 from harness.model.record import Sent
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
+from harness.resilience.events import Emit, PagesEnded
 from harness.spec.names import Domains
 
 CLOSE_SECONDS = 3.0
@@ -46,6 +46,8 @@ PROMPT_SECONDS = 0.3
 """Seconds after which a context that is still not closed is examined; nearly all are closed by then."""
 FREED_SECONDS = 0.3
 """Seconds that the page may take to answer before its context is closed."""
+END_SECONDS = 2.0
+"""Seconds that the browser may take to end the pages of a context that does not close."""
 KILL_SECONDS = 1.0
 """Seconds that a killed browser may take to end."""
 TRACE_START_SECONDS = 1.0
@@ -55,6 +57,9 @@ PROBE_SECONDS = 0.25
 
 class BrowserPool(Protocol):
     """What a session needs from the pool of browsers that it came from."""
+
+    tell: Emit
+    """Receives the event about pages that outlived their context."""
 
     @property
     def playwright(self) -> Playwright: ...
@@ -84,6 +89,8 @@ class ContextHandle:
         self._sent_before = 0
         self._exchanged: list[RequestRecord] = []
         """The requests of replaced contexts."""
+        self._dialogs: tuple[MetDialog, ...] = ()
+        """The dialogs of replaced contexts."""
         self._left: list[Sent] = []
         """The requests that left the pages of closed contexts."""
         self.on_move: Callable[[Tab], Awaitable[None]] | None = None
@@ -105,6 +112,11 @@ class ContextHandle:
     def exchanged(self) -> list[RequestRecord]:
         """The requests of all contexts so far: of each the newest ones."""
         return [*self._exchanged, *self.tab.watch.exchanges]
+
+    @property
+    def dialogs(self) -> tuple[MetDialog, ...]:
+        """The dialogs of all contexts so far."""
+        return (*self._dialogs, *self.tab.watch.dialog_answers.all)
 
     def take_sent(self) -> tuple[Sent, ...]:
         """The requests that left the pages since the last call (ports.Session)."""
@@ -131,14 +143,18 @@ class ContextHandle:
         """The console's lines, those of closed contexts included."""
         return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.console_lines())
 
-    async def record(self) -> None:
-        """Start the trace if the task wants one and it does not run yet. A page that hangs is freed first."""
+    async def record(self, *, freeing: bool = True) -> None:
+        """Start the trace if the task wants one and it does not run yet, on a page that answers.
+
+        `freeing`: a page that hangs is freed first.
+        """
         if not self._request.traceable or self.tab.traced:
             return
         waits = self.tab.watch.unanswered is not None  # then the page waits for a server, and is not replaced
         try:
             async with asyncio.timeout(TRACE_START_SECONDS):
-                if waits or await self.tab.freed(PROBE_SECONDS):
+                ready = self.tab.freed if freeing else self.tab.answers
+                if waits or await ready(PROBE_SECONDS):
                     await self.tab.trace()
         except (PlaywrightError, TimeoutError):
             return  # a page that is gone cannot be recorded; the evidence says so
@@ -177,6 +193,7 @@ class ContextHandle:
             return Failure("BROWSER_UNRESPONSIVE", f"no new page in {words(left)}", tainted=True)
         self._sent_before += self.tab.watch.requests
         self._exchanged += self.tab.watch.exchanges
+        self._dialogs = self.dialogs
         self._left += self.tab.watch.sending.take()
         self._move(chromium, tab)
         if self.on_move is not None:
@@ -208,7 +225,7 @@ class ContextHandle:
         return closed
 
     async def _close(self, seconds: float) -> bool:
-        """Close the context; kill a browser that does not even answer."""
+        """Close the context. Afterwards its pages can send nothing more, also if that does not succeed in time."""
         if self._ended:
             return True
         self._console += self.tab.watch.console_lines()
@@ -221,11 +238,21 @@ class ContextHandle:
             if not closing.done():
                 await self._help(closing, max(seconds - PROMPT_SECONDS, 0))
             closed = closing.done() and closing.exception() is None
-            if not closed and not await self.chromium.answers(STOPPED_SECONDS):
-                self.chromium.kill(self._request.world)
+            if not closed:
+                await self._end_pages(seconds)
             return closed
         finally:
-            closing.cancel()
+            _go_on(closing)
+
+    async def _end_pages(self, seconds: float) -> None:
+        """End the pages of a context that is still open: Playwright writes its HAR file before it closes them."""
+        chromium, tab = self.chromium, self.tab
+        if not chromium.alive:
+            return
+        ended = await chromium.answers(STOPPED_SECONDS) and await chromium.end_context(tab.id, END_SECONDS)
+        if not ended:
+            await self.kill()
+        self._pool.tell(PagesEnded(self._request.world, seconds, "context" if ended else "browser"))
 
     async def _help(self, closing: asyncio.Task[None], seconds: float) -> None:
         """Help a slow close: a page in a loop would hold it up."""
@@ -234,96 +261,6 @@ class ContextHandle:
                 if await self.chromium.answers(STOPPED_SECONDS):
                     await self.tab.freed(FREED_SECONDS)
                     await asyncio.wait({closing})
-
-
-# The state of a context, read while the context still answers.
-
-_DATABASES = "Unable to serialize IndexedDB"
-_FILL_SESSION = """
-(([origin, entries]) => {
-  if (window !== top || location.origin !== origin || sessionStorage.length) return;
-  for (const [name, value] of Object.entries(entries)) sessionStorage.setItem(name, value);
-})
-"""
-_NOT_PUT = "Unable to restore IndexedDB"
-
-
-async def whole_storage(context: BrowserContext) -> tuple[StorageState, tuple[str, ...]]:
-    """Cookies, localStorage and IndexedDB of every origin, and the parts that could not be read, a line each.
-
-    It waits for the pages; the caller limits the time. An origin without an open page costs a hidden page.
-    """
-    try:
-        return await context.storage_state(indexed_db=True), ()
-    except PlaywrightError as error:
-        if _DATABASES not in error.message:
-            raise
-        why = error.message[error.message.index(_DATABASES) :].splitlines()[0]
-        return await context.storage_state(), (f"IndexedDB was not saved ({why})",)
-
-
-def without_databases(state: StorageState) -> StorageState:
-    """The same storage without IndexedDB. Pure."""
-    return {
-        "cookies": state["cookies"],
-        "origins": [{"origin": each["origin"], "localStorage": each["localStorage"]} for each in state["origins"]],
-    }
-
-
-async def put_databases(context: BrowserContext, state: StorageState) -> None:
-    """Restore IndexedDB in a context that has everything else; a database that cannot be restored is left out.
-
-    This is not a part of making the context, where an error would look like one of the browser.
-    """
-    origins: Sequence[Mapping[str, Any]] = state["origins"]
-    if not any(each.get("indexedDB") for each in origins):
-        return
-    try:
-        await context.set_storage_state(state)
-    except PlaywrightError as error:
-        if _NOT_PUT not in error.message:
-            raise
-
-
-async def state_of(tab: Tab, seconds: float) -> StorageState | None:
-    """All storage; only cookies if a page does not answer; None if the browser does not."""
-    try:
-        async with asyncio.timeout(seconds):
-            if tab.watch.crashed or await tab.freed(PROBE_SECONDS):
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(seconds / 2):
-                        return (await whole_storage(tab.context))[0]
-            return {"cookies": [_storage_cookie(cookie) for cookie in await tab.context.cookies()], "origins": []}
-    except (PlaywrightError, TimeoutError):
-        return None
-
-
-async def session_of(control: CDPSession) -> str | None:
-    """A script that restores the page's sessionStorage (`session_script`); None if the page does not give it."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            origin, entries = await ask(control, "() => [location.origin, {...sessionStorage}]")
-    except (PlaywrightError, TimeoutError):
-        return None
-    return session_script(origin, entries)
-
-
-def session_script(origin: str, entries: Mapping[str, str]) -> str | None:
-    """A script that fills an empty sessionStorage before the page's own scripts run; None without values."""
-    return f"{_FILL_SESSION}({json.dumps([origin, dict(entries)])})" if entries else None
-
-
-def _storage_cookie(cookie: Cookie) -> StorageStateCookie:
-    return {
-        "name": cookie["name"],
-        "value": cookie["value"],
-        "domain": cookie["domain"],
-        "path": cookie["path"],
-        "expires": cookie["expires"],
-        "httpOnly": cookie["httpOnly"],
-        "secure": cookie["secure"],
-        "sameSite": cookie["sameSite"],
-    }
 
 
 # One browser context with its current page and all observers of it.
@@ -368,11 +305,15 @@ class Tab(Struct):
     har: Path | None
     raw: RawTrace
     """The files that Playwright writes for the running trace."""
+    id: str
+    """The browser's own name for the context."""
     traced: bool = False
     passwords: set[str] = field(default_factory=set)
     """Hosts and pages (host and path) on which a password was typed."""
     opened: Opened | None = None
     """The last successful `open`."""
+    pasting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """The turn to use the browser's clipboard."""
     unreachable: frozenset[str] = frozenset()
     """Hosts of the project that the browser cannot reach, because it runs elsewhere."""
     controls: dict[Page, CDPSession] = field(default_factory=dict)
@@ -411,6 +352,7 @@ class Tab(Struct):
     ) -> Tab:
         if request.start is not None:
             await context.clock.set_system_time(request.start)
+        await request.clipboard.install(context)
         if script := request.first_script:
             await context.add_init_script(script)
         if request.cookies:
@@ -424,7 +366,10 @@ class Tab(Struct):
         await _intercept(request, context, watch)
         control = await context.new_cdp_session(page)
         raw = RawTrace.new(chromium.traces)
-        tab = cls(context, page, watch, control, har, raw, unreachable=chromium.unreachable)
+        target = (await control.send("Target.getTargetInfo"))["targetInfo"]
+        name = str(target["browserContextId"])
+        pasting, unreachable = chromium.pasting, chromium.unreachable
+        tab = cls(context, page, watch, control, har, raw, name, pasting=pasting, unreachable=unreachable)
         if request.traced_from_start:
             await tab.trace()
         return tab
@@ -451,6 +396,10 @@ class Tab(Struct):
         self.controls.pop(lost, None)
         with contextlib.suppress(PlaywrightError):
             await lost.close()
+
+    async def answers(self, seconds: float) -> bool:
+        """Return whether the page answers now."""
+        return await answers(self.control, seconds)
 
     async def freed(self, seconds: float) -> bool:
         """End whatever holds the page up, a navigation or an endless script; return whether it answers then."""
@@ -527,15 +476,25 @@ def gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
 
 async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
     """Close a context that nobody uses, even if it is still being made."""
-    closing = asyncio.create_task(_closed(coming))
-    _closing.add(closing)
-    closing.add_done_callback(_closing.discard)
+
+    async def close() -> None:
+        await (await coming).close()
+
+    closing = asyncio.create_task(close())
+    _go_on(closing)
     await asyncio.wait({closing}, timeout=GIVE_UP_SECONDS)
 
 
-async def _closed(coming: asyncio.Future[BrowserContext]) -> None:
-    with contextlib.suppress(PlaywrightError, OSError):  # OSError: there is no room for its HAR file
-        await (await coming).close()
+def _go_on(closing: asyncio.Task[None]) -> None:
+    """Let a closing go on in the background, so that the driver frees what it keeps; nobody needs its result."""
+    _closing.add(closing)
+    closing.add_done_callback(_closed)
+
+
+def _closed(closing: asyncio.Task[None]) -> None:
+    _closing.discard(closing)
+    if not closing.cancelled():
+        closing.exception()  # it is known, or nobody cares: a context that is gone, no room for its HAR file
 
 
 def context_options(

@@ -11,21 +11,25 @@ import base64
 import contextlib
 import json
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from playwright.async_api import CDPSession
 from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser import har
 from harness.browser.context import Tab
+from harness.browser.dom_snapshot import dom_behind, dom_of
+from harness.browser.executable import first_line
 from harness.browser.failures.liveness import dead
 from harness.browser.failures.scene import FailureContext, answers
-from harness.browser.isolated import ask
+from harness.browser.queries import page_state
 from harness.browser.raw_trace import RawTrace
-from harness.browser.reading import page_state
+from harness.criteria.syntax import Selected
 from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
@@ -38,7 +42,6 @@ LARGEST = 8 * 2**20
 """The largest screenshot (bytes) or DOM (characters) that is kept."""
 SCREENSHOT, DOM = "screenshot.png", "dom_snapshot.html"
 FOLDER = "last-good"
-_DOM = "() => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML"
 
 
 class Look(Struct, frozen=True):
@@ -55,8 +58,8 @@ class Look(Struct, frozen=True):
 class LastGood:
     """The newest screenshot and DOM of a session: two files, however many steps it has."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder = folder / FOLDER
+    def __init__(self, folder: Path, clock: Clock, scale: float = 1.0) -> None:
+        self._folder, self._seconds = folder / FOLDER, SECONDS * scale
         self._clock = clock
         self._looks: dict[str, Look] = {}
 
@@ -66,11 +69,10 @@ class LastGood:
         It uses the control session: Playwright's own calls would appear as acts in the trace.
         """
         try:
-            async with asyncio.timeout(SECONDS):
-                shot = await tab.control.send("Page.captureScreenshot", {"format": "png"})
-                await self._write(SCREENSHOT, base64.b64decode(shot["data"]), step)
-                dom = await ask(tab.control, _DOM)
-                await self._write(DOM, str(dom or "").encode("utf-8", "replace"), step)
+            async with asyncio.timeout(self._seconds):
+                await self._write(SCREENSHOT, await bare_picture(tab.control), step)
+                dom = await dom_behind(tab.control)
+                await self._write(DOM, dom.encode("utf-8", "replace"), step)
         except (PlaywrightError, TimeoutError, OSError):
             return
 
@@ -87,6 +89,15 @@ class LastGood:
         if look is not None:
             await asyncio.to_thread(shutil.copyfile, look.path, target)
         return look
+
+
+async def bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes:
+    """A PNG of what the browser shows now; it waits for nothing. Raises Playwright's errors."""
+    options: dict[str, Any] = {"format": "png", "captureBeyondViewport": full_page}
+    if full_page:
+        size = (await control.send("Page.getLayoutMetrics"))["cssContentSize"]
+        options["clip"] = {**size, "scale": 1}
+    return base64.b64decode((await control.send("Page.captureScreenshot", options))["data"])
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -113,6 +124,11 @@ TRACE = "trace.zip"
 HAR, CONSOLE = "network_logs.har", "console_logs.txt"
 
 
+def defect(error: Exception) -> str:
+    """The reason why a file is missing because of an error that nobody expected."""
+    return f"a defect of the harness: {type(error).__name__}: {first_line(error)}"
+
+
 class EvidenceCollector(Struct):
     """One collection of evidence: its target, the time left, and the results."""
 
@@ -125,13 +141,15 @@ class EvidenceCollector(Struct):
     """Whether the task wants a trace."""
     earlier: Sequence[RawTrace] = ()
     """The traces of the contexts before this one."""
-    selectors: Collection[str] = ()
+    selectors: Collection[Selected] = ()
     """The elements whose state is kept."""
     full_page: bool = False
     """Whether the screenshot shows the whole page, and not only its visible part."""
     items: list[Item] = field(default_factory=list)
     page: dict[str, Any] | str = ""
     """The page as criteria see it, or the reason why that is unknown."""
+    scale: float = 1.0
+    """The factor for all limits (`--task-timeout-scale`)."""
     _problem: str | None = None
 
     def skip(self, name: str, reason: str) -> None:
@@ -142,19 +160,32 @@ class EvidenceCollector(Struct):
 
         `make` returns a remark about the file.
         """
-        clock, reason, made = self.scene.clock, "no answer in time", False
+        clock, made = self.scene.clock, False
         at, started = clock.wall(), clock.now()
+        limit = self.deadline.clip(seconds * self.scale, started)
+        reason = late(limit)
         try:
-            async with asyncio.timeout(self.deadline.clip(seconds, started)):
+            async with asyncio.timeout(limit):
                 reason = await make(self.folder / name)
                 made = True
         except TimeoutError:
             pass
         except (PlaywrightError, OSError, ValueError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            reason = first_line(error)
+        except Exception as error:  # noqa: BLE001 - a defect of ours must lose this one file, and not the task's result
+            reason = defect(error)
         spent = round(clock.now() - started, 3)
         self.items.append(Item(name, "taken" if made else "missed", reason, spent, at))
         return made
+
+    @contextlib.asynccontextmanager
+    async def losing(self, *names: str) -> AsyncIterator[None]:
+        """Inside, an error costs these files, as far as they are not there yet."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - as in `file`: never the task's result
+            there = {item.name for item in self.items}
+            self.items += [Item(name, "missed", defect(error)) for name in names if name not in there]
 
     async def problem(self) -> str:
         """The reason why the page gives nothing; empty if it answers. It is determined once, since that takes time."""
@@ -167,11 +198,12 @@ class EvidenceCollector(Struct):
         lost = dead("", self.scene)
         if lost is not None:
             return lost.message
-        if self.tab.watch.pace.floods and not await answers(self.tab.control, PROBE_SECONDS):
-            await self.tab.silence_floods(SILENCE_SECONDS)
-        if await self.tab.freed(PROBE_SECONDS):
+        probe = PROBE_SECONDS * self.scale
+        if self.tab.watch.pace.floods and not await answers(self.tab.control, probe):
+            await self.tab.silence_floods(SILENCE_SECONDS * self.scale)
+        if await self.tab.freed(probe):
             return ""
-        browser = await self.scene.chromium.answers(PROBE_SECONDS)
+        browser = await self.scene.chromium.answers(probe)
         return "the page does not answer" if browser else "the browser does not answer"
 
 
@@ -181,14 +213,20 @@ async def take(
     segments: Sequence[har.HarSegment] | None,
     close: Callable[[float], Awaitable[bool]],
 ) -> None:
-    """Take all that `capture` wants, in the order that loses least. `segments` is None if no requests are kept."""
+    """Take all that `capture` wants, in the order that loses least. `segments` is None if no requests are kept.
+
+    It never raises: a defect of ours loses what it was about, and nothing else.
+    """
     if capture.logs:
-        await take_trace(collector)
+        async with collector.losing(TRACE):
+            await take_trace(collector)
     else:
         collector.skip(TRACE, capture.why)
-    await take_page(collector, capture)
+    async with collector.losing(SCREENSHOT, DOM):
+        await take_page(collector, capture)
     if capture.logs and segments is not None:
-        await take_har(collector, segments, close)
+        async with collector.losing(HAR):
+            await take_har(collector, segments, close)
     else:
         collector.skip(HAR, "recording is minimal" if capture.logs else capture.why)
     seen = Item(CONSOLE, "taken", at=collector.scene.clock.wall())
@@ -209,11 +247,11 @@ async def take_trace(collector: EvidenceCollector) -> None:
         if not tab.traced:
             raise ValueError(f"without Playwright's own trace: {lost or 'it could not be started'}")
         try:
-            async with asyncio.timeout(LOST_TRACE_SECONDS if lost else TRACE_SECONDS):
+            async with asyncio.timeout((LOST_TRACE_SECONDS if lost else TRACE_SECONDS) * collector.scale):
                 await _last_look(collector)
                 await tab.context.tracing.stop(path=path)
         except (PlaywrightError, TimeoutError):
-            why = lost or "it did not end in time"
+            why = lost or f"it did not end within {TRACE_SECONDS * collector.scale:g} s"
             if not await asyncio.to_thread(tab.raw.pack, path):
                 raise ValueError(f"{tab.raw.missing_reason}: {why}") from None
             return f"only as far as it was written: {why}"
@@ -228,7 +266,7 @@ async def _last_look(collector: EvidenceCollector) -> None:
     if await collector.problem():
         return
     with contextlib.suppress(PlaywrightError, TimeoutError):
-        async with asyncio.timeout(LOOK_SECONDS):
+        async with asyncio.timeout(LOOK_SECONDS * collector.scale):
             await collector.tab.page.evaluate("() => document.readyState")
 
 
@@ -243,7 +281,7 @@ async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
             collector.skip(name, capture.why or unwanted)
         elif problem := await collector.problem():
             await collector.file(name, PACK_SECONDS, _from_last_good(collector, name, problem))
-        elif not await collector.file(name, PAGE_SECONDS, make):
+        elif not await collector.file(name, 2 * PAGE_SECONDS, make):
             why = collector.items.pop().reason
             await collector.file(name, PACK_SECONDS, _from_last_good(collector, name, why))
     collector.page = (
@@ -253,13 +291,19 @@ async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
 
 async def _state(collector: EvidenceCollector) -> dict[str, Any] | str:
     """The data for judging criteria again, or the reason why the page does not give it."""
+    limit = collector.deadline.clip(PAGE_SECONDS * collector.scale, collector.scene.clock.now())
     try:
-        async with asyncio.timeout(collector.deadline.clip(PAGE_SECONDS, collector.scene.clock.now())):
+        async with asyncio.timeout(limit):
             return await page_state(collector.tab.page, collector.selectors)
     except TimeoutError:
-        return "no answer in time"
+        return late(limit)
     except (PlaywrightError, ValueError) as error:
-        return (str(error).splitlines() or [type(error).__name__])[0]
+        return first_line(error)
+
+
+def late(seconds: float) -> str:
+    """The reason for what did not come in time. Pure."""
+    return f"no answer within {seconds:.2g} s" if seconds else "the time for the evidence was over"
 
 
 def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
@@ -274,7 +318,13 @@ def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Ca
 
 def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
-        await collector.tab.picture(path, PAGE_SECONDS, full_page=collector.full_page)
+        within = PAGE_SECONDS * collector.scale
+        try:
+            await collector.tab.picture(path, within, full_page=collector.full_page)
+        except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
+            shot = await bare_picture(collector.tab.control, full_page=collector.full_page)
+            await asyncio.to_thread(path.write_bytes, shot)
+            return f"as it was, since the page was not ready for a picture in {within:g} s: a font may be missing"
         return ""
 
     return make
@@ -282,8 +332,8 @@ def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
 
 def _dom(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
-        content = await collector.tab.page.content()
-        await asyncio.to_thread(path.write_text, content, encoding="utf-8")
+        content = (await dom_of(collector.tab.page)).encode("utf-8", "replace")
+        await asyncio.to_thread(path.write_bytes, content)
         return ""
 
     return make
@@ -296,15 +346,17 @@ async def take_har(
 
     The observed requests need no answer from the browser: they are written even if the time is over.
     """
-    await close(collector.deadline.clip(CLOSE_SECONDS, collector.scene.clock.now()))
+    await close(collector.deadline.clip(CLOSE_SECONDS * collector.scale, collector.scene.clock.now()))
+
+    frozen = [segment.copy() for segment in segments]
 
     def write(path: Path) -> str:
-        document = har.merge_har(segments)
-        path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+        document = har.merge_har(frozen)
+        path.write_text(json.dumps(document), encoding="utf-8")  # in ASCII: a page may post half a surrogate pair
         return str(document["log"].get("comment", ""))
 
     async def make(path: Path) -> str:
         return await asyncio.to_thread(write, path)
 
-    collector.deadline = Deadline.after(PACK_SECONDS, collector.scene.clock.now())
+    collector.deadline = Deadline.after(PACK_SECONDS * collector.scale, collector.scene.clock.now())
     await collector.file(HAR, PACK_SECONDS, make)

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.browser.acts.attempt import ActContext
-from harness.browser.page_events import RequestRecord
+from harness.browser.exchanges import RequestRecord
 from harness.criteria import difference, equal, lookup
 from harness.criteria.check import in_sentence
 from harness.model.record import PageRequest
@@ -42,8 +42,11 @@ async def await_request(
 
     def look() -> bool:
         named = (each for each in sent() if RequestPattern((), pattern).matches(each.method, each.url))
-        found[:] = [each for each in map(page_request, named) if mismatch(expected, each) is None][:1]
-        return bool(found)
+        record = next((each for each in named if mismatch(expected, page_request(each)) is None), None)
+        if record is not None:
+            found[:] = [page_request(record)]
+            record.wanted = expected.status is not None
+        return record is not None
 
     if await poll_until(attempt.clock, look, POLL, seconds):
         return found[0]

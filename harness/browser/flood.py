@@ -38,6 +38,13 @@ class Newest(deque[T]):
         self.dropped += len(self) == self.maxlen
         super().append(entry)
 
+    def copy(self) -> Newest[T]:
+        """The entries of this moment, which a thread may read while new ones come."""
+        found: Newest[T] = Newest(self.maxlen or 0)
+        found.extend(self)
+        found.dropped = self.dropped
+        return found
+
 
 class Pace:
     """The rate of events of a context or a browser, by kind."""

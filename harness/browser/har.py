@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from harness.browser.exchanges import RequestRecord
 from harness.browser.flood import Newest
-from harness.browser.page_events import RequestRecord
 
 BODY_CHARACTERS = 100_000
 MOST_ENTRIES = 2000
@@ -25,6 +25,10 @@ class HarSegment(Struct, frozen=True):
 
     path: Path
     seen: Newest[RequestRecord]
+
+    def copy(self) -> HarSegment:
+        """The same as it is now: pages may still send, and what they send is appended on the loop's thread."""
+        return HarSegment(self.path, self.seen.copy())
 
 
 def merge_har(segments: Sequence[HarSegment]) -> dict[str, Any]:

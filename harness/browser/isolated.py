@@ -8,17 +8,20 @@ a selector, which traces and error messages show, is asked through the DevTools 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
-from playwright.async_api import CDPSession, Locator, Page, Playwright
+from playwright.async_api import CDPSession, Frame, Locator, Page, Playwright
 from playwright.async_api import Error as PlaywrightError
 
 ENGINE = "taskspec"
 _MARK = f'internal:or="{ENGINE}=mark"'
 """An element of ours that comes after all matches of a selector, also if there are none."""
 _scripts: dict[str, str] = {}
+_HALF = re.compile(r"(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}")
+"""Half of a surrogate pair, which `JSON.stringify` escapes; a whole pair it writes as it is."""
 
 
 class Script(Struct, frozen=True):
@@ -37,15 +40,15 @@ class Script(Struct, frozen=True):
         """Call it with the single element that matches, waiting for it."""
         return await self._answer("one", locator, argument, seconds)
 
-    async def of_page(self, page: Page, argument: Any = None, seconds: float | None = None) -> Any:
-        """Call it without an element, for the document."""
+    async def of_page(self, page: Page | Frame, argument: Any = None, seconds: float | None = None) -> Any:
+        """Call it without an element, for the document of a page or a frame."""
         return await self._answer("all", page.locator(f"{ENGINE}=mark"), argument, seconds)
 
     async def _answer(self, whom: str, locator: Locator, argument: Any, seconds: float | None) -> Any:
         asked = quote(json.dumps(argument), safe="")
         carrier = locator.locator(f"{ENGINE}={whom}.{self.name}.{asked}")
         text = await carrier.text_content(timeout=None if seconds is None else 1000 * seconds)
-        answer = json.loads(text or "{}")
+        answer = json.loads(_HALF.sub(r"\1\\ufffd", text or "{}"))  # U+FFFD, as the page shows it
         if "error" in answer:
             raise PlaywrightError(f"the page cannot be read: {answer['error']}")
         return answer.get("value")

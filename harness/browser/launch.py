@@ -15,7 +15,7 @@ from typing import Protocol
 from playwright.async_api import Browser, Playwright, StorageState
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.context import Tab, put_databases, without_databases
+from harness.browser.context import Tab
 from harness.browser.endpoints import Endpoints
 from harness.browser.executable import (
     BASE,
@@ -31,10 +31,12 @@ from harness.browser.executable import (
 from harness.browser.process import Chromium, Driver, LocalProcess
 from harness.browser.request import SessionRequest
 from harness.browser.session import PlaywrightSession
+from harness.browser.storage import put_databases, without_databases
 from harness.browser.tls import ThrowAwayKey, TlsFront
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.resilience.events import Emit, discard
 from harness.values import replace
 
 # Local browsers.
@@ -136,8 +138,9 @@ class Browsers:
         temp: Path,
         guard: Callable[[int], None] = lambda _: None,
         hosts: Sequence[Mapping[str, int]] = (),
+        tell: Emit = discard,
     ) -> None:
-        """`guard` is called with the pid of each program that is started.
+        """`guard` is called with the pid of each program that is started, `tell` with events about pages.
 
         `hosts` are the run's own maps of hosts: their browsers stay when they have no session; without any, the first
         map that is requested is the run's own. With `endpoints` the browsers are theirs, and none is started here.
@@ -148,6 +151,7 @@ class Browsers:
         self._clock = clock
         self._temp = temp
         self._guard = guard
+        self.tell = tell
         self.driver: Driver | None = None
         """Playwright's driver process; the first browser starts it."""
         self._running: dict[tuple[Hosts, BrowserKind, str], Chromium] = {}
@@ -192,11 +196,22 @@ class Browsers:
         """Open a new context with its page. Raises Failed."""
         storage = request.storage
         tab, chromium = await self.open_tab(request, without_databases(storage) if storage else None)
+        session = PlaywrightSession(self, self._clock, request, chromium, tab)
         if storage is not None:
-            with contextlib.suppress(PlaywrightError, TimeoutError):  # the first step notices a page that is gone
-                async with asyncio.timeout(OPEN_SECONDS):
-                    await put_databases(tab.context, storage)
-        return PlaywrightSession(self, self._clock, request, chromium, tab)
+            await self._put_databases(session, storage, request.storage_seconds)
+        return session
+
+    @staticmethod
+    async def _put_databases(session: PlaywrightSession, storage: StorageState, seconds: float) -> None:
+        """Raises Failed if there is no time for it; the first step notices a page that is gone."""
+        with contextlib.suppress(PlaywrightError):
+            try:
+                async with asyncio.timeout(seconds):
+                    await put_databases(session.tab.context, storage)
+            except TimeoutError as error:
+                await session.close()
+                message = f"IndexedDB could not be put into the browser in {seconds:g} s"
+                raise Failed(Failure("STORAGE_UNREADABLE", message, cause=error)) from error
 
     async def open_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]:
         """Open a context in the right browser; a browser that does not give one is killed and restarted, once."""

@@ -4,109 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from inspect import Parameter, Signature
 from typing import Any, Final
-from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.parse import urldefrag, urlsplit
 
 from playwright.async_api import BrowserContext, ConsoleMessage, Frame, Page, Request, Response, WebError, WebSocket
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.dialogs import DialogAnswer, Dialogs
-from harness.browser.failures.network import net_error
+from harness.browser.dialogs import Dialogs
+from harness.browser.exchanges import RequestRecord
+from harness.browser.failures.network import GIVEN_UP, net_error
 from harness.browser.flood import Later, Newest, Pace
 from harness.browser.sending import Announcer, Sending
+from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
 from harness.model.record import SAFE_METHODS, Sent
 from harness.resilience import Clock
 from harness.spec.steps import Open
-
-
-def document_of(exchanges: Sequence[RequestRecord], url: str) -> RequestRecord | None:
-    """The last request for the page with this URL; None if a script has only changed the URL, or it was long ago."""
-    bare = _bare(url)
-    return next((exchange for exchange in reversed(exchanges) if _bare(exchange.url) == bare), None)
-
-
-def hops_to(exchanges: Sequence[RequestRecord], url: str) -> tuple[RequestRecord, ...]:
-    """The request for the page and the requests that were redirected to it, the last one first."""
-    hops: list[RequestRecord] = []
-    for exchange in reversed(exchanges):
-        same = _bare(exchange.url) == _bare(hops[-1].url if hops else url)
-        if (same and not hops) or (hops and _target(exchange) == _bare(hops[-1].url)):
-            hops.append(exchange)
-        elif same:  # it belongs to an earlier visit
-            break
-    return tuple(hops)
-
-
-def requests_since(exchanges: Sequence[RequestRecord], document: RequestRecord | None) -> Iterator[RequestRecord]:
-    """The requests after that for the page, newest first; all if there is no such page."""
-    for exchange in reversed(exchanges):
-        if exchange is document:
-            return
-        yield exchange
-
-
-def requests_before(exchanges: Sequence[RequestRecord], document: RequestRecord) -> Iterator[RequestRecord]:
-    """The requests of the page before it, newest first, up to the one for that page itself."""
-    asked = iter(reversed(exchanges))
-    for exchange in asked:
-        if exchange is document:
-            break
-    for exchange in asked:
-        yield exchange
-        if exchange.headers.get("content-type", "").startswith("text/html"):
-            return
-
-
-def _target(exchange: RequestRecord) -> str | None:
-    """The URL that an answer redirects to; None if it does not."""
-    if not 300 <= (exchange.status or 0) < 400 or "location" not in exchange.headers:
-        return None
-    try:
-        return _bare(urljoin(exchange.url, exchange.headers["location"]))
-    except ValueError:
-        return None
-
-
-def _bare(url: str) -> str:
-    return url.partition("#")[0]
-
-
-# One request of a page and its outcome.
-
-
-@dataclass(slots=True)
-class RequestRecord:
-    """One request and its result."""
-
-    url: str
-    method: str
-    started: datetime
-    status: int | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """The headers of the answer; names in lower case."""
-    error: str | None = None
-    loading: dict[Request, str] = field(default_factory=dict, compare=False, repr=False)
-    """Request -> URL of what a document's page requested and does not have yet, itself among them."""
-    asked: Request | None = field(default=None, compare=False, repr=False)
-    """Playwright's own object, which has the body."""
-    routed: int | None = None
-    """The number of the route that answered it."""
-    promised: bool = False
-    """Whether a route was to answer it when it was sent."""
-    parsed: bool = False
-    """Whether a document's page exists (DOMContentLoaded), though parts of it may still be missing."""
-
-    @property
-    def answered(self) -> bool:
-        """Whether the request is settled: an answer came, or it failed."""
-        return self.status is not None or self.error is not None
-
 
 # Subscribes to Playwright's events cheaply: each request of a page has several.
 
@@ -143,6 +61,9 @@ class MainFrame:
         """The main frame's last navigation since a step began here; for a page not acted on yet, its last one."""
         self.last_failed: RequestRecord | None = None
         """The main frame's last navigation if it failed, whichever step began it."""
+        self.latest: RequestRecord | None = None
+        """The document of its last navigation, also of the one that it was opened with."""
+        self._before: RequestRecord | None = None
         self.document: str | None = None
         """The address by which the shown document was requested; its scripts may have changed the page's address."""
         self.broken_off: Callable[[], object] | None = None
@@ -153,17 +74,20 @@ class MainFrame:
         self._settled = asyncio.Event()
         self._settled.set()
         listen(page, "crash", self._on_crash)
+        listen(page, "close", lambda _: self._settled.set())
         listen(page, "framenavigated", self._on_navigated)
         listen(page, "domcontentloaded", self._on_parsed)
+        listen(page, "load", self._on_loaded)
 
     def navigation_began(self, exchange: RequestRecord) -> None:
         """The main frame requests another document."""
-        self.navigation = self.pending = exchange
+        self._before = self.latest
+        self.navigation = self.pending = self.latest = exchange
         self._settled.clear()
 
     def adopt(self, exchange: RequestRecord) -> None:
         """Take over the document that the page was opened with: it exists, or has failed, before the page is known."""
-        self.navigation = exchange
+        self.navigation = self.latest = exchange
         if exchange.error is not None:
             self.failed(exchange)
         else:
@@ -172,7 +96,8 @@ class MainFrame:
     def failed(self, exchange: RequestRecord) -> None:
         """A navigation of the main frame failed; an aborted one was a download, or was replaced by another."""
         self._settled.set()
-        if net_error(exchange.error or "") == "ERR_ABORTED":
+        if net_error(exchange.error or "") == GIVEN_UP:
+            self.latest = self._before if exchange is self.latest else self.latest  # the page has stayed
             return
         self.last_failed = exchange
         if self.broken_off and exchange is self.navigation and exchange.status is not None:
@@ -188,10 +113,17 @@ class MainFrame:
         pending = self.pending
         return pending if pending and pending.status is None and not self._settled.is_set() else None
 
-    def request_sent(self, request: Request) -> None:
+    def request_sent(self, request: Request, exchange: RequestRecord) -> None:
         """The page sent this request; `navigation_began` already knows of one for a document."""
         if self.pending and len(self.pending.loading) < MOST_LOADING:
             self.pending.loading[request] = request.url
+        self.owns(exchange)
+
+    def owns(self, exchange: RequestRecord) -> None:
+        """The request belongs to the page's document. Before that was answered, the page before it sends."""
+        document = self.latest
+        if document is not None and exchange is not document and document.status is not None:
+            exchange.of = document
 
     def request_ended(self, request: Request) -> None:
         """The request is over, successful or not."""
@@ -199,8 +131,12 @@ class MainFrame:
             self.pending.loading.pop(request, None)
 
     def _on_parsed(self, _: Page) -> None:
-        if self.pending and self.pending.answered:  # else it belongs to the page before
-            self.pending.parsed = True
+        if self.latest and self.latest.answered:  # else it belongs to the page before
+            self.latest.parsed = True
+
+    def _on_loaded(self, _: Page) -> None:
+        if self.latest and self.latest.answered:
+            self.latest.loaded = self.latest.parsed = True
 
     def _on_crash(self, _: Page) -> None:
         self.crashed = True
@@ -270,6 +206,7 @@ class PageEvents:
         """The requests among `_known` that may be evidence of a write."""
         self._bystanders: frozenset[MainFrame] = frozenset()
         """Pages that were open when the attempt began and are not the current one."""
+        self._wanted: Collection[int] = ()
         self._parting: _Parting | None = None
         """The page that the last `open` leaves; None once something else was done."""
 
@@ -288,13 +225,19 @@ class PageEvents:
     def follow(self, page: Page) -> None:
         """Make this the current page; what it did until now belongs to the step that turns to it."""
         left, self._current = self._current, self._frames.get(page) or self._add(page)
+        if opened := self._current.latest:
+            opened.wanted = opened.wanted or opened.status in self._wanted
         self._popups = deque((entry for entry in self._popups if entry[0] is not page), maxlen=POPUPS)
         if left.page.is_closed():
             self._frames.pop(left.page, None)
 
-    def begin(self, kind: type | None = None, *, looks: bool = False) -> None:
-        """An attempt at a step of this kind begins: earlier events do not belong to it. `looks`: it only reads."""
+    def begin(self, kind: type | None = None, *, looks: bool = False, wanted: Collection[int] = ()) -> None:
+        """An attempt at a step of this kind begins: earlier events do not belong to it. `looks`: it only reads.
+
+        `wanted`: the statuses that the step declares for the document that it opens.
+        """
         self._current.navigation = None
+        self._wanted = wanted
         self._bystanders = frozenset(self._frames.values()) - {self._current}
         if not looks:
             self._parting = _Parting(self._current, self._current.page.url) if kind is Open else None
@@ -305,15 +248,6 @@ class PageEvents:
         """The attempt has passed."""
         self.dialog_answers.passed()
 
-    def answer_next(self, answer: DialogAnswer | None) -> None:
-        """Set the answer to the next dialog, on whatever page it opens."""
-        self.dialog_answers.next = answer
-
-    @property
-    def prepared(self) -> DialogAnswer | None:
-        """The answer that the next dialog gets; None: the usual one."""
-        return self.dialog_answers.next
-
     @property
     def crashed(self) -> bool:
         """Whether the page's process crashed."""
@@ -323,6 +257,11 @@ class PageEvents:
     def navigation(self) -> RequestRecord | None:
         """The main frame's last navigation since the step began."""
         return self._current.navigation
+
+    @property
+    def latest(self) -> RequestRecord | None:
+        """The document of the main frame's last navigation, whichever step began it."""
+        return self._current.latest
 
     @property
     def last_failed(self) -> RequestRecord | None:
@@ -346,7 +285,7 @@ class PageEvents:
         return dict(self._popups)
 
     @property
-    def dialogs(self) -> list[dict[str, str]]:
+    def dialogs(self) -> list[MetDialog]:
         """Dialogs since the step began, with the answers given."""
         return self.dialog_answers.told
 
@@ -420,8 +359,13 @@ class PageEvents:
         """A page was opened: the request for its document came before the page was known."""
         opened = self._add(page)
         for request, exchange in self._known.items():
-            if self._page_of(request) is opened and _is_document(request):
+            if self._page_of(request) is not opened:
+                continue
+            if _is_document(request):
                 opened.adopt(exchange)
+            else:
+                opened.owns(exchange)
+                _judge_part(exchange)
         self._popups.append((page, page.url[:LINE_LENGTH]))
 
     def _on_request(self, request: Request) -> None:
@@ -440,7 +384,7 @@ class PageEvents:
         if frame is not self._current and (frame or _frameless(request)):
             self.elsewhere.append(exchange)
         if page:
-            page.request_sent(request)
+            page.request_sent(request, exchange)
 
     def _leaves(self, request: Request, exchange: RequestRecord, page: MainFrame | None) -> None:
         """Record a request that may be evidence of a write.
@@ -498,6 +442,9 @@ class PageEvents:
         self.pace.count_event("answers")
         if exchange := self._known.get(response.request):
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
+            if exchange is self._current.navigation:
+                exchange.wanted = response.status in self._wanted
+            _judge_part(exchange)
         if sent := self._sent.get(response.request):
             self.sending.answered(sent)
 
@@ -512,6 +459,7 @@ class PageEvents:
             self.sending.failed(sent, text)
         if exchange:
             exchange.error = text
+            _judge_part(exchange)
             if page and _is_document(request):
                 page.failed(exchange)
         if page:
@@ -557,6 +505,14 @@ class _Parting:
         if named and not again and urlsplit(named).path not in ("", "/"):  # otherwise it may be only the origin
             return urldefrag(named).url == self._url
         return page.arrivals == self._arrivals
+
+
+def _judge_part(exchange: RequestRecord) -> None:
+    """Note at its document that a request has failed or was refused; one that the browser gave up was not needed."""
+    failed = exchange.error is not None and net_error(exchange.error) != GIVEN_UP
+    if exchange.of is not None and (failed or (exchange.status or 0) >= 400):
+        exchange.late = exchange.of.loaded
+        exchange.of.lacks(exchange)
 
 
 def _path(url: str) -> tuple[str, str, str]:

@@ -27,6 +27,8 @@ from harness.browser.tls import TlsFront
 from harness.resilience import SystemClock
 
 CLOSE_SECONDS = 3.0
+_NO_CONTEXT = "Failed to find context"
+"""Chromium's words for a context that is gone."""
 
 
 class BrowserProcess(Protocol):
@@ -122,6 +124,8 @@ class Chromium:
     """The world of the task for whose sake it was killed or stopped; None: it ended by itself, or is alive."""
     lost_many: bool = False
     """Whether it had several sessions when it ended."""
+    pasting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """The turn to use its clipboard, which all its contexts share."""
     resending: Resending = field(init=False)
     """The requests that it repeats by itself."""
 
@@ -166,6 +170,17 @@ class Chromium:
             return False
         except TimeoutError:
             return self.alive and self.pace.floods
+        return True
+
+    async def end_context(self, context_id: str, seconds: float) -> bool:
+        """End all pages of a context, whatever they and the driver are doing; return whether none is left."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.control.send("Target.disposeBrowserContext", {"browserContextId": context_id})
+        except PlaywrightError as error:
+            return _NO_CONTEXT in error.message
+        except TimeoutError:
+            return False
         return True
 
     async def close(self) -> None:

@@ -78,6 +78,8 @@ class Recorder:
         self._visited: dict[str, None] = {}
         self._loaded: dict[str, None] = {}
         self._address = ""
+        self._question: str | None = None
+        """The text of the last dialog; None for the question whether a page may be left."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.heard: Callable[[str], None] = lambda _: None
         """Called with the name of each action."""
@@ -197,6 +199,7 @@ class Recorder:
                 number = self._by_hand[page] = self._number(self._pages[0])[0]
                 self.events.append(RecordedEvent({"name": "openPage"}, None, number, False, self._clock.now()))
             control = self._controls[page] = await page.context.new_cdp_session(page)
+            control.on("Page.javascriptDialogOpening", self._on_dialog)
             control.on("Page.javascriptDialogClosed", self._on_answer)
             await control.send("Page.enable")
         except PlaywrightError:
@@ -206,10 +209,13 @@ class Recorder:
         if all(each.is_closed() for each in self._pages):
             self.stop()
 
+    def _on_dialog(self, event: dict[str, Any]) -> None:
+        self._question = None if event["type"] == "beforeunload" else str(event["message"])
+
     def _on_answer(self, event: dict[str, Any]) -> None:
-        if cause := self._cause():
-            text = event.get("userInput") or None
-            cause.dialogs.append(GivenAnswer(bool(event["result"]), text))
+        cause, accepted = self._cause(), bool(event["result"])
+        if cause and not (accepted and self._question is None):  # a page may be left anyway
+            cause.dialogs.append(GivenAnswer(accepted, event.get("userInput") or None, self._question))
 
     def _on_download(self, download: Download) -> None:
         if cause := self._cause():

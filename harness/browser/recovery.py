@@ -12,19 +12,22 @@ from playwright.async_api import Page
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.navigation import go_to
 from harness.browser.checkpoint import PageCheckpoint, differing_places, settle
-from harness.browser.context import GRACE, ContextHandle, session_of, session_script, state_of
+from harness.browser.context import GRACE, ContextHandle
 from harness.browser.failures.classify import failure_of
 from harness.browser.failures.network import status_failure
 from harness.browser.failures.scene import FailureContext
 from harness.browser.form_state import PageState
+from harness.browser.storage import read_storage, session_of, session_script
 from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
+from harness.spec.navigation_keys import Until
+from harness.spec.steps import Check, Open, Select, Step, Type, Uncheck, Upload
 from harness.values import replace
 
-STATE_SECONDS = 2.0
+STATE_SECONDS = 10.0
+"""Seconds for reading the storage of a context that is to be replaced."""
 FREE_SECONDS = 0.5
 """Seconds that a page may take to answer once its script was ended."""
 REOPEN_SECONDS = 2.0
@@ -50,6 +53,10 @@ class PageRecovery:
         """The address of the page after the last passed step: a page that is opened again is opened there."""
         self.addresses: tuple[str, ...] = ()
         """That address, and that of the document shown there."""
+        self._until: Until = "load"
+        """When a page counts as opened: as the last `open` says."""
+        self._shown: int | None = None
+        """The status of that page, if the step that opened it wants an error."""
         self._filled = False
         self.posted = False
         """Whether the page is the answer to an unsafe request: to request its address again would give another page."""
@@ -62,6 +69,8 @@ class PageRecovery:
         opened = tab.watch.navigation
         if opened is not None:
             self.posted = opened.method not in SAFE_METHODS
+            self._until = step.until if isinstance(step, Open) else "load"
+            self._shown = opened.status if opened.wanted else None
         self._filled = isinstance(step, _FILLS) or (self._filled and opened is None)
 
     async def renew(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
@@ -76,10 +85,12 @@ class PageRecovery:
             return _replace_failure(failure, "OUTCOME_UNKNOWN", barred)
         if failure.circumstances.opened_before:
             return await self._asked_again(failure, until)
-        if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED") and await self._handle.chromium.answers(FREE_SECONDS):
-            return self._forgets(failure) or await self._reopened(until)
+        if failure.code == "PAGE_CLOSED":  # the site closed it: only a page that was lost is opened again
+            return None if self._handle.tab.context.pages else failure
+        if failure.code == "PAGE_CRASHED" and await self._handle.chromium.answers(FREE_SECONDS):
+            return self._forgets(failure) or await self._reopened(failure, until)
         gone = self.posted or failure.code == "PAGE_UNRESPONSIVE"
-        return (self._forgets(failure) if gone else None) or await self._open_fresh_context(until)
+        return (self._forgets(failure) if gone else None) or await self._open_fresh_context(failure, until)
 
     async def _asked_again(self, failure: Failure, until: Deadline) -> Failure | None:
         """Request the page again that an earlier step opened; if it fails again, this may be repeated."""
@@ -97,28 +108,37 @@ class PageRecovery:
         why = f"{what}, and there is no checkpoint"
         return _replace_failure(failure, failure.code, why)
 
-    async def _reopened(self, until: Deadline) -> Failure | None:
+    async def _reopened(self, failure: Failure, until: Deadline) -> Failure | None:
         """Open a new page in the same context, which has kept its storage."""
         try:
             async with asyncio.timeout(until.clip(REOPEN_SECONDS, self._clock.now())):
                 await self._handle.tab.reopen()
         except (PlaywrightError, TimeoutError):
-            return await self._open_fresh_context(until)
-        return await self._way_back(until).to_url(self.url, None) if self.url else None
+            return await self._open_fresh_context(failure, until)
+        return await self._way_back(until).to_url(self.url, None, self._shown) if self.url else None
 
-    async def _open_fresh_context(self, until: Deadline) -> Failure | None:
+    async def _open_fresh_context(self, failure: Failure, until: Deadline) -> Failure | None:
         """Open a new context with the storage of the old one."""
-        tab = self._handle.tab
-        answers = await self._handle.chromium.answers(FREE_SECONDS)
-        state = await state_of(tab, until.clip(STATE_SECONDS, self._clock.now())) if answers else None
-        script = await session_of(tab.control) if state else None
-        prepared = tab.watch.prepared
-        failure = await self._handle.replace(state, until)
-        if failure is None and self.url is not None:
-            failure = await self._way_back(until).to_url(self.url, script)
+        tab, storage, script = self._handle.tab, None, None
+        if await self._handle.chromium.answers(FREE_SECONDS):
+            script = await session_of(tab.control)
+            within = until.clip(STATE_SECONDS, self._clock.now())
+            storage = await read_storage(tab.context, self._free_or_close, within, held_up=not tab.watch.crashed)
+        if isinstance(storage, Failure):
+            return _replace_failure(failure, failure.code, f"{storage.message}, so a new page would be without it")
+        prepared = tab.watch.dialog_answers.prepared
+        failed = await self._handle.replace(storage.state if storage else None, until)
+        if failed is None and self.url is not None:
+            failed = await self._way_back(until).to_url(self.url, script, self._shown)
         self._filled = self.posted = False
-        self._handle.tab.watch.answer_next(prepared)
-        return failure
+        self._handle.tab.watch.dialog_answers.prepared = prepared
+        return failed
+
+    async def _free_or_close(self) -> None:
+        """Make the page answer; close one that does not: it is given up, and its storage is read without it."""
+        tab = self._handle.tab
+        if not await tab.freed(FREE_SECONDS):
+            await tab.page.close()
 
     async def restore(
         self, saved: PageCheckpoint | None, until: Deadline, *, restart: bool, barred: str | None
@@ -139,11 +159,11 @@ class PageRecovery:
             return ()
         with self._handle.ignore_requests():
             differences = await self._way_back(until).to_checkpoint(saved, barred)
-        self._handle.tab.watch.answer_next(saved.answer)  # a dialog during the load is another one
+        self._handle.tab.watch.dialog_answers.prepared = saved.answers  # a dialog during the load is another one
         return differences
 
     def _way_back(self, until: Deadline) -> WayBack:
-        return WayBack(self._attempt(until.left(self._clock.now())), self._scene)
+        return WayBack(self._attempt(until.left(self._clock.now())), self._scene, self._until)
 
 
 # Restores in a fresh context: one URL, or all pages of a checkpoint.
@@ -154,13 +174,17 @@ class WayBack(Struct, frozen=True):
 
     attempt: ActContext
     scene: Callable[[float], FailureContext]
+    until: Until = "load"
 
-    async def to_url(self, url: str, script: str | None) -> Failure | None:
-        """Open a URL in the current page, with a script that runs before its own; returns the failure, if any."""
+    async def to_url(self, url: str, script: str | None, shown: int | None = None) -> Failure | None:
+        """Open a URL in the current page, with a script that runs before its own; returns the failure, if any.
+
+        `shown`: the status of the error page that is to come again.
+        """
         scene = replace(self.scene(self.attempt.left()), opens=True, what=f"return to {url}")
         try:
             async with asyncio.timeout(self.attempt.left() + GRACE):
-                return await self._open(url, None, script)
+                return await self._open(url, shown, script)
         except (PlaywrightError, TimeoutError) as error:
             return await failure_of(error, scene)
 
@@ -213,7 +237,7 @@ class WayBack(Struct, frozen=True):
         if script is not None:
             async with await self.attempt.page.add_init_script(script):  # for this load only
                 return await self._open(url, shown, None)
-        response = await go_to(self.attempt, url)
+        response = await go_to(self.attempt, url, self.until)
         if response is None or response.status == shown:
             return None
         return status_failure(response.status, response.url, response.headers, self.attempt.clock.wall())

@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 from playwright.async_api import StorageState
 
+from harness.browser.clipboard import Clipboard
 from harness.browser.executable import BrowserKind
 from harness.browser.sending import Announcer
+from harness.browser.storage import Storage
 from harness.model.agent_settings import drives_itself
 from harness.model.plan import NO_OPTIONS, Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
@@ -71,9 +73,12 @@ class SessionRequest(Struct, frozen=True):
     mark: WorldMark = WorldMark()
     """How the sites learn the world, beside the User-Agent."""
     storage: StorageState | None = None
-    """Cookies, localStorage and IndexedDB from the episode's task before."""
-    leave: Callable[[StorageState], None] | None = None
-    """Called with the storage at the end, if it can still be read."""
+    """Cookies, localStorage and IndexedDB of a login, or from the episode's task before."""
+    storage_seconds: float = 60.0
+    """Seconds for putting it into the browser, which takes several times as long as reading it."""
+    leave: Callable[[Storage | Failure], Failure | None] | None = None
+    """Called with the storage at the end of a task that ended as declared, or with the reason why it could not be read;
+    returns the failure of the task, if it exists for its storage. None: nobody goes on with it."""
     tls_problem: Callable[[str], TlsProblem | None] = lambda _: None
     """The TLS fault of a host; called for every connection to it."""
 
@@ -81,12 +86,16 @@ class SessionRequest(Struct, frozen=True):
     """The values that pages read as `window.__taskspec`."""
     context: ContextOptions = NO_OPTIONS
     """What the context emulates."""
+    scale: float = 1.0
+    """The factor for the limits of evidence and of hints (`--task-timeout-scale`)."""
     full_page: bool = False
     """Whether the screenshot of a failure shows the whole page."""
     routing: Routing | None = None
     """The routes of the task; None if it has none."""
     gate: WriteGate | None = None
     """Holds back requests of an agent's steps; None: its policy lets all leave."""
+    clipboard: Clipboard = field(default_factory=Clipboard)
+    """What the task has copied."""
     init_script: Path | None = None
     """A script that runs in every page and frame before its own scripts."""
     webmcp: bool = False
@@ -110,11 +119,13 @@ class SessionRequest(Struct, frozen=True):
             tracing="on" if plan.in_full else settings.tracing,
             mark=settings.world_mark,
             context=plan.context,
+            scale=max(1.0, plan.timeout_scale),
             full_page=settings.browser.full_page_screenshot,
             page_values=plan.spec.page_values,
             init_script=settings.init_script,
             webmcp=wants_webmcp(plan.spec, settings),
             debugged=drives_itself(plan.agent, settings.agents),
+            storage_seconds=plan.timeout / 2,
         )
 
     @property

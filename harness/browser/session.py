@@ -13,26 +13,39 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psutil
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from playwright.async_api import expect as expect_of
 
 from harness.browser import evidence as collecting
 from harness.browser.acts import ACTIONS
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.files import free_path
+from harness.browser.acts.navigation import await_answer, await_parts
 from harness.browser.acts.page_tools import ANSWER, offered, tool_failure
 from harness.browser.checkpoint import PageCheckpoint, take
-from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab, state_of
+from harness.browser.closed_pages import closed_before, leave_closed
+from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab
 from harness.browser.debugger import DebuggedContext, debugged
+from harness.browser.dialogs import await_dialogs
 from harness.browser.evidence import LastGood
-from harness.browser.failures.classify import facts_now, failure_of, with_popups, with_redirect, with_unanswered
+from harness.browser.exchanges import RequestRecord, document_of
+from harness.browser.failures.classify import facts_now, failure_of, hidden, with_popups, with_redirect, with_unanswered
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
-from harness.browser.failures.scene import Facts, FailureContext, describe, locate, other_frame
-from harness.browser.page_events import PageEvents, RequestRecord, document_of
+from harness.browser.failures.parts import find_spare_parts, with_missing_parts
+from harness.browser.failures.scene import SECONDS as FRAME_SECONDS
+from harness.browser.failures.scene import Facts, FailureContext, UnseenError, answers, describe, locate, other_frame
+from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
-from harness.browser.reading import arrived, look, read_between_pages, text_of
+from harness.browser.queries import look_at, shown_text
+from harness.browser.reading import look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
+from harness.browser.storage import read_storage
+from harness.browser.vanished import VanishedTexts
+from harness.criteria import PageQuery
+from harness.criteria.syntax import Selected
+from harness.model.dialogs import MetDialog
 from harness.model.policy import WritePermission
 from harness.model.ports import Evidence, Observation, Saved
 from harness.model.record import LASTING, MetRoute, PageRequest, Sent
@@ -42,6 +55,7 @@ from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline, poll_until
+from harness.spec.navigation_keys import AnswerKeys, as_statuses
 from harness.spec.pictures import COMPARISONS, platform_of
 from harness.spec.steps import (
     Api,
@@ -65,11 +79,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _REFUSED_SNAPSHOT = re.compile(
-    r"\nActual value: None\nError: (?!element\(s\) not found)(?P<why>.*?)\s*\nCall log:", re.S
+    r"\nActual value: None\nError: (?!element\(s\) not found|.*(?:context was destroyed|navigating|detached))"
+    r"(?P<why>.*?)\s*\nCall log:",
+    re.S,
 )
 """Playwright's words for an expected ARIA snapshot that it cannot read, and for which waiting is in vain."""
-LEAVE_SECONDS = 2.0
-"""Seconds for reading the browser's storage at the end of a task of an episode."""
+_SEEN_SNAPSHOT = re.compile(r"\nActual value: (?!None\s*\n)(?P<snapshot>.*?)\s*\nCall log:", re.S)
+"""Playwright's words for the ARIA snapshot that it saw last."""
 HOLD_SECONDS = 0.1
 """Seconds within which a held-back request of an act appears."""
 STOP_SECONDS = 0.1
@@ -87,15 +103,17 @@ class PlaywrightSession:
         self._request = request
         self._handle = ContextHandle(pool, clock, request, chromium, tab)
         self._files: list[Path] = []
-        self._leaving = request.leave
         self._unfound: str | None = None
         self._begun: tuple[PageEvents, int] | None = None
         """The context in which the last act began that may have caused requests, and how many there were before."""
         self._recorded: tuple[Chromium, list[Sent]] | None = None
         """The browser that records its repeated requests, and the requests that left meanwhile."""
+        self._closed_pages: list[Mapping[str, str]] = []
+        """The pages that the site closed since the step began, and where the task went on."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
-        self._last_good = LastGood(request.folder, clock)
+        self._last_good = LastGood(request.folder, clock, request.scale)
+        self._vanished = VanishedTexts(clock)
         self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
 
     @cached_property
@@ -162,21 +180,62 @@ class PlaywrightSession:
         return f"{emulated.get('user_agent', self.chromium.user_agent)} harness-world/{self._request.world}"
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
+        until = Deadline.after(within, self._clock.now())
+
+        async def act() -> Outcome:
+            left = until.left(self._clock.now())
+            return await self._perform(step, left, min(patience, left))
+
+        if isinstance(step, SwitchPage):  # it leaves the page anyway
+            return await act()
+        return await self._where_open(act, reads=step.effect_class == "read")
+
+    async def _where_open(self, see: Callable[[], Awaitable[T]], *, reads: bool = True) -> T:
+        """The result of a call on the current page; if the site closes it first, on the one at which the task goes on.
+
+        What a call that does not only read has done in a page is not done again in another one.
+        """
+        while True:
+            await self._leave_closed()
+            try:
+                found = await see()
+            except Failed as failed:
+                if not closed_before(failed.failure, self.tab, reads=reads):
+                    raise
+                continue
+            if not (isinstance(found, Failure) and closed_before(found, self.tab, reads=reads)):
+                return found
+
+    async def _leave_closed(self) -> None:
+        with contextlib.suppress(PlaywrightError):  # the call that follows finds out what is wrong
+            if left := await leave_closed(self.tab):
+                self._closed_pages.append(left)
+
+    @property
+    def closed_pages(self) -> tuple[Mapping[str, str], ...]:
+        return tuple(self._closed_pages)
+
+    async def _perform(self, step: Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
-        self.tab.watch.begin(type(step), looks=step.looks_only)
+        wanted = as_statuses(step.status) if isinstance(step, AnswerKeys) else ()
+        self.tab.watch.begin(type(step), looks=step.looks_only, wanted=wanted)
         gone = await lost("", scene)
         if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
         await self._record_sending(step)
         attempt = self._attempt_at(step, within, patience, scene)
+        before = self.tab.watch.latest
         try:
-            async with asyncio.timeout(within + GRACE):
-                details = await self._act(attempt, step, scene)
+            with self._vanished.during(self.tab.control):
+                async with asyncio.timeout(within + GRACE):
+                    details = await self._act(attempt, step, scene)
         except Exception as error:  # noqa: BLE001 - every failure of an act becomes a value; this is the one place
             return await self._finish_failed(self._unanswered() or await failure_of(error, scene))
         if failure := self._unanswered() or navigation_failure(scene) or await self._held_back(step):
             return await self._finish_failed(failure)
         self.tab.watch.passed()
+        if before is not None and step.effect_class != "read" and not isinstance(step, Api):
+            before.acted = True
         return self._finish_passed(step, details)
 
     async def _act(self, attempt: ActContext, step: Step, scene: FailureContext) -> dict[str, Any]:
@@ -189,6 +248,9 @@ class PlaywrightSession:
         if self._request.gate is not None and self._request.gate.closed:
             await self._request.gate.admit(self.tab.page, step)
         details = {**found, **await ACTIONS[type(step)](attempt, step)}
+        if isinstance(step, AnswerKeys) and step.status is not None:
+            details["status"] = await await_answer(attempt, step, as_statuses(step.status))
+        await await_parts(attempt, step)
         expected = step.expect_request if isinstance(step, RequestingStep) else None
         if expected is not None and navigation_failure(scene) is None:
             from harness.browser.expectation import await_request  # few steps expect a request
@@ -226,8 +288,10 @@ class PlaywrightSession:
 
     def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
         self._request.announcer.heard = heard
+        self._closed_pages.clear()
         if self._request.routing is not None:
             self._request.routing.begin_step(index)
+        self.tab.watch.dialog_answers.begin_step(index)
 
     def restrict(self, permission: WritePermission | None) -> None:
         if self._request.gate is not None:
@@ -243,6 +307,13 @@ class PlaywrightSession:
 
         return tuple(map(page_request, self._handle.exchanged))
 
+    @property
+    def dialogs(self) -> tuple[MetDialog, ...]:
+        return self._handle.dialogs
+
+    async def await_dialogs(self, within: float) -> Failure | None:
+        return await await_dialogs(self.tab.watch.dialog_answers, self._clock, within)
+
     def _scene(self, within: float) -> FailureContext:
         return FailureContext(
             page=self.tab.page,
@@ -256,6 +327,7 @@ class PlaywrightSession:
             until=Deadline.after(within, self._clock.now()),
             world=self._request.world,
             logins=frozenset(self.tab.passwords),
+            scale=self._request.scale,
         )
 
     def _attempt(self, within: float, patience: float) -> ActContext:
@@ -292,8 +364,13 @@ class PlaywrightSession:
 
     def _is_routed(self, failure: Failure) -> bool:
         """Return whether a route gave the answer that the failure is about."""
-        asked = document_of(self.tab.watch.exchanges, str(failure.details.get("url")))
+        asked = document_of(self.tab.watch.exchanges, failure.requested or "")
         return self._request.routing is not None and asked is not None and asked.routed is not None
+
+    async def by_page(self, failure: Failure) -> Failure:
+        if (document := self.tab.watch.latest) is not None:
+            await find_spare_parts(self.tab.page, document, self._request.domains)
+        return with_missing_parts(failure, self._scene(0))
 
     def _with_pages(self, failure: Failure) -> Failure:
         """Add the pages that explain a missing element: new ones, and the one that was requested instead."""
@@ -304,6 +381,8 @@ class PlaywrightSession:
         if "path" in details:
             self._files.append(Path(details["path"]))
         self._recovery.passed(step)
+        if not step.looks_only:
+            self._vanished.acted()
         if self.tab.opened and not step.looks_only and not isinstance(step, Open):
             self.tab.opened.acted = True
         shown = {key: value for key, value in details.items() if key != "path"}
@@ -313,15 +392,26 @@ class PlaywrightSession:
         """Dialogs that opened during the step, and hosts that the page was refused."""
         watch, domains = self.tab.watch, self._request.domains
         refused = refused_hosts(watch.exchanges, watch.lines, self.tab.page.url, domains)
-        found = {"dialogs": list(watch.dialogs), "refused_hosts": list(refused)}
+        found = {"dialogs": [each.as_json() for each in watch.dialogs], "refused_hosts": list(refused)}
         return {name: value for name, value in found.items() if value}
 
-    async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
-        what = f"text of {selector}"
-        scene = replace(self._scene(patience), selector=selector, frame=frame, what=what, patience=patience)
+    async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
+        return await self._where_open(lambda: self._text(selector, frame, patience, max(within, patience)))
+
+    async def _text(self, selector: str, frame: str | None, patience: float, within: float) -> str | Failure:
+        query = PageQuery("text", selector, None, frame)
+        scene = replace(self._scene(within), selector=selector, frame=frame, patience=min(patience, within))
+        scene, clock = replace(scene, what=f"text of {selector}"), self._clock
+        self._vanished.looked(self.tab.control)
         try:
-            async with asyncio.timeout(patience + GRACE):
-                return await text_of(locate(self.tab.page, selector, frame), scene.until, self._clock)
+            async with asyncio.timeout(within + GRACE):
+                text = await shown_text(self.tab, query, lambda _: True, scene.until, clock, patience)
+                if text is not None:
+                    return text
+                matches = int(await look_at(self.tab, query._replace(function="count"), within, clock))
+            if matches:
+                return hidden(selector, matches, self.tab.page.url)
+            raise UnseenError(f"{selector} did not appear")
         except (PlaywrightError, TimeoutError) as error:
             return self._with_pages(await failure_of(error, scene))
 
@@ -333,15 +423,23 @@ class PlaywrightSession:
         self, selector: str, frame: str | None, expected: str, expect: float, within: float
     ) -> str | Failure | None:
         async def compare(target: Locator, ms: float) -> str | Failure | None:
+            until = Deadline.after(ms / 1000, self._clock.now())
             await target.wait_for(state="attached", timeout=ms)
-            try:
-                await expect_of(target).to_match_aria_snapshot(expected, timeout=max(1, min(expect * 1000, ms)))
-            except AssertionError as error:
-                if refused := _REFUSED_SNAPSHOT.search(str(error)):
-                    message = f"Playwright cannot read the ARIA snapshot of the step: {refused['why']}"
-                    return Failure("INVALID_INPUT", message, selector)
-                return await target.aria_snapshot(timeout=ms)
-            return None
+            while (left := until.left(self._clock.now())) > 0:
+                try:
+                    await expect_of(target).to_match_aria_snapshot(
+                        expected, timeout=1000 * max(0.001, min(expect, left))
+                    )
+                except AssertionError as error:
+                    if refused := _REFUSED_SNAPSHOT.search(str(error)):
+                        message = f"Playwright cannot read the ARIA snapshot of the step: {refused['why']}"
+                        return Failure("INVALID_INPUT", message, selector)
+                    if seen := _SEEN_SNAPSHOT.search(str(error)):
+                        return seen["snapshot"]
+                    await self._clock.sleep(0.02)  # the page was being replaced: there was no look
+                else:
+                    return None
+            raise UnseenError(f"no look at {selector} ended in time")
 
         return await self._look_at(selector, frame, within, compare, f"ARIA snapshot of {selector}")
 
@@ -351,11 +449,22 @@ class PlaywrightSession:
         of_page = step.selector is None and step.frame is None
 
         async def take(target: Locator, ms: float) -> bytes:
-            await target.wait_for(state="attached", timeout=1000 * patience)
+            await self._appeared(target, patience, within)
             return await self.tab.steady_picture(None if of_page else target, ms, mask, full_page=step.full_page)
 
         what = f"screenshot of {step.selector or step.frame or 'the page'}"
-        return await self._look_at(selector, step.frame, within, take, what)
+        return await self._look_at(selector, step.frame, within, take, what, pictures=True)
+
+    async def _appeared(self, target: Locator, patience: float, within: float) -> None:
+        """Wait for an element; a page that is busy when the patience ends is waited for as long as there is time."""
+        until = Deadline.after(within, self._clock.now())
+        try:
+            await target.wait_for(state="attached", timeout=1000 * min(patience, within))
+        except PlaywrightTimeoutError:
+            left = until.left(self._clock.now())
+            if left <= 0 or await answers(self.tab.control, PROBE_SECONDS):
+                raise
+            await target.wait_for(state="attached", timeout=1000 * left)
 
     @property
     def pictures(self) -> Path:
@@ -366,23 +475,37 @@ class PlaywrightSession:
         return platform_of(self.chromium.user_agent)
 
     async def _look_at(
-        self, selector: str, frame: str | None, within: float, look: Callable[[Locator, float], Awaitable[T]], what: str
+        self,
+        selector: str,
+        frame: str | None,
+        within: float,
+        look: Callable[[Locator, float], Awaitable[T]],
+        what: str,
+        *,
+        pictures: bool = False,
     ) -> T | Failure:
         """Look at the first match of a selector; `look` gets it, and the time in milliseconds."""
-        scene = replace(self._scene(within), selector=selector, frame=frame, what=what, patience=within)
-        try:
-            async with asyncio.timeout(within + GRACE):
-                return await look(locate(self.tab.page, selector, frame).first, within * 1000)
-        except (PlaywrightError, TimeoutError) as error:
-            return self._with_pages(await failure_of(error, scene))
 
-    async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
-        scene = replace(self._scene(within), selector=selector, what=f"{function}({selector or ''})")
+        async def look_here() -> T | Failure:
+            scene = replace(self._scene(within), selector=selector, frame=frame, what=what, patience=within)
+            try:
+                async with asyncio.timeout(within + GRACE):
+                    return await look(locate(self.tab.page, selector, frame).first, within * 1000)
+            except (PlaywrightError, TimeoutError) as error:
+                return self._with_pages(await failure_of(error, replace(scene, pictures=pictures)))
+
+        return await self._where_open(look_here)
+
+    async def read(self, query: PageQuery, within: float) -> Any:
+        return await self._where_open(lambda: self._read(query, within))
+
+    async def _read(self, query: PageQuery, within: float) -> Any:
+        what = f"{query.function}({query.selector or ''})"
+        scene = replace(self._scene(within), selector=query.selector, frame=query.frame, what=what)
+        self._vanished.looked(self.tab.control)
         try:
             async with asyncio.timeout(within):
-                if self.tab.watch.arriving:
-                    await arrived(self.tab.page)
-                value = await read_between_pages(self.tab.page, function, selector, name, self._clock)
+                value = await look_at(self.tab, query, within + GRACE, self._clock)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
         failure = dead("", scene) or self._unanswered()
@@ -391,7 +514,7 @@ class PlaywrightSession:
         return value
 
     async def frame_of(self, selector: str) -> str:
-        return await other_frame(self.tab.page, selector)
+        return await other_frame(self.tab.page, selector, FRAME_SECONDS * self._request.scale)
 
     async def screenshot(self, name: str, within: float) -> Path | None:
         path = free_path(self._request.folder / "screenshots", f"{name}.png")
@@ -402,8 +525,8 @@ class PlaywrightSession:
         self._files.append(path)
         return path
 
-    async def record(self) -> None:
-        await self._handle.record()
+    async def record(self, *, freeing: bool = True) -> None:
+        await self._handle.record(freeing=freeing)
 
     async def passed(self, index: int) -> None:
         if self._request.recording == "full":
@@ -481,6 +604,9 @@ class PlaywrightSession:
 
     async def _read_page(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
         """The result of `see`; raises Failed if the page cannot be read, or not in time."""
+        return await self._where_open(lambda: self._read_here(what, within, see))
+
+    async def _read_here(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
         scene = replace(self._scene(within), what=what)
         failure = await lost("", scene)
         if failure is not None:
@@ -491,26 +617,27 @@ class PlaywrightSession:
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
 
-    async def _pass_storage_on(self) -> None:
-        """Pass the browser's storage on to the episode's next task before the context closes; once."""
-        leave, self._leaving = self._leaving, None
-        if leave is not None and (state := await state_of(self.tab, LEAVE_SECONDS)) is not None:
-            leave(state)
+    async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:
+        leave, tab = self._request.leave, self.tab
+        if leave is None:
+            return None
+        return leave(await read_storage(tab.context, lambda: tab.freed(PROBE_SECONDS), within, held_up=held_up))
 
-    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[str] = ()) -> Evidence:
-        await self._pass_storage_on()
-        deadline = Deadline.after(collecting.TOTAL_SECONDS, self._clock.now())
+    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
+        await self._leave_closed()
+        deadline = Deadline.after(collecting.TOTAL_SECONDS * self._request.scale, self._clock.now())
         url = self.tab.page.url
         if capture.logs:
             await self._handle.record()  # the task may have ended between two steps
         round_ = self._collector(folder, deadline, selectors)
+        vanished = await self._vanished.collect(self.tab.control) if capture.dom else ()
         har = self._request.recording != "minimal"
         await collecting.take(round_, capture, self._handle.segments if har else None, self._handle.end)
         lines = self._handle.console if capture.logs else ()
-        return Evidence(folder, tuple(round_.items), url, lines, round_.page)
+        return Evidence(folder, tuple(round_.items), url, lines, round_.page, vanished=vanished)
 
     def _collector(
-        self, folder: Path, deadline: Deadline, selectors: Collection[str] = ()
+        self, folder: Path, deadline: Deadline, selectors: Collection[Selected] = ()
     ) -> collecting.EvidenceCollector:
         earlier, wanted = tuple(self._handle.earlier), self._request.traceable
         return collecting.EvidenceCollector(
@@ -523,14 +650,14 @@ class PlaywrightSession:
             earlier,
             selectors,
             self._request.full_page,
+            scale=self._request.scale,
         )
 
     async def close(self) -> None:
         if self._request.routing is not None:
             self._request.routing.end()
-        await self._pass_storage_on()
         if self._request.tracing == "on" and self.tab.traced:
-            deadline = Deadline.after(CLOSE_SECONDS, self._clock.now())
+            deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
             folder = self._request.folder
             await collecting.take_trace(self._collector(folder, deadline))
             self._files.append(self._request.folder / collecting.TRACE)

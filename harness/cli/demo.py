@@ -27,7 +27,7 @@ _SERVICE = """\
 command = ["{python}", "-m", "harness.demo", "--ports", "{ports}", "--state", "{folder}/demo.sqlite3"]
 hosts = HOSTS
 health = "http://world.local/health"
-identity = { service = "taskspec-demo" }
+identity = { service = "taskspec-demo", version = "1.2" }
 """
 _CHANNEL = """\
 [tool.harness.channels.env]
@@ -140,7 +140,7 @@ def _running(port: int) -> dict[str, int] | None:
 
 
 def _welcome(hosts: dict[str, int], headline: str) -> str:
-    places = "\n".join(f"  {host:12} http://127.0.0.1:{port}/" for host, port in hosts.items())
+    places = "\n".join(f"  {host:15} http://127.0.0.1:{port}/" for host, port in hosts.items())
     settings = f"# pyproject.toml\n{settings_text(free_ports())}"
     return (
         f"{headline} (bank: demo / demo-pass):\n{places}\n\n"

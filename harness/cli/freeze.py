@@ -124,7 +124,12 @@ def _steps(found: Trajectory) -> list[dict[str, Any]]:
 
 
 def _declared(step: TrajectoryStep) -> dict[str, Any]:
-    """The step with the effect that it was seen to have: from its first attempt on, no retry does it twice."""
+    """The step with the effect that it was seen to have: from its first attempt on, no retry does it twice.
+
+    A dialog for which the agent had only prepared an answer need not come.
+    """
+    if step.step["act"] == "dialog":
+        return {**step.step, "optional": True}
     return {**step.step, "effect": "write"} if step.seen_writing else step.step
 
 

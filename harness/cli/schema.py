@@ -98,6 +98,11 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "ok": "The tool must answer with a result.",
         "error": "The tool must answer that it failed.",
     },
+    "until": {
+        "load": "Everything of the page is there, its pictures too (the load event).",
+        "domcontentloaded": "The document is there; pictures and other parts may still be missing.",
+        "commit": "The document begins to arrive.",
+    },
     "impact": {
         "minor": "Any violation fails the step.",
         "moderate": "Violations that are at least moderate fail the step.",

@@ -303,6 +303,7 @@ def _indent_text(value: Any) -> str:
 def _page_lines(report: ErrorReport) -> Iterator[str]:
     if report.context.url:
         yield f"  url: {report.context.url}"
+    yield from _titled_list("shown for a moment", report.context.vanished)
     yield from _titled_list("console", fold_lines(report.context.browser_console_logs))
 
 

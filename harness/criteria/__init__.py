@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 from harness.exports import exports
 
 if TYPE_CHECKING:
-    from harness.criteria.check import Explanation, Sources, Verdict, difference
-    from harness.criteria.evaluation import evaluate, evaluate_value, look_once, pauses
-    from harness.criteria.parser import Criterion, ValueExpression, parse, parse_value
+    from harness.criteria.check import Explanation, LateError, Sources, Verdict, difference
+    from harness.criteria.evaluation import STUCK_SECONDS, evaluate, evaluate_value, look_once, pauses
+    from harness.criteria.parser import Criterion, ValueExpression, parse, parse_value, text_comparison
     from harness.criteria.paths import PathError, assign, lookup, memory_lookup
     from harness.criteria.patterns import PatternError
-    from harness.criteria.syntax import CriterionError, Json
-    from harness.criteria.values import compare, equal, fold
+    from harness.criteria.syntax import CriterionError, Json, PageQuery
+    from harness.criteria.texts import fold
+    from harness.criteria.values import compare, equal
 
 __all__ = [
+    "STUCK_SECONDS",
     "Criterion",
     "CriterionError",
     "Explanation",
     "Json",
+    "LateError",
+    "PageQuery",
     "PathError",
     "PatternError",
     "Sources",
@@ -38,18 +42,20 @@ __all__ = [
     "parse",
     "parse_value",
     "pauses",
+    "text_comparison",
 ]
 
 if not TYPE_CHECKING:  # type checkers would otherwise accept any name
     __getattr__ = exports(
         __name__,
         {
-            "harness.criteria.check": ("Explanation", "Sources", "Verdict", "difference"),
-            "harness.criteria.evaluation": ("evaluate", "evaluate_value", "look_once", "pauses"),
-            "harness.criteria.parser": ("Criterion", "ValueExpression", "parse", "parse_value"),
+            "harness.criteria.check": ("Explanation", "LateError", "Sources", "Verdict", "difference"),
+            "harness.criteria.evaluation": ("STUCK_SECONDS", "evaluate", "evaluate_value", "look_once", "pauses"),
+            "harness.criteria.parser": ("Criterion", "ValueExpression", "parse", "parse_value", "text_comparison"),
             "harness.criteria.paths": ("PathError", "assign", "lookup", "memory_lookup"),
-            "harness.criteria.syntax": ("CriterionError", "Json"),
-            "harness.criteria.values": ("compare", "equal", "fold"),
+            "harness.criteria.syntax": ("CriterionError", "Json", "PageQuery"),
+            "harness.criteria.texts": ("fold",),
+            "harness.criteria.values": ("compare", "equal"),
             "harness.criteria.patterns": ("PatternError",),
         },
     )

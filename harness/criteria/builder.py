@@ -11,15 +11,19 @@ from typing import NoReturn, TypedDict
 from msgspec import Struct
 
 from harness.criteria.lalr import ParseNode
+from harness.criteria.lists import needs_a_word
 from harness.criteria.paths import PathError, segments
 from harness.criteria.syntax import (
     BRACKETS,
     CONSTANTS,
     FUNCTIONS,
+    HAPPENINGS,
+    NAMED,
     OPERATORS,
     OPTIONAL,
     PATHS,
     QUESTIONS,
+    SELECTOR_FUNCTIONS,
     UNITS,
     WAITS,
     WORDS,
@@ -31,6 +35,7 @@ from harness.criteria.syntax import (
     ListOf,
     Literal,
     Not,
+    Number,
     ObjectOf,
     Part,
     Read,
@@ -39,9 +44,10 @@ from harness.criteria.syntax import (
     Test,
     Value,
     Within,
-    of_requests,
+    of_happenings,
     suggestion,
 )
+from harness.values import replace
 
 DEEPEST = 50
 _LISTS = ("items", "entries")
@@ -144,7 +150,7 @@ def _test(branch: Branch) -> Condition:
 def _comparison_hint(bare: Value) -> str:
     if not isinstance(bare, Read):
         return "compare something with it, for example text('#id') == 'done'"
-    if bare.function == "requests":
+    if bare.function in HAPPENINGS:
         return f"compare it, for example {bare.source}.length == 1"
     rest = {"mem": "== true", "count": "> 0", "time_since": "< 24h", "time_until": "> 0"}.get(bare.function, "!= ''")
     return f"compare it, for example {bare.source} {rest}"
@@ -158,10 +164,16 @@ def _bracket(branch: Branch) -> Condition:
     if not items:
         branch.fail(f"{name}[...] is empty", ("a criterion",))
     if name != "NOT":
-        return (Every if name == "ALL" else Some)(tuple(map(condition, items)), **branch.place)
+        parts = (condition(item) for item in items)
+        return (Every if name == "ALL" else Some)(tuple(_over(name, part) for part in parts), **branch.place)
     if len(items) > 1:
         items[1].fail("NOT[...] takes one criterion", hint="say NOT[ALL[...]] or NOT[ANY[...]]")
     return Not(condition(items[0]), **branch.place)
+
+
+def _over(name: str, part: Condition) -> Condition:
+    """A comparison that stands directly in `ANY[...]` or `ALL[...]` is made for each value of a list."""
+    return replace(part, over=name) if isinstance(part, Compare) and needs_a_word(part) else part
 
 
 def _wait(branch: Branch) -> Condition:
@@ -231,18 +243,60 @@ def _name(branch: Branch) -> Literal:
     branch.fail(f"unknown name `{name}`", hint=hint)
 
 
-def _call(branch: Branch) -> Read:
-    name, items = branch.name, branch.items
+def _call(branch: Branch) -> Read | Number:
+    name = branch.name
+    if name == "number":
+        return _number_in(branch, branch.items)
     if name in BRACKETS:
         branch.fail(f"{name} takes square brackets", (f"{name}[...]",))
     if name not in FUNCTIONS:
         branch.fail(f"unknown function `{name}`", hint=suggestion(name, [*FUNCTIONS, *WAITS]))
-    takes = FUNCTIONS[name]
+    takes, items = FUNCTIONS[name], [item for item in branch.items if item.kind != "named"]
+    named: dict[str, str] = {}
+    for item in (item for item in branch.items if item.kind == "named"):
+        _add_named(name, item, named)
     if name in OPTIONAL and not items:
         return Read(name, ("",), **branch.place)
     if len(items) != len(takes):
         branch.fail(f"`{name}` takes {len(takes) or 'no'} argument{'s' * (len(takes) != 1)}", (form(name),))
-    return Read(name, tuple(map(_argument, [name] * len(takes), takes, items)), **branch.place)
+    return Read(name, tuple(map(_argument, [name] * len(takes), takes, items)), named.get("frame"), **branch.place)
+
+
+def _add_named(function: str, branch: Branch, named: dict[str, str]) -> None:
+    """Add an argument such as `frame='#pay'`."""
+    key, quoted = branch.parts
+    known = [name for name, functions in NAMED.items() if function in functions]
+    if key.source not in known:
+        expected = tuple(f"{name}=" for name in known)
+        key.fail(f"`{function}` takes no `{key.source}=`", expected, suggestion(key.source, known))
+    if key.source in named:
+        key.fail(f"`{key.source}=` appears twice")
+    named[key.source] = text = str(_constant_of(quoted, string))
+    if not text.strip():
+        quoted.fail(f"the {key.source} of `{function}` is empty")
+
+
+def _stray_name(branch: Branch) -> NoReturn:
+    owners = ", ".join(sorted(SELECTOR_FUNCTIONS))
+    branch.fail(f"`{branch.name}=` has no place here", hint=f"`frame=` belongs into {owners}; to compare, use `==`")
+
+
+def _number_in(branch: Branch, items: list[Branch]) -> Number:
+    """`number(value)`, or `number(value, 'pattern')` with one group around the number."""
+    if not 1 <= len(items) <= 2:
+        branch.fail("`number` takes a value, and a pattern if the text has several numbers", (NUMBER_FORM,))
+    of = value(items[0])
+    if len(items) == 1:
+        return Number(of, **branch.place)
+    pattern = value(items[1])
+    groups = _check_pattern(items[1], pattern, "number")
+    assert isinstance(pattern, Literal)
+    if groups != 1:
+        items[1].fail("the pattern of `number` has one group, which is around the number", (NUMBER_FORM,))
+    return Number(of, str(pattern.value), **branch.place)
+
+
+NUMBER_FORM = "number(text('#n'), '([0-9]+) of')"
 
 
 def form(function: str) -> str:
@@ -270,7 +324,7 @@ def _member(branch: Branch) -> Length | Part:
     of = value(owner)
     if name.source != "length":
         call = f"call it: .{name.source}(...)" if name.source in WORDS else ""
-        if of_requests(of) and not call:
+        if of_happenings(of) and not call:
             return Part(of, name.source, **branch.place)
         hint = call or suggestion(name.source, ["length"]) or "a path goes inside the quotes"
         name.fail(f"unknown property `.{name.source}`", (".length",), hint)
@@ -280,10 +334,12 @@ def _member(branch: Branch) -> Length | Part:
 def _item(branch: Branch) -> Part:
     owner, inside = branch.parts
     of = value(owner)
-    if not of_requests(of):
+    if not of_happenings(of):
         offset = branch.text.index("[", owner.part.end)
         hint = "an index goes into the path: mem('orders[0].id')"
-        raise CriterionError(branch.text, offset, "unexpected `[`: only `requests(...)` takes an index", hint=hint)
+        raise CriterionError(
+            branch.text, offset, "unexpected `[`: only `requests(...)` and `dialogs()` take an index", hint=hint
+        )
     if inside.kind == "STRING":
         return Part(of, str(_constant_of(inside, string)), **branch.place)
     index = _constant_of(inside, number)
@@ -323,17 +379,18 @@ def _compare(branch: Branch) -> Compare:
 def _comparison(branch: Branch, left: Value, operator: str, other: Branch) -> Compare:
     right = value(other)
     if operator == "matches":
-        _check_pattern(other, right)
+        _check_pattern(other, right, "matches")
     return Compare(operator, left, right, **branch.place)
 
 
-def _check_pattern(branch: Branch, pattern: Value) -> None:
+def _check_pattern(branch: Branch, pattern: Value, taker: str) -> int:
+    """The number of groups in a pattern. Raises CriterionError for one that is wrong or too costly."""
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-        branch.fail("`matches` takes a quoted regular expression", ("a quoted text",))
+        branch.fail(f"`{taker}` takes a quoted regular expression", ("a quoted text",))
     from harness.criteria.patterns import PatternError, compiled  # few criteria have a pattern
 
     try:
-        compiled(pattern.value)
+        return compiled(pattern.value).groups
     except PatternError as error:
         branch.fail_inside(pattern.value, error.problem, error.offset)
 
@@ -362,6 +419,7 @@ _EXPRESSIONS: MappingProxyType[str, Callable[[Branch], Value]] = MappingProxyTyp
         "duration": _number,
         "name": _name,
         "call": _call,
+        "named": _stray_name,
         "member": _member,
         "item": _item,
         "method": _method,

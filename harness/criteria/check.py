@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from decimal import Decimal
 from difflib import unified_diff
 from itertools import islice, product
 from typing import Protocol
 
 from msgspec import Struct
 
-from harness.criteria.paths import Wildcard, follow, lookup, memory_lookup, segments
-from harness.criteria.patterns import Patience
+from harness.criteria.lists import one_by_one
+from harness.criteria.numbers import unread
+from harness.criteria.paths import ambiguous, follow, list_root, lookup, memory_ambiguous, memory_lookup
+from harness.criteria.patterns import Patience, first_group
 from harness.criteria.syntax import (
+    MIRRORED,
     PAGE_FUNCTIONS,
+    SHOWN_TEXTS,
     Compare,
     Json,
     Length,
     ListOf,
     Literal,
+    Number,
     ObjectOf,
+    PageQuery,
     Part,
     Read,
     Test,
@@ -30,7 +39,9 @@ from harness.criteria.syntax import (
     constant,
     oriented,
 )
-from harness.criteria.values import moment_in, order_problem, satisfied
+from harness.criteria.texts import fold, look_alike, with_escapes
+from harness.criteria.values import Reading, moment_in, null_and_empty, number_in, order_problem, satisfied
+from harness.values import replace
 
 _EXPECTED = {"==": "", "!=": "anything but ", "includes": "to include ", "matches": "to match "}
 
@@ -41,35 +52,89 @@ async def check(condition: Compare | Test, reads: Pass) -> Finding:
         return await _question(condition, reads)
     operator, subject, wanted = oriented(condition)
     left, right = await read(subject, reads), await read(wanted, reads)
-    holds, note = judge(operator, left, right, reads.patience)
-    fact = _fact(subject, left)
-    explained = bool(note) or not (left.matches and right.matches)
+    judgement = _judged(condition, left, right, reads)
+    holds, note = judgement.holds, judgement.note
     if not holds:
-        fact += f", expected {_EXPECTED.get(operator, operator + ' ')}{_expectation(wanted, right)}"
+        left, right = _told_apart(operator, left, right)
+    fact = _fact(subject, left)
+    explained = bool(note) or left.missing or right.missing or bool(condition.over)
+    if not holds:
+        fact += f", expected {_relation(operator, condition.over)}{_expectation(wanted, right)}"
         fact += f" ({note})" if note and note not in fact else ""
-    return Finding(holds, condition.source, right.json, left.json, fact, operator == "==", plain=not explained)
+    differs = operator == "==" and not condition.over
+    return Finding(
+        holds, condition.source, right.json, left.json, fact, differs, plain=not explained, decided=judgement.decided
+    )
+
+
+def _judged(condition: Compare, left: Operand, right: Operand, reads: Pass) -> Judgement:
+    operator, subject, wanted = oriented(condition)
+    left, right = _folded(operator, left, right)
+    if not condition.over:
+        return judge(operator, left, right, reads)
+    apart = one_by_one(operator, subject, wanted)
+    sides = [side.apart() if spread else (side,) for side, spread in zip((left, right), apart, strict=True)]
+    return judge_each(operator, sides[0], sides[1], reads, condition.over)
+
+
+def _relation(operator: str, over: str) -> str:
+    if over:
+        return f"{'one' if over == 'ANY' else 'each'} of them {operator} "
+    return _EXPECTED.get(operator, f"{operator} ")
 
 
 def _fact(subject: Value, operand: Operand) -> str:
-    if operand.matches:
+    if not operand.missing:
         return f"{subject.source} is {in_sentence(operand.json)}"
-    return f"{subject.source} is missing" + (f" ({operand.note})" if operand.note else "")
+    return f"{subject.source} {_lack(operand)}"
 
 
 def _expectation(wanted: Value, operand: Operand) -> str:
     if constant(wanted):
         return in_sentence(operand.json)
-    if not operand.matches:
-        return f"{wanted.source}, which is missing" + (f" ({operand.note})" if operand.note else "")
+    if operand.missing:
+        return f"{wanted.source}, which {_lack(operand)}"
     return f"{in_sentence(operand.json)} (from {wanted.source})"
+
+
+def _folded(operator: str, left: Operand, right: Operand) -> tuple[Operand, Operand]:
+    """Both sides as they are compared: if one is a text that people read, both are folded as Playwright folds them.
+
+    A regular expression sees the text with its lines.
+    """
+    if operator == "matches" or not (left.shown or right.shown):
+        return left, right
+    folded = replace(left, matches=tuple(fold(each) if isinstance(each, str) else each for each in left.matches))
+    keep = operator == "includes"  # nothing but white space is a part of few texts, and nothing at all of each
+    wanted = (fold(each) or (each if keep else "") if isinstance(each, str) else each for each in right.matches)
+    return folded, replace(right, matches=tuple(wanted))
+
+
+def _told_apart(operator: str, left: Operand, right: Operand) -> tuple[Operand, Operand]:
+    """Both sides, with escapes for the characters in which two texts differ that look the same."""
+    actual, expected = left.json, right.json
+    if operator != "==" or not isinstance(actual, str) or not isinstance(expected, str):
+        return left, right
+    if not look_alike(expected, actual):
+        return left, right
+    expected, actual = with_escapes(expected, actual)
+    return replace(left, matches=(actual,)), replace(right, matches=(expected,))
+
+
+def _lack(operand: Operand) -> str:
+    what = "cannot be read" if operand.unread else "is missing"
+    return what + (f" ({operand.note})" if operand.note else "")
 
 
 async def _question(condition: Test, reads: Pass) -> Finding:
     answer = await read(condition.read, reads)
     holds = True in answer.matches
-    selector = condition.read.arguments[0]
+    selector, frame = condition.read.arguments[0], condition.read.frame
+    place = "" if frame is None else f" in the frame {frame!r}"
     visibly = "visible " if condition.read.function == "visible" else ""
-    message = f"{'an' if holds and not visibly else 'a' if holds else 'no'} {visibly}element matches {selector!r}"
+    message = (
+        f"{'an' if holds and not visibly else 'a' if holds else 'no'} {visibly}element matches {selector!r}{place}"
+    )
     return Finding(holds, condition.source, expected=True, actual=holds, message=message)
 
 
@@ -114,46 +179,105 @@ def _pieces(line: str) -> list[str]:
 
 # The operands of a comparison, and its result.
 
-MOST_PAIRS = 100_000
+MOST_PAIRS = 20_000
 
 
 class Operand(Struct, frozen=True):
-    """All matches of a value: usually one, none if it is missing (then `note` says why), many with `*`."""
+    """What a value was read as: one match, or none if it is missing (then `note` says why), or a list with `*`."""
 
     matches: tuple[Json, ...]
     note: str = ""
     many: bool = False
+    shown: bool = False
+    """Whether it is a text that people read on the page."""
+    """It is the list of what a path with `*` has found, which may be empty."""
+    ownerless: bool = False
+    """It is missing because nothing is there that could have it: no element, no request."""
+    unread: bool = False
+    """It is there, but cannot be read as what is wanted, such as a number."""
+    reading: Reading = Reading()
+
+    @property
+    def missing(self) -> bool:
+        return not self.many and not self.matches
 
     @property
     def json(self) -> Json:
-        """The value for reports and memory: null if missing, a list if there may be many."""
+        """The value for reports and memory: null if missing, a list with `*`."""
         if self.many:
             return list(self.matches)
         return self.matches[0] if self.matches else None
 
+    def apart(self) -> tuple[Operand, ...]:
+        """The values of a list, one by one."""
+        if not self.many:
+            return (self,)
+        return tuple(Operand((each,), reading=self.reading) for each in self.matches)
 
-def judge(operator: str, left: Operand, right: Operand, patience: Patience) -> tuple[bool, str]:
-    """Return whether any pair of matches satisfies the operator, and if none does, a note about the reason or "".
 
-    A missing side equals a null that is present or written, and satisfies nothing else: two missing sides are not
-    equal, so that two mistyped keys never make a green test.
-    """
-    if not left.matches or not right.matches:
-        nulls = any(match is None for match in left.matches + right.matches)
-        return operator == "==" and nulls, left.note or right.note
-    pairs = product(left.matches, right.matches)
-    least = max(MOST_PAIRS, len(left.matches), len(right.matches))
+class Judgement(Struct, frozen=True):
+    """The result of a comparison."""
+
+    holds: bool
+    note: str = ""
+    """The reason why it does not hold, unless the values say it all."""
+    decided: bool = True
+    """Whether it is known not to hold. If not, its opposite does not hold either."""
+
+
+def judge(operator: str, left: Operand, right: Operand, reads: Pass) -> Judgement:
+    """Make a comparison of two operands; a list is one value here."""
+    if left.unread or right.unread:
+        return Judgement(False, left.note if left.unread else right.note, decided=False)
+    if left.missing or right.missing:
+        return _judge_missing(operator, left, right)
+    a, b, patience = left.json, right.json, reads.patience
+    readings = left.reading, right.reading
     try:
-        if any(satisfied(operator, a, b, patience.seconds) for a, b in islice(pairs, least)):
-            return True, ""
+        holds = satisfied(operator, a, b, patience.seconds, readings)
     except TimeoutError:
         note = f"the regular expression took more than {patience.seconds:g} s"
         patience.shorten()
-        return False, note
+        return Judgement(False, note, decided=False)
+    if operator in ("==", "!="):
+        return Judgement(holds, decided=not null_and_empty(a, b))
+    note = order_problem(a, b, readings) if operator in MIRRORED and not holds else ""
+    return Judgement(holds, note, decided=not note)
+
+
+def _judge_missing(operator: str, left: Operand, right: Operand) -> Judgement:
+    """A missing side is null: it equals null, and differs from all other data.
+
+    What asks more of it is not decided, and neither is its opposite, so that a mistyped name makes no green test:
+    whether it is empty, whether it equals another missing value, whether it is less, whether it is in a list. Nor is
+    anything but null decided about an element or a request that is not there.
+    """
+    note = left.note or right.note
+    other = right if left.missing else left
+    if operator in ("==", "!=") and not other.missing and other.json is None:
+        return Judgement(operator == "==", note)
+    decided = not (left.ownerless or right.ownerless or other.missing)
+    if operator in ("==", "!="):
+        decided = decided and other.json != ""
+        return Judgement(decided and operator == "!=", note, decided)
+    return Judgement(False, note, decided and operator not in MIRRORED and not right.missing)
+
+
+def judge_each(operator: str, lefts: Sequence[Operand], rights: Sequence[Operand], reads: Pass, over: str) -> Judgement:
+    """Compare each value of the one side with each of the other: one pair or all pairs must satisfy the operator."""
+    most = max(len(lefts), len(rights)) if 1 in (len(lefts), len(rights)) else MOST_PAIRS
+    pairs, undecided = product(lefts, rights), None
+    for left, right in islice(pairs, most):
+        found = judge(operator, left, right, reads)
+        if found.holds and over == "ANY":
+            return found
+        if not found.holds and over == "ALL":
+            return found if found.note else replace(found, note=f"{in_sentence(left.json)} is not")
+        undecided = undecided or (None if found.decided else found)
     if next(pairs, None):
-        return False, f"only the first {least} of {len(left.matches)} times {len(right.matches)} pairs were compared"
-    ordering = operator in ("<", "<=", ">", ">=")
-    return False, order_problem(left.matches[0], right.matches[0]) if ordering else ""
+        note = f"only the first {most} of {len(lefts)} times {len(rights)} pairs were compared"
+        return Judgement(False, note, decided=False)
+    return undecided or Judgement(over == "ALL")
 
 
 # Evaluates a value of the syntax tree, in one pass over the sources.
@@ -163,97 +287,192 @@ async def read(value: Value, reads: Pass) -> Operand:
     """Read what the value needs. Errors of the sources pass through."""
     match value:
         case Literal(value=constant):
-            return Operand((constant,))
+            return Operand((constant,), reading=Reading(reads.locale, field=True))
         case ListOf(items=items):
-            return Operand(([(await read(item, reads)).json for item in items],))
+            return _whole([await read(item, reads) for item in items], list)
         case ObjectOf(entries=entries):
-            return Operand(({key: (await read(item, reads)).json for key, item in entries},))
-        case Part(of=of) | Length(of=of):
-            inner = await read(of, reads)
-            return _part(inner, value.segment) if isinstance(value, Part) else _length(inner, of.source)
-        case Read(function=function, arguments=arguments):
-            return await _call(function, arguments, reads)
+            return _whole(
+                [await read(item, reads) for _, item in entries],
+                lambda values: dict(zip((key for key, _ in entries), values, strict=True)),
+            )
+        case Part() | Length():
+            return await _derived(value, reads)
+        case Number(of=of, pattern=pattern):
+            return _number(await read(of, reads), pattern, reads)
+        case Read():
+            return await _call(value, reads)
         case Compare():
-            operator, left, right = oriented(value)
-            sides = await read(left, reads), await read(right, reads)
-            return Operand((judge(operator, *sides, reads.patience)[0],))
+            _, left, right = oriented(value)
+            judgement = _judged(value, await read(left, reads), await read(right, reads), reads)
+            if not judgement.decided:
+                return Operand((), judgement.note or f"{value.source} is not decided", unread=True)
+            return Operand((judgement.holds,))
 
 
-async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:
+def _whole(parts: Sequence[Operand], build: Callable[[list[Json]], Json]) -> Operand:
+    """A list or an object of parts; it cannot be read if one of them cannot."""
+    unreadable = next((part for part in parts if part.unread), None)
+    return unreadable or Operand((build([part.json for part in parts]),))
+
+
+async def _call(call: Read, reads: Pass) -> Operand:
+    function, arguments = call.function, call.arguments
     if function in PAGE_FUNCTIONS:
-        return await _page(function, arguments, reads)
+        return await _page(call.query, reads)
     if function == "requests":
         return Operand((await reads.requests(arguments[0]),))
+    if function == "dialogs":
+        return Operand(([each["message"] for each in await reads.dialogs()],))
     if function == "result":
-        return await _result(arguments[0], reads)
+        return _found(await reads.result(), arguments[0], "the tool's answer has nothing at {!r}", reads)
     if function == "json":
-        return await _json(arguments[0], arguments[1], reads)
+        missing = f"nothing is at {{!r}} in channel {arguments[0]!r}"
+        return _found(await reads.channel(arguments[0]), arguments[1], missing, reads)
     entries = await reads.memory()
-    return _memory(arguments[0], entries) if function == "mem" else _time(function, arguments[0], entries, reads)
+    return _memory(arguments[0], entries, reads) if function == "mem" else _time(function, arguments[0], entries, reads)
 
 
-async def _page(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:
-    found = await reads.page(function, *arguments)
+async def _page(query: PageQuery, reads: Pass) -> Operand:
+    found, shown = await reads.page(query), query.function in SHOWN_TEXTS
     if found is not None:
-        return Operand((found,))
-    what = f"no element matches {arguments[0]!r}" if arguments else f"the page has no {function}"
-    return Operand((), what + (f", or it has no {arguments[1]!r}" if len(arguments) > 1 else ""))
+        return Operand((found,), shown=shown, reading=Reading(reads.locale, field=query.function == "value"))
+    # An element without this attribute is there, and its attribute is null.
+    there = query.function in ("attr", "value") and await reads.page(query._replace(function="exists", name=None))
+    return Operand((), await _missing(query, reads), shown=shown, ownerless=there is not True)
 
 
-async def _json(name: str, path: str, reads: Pass) -> Operand:
-    matches = tuple(lookup(await reads.channel(name), path))
-    return Operand(matches, "" if matches else f"nothing is at {path!r} in channel {name!r}", _has_wildcard(path))
+async def _missing(query: PageQuery, reads: Pass) -> str:
+    """Why the page has no such value."""
+    if query.selector is None:
+        return f"the page has no {query.function}"
+    if query.function == "text" and (count := await reads.page(query._replace(function="count"))):
+        return f"{count} {'element matches' if count == 1 else 'elements match'}, none is shown"
+    place = "" if query.frame is None else f" in the frame {query.frame!r}"
+    what = f"no element matches {query.selector!r}{place}"
+    return what + (f", or it has no {query.name!r}" if query.name is not None else "")
 
 
-async def _result(path: str, reads: Pass) -> Operand:
-    matches = tuple(lookup(await reads.result(), path))
-    return Operand(matches, "" if matches else f"the tool's answer has nothing at {path!r}", _has_wildcard(path))
+def _found(document: Json, path: str, missing: str, reads: Pass) -> Operand:
+    """What a path leads to in a document; `missing` says that it leads nowhere."""
+    reading, root = Reading(reads.locale, data=True), list_root(path)
+    if root is None:
+        return _one(tuple(lookup(document, path)), ambiguous(document, path), missing.format(path), reading)
+    if not any(isinstance(each, list | dict) for each in lookup(document, root)):
+        return Operand((), missing.format(root))
+    return Operand(tuple(lookup(document, path)), "", many=True, reading=reading)
 
 
-def _memory(key: str, entries: Mapping[str, Json]) -> Operand:
-    matches = tuple(memory_lookup(entries, key))
-    return Operand(matches, "" if matches else f"memory has no {key!r}", key not in entries and _has_wildcard(key))
+def _one(matches: tuple[Json, ...], several: str, missing: str, reading: Reading) -> Operand:
+    if several:
+        note = f"several records match {several}: write `{several}[*]` for all of them, `{several}[0]` for the first"
+        return Operand((), note, unread=True)
+    return Operand(matches, "" if matches else missing, reading=reading)
 
 
-def _has_wildcard(path: str) -> bool:
-    return any(isinstance(segment, Wildcard) for segment in segments(path))
+def _memory(key: str, entries: Mapping[str, Json], reads: Pass) -> Operand:
+    matches, reading = tuple(memory_lookup(entries, key)), Reading(reads.locale)
+    root = None if key in entries else list_root(key)
+    if root is None:
+        several = memory_ambiguous(entries, key) if len(matches) > 1 else ""
+        return _one(matches, several, f"memory has no {key!r}", reading)
+    containers = memory_lookup(entries, root) if root else [dict(entries)]
+    if not matches and not any(isinstance(each, list | dict) for each in containers):
+        return Operand((), f"memory has no {root!r}")
+    return Operand(matches, "", many=True, reading=reading)
 
 
 def _time(function: str, key: str, entries: Mapping[str, Json], reads: Pass) -> Operand:
     """Seconds between now and the time that a memory entry holds."""
-    entry = _memory(key, entries)
+    entry = _memory(key, entries, reads)
     moments = [moment for match in entry.matches if (moment := moment_in(match)) is not None]
-    if entry.matches and not moments:
-        return Operand((), f"memory {key!r} holds no ISO time", entry.many)
+    if entry.matches and len(moments) < len(entry.matches):
+        return Operand((), f"memory {key!r} holds no ISO time", unread=True)
     sign = 1 if function == "time_since" else -1
     seconds = tuple(sign * (reads.now() - moment).total_seconds() for moment in moments)
-    return Operand(seconds, entry.note, entry.many)
+    return replace(entry, matches=seconds)
 
 
-def _part(of: Operand, segment: str | int) -> Operand:
+def _number(of: Operand, pattern: str, reads: Pass) -> Operand:
+    """The number in a text, or in each text of a list. What has none cannot be read."""
+    if of.missing:
+        return replace(of, unread=True)
+    numbers: list[Json] = []
+    for match in of.matches:
+        found, note = _number_of(match, pattern, of.reading, reads)
+        if found is None:
+            return Operand((), note, unread=True)
+        numbers.append(int(found) if found == found.to_integral_value() else float(found))
+    return replace(of, matches=tuple(numbers))
+
+
+def _number_of(value: Json, pattern: str, reading: Reading, reads: Pass) -> tuple[Decimal | None, str]:
+    """The number, or the reason why there is none."""
+    picked = value
+    if pattern and isinstance(value, str):
+        try:
+            group = first_group(pattern, value, reads.patience.seconds)
+        except TimeoutError:
+            note = f"the regular expression took more than {reads.patience.seconds:g} s"
+            reads.patience.shorten()
+            return None, note
+        if group is None:
+            return None, f"{in_sentence(value)} has nothing that matches {pattern!r}"
+        picked = group
+    number = number_in(picked, reading)
+    why = unread(picked, reading.locale) if isinstance(picked, str) else f"{in_sentence(picked)} is no number"
+    return number, "" if number is not None else why
+
+
+async def _derived(value: Part | Length, reads: Pass) -> Operand:
+    """An item or a part of `requests(...)` or `dialogs()`, or a length."""
+    of = value.of
+    if isinstance(value, Length):
+        return _length(await read(of, reads), of.source)
+    if isinstance(of, Read) and of.function == "dialogs":  # its items are the dialogs themselves, not only their texts
+        return _part(Operand(([*await reads.dialogs()],)), value.segment, "no dialog has opened")
+    return _part(await read(of, reads), value.segment, "no request matches")
+
+
+def _part(of: Operand, segment: str | int, none: str) -> Operand:
     """An item or a value of each match; a key made of digits is no index here."""
     matches = tuple(follow(of.json, (segment,))) if of.matches else ()
     note = of.note
+    empty = of.json == [] or (isinstance(of.json, list) and isinstance(segment, int))
     if of.matches and not matches:
-        empty = of.json == []
-        note = "no request matches" if empty else f"it has no {segment!r}"
-    return Operand(matches, note)
+        note = none if of.json == [] else f"it has no {segment!r}"
+    return Operand(matches, note, ownerless=of.ownerless or (empty and not matches), reading=Reading(data=True))
 
 
 def _length(of: Operand, source: str) -> Operand:
-    lengths = tuple(len(match) for match in of.matches if isinstance(match, str | list | dict))
-    note = of.note if lengths or not of.matches else f"{source} is not a text, list or object, so it has no length"
-    return Operand(lengths, note, of.many)
+    if of.many:
+        return Operand((len(of.matches),))
+    value = of.json
+    if isinstance(value, str | list | dict):
+        return Operand((len(value),))
+    note = of.note if of.missing else f"{source} is not a text, list or object, so it has no length"
+    return Operand((), note, unread=of.unread, ownerless=True)
 
 
 # The sources of values, and one pass of reading them.
 
 
+class LateError(Exception):
+    """The page did not answer in time: there was no look, so nothing is known. `cause` is the error that says so."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
 class Sources(Protocol):
     """What a criterion may read. Errors of these pass through evaluation: unreadable does not mean false."""
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Json:
-        """exists, visible: bool; count: int; text, value, attr: text, or None without the element; url, title."""
+    async def page(self, query: PageQuery, until: float) -> Json:
+        """exists, visible: bool; count: int; text, text_content, value, attr: text, or None; url, title.
+
+        `text` is that of the first match that is displayed. Raises LateError if the page has not answered at `until`
+        (monotonic seconds; infinite: as long as the source itself can wait).
+        """
         ...
 
     async def memory(self) -> Mapping[str, Json]:
@@ -268,12 +487,21 @@ class Sources(Protocol):
         """The requests of the pages that match, such as `POST **/api/orders`: method, url, status, json, body."""
         ...
 
+    async def dialogs(self) -> list[dict[str, Json]]:
+        """The dialogs of the pages: type, message, answer, text, step."""
+        ...
+
     async def result(self) -> Json:
         """The answer of the tool that the step has called."""
         ...
 
     def now(self) -> datetime:
         """The world's time, timezone-aware."""
+        ...
+
+    @property
+    def locale(self) -> str | None:
+        """The locale of the browser context, by which numbers in texts are read; None if none is declared."""
         ...
 
 
@@ -283,18 +511,30 @@ class Pass:
     def __init__(self, sources: Sources, patience: Patience) -> None:
         self._sources = sources
         self.patience = patience
-        self._pages: dict[tuple[str, str | None, str | None], Json] = {}
+        self.limit = math.inf
+        """The end of the present look, in monotonic seconds: a page that is busy until then was not looked at."""
+        self.locale = sources.locale
+        self._pages: dict[PageQuery, Json] = {}
         self._channels: dict[str, Json] = {}
         self._requests: dict[str, list[Json]] = {}
+        self._dialogs: list[dict[str, Json]] | None = None
         self._memory: Mapping[str, Json] | None = None
         self._results: list[Json] = []
         self._now: datetime | None = None
 
-    async def page(self, function: str, selector: str | None = None, name: str | None = None) -> Json:
-        key = (function, selector, name)
-        if key not in self._pages:
-            self._pages[key] = await self._sources.page(function, selector, name)
-        return self._pages[key]
+    @contextmanager
+    def limited(self, limit: float) -> Iterator[None]:
+        """Look no longer than until `limit`, or until an earlier limit that holds already."""
+        before, self.limit = self.limit, min(self.limit, limit)
+        try:
+            yield
+        finally:
+            self.limit = before
+
+    async def page(self, query: PageQuery) -> Json:
+        if query not in self._pages:
+            self._pages[query] = await self._sources.page(query, self.limit)
+        return self._pages[query]
 
     async def channel(self, name: str) -> Json:
         if name not in self._channels:
@@ -305,6 +545,11 @@ class Pass:
         if pattern not in self._requests:
             self._requests[pattern] = await self._sources.requests(pattern)
         return self._requests[pattern]
+
+    async def dialogs(self) -> list[dict[str, Json]]:
+        if self._dialogs is None:
+            self._dialogs = await self._sources.dialogs()
+        return self._dialogs
 
     async def memory(self) -> Mapping[str, Json]:
         if self._memory is None:
@@ -359,6 +604,8 @@ class Finding(Struct, frozen=True):
     differs: bool = False
     plain: bool = False
     """Whether `expected` and `actual` say all that `message` says."""
+    decided: bool = True
+    """Whether it is known not to hold. If not, its opposite does not hold either."""
 
 
 def written(value: Json, indent: int | None = None) -> str:

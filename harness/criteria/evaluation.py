@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from harness.criteria.check import Explanation, Finding, Pass, Sources, Verdict, check, difference, read
+from harness.criteria.check import Explanation, Finding, LateError, Pass, Sources, Verdict, check, difference, read
 from harness.criteria.parser import Criterion, ValueExpression
 from harness.criteria.patterns import Patience
 from harness.criteria.syntax import Compare, Condition, Every, Json, Not, Some, Stable, Test, Within
@@ -25,14 +25,19 @@ async def evaluate(
 ) -> Verdict:
     """Evaluate the criterion. Each pass reads the sources afresh; errors of a source pass through.
 
-    `expect`: seconds to wait for it to hold. A criterion that contains its own wait ignores `expect`.
+    `expect`: seconds to wait for it to hold. A criterion that contains its own wait ignores `expect`. A page that is
+    busy is waited for: a look that does not end in time is no outcome, and what was last seen counts. Only if nothing
+    was seen at all, the error of the source is raised.
     """
     watched = monitor(_patient(criterion, expect), deadline.at)
     waits, patience = pauses(), Patience()
-    standing = first = await watched.look(Pass(sources, patience), clock.now())
-    while isinstance(standing, Unsettled):
-        await clock.sleep(max(SHORTEST_PAUSE, min(next(waits), standing.until - clock.now())))
-        standing = await watched.look(Pass(sources, patience), clock.now())
+    try:
+        standing = first = await watched.look(Pass(sources, patience), clock.now())
+        while isinstance(standing, Unsettled):
+            await clock.sleep(max(SHORTEST_PAUSE, min(next(waits), standing.until - clock.now())))
+            standing = await watched.look(Pass(sources, patience), clock.now())
+    except LateError as late:
+        raise late.cause from late
     return replace(_verdict(standing), waited=isinstance(first, Unsettled))
 
 
@@ -59,13 +64,37 @@ def pauses() -> Iterator[float]:
 
 
 async def evaluate_value(
-    expression: ValueExpression,
-    sources: Sources,
-    clock: Clock,  # noqa: ARG001 (called like evaluate; a value never waits)
-    deadline: Deadline,  # noqa: ARG001
+    expression: ValueExpression, sources: Sources, clock: Clock, deadline: Deadline, *, patience: float = 0.0
 ) -> Json:
-    """Return the value: null if missing, a list if its path has `*`. Errors of a source pass through."""
-    return (await read(expression.tree, Pass(sources, Patience()))).json
+    """Return the value: null if missing, a list if its path has `*`. Errors of a source pass through.
+
+    `patience`: seconds to wait for a value that is missing.
+    """
+    end, seen, waits = clock.now() + deadline.clip(patience, clock.now()), False, pauses()
+    while True:
+        reads = Pass(sources, Patience())
+        try:
+            with reads.limited(_limit(end, clock.now(), seen=seen)):
+                value = (await read(expression.tree, reads)).json
+        except LateError as late:
+            if not seen:
+                raise late.cause from late
+            return None
+        seen = True
+        if value is not None or clock.now() >= end - HAIR:
+            return value
+        await clock.sleep(max(SHORTEST_PAUSE, min(next(waits), end - clock.now())))
+
+
+STUCK_SECONDS = 2.0
+"""A page that has given no answer for so long is not merely slow: that it does not answer is the outcome."""
+LEAST_LOOK = 1.0
+"""Seconds that a look has at least, so that the last one of a wait does not depend on how busy the machine is."""
+
+
+def _limit(end: float, now: float, *, seen: bool) -> float:
+    """The end of a look that begins now, in a wait until `end`: the first one takes as long as it needs."""
+    return max(end, now + LEAST_LOOK) if seen else math.inf
 
 
 def _verdict(finding: Finding) -> Verdict:
@@ -181,11 +210,12 @@ class AnyMonitor(Struct):
             expected=[finding.expected for finding in findings],
             actual=[finding.actual for finding in findings],
             message=f"none of {len(findings)} alternatives holds: {reasons}",
+            decided=all(finding.decided for finding in findings),
         )
 
 
 class Inverse(Struct):
-    """NOT: the opposite of its part, settled together with it."""
+    """NOT: the opposite of its part, settled together with it. What is not decided has no opposite that holds."""
 
     condition: Not
     part: Monitor
@@ -198,6 +228,11 @@ class Inverse(Struct):
 
     def _negate(self, finding: Finding) -> Finding:
         source, part = self.condition.source, self.condition.part.source
+        if not finding.decided:
+            message = f"expected not {part}, but that is not known: {finding.message}"
+            return replace(
+                finding, expression=source, expected=f"not {part}", message=message, differs=False, plain=False
+            )
         if not finding.holds:
             return Finding(True, source, expected=True, actual=True, message=f"not {part}: {finding.message}")
         message = f"expected not {part}, but {finding.message}"
@@ -211,15 +246,24 @@ class WindowMonitor:
         self.condition = condition
         self.deadline = deadline
         self.start: float | None = None
+        self.seen: Finding | None = None
+        """The state at the last look."""
         self.part = monitor(condition.part, deadline)
 
     async def look(self, reads: Pass, now: float) -> Standing:
         self.start = now if self.start is None else self.start
         end = min(self.start + self.condition.seconds, self.deadline)
-        standing = await self.part.look(reads, now)
+        limit = _limit(end, now, seen=self.seen is not None)
+        try:
+            with reads.limited(limit):
+                standing = await self.part.look(reads, now)
+        except LateError:
+            if self.seen is None or reads.limit < limit:
+                raise
+            return self._too_late(self.seen, max(now, end) - self.start, cut=end == self.deadline)
         if isinstance(standing, Finding) and standing.holds:
             return standing
-        so_far = standing if isinstance(standing, Finding) else standing.so_far
+        self.seen = so_far = standing if isinstance(standing, Finding) else standing.so_far
         if now >= end - HAIR:
             return self._too_late(so_far, now - self.start, cut=end == self.deadline)
         if isinstance(standing, Unsettled):
@@ -243,9 +287,14 @@ class Steady:
         self.part = monitor(condition.part, deadline)
 
     async def look(self, reads: Pass, now: float) -> Standing:
-        self.start = now if self.start is None else self.start
+        first, self.start = self.start is None, now if self.start is None else self.start
         end = self.start + self.condition.seconds
-        standing = await self.part.look(reads, now)
+        try:
+            standing = await self.part.look(reads, now)
+        except LateError:
+            if first:
+                raise
+            return self._cut(now - self.start)
         if isinstance(standing, Unsettled):
             return standing
         if not standing.holds:
@@ -253,7 +302,10 @@ class Steady:
         if now >= end - HAIR:
             return standing
         if now >= self.deadline - HAIR:
-            message = f"stable for {now - self.start:.3g} s of {self.condition.seconds:g} s when the deadline came"
-            return Finding(False, self.condition.source, self.condition.seconds, now - self.start, message)
+            return self._cut(now - self.start)
         self.part = monitor(self.condition.part, self.deadline)
         return Unsettled(min(end, self.deadline), standing)
+
+    def _cut(self, stable: float) -> Finding:
+        message = f"stable for {stable:.3g} s of {self.condition.seconds:g} s when the deadline came"
+        return Finding(False, self.condition.source, self.condition.seconds, stable, message)

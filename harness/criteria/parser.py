@@ -8,15 +8,19 @@ from functools import cache, lru_cache
 
 from harness.criteria.builder import Branch, condition, value
 from harness.criteria.lalr import Tables, UnexpectedError, tables
+from harness.criteria.lists import check_lists
 from harness.criteria.syntax import (
+    HAPPENINGS,
     MEMORY_FUNCTIONS,
     OPERATORS,
     PAGE_FUNCTIONS,
     SELECTOR_FUNCTIONS,
+    Compare,
     Condition,
     CriterionError,
     Every,
     Read,
+    Selected,
     Stable,
     Value,
     Within,
@@ -40,6 +44,7 @@ _LOOKS = (  # the text at the place, and the hint for it
     (re.compile(r"[$#`]"), "text goes in quotes"),
 )
 _QUOTE = re.compile(r"['\"]")
+_EQUALS = re.compile(r"=(?!=)")
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -108,9 +113,10 @@ class _Expression:
         return self._first_arguments(MEMORY_FUNCTIONS)
 
     @property
-    def selectors(self) -> frozenset[str]:
-        """The selectors of the elements that it reads."""
-        return self._first_arguments(SELECTOR_FUNCTIONS)
+    def selectors(self) -> frozenset[Selected]:
+        """The selectors of the elements that it reads, each with its frame."""
+        reads = (node for node in walk(self.tree) if isinstance(node, Read) and node.function in SELECTOR_FUNCTIONS)
+        return frozenset((node.arguments[0], node.frame) for node in reads)
 
     @property
     def request_patterns(self) -> frozenset[str]:
@@ -124,8 +130,8 @@ class _Expression:
 
     @property
     def looks_at_page(self) -> bool:
-        """Whether it reads the page or its requests, and not only memory and channels."""
-        read = PAGE_FUNCTIONS | {"requests"}
+        """Whether it reads the page or what it has done, and not only memory and channels."""
+        read = PAGE_FUNCTIONS | HAPPENINGS
         return any(isinstance(node, Read) and node.function in read for node in walk(self.tree))
 
     @property
@@ -147,7 +153,7 @@ class Criterion(_Expression):
         WITHIN, EVENTUALLY and STABLE are about a period that is over when they are settled. The other parts of an ALL
         are kept; an ANY or NOT that contains such a part is left out with it.
         """
-        return tuple(part.source for part in _instant(self.tree))
+        return tuple(part.alone if isinstance(part, Compare) else part.source for part in _instant(self.tree))
 
     def holds_part(self, expression: str) -> bool:
         """Return whether the criterion or one of its parts has exactly this text."""
@@ -167,19 +173,31 @@ class ValueExpression(_Expression):
     tree: Value = field(repr=False)
 
 
+def text_comparison(selector: str, frame: str | None, operator: str, expected: Value) -> Criterion:
+    """The criterion that compares the text which an element shows, as an `assert` with `selector` and `value` does."""
+    where = repr(selector) if frame is None else f"{selector!r}, frame={frame!r}"
+    read = Read("text", (selector,), frame, source=f"text({where})")
+    text = f"{read.source} {operator} {expected.source}"
+    return Criterion(text, Compare(operator, read, expected, source=text))
+
+
 LONGEST = 10_000
 
 
 @lru_cache(maxsize=16_384)
 def parse(text: str) -> Criterion:
     """Parse a criterion: a comparison, a yes-or-no function, or a combination of those. Raises CriterionError."""
-    return Criterion(text, condition(_branch(text, "a criterion such as text('#id') == 'done'")))
+    tree = condition(_branch(text, "a criterion such as text('#id') == 'done'"))
+    check_lists(text, tree)
+    return Criterion(text, tree)
 
 
 @lru_cache(maxsize=4096)
 def parse_value(text: str) -> ValueExpression:
     """Parse a value: a function, a constant, `.length`, or a comparison (true or false). Raises CriterionError."""
-    return ValueExpression(text, value(_branch(text, "a value such as text('#id')")))
+    tree = value(_branch(text, "a value such as text('#id')"))
+    check_lists(text, tree)
+    return ValueExpression(text, tree)
 
 
 @cache
@@ -196,6 +214,6 @@ def _branch(text: str, wanted: str) -> Branch:
     try:
         return Branch(_grammar().parse(text), text)
     except UnexpectedError as error:
-        if error.accepted is None:
+        if error.accepted is None or _EQUALS.match(text, error.offset):
             raise bad_character(text, error.offset) from None
         raise bad_token(text, error.offset, error.accepted) from None

@@ -1,7 +1,10 @@
-"""Paths into JSON documents: `orders[0].lines.*.sku`, `a['key.with.dots']`, `items[-1]`.
+"""Paths into JSON documents: `orders[0].lines.*.sku`, `a['key.with.dots']`, `items[-1]`, `people[?name=='Ann'].id`.
 
-A segment is a key, `*` (every item of a list, every value of an object) or `[n]`. A key made of digits also indexes
-a list. Anything but `.`, `[` and `]` may stand in a bare key: dashes, spaces, any script.
+A segment is a key, `*` (every item of a list, every value of an object), `[n]` or a filter. A key made of digits also
+indexes a list. Anything but `.`, `[` and `]` may stand in a bare key: dashes, spaces, any script.
+
+A filter finds the record of a list (or among the values of an object) by one of its keys. `[*]` after it takes all
+records that match, `[n]` one of them; without either there must be only one.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from harness.criteria.syntax import Json
+from harness.values import replace
 
 # Puts a value into a JSON document, without changing the given one.
 
@@ -33,6 +37,8 @@ def _put_value(document: Json, way: tuple[Segment, ...], value: Json) -> Json:
     head, rest = way[0], way[1:]
     if isinstance(head, Wildcard):
         return _put_everywhere(document, rest, value)
+    if isinstance(head, Filter):
+        raise PathError("a filter only reads: a value cannot be put there")
     if isinstance(document, list) or isinstance(head, int):
         return _put_item(document, head, rest, value)
     entries = document if isinstance(document, dict) else {}
@@ -79,6 +85,14 @@ def memory_lookup(entries: Mapping[str, Json], key: str) -> list[Json]:
     return _matches_in(_gather_entries(entries, key), key)
 
 
+def memory_ambiguous(entries: Mapping[str, Json], key: str) -> str:
+    """The filter of the key that matches several records although one is wanted; empty if each is clear."""
+    for prefix, rest in _splits(key):
+        if prefix in entries and _matches_in(entries[prefix], rest):
+            return ambiguous(entries[prefix], rest)
+    return ambiguous(_gather_entries(entries, key), key)
+
+
 def _splits(key: str) -> Iterator[tuple[str, str]]:
     for place in range(len(key) - 1, 0, -1):
         if key[place] in ".[":
@@ -114,8 +128,14 @@ def _gather_entries(entries: Mapping[str, Json], key: str) -> dict[str, Json]:
 
 
 _SEGMENT = re.compile(
-    r"""\[(?:(?P<index>-?[0-9]{1,9})|(?P<any>\*)|'(?P<one>[^']*)'|"(?P<two>[^"]*)")\]|(?P<key>[^.\[\]]+)"""
+    r"""\[(?:(?P<index>-?[0-9]{1,9})|(?P<any>\*)|'(?P<one>[^']*)'|"(?P<two>[^"]*)"|\?(?P<filter>(?:'[^']*'|"[^"]*"|[^'"\]])+))\]"""
+    r"""|(?P<key>[^.\[\]]+)"""
 )
+_FILTER = re.compile(
+    r"""\s*(?P<key>[^=!<>'"\[\]]*[^=!<>'"\[\]\s])\s*==\s*"""
+    r"""(?:'(?P<one>[^']*)'|"(?P<two>[^"]*)"|(?P<word>true|false|null)|(?P<number>-?[0-9]+(?:\.[0-9]+)?))\s*"""
+)
+_WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
 _INTEGER = re.compile(r"-?[0-9]{1,9}\Z")
 
 
@@ -135,28 +155,95 @@ class Wildcard(Struct, frozen=True):
     """The segment `*`."""
 
 
-Segment: TypeAlias = str | int | Wildcard
+class Filter(Struct, frozen=True):
+    """The segment `[?key=='value']`; the key may be a path. With `pick` it is one of the records that match."""
+
+    key: str
+    wanted: bool | int | float | str | None
+    source: str
+    pick: int | None = None
+    every: bool = False
+    """Whether all records that match are wanted, however many."""
+
+    def matches(self, parent: Json) -> list[Json]:
+        """The records of a list, or among the values of an object, that match."""
+        from harness.criteria.values import equal  # few paths have a filter
+
+        records = [*parent.values()] if isinstance(parent, dict) else parent if isinstance(parent, list) else []
+        way = segments(self.key)
+        found = [each for each in records if any(equal(value, self.wanted) for value in follow(each, way))]
+        if self.pick is None:
+            return found
+        return found[self.pick :][:1] if self.pick >= -len(found) else []
+
+
+Segment: TypeAlias = str | int | Wildcard | Filter
 MOST_SEGMENTS = 200
 
 
 @lru_cache(maxsize=4096)
 def segments(path: str) -> tuple[Segment, ...]:
     """Split a path; the empty path is the document itself. Raises PathError."""
-    found: list[Segment] = []
+    return tuple(segment for segment, _ in _placed_segments(path))
+
+
+@lru_cache(maxsize=4096)
+def list_root(path: str) -> str | None:
+    """The path of the container that the first `*` (or a filter with `[*]`) takes values from; None without one.
+
+    A path with `*` is the list of the values that it finds. There is such a list only if there is this container.
+    """
+    return next((path[:start].removesuffix(".") for each, start in _placed_segments(path) if _is_many(each)), None)
+
+
+def _is_many(segment: Segment) -> bool:
+    return isinstance(segment, Wildcard) or (isinstance(segment, Filter) and segment.every)
+
+
+def ambiguous(document: Json, path: str) -> str:
+    """The filter of the path that matches several records although one is wanted; empty if each is clear."""
+    if list_root(path) is not None:
+        return ""
+    places = [document]
+    for segment in segments(path):
+        if isinstance(segment, Filter) and segment.pick is None and any(len(segment.matches(at)) > 1 for at in places):
+            return segment.source
+        places = follow_one(places, segment)
+    return ""
+
+
+@lru_cache(maxsize=4096)
+def _placed_segments(path: str) -> tuple[tuple[Segment, int], ...]:
+    """The segments, each with its offset."""
+    found: list[tuple[Segment, int]] = []
     offset = 0
     while offset < len(path):
         if len(found) == MOST_SEGMENTS:
             raise PathError(f"a path has at most {MOST_SEGMENTS} segments", offset)
+        start = offset
         if found and path[offset] == ".":
             offset += 1
         elif found and path[offset] != "[":
             raise PathError("a `.` or `[` belongs here", offset)
         match = _SEGMENT.match(path, offset)
         if match is None or (found and match.group().startswith("[") and path[offset - 1] == "."):
-            raise PathError("a key, `*` or `[n]` belongs here", offset)
-        found.append(_segment(match))
+            raise PathError("a key, `*`, `[n]` or a filter such as `[?key=='value']` belongs here", offset)
+        segment = _segment(match)
+        if found and (picked := _picked(found[-1][0], segment, match)) is not None:
+            found[-1] = picked, found[-1][1]
+        else:
+            found.append((segment, start))
         offset = match.end()
     return tuple(found)
+
+
+def _picked(filtered: Segment, segment: Segment, match: re.Match[str]) -> Filter | None:
+    """A filter together with the `[n]` or `[*]` after it; None if these are no such pair."""
+    if not isinstance(filtered, Filter) or filtered.pick is not None or filtered.every:
+        return None
+    if isinstance(segment, int):
+        return replace(filtered, pick=segment)
+    return replace(filtered, every=True) if match["any"] else None
 
 
 def _segment(match: re.Match[str]) -> Segment:
@@ -164,7 +251,22 @@ def _segment(match: re.Match[str]) -> Segment:
         return int(match["index"])
     if match["any"] or match["key"] == "*":
         return Wildcard()
+    if match["filter"] is not None:
+        return _filter(match)
     return next(text for text in (match["key"], match["one"], match["two"]) if text is not None)
+
+
+def _filter(match: re.Match[str]) -> Filter:
+    found = _FILTER.fullmatch(match["filter"])
+    if found is None:
+        raise PathError("a filter is one equality, such as `[?name=='Ann']`", match.start())
+    segments(found["key"])
+    if found["word"]:
+        return Filter(found["key"], _WORDS[found["word"]], match.group())
+    if found["number"]:
+        number = float(found["number"]) if "." in found["number"] else int(found["number"])
+        return Filter(found["key"], number, match.group())
+    return Filter(found["key"], found["one"] if found["one"] is not None else found["two"], match.group())
 
 
 def path_of_key(key: str) -> str:
@@ -184,11 +286,18 @@ def follow(document: Json, way: tuple[Segment, ...]) -> list[Json]:
     """`lookup` for a path that is already split."""
     matches = [document]
     for segment in way:
-        matches = [child for match in matches for child in _children(match, segment)]
+        matches = follow_one(matches, segment)
     return matches
 
 
+def follow_one(places: list[Json], segment: Segment) -> list[Json]:
+    """What one segment leads to from all of these places."""
+    return [child for place in places for child in _children(place, segment)]
+
+
 def _children(parent: Json, segment: Segment) -> list[Json]:
+    if isinstance(segment, Filter):
+        return segment.matches(parent)
     if isinstance(parent, dict):
         if isinstance(segment, Wildcard):
             return list(parent.values())

@@ -51,6 +51,13 @@ def has_match(pattern: str, text: str, seconds: float = SECONDS) -> bool:
     return compiled(pattern).search(text, timeout=seconds) is not None
 
 
+def first_group(pattern: str, text: str, seconds: float = SECONDS) -> str | None:
+    """What the group of the pattern has found; None if it is not in the text. Raises as `has_match` does."""
+    found = compiled(pattern).search(text, timeout=seconds)
+    group: str | None = found[1] if found else None
+    return group
+
+
 class Patience(Struct):
     """The time limit of one search in seconds, halved by each search that exceeds it, so that many stay bounded."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from unicodedata import east_asian_width
 
 # The error in the text of a criterion, and its place.
@@ -61,6 +61,7 @@ FUNCTIONS = MappingProxyType(
     {
         "exists": ("selector",),
         "text": ("selector",),
+        "text_content": ("selector",),
         "value": ("selector",),
         "attr": ("selector", "attribute name"),
         "count": ("selector",),
@@ -70,7 +71,9 @@ FUNCTIONS = MappingProxyType(
         "mem": ("key",),
         "json": ("channel", "path"),
         "requests": ("pattern",),
+        "dialogs": (),
         "result": ("path",),
+        "number": ("value", "pattern"),
         "time_since": ("key",),
         "time_until": ("key",),
     }
@@ -80,7 +83,12 @@ PAGE_FUNCTIONS = SELECTOR_FUNCTIONS | {"url", "title"}
 MEMORY_FUNCTIONS = frozenset({"mem", "time_since", "time_until"})
 PATHS = frozenset({"key", "path"})  # parameters that are paths
 OPTIONAL = frozenset({"result"})  # functions whose path may be left out: it is then empty, which means everything
+SHOWN_TEXTS = frozenset({"text", "text_content", "title"})
+"""Functions whose value is a text that people read: it is compared as Playwright compares texts (`texts.fold`)."""
+NAMED = MappingProxyType({"frame": SELECTOR_FUNCTIONS})
+"""Arguments that are written with their name, and the functions that take them."""
 QUESTIONS = frozenset({"exists", "visible"})
+HAPPENINGS = frozenset({"requests", "dialogs"})  # what pages have done so far: lists, of which a path takes an item
 
 SYMBOLS = ("==", "!=", "<", "<=", ">", ">=")
 WORDS = ("includes", "matches")
@@ -128,6 +136,20 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
+class PageQuery(NamedTuple):
+    """A question to the page: a page function with its arguments."""
+
+    function: str
+    selector: str | None = None
+    name: str | None = None
+    """The name of an attribute."""
+    frame: str | None = None
+
+
+Selected: TypeAlias = tuple[str, str | None]
+"""A selector, and that of its frame."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A part of a criterion; `source` is its text, `offset` its start. Neither counts in comparisons."""
@@ -163,11 +185,19 @@ class Read(Node):
 
     function: str
     arguments: tuple[str, ...]
+    frame: str | None = None
+    """The selector of the iframe that has the element."""
+
+    @property
+    def query(self) -> PageQuery:
+        """What a page function asks the page."""
+        selector, name, *_ = *self.arguments, None, None
+        return PageQuery(self.function, selector, name, self.frame)
 
 
 @dataclass(frozen=True, slots=True)
 class Part(Node):
-    """`[n]`, `['key']` or `.key` after `requests(...)`: an item of a list, or a value of an object."""
+    """`[n]`, `['key']` or `.key` after `requests(...)` or `dialogs()`: an item of a list, or a value of an object."""
 
     of: Value
     segment: str | int
@@ -181,12 +211,27 @@ class Length(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Number(Node):
+    """`number(value)`: the number in a text, as the browser's locale writes it; `pattern` picks it by its group."""
+
+    of: Value
+    pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Compare(Node):
     """`left operator right`, and the methods `.includes(x)` and `.matches(r)`. As a value it is true or false."""
 
     operator: str
     left: Value
     right: Value
+    over: str = ""
+    """`ANY` or `ALL`: it compares each value that a path with `*` finds, and one of them or all must satisfy it."""
+
+    @property
+    def alone(self) -> str:
+        """Its text as a criterion of its own."""
+        return f"{self.over}[{self.source}]" if self.over else self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +280,7 @@ class Stable(Node):
     part: Condition
 
 
-Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Part | Length | Compare
+Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Part | Length | Number | Compare
 Condition: TypeAlias = Compare | Test | Every | Some | Not | Within | Stable
 
 
@@ -245,7 +290,15 @@ def children(node: Value | Condition) -> tuple[Value | Condition, ...]:
             return parts
         case ObjectOf(entries=entries):
             return tuple(value for _, value in entries)
-        case Part(of=part) | Length(of=part) | Test(read=part) | Not(part=part) | Within(part=part) | Stable(part=part):
+        case (
+            Part(of=part)
+            | Length(of=part)
+            | Number(of=part)
+            | Test(read=part)
+            | Not(part=part)
+            | Within(part=part)
+            | Stable(part=part)
+        ):
             return (part,)
         case Compare(left=left, right=right):
             return (left, right)
@@ -260,11 +313,11 @@ def walk(node: Value | Condition) -> Iterator[Value | Condition]:
         yield from walk(child)
 
 
-def of_requests(value: Value) -> bool:
-    """Return whether the value is `requests(...)` or a part of it: only these take a path after the brackets."""
+def of_happenings(value: Value) -> bool:
+    """Return whether it is `requests(...)`, `dialogs()` or a part of one: only these take a path after the brackets."""
     if isinstance(value, Part):
-        return of_requests(value.of)
-    return isinstance(value, Read) and value.function == "requests"
+        return of_happenings(value.of)
+    return isinstance(value, Read) and value.function in HAPPENINGS
 
 
 def constant(value: Value) -> bool:

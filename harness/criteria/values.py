@@ -7,43 +7,28 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from itertools import islice
 from operator import ge, gt, le, lt
 from types import MappingProxyType
 
-import regex
+from msgspec import Struct
 
+from harness.criteria.numbers import MACHINE, read_number, unread
 from harness.criteria.patterns import SECONDS, has_match
 from harness.criteria.syntax import Json
+from harness.criteria.texts import plain
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-_IN_TEXT = re.compile(r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+")
-_SIGN = regex.compile(r"(?P<sign>[-\u2212]?)(?P<money>\p{Sc}\s?)?(?P<late>[-\u2212]?)\Z")
-LONGEST_SIGN = 4
-_NO_BREAK = str.maketrans("\u00a0\u202f\u2007", "   ")
-"""The no-break space, the narrow no-break space, and the figure space."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?")
 _ORDERS: MappingProxyType[str, Callable[[Decimal, Decimal], bool]] = MappingProxyType(
     {"<": lt, "<=": le, ">": gt, ">=": ge}
 )
 
 
-def fold(text: str) -> str:
-    """The text with every run of white space as one space, and none at the ends."""
-    return " ".join(text.split())
-
-
-def plain(text: str) -> str:
-    """The text with ordinary spaces in place of no-break spaces, which look the same."""
-    return text.translate(_NO_BREAK)
-
-
 def equal(a: Json, b: Json) -> bool:
     """Return whether two values are equal; a text equals a number or a boolean that reads the same.
 
     Numbers are compared numerically, so `'860.0'` and `'007'` equal 860 and 7; two texts must be the same text, except
-    that a no-break space equals a space. A boolean equals `'true'` or `'false'` in any case, and no number. Null equals
-    only null.
+    that a no-break space equals a space, and that characters which nobody sees do not count. A boolean equals `'true'`
+    or `'false'` in any case, and no number. Null equals only null.
     """
     pairs = [(a, b)]  # a document may be nested deeper than Python's stack
     while pairs:
@@ -69,7 +54,7 @@ def _are_equal(a: Json, b: Json) -> bool:
 def _reads_as(text: str, other: Json) -> bool:
     if isinstance(other, bool):
         return text.strip().lower() == ("true" if other else "false")
-    if not isinstance(other, int | float) or not _NUMBER.fullmatch(text.strip()):
+    if not isinstance(other, int | float) or not MACHINE.fullmatch(text.strip()):
         return False
     return Decimal(text.strip()) == _decimal(other)
 
@@ -81,31 +66,64 @@ def _decimal(number: float) -> Decimal | None:
     return Decimal(repr(number)) if math.isfinite(number) else None
 
 
-def compare(operator: str, left: Json, right: Json) -> bool:
-    """Make one comparison. Null on the left means missing: it equals null and satisfies nothing else.
+class Reading(Struct, frozen=True):
+    """How texts become numbers: by the browser's locale (None: not declared), except for data of programs."""
+
+    locale: str | None = None
+    data: bool = False
+    """It is from a channel, a tool or a request: a text that is a number as programs write it is that number."""
+    field: bool = False
+    """It is the value of a field, or a constant: what the locale cannot read may be as programs write numbers."""
+
+    def number(self, text: str) -> Decimal | None:
+        machine = text.strip() if self.data or self.field else ""
+        if self.data and MACHINE.fullmatch(machine):
+            return Decimal(machine)
+        found = read_number(text, self.locale)
+        return Decimal(machine) if found is None and self.field and MACHINE.fullmatch(machine) else found
+
+
+def compare(operator: str, left: Json, right: Json, locale: str | None = None) -> bool:
+    """Make one comparison. `!=` is the opposite of `==`, except that null is neither equal to `''` nor different.
 
     Raises ValueError for an unknown operator or a wrong pattern; a pattern that takes too long is false.
     """
+    reading = Reading(locale)
     try:
-        return satisfied(operator, left, right)
+        return satisfied(operator, left, right, readings=(reading, reading))
     except TimeoutError:
         return False
 
 
-def satisfied(operator: str, left: Json, right: Json, seconds: float = SECONDS) -> bool:
+_SAME_READING = (Reading(), Reading())
+
+
+def satisfied(
+    operator: str,
+    left: Json,
+    right: Json,
+    seconds: float = SECONDS,
+    readings: tuple[Reading, Reading] = _SAME_READING,
+) -> bool:
     """Like `compare`, but raises TimeoutError for a pattern that takes longer than `seconds`."""
     match operator:
         case "==":
             return equal(left, right)
         case "!=":
-            return left is not None and not equal(left, right)
+            return not equal(left, right) and not null_and_empty(left, right)
         case "includes":
             return includes(left, right)
         case "matches":
             return _matches(left, right, seconds)
         case _ if operator in _ORDERS:
-            return _ordered(operator, left, right)
+            pair = _orderable(left, right, readings)
+            return pair is not None and _ORDERS[operator](*pair)
     raise ValueError(f"unknown operator {operator!r}")
+
+
+def null_and_empty(a: Json, b: Json) -> bool:
+    """Return whether one is null and the other `''`: a value that is not there is neither empty nor filled."""
+    return (a is None and b == "") or (b is None and a == "")
 
 
 def includes(whole: Json, part: Json) -> bool:
@@ -133,27 +151,25 @@ def _matches(value: Json, pattern: Json, seconds: float) -> bool:
     return text is not None and isinstance(pattern, str) and has_match(plain(pattern), plain(text), seconds)
 
 
-def _ordered(operator: str, left: Json, right: Json) -> bool:
-    pair = _orderable(left, right)
-    return pair is not None and _ORDERS[operator](*pair)
-
-
-def order_problem(left: Json, right: Json) -> str:
+def order_problem(left: Json, right: Json, readings: tuple[Reading, Reading] = _SAME_READING) -> str:
     """The reason why two values have no order, for an explanation; empty if they have one."""
-    if _orderable(left, right) is not None:
+    if _orderable(left, right, readings) is not None:
         return ""
     if moment_in(left) is not None or moment_in(right) is not None:
         return "a date has an order only with another date"
+    for value, reading in zip((left, right), readings, strict=True):
+        if isinstance(value, str) and any(map(str.isdecimal, value)) and reading.number(value) is None:
+            return unread(value, reading.locale)
     return "both sides must read as one number, or both as ISO dates"
 
 
-def _orderable(left: Json, right: Json) -> tuple[Decimal, Decimal] | None:
+def _orderable(left: Json, right: Json, readings: tuple[Reading, Reading]) -> tuple[Decimal, Decimal] | None:
     moments = moment_in(left), moment_in(right)
     if moments[0] is not None and moments[1] is not None:
         return Decimal(moments[0].timestamp()), Decimal(moments[1].timestamp())
     if moments != (None, None):
         return None
-    numbers = number_in(left), number_in(right)
+    numbers = number_in(left, readings[0]), number_in(right, readings[1])
     return None if numbers[0] is None or numbers[1] is None else (numbers[0], numbers[1])
 
 
@@ -168,31 +184,8 @@ def moment_in(value: Json) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def number_in(value: Json) -> Decimal | None:
-    """The number that a value is, or the only number in a text: `$24.99`, `1,234.50`, `22/day`, `-$5`.
-
-    The answer is None for two numbers in a text (`3 of 10`, `15:30`) and for a number that belongs to a name
-    (`EXP-6631`).
-    """
+def number_in(value: Json, reading: Reading) -> Decimal | None:
+    """The number that a value is, or the only number in a text; None if it is or has none."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    if not isinstance(value, str):
-        return _decimal(value)
-    if _NUMBER.fullmatch(value.strip()):
-        return Decimal(value.strip())
-    numbers = list(islice(_IN_TEXT.finditer(value), 2))
-    if len(numbers) != 1:
-        return None
-    return _signed_number(value, numbers[0])
-
-
-def _signed_number(text: str, number: re.Match[str]) -> Decimal | None:
-    """The number with its sign; None if the text before it makes it part of a name or leaves the sign in doubt."""
-    before = text[: number.start()]
-    sign = _SIGN.search(before, max(0, len(before) - LONGEST_SIGN))
-    rest = before[: sign.start()] if sign else before
-    glued = rest[-1:].isalnum() or rest[-1:] in ("_", ".", ",")
-    if (glued and not (sign and sign["money"] and not sign["sign"])) or rest.rstrip().endswith(("-", "\u2212")):
-        return None
-    amount = Decimal(number.group().replace(",", ""))
-    return -amount if sign and (sign["sign"] or sign["late"]) else amount
+    return reading.number(value) if isinstance(value, str) else _decimal(value)

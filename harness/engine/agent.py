@@ -27,6 +27,7 @@ from harness.model.tools import OfferedTool
 from harness.recovery import GiveUp, Retry
 from harness.recovery.failure import Failed, Failure
 from harness.spec.checks import check_spec, check_steps
+from harness.spec.expressions import environment_names
 from harness.spec.load import validated
 from harness.spec.problems import Problem
 from harness.spec.references import (
@@ -327,8 +328,10 @@ def step_of(proposal: Any, plan: Plan) -> Step:
     """
     document = _document(proposal, plan)
     origin = Origin(_PLACE, Source(_PLACE, json.dumps(document), document, is_json=True))
-    environ = {name: value for name, value in os.environ.items() if value and value in plan.secrets}
+    environ = {name: value for name, value in os.environ.items() if not value or value in plan.secrets}
     spec = _typed(document, origin)
+    if foreign := [name for name in environment_names(spec) if name not in environ]:
+        raise BadProposalError(f"the task does not use the variable {foreign[0]}, so its agents may not either")
     spec.inputs, spec.persona = escape_references(plan.spec.inputs), escape_references(plan.spec.persona)
     _refuse(check_spec(spec, origin, plan.folder, None, environ), plan)
     step = _fill_references(spec.steps[0], plan, environ)

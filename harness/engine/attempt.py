@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
@@ -12,16 +11,18 @@ from msgspec import Struct, field
 
 from harness.criteria import (
     CriterionError,
-    compare,
+    LateError,
+    PageQuery,
+    Verdict,
     difference,
-    equal,
     evaluate,
     evaluate_value,
     fold,
     parse,
     parse_value,
-    pauses,
+    text_comparison,
 )
+from harness.criteria.syntax import Literal, Value
 from harness.engine.run import PageSources, Run, StepAnswer
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
@@ -30,7 +31,7 @@ from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed, budget_exceeded
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, holds_reference, one_time_names, resolve
-from harness.spec.steps import Api, Assert, Screenshot, Step, Tool, Wait
+from harness.spec.steps import Api, Assert, Dialog, Screenshot, Step, Tool, Wait
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ async def _do(
         outcome = _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
     else:
         outcome = await run.stage.session.perform(step, within, patience)
+    outcome = await _with_dialogs(run, step, until, outcome)
     if isinstance(outcome, Failure):
         return outcome
     if step.remember:
@@ -172,6 +174,13 @@ async def _do(
     if step.screenshot_id and not isinstance(step, Screenshot):
         await run.stage.session.screenshot(step.screenshot_id, max(1.0, until.left(run.ports.clock.now())))
     return outcome
+
+
+async def _with_dialogs(run: Run, step: Step, until: Deadline, outcome: Outcome) -> Outcome:
+    """The outcome, or the failure of a step in which a declared dialog did not open. What an agent prepares may not."""
+    if isinstance(outcome, Failure) or isinstance(step, Dialog) or run.agent is not None:
+        return outcome
+    return await run.stage.session.await_dialogs(until.left(run.ports.clock.now())) or outcome
 
 
 def _patience(run: Run, step: Step, remedy: Remedy | None, within: float) -> float:
@@ -209,19 +218,7 @@ async def _assert(
         return await judge(run, step.expr, until, options.code, expect=options.expect)
     if step.aria is not None or step.screenshot is not None:
         return await _compare_with_baseline(run, index, step, patience, until, options.expect)
-    outcome = await _compare_text(run, step, patience, until)
-    clock = run.ports.clock
-    end = clock.now() + until.clip(options.expect, clock.now())
-    for pause in pauses():
-        if isinstance(outcome, Passed) or outcome.assertion is None or clock.now() >= end:
-            break
-        await clock.sleep(min(pause, end - clock.now()))
-        again = await _compare_text(run, step, min(patience, POLL), until)
-        # An element that is being replaced is absent for a moment: the earlier outcome still holds.
-        outcome = outcome if isinstance(again, Failure) and again.family is Family.ELEMENT else again
-    if isinstance(outcome, Failure) and outcome.assertion and options.expect:
-        return replace(outcome, message=f"{outcome.message} (waited {options.expect:g} s for it)")
-    return outcome
+    return await _compare_text(run, step, patience, until, options.expect)
 
 
 async def _compare_with_baseline(
@@ -234,15 +231,68 @@ async def _compare_with_baseline(
     return await compare_screenshot(run, index, step, patience, until, expect)
 
 
-async def _compare_text(run: Run, step: Assert, patience: float, until: Deadline) -> Outcome:
-    """Wait for the element, and compare its text with the step's value."""
+async def _compare_text(run: Run, step: Assert, patience: float, until: Deadline, expect: float) -> Outcome:
+    """Wait for an element that is displayed, and compare its text with the step's value, for `expect` seconds.
+
+    The comparison is the same as that of a criterion (`text(...) == ...`), and so are its looks.
+    """
     assert step.selector is not None  # the model admits no other form
-    text = await run.stage.session.text(step.selector, step.frame, patience)
-    return text if isinstance(text, Failure) else await _compare(run, step, text, until)
+    clock, sources = run.ports.clock, PageSources(run, until)
+    operator, expected = _expected(step.value)
+    comparison = text_comparison(step.selector, step.frame, operator, expected)
+    verdict = await evaluate(comparison, sources, clock, until)
+    if not verdict.holds and verdict.explanation and verdict.explanation.actual is None:
+        began, left = clock.now(), until.left(clock.now())
+        text = await run.stage.session.text(step.selector, step.frame, min(patience, left), left)
+        if isinstance(text, Failure) and text.code == HIDDEN:  # it may be shown as long as a wrong text may change
+            left = until.clip(expect - (clock.now() - began), clock.now())
+            text = await run.stage.session.text(step.selector, step.frame, left, left) if left > 0 else text
+        if isinstance(text, Failure):
+            return _not_shown(step, operator, expected, text) if text.code == HIDDEN else text
+    elif verdict.holds or not expect:
+        return _compared(step, operator, verdict, 0.0)
+    return _compared(step, operator, await evaluate(comparison, sources, clock, until, expect=expect), expect)
+
+
+HIDDEN = "ELEMENT_HIDDEN"
+_COMPARATOR = re.compile(r"(==|!=|<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
+_CALL = re.compile(r"(?:mem|json)\(.*\)", re.DOTALL)
+
+
+def _expected(value: Json) -> tuple[str, Value]:
+    """The operator and what is expected: `value` is literal, except a comparator with a number, or one call."""
+    if isinstance(value, str):
+        if found := _COMPARATOR.fullmatch(value.strip()):
+            return found[1], Literal(float(found[2]), source=found[2])
+        if _CALL.fullmatch(value.strip()):
+            return "==", parse_value(value.strip()).tree
+    return "==", Literal(value, source=repr(value))
+
+
+def _compared(step: Assert, operator: str, verdict: Verdict, expect: float) -> Outcome:
+    """The outcome of comparing the text."""
+    why = verdict.explanation
+    if verdict.holds or why is None:
+        return Passed()
+    actual = fold(why.actual) if isinstance(why.actual, str) else why.actual
+    wanted = why.expected if operator == "==" else f"{operator} {why.expected:g}"
+    said = f"actual value = {actual!r}, expected {wanted!r}" if why.plain else why.message
+    message = f"Assertion failed: {step.selector}: {said}"
+    assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual), message)
+    waited = f" (waited {expect:g} s for it)" if expect else ""
+    return Failure(ASSERTION, f"{message}{waited}", step.selector, assertion=assertion)
+
+
+def _not_shown(step: Assert, operator: str, expected: Value, hidden: Failure) -> Failure:
+    """The failure of an element that is on the page, and not displayed: it shows no text."""
+    wanted = expected.source if operator != "==" or not isinstance(expected, Literal) else expected.value
+    message = f"Assertion failed: {hidden.message}, expected {wanted!r}"
+    assertion = Assertion(step.describe(), wanted, None, "", message)
+    return Failure(ASSERTION, message, step.selector, hidden.details, assertion=assertion)
 
 
 _OF_TESTERS = (ASSERTION, "CRITERIA_UNMET", "PRECONDITION_NOT_MET")
-IN_FRAME = "{} is in the frame {}, but criteria read only the page itself. Use an `assert` step with `frame: {}`."
+IN_FRAME = "{} is in the frame {}: write `frame={}` after the selector."
 _WORDS = {"PRECONDITION_NOT_MET": "Precondition not met", "STATE_INCONSISTENT": "Memory and environment differ"}
 
 
@@ -265,40 +315,15 @@ async def _with_frame(run: Run, failure: Failure, until: Deadline) -> Failure:
     assert failure.assertion is not None
     part, page = failure.assertion.expression, PageSources(run, until)
     try:
-        for selector in sorted(parse(part).selectors):
-            if not await page.page("exists", selector, None) and (frame := await run.stage.session.frame_of(selector)):
-                details = {**failure.details, "in_frame": frame}
-                return replace(failure, details=details, advice=IN_FRAME.format(selector, frame, json.dumps(frame)))
-    except (CriterionError, Failed):  # the part is no criterion by itself, or the page is gone by now
+        for selector, frame in sorted(parse(part).selectors, key=str):
+            if frame is not None or await page.page(PageQuery("exists", selector)):
+                continue
+            if inside := await run.stage.session.frame_of(selector):
+                details = {**failure.details, "in_frame": inside}
+                return replace(failure, details=details, advice=IN_FRAME.format(selector, inside, repr(inside)))
+    except (CriterionError, LateError, Failed):  # the part is no criterion by itself, or the page is gone by now
         pass
     return failure
-
-
-_COMPARATOR = re.compile(r"(==|!=|<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
-_CALL = re.compile(r"(?:mem|json)\(.*\)", re.DOTALL)
-
-
-async def _compare(run: Run, step: Assert, text: str, until: Deadline) -> Outcome:
-    """Compare the text: `value` is literal, except a comparator with a number, or one mem(...) or json(...) call."""
-    actual, operator = fold(text), "=="
-    expected: Json = step.value
-    if isinstance(expected, str):
-        if found := _COMPARATOR.fullmatch(expected.strip()):
-            operator, expected = found[1], float(found[2])
-        elif _CALL.fullmatch(expected.strip()):
-            value = parse_value(expected.strip())
-            expected = await evaluate_value(value, PageSources(run, until), run.ports.clock, until)
-    holds = _equals_folded(actual, expected) if operator == "==" else compare(operator, actual, expected)
-    if holds:
-        return Passed()
-    wanted = expected if operator == "==" else f"{operator} {expected:g}"
-    message = f"Assertion failed: {step.selector}: actual value = {actual!r}, expected {wanted!r}"
-    assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual), message)
-    return Failure("ASSERTION_FAILED", message, step.selector, assertion=assertion)
-
-
-def _equals_folded(actual: str, expected: Json) -> bool:
-    return equal(actual, fold(expected) if isinstance(expected, str) else expected)
 
 
 async def remember(
@@ -325,15 +350,11 @@ async def remember(
 
 
 async def _value(run: Run, text: str, until: Deadline, answer: StepAnswer | None) -> Json:
-    clock, expression = run.ports.clock, parse_value(text)
-    patience = run.plan.rulebook.on_element_not_found.patience
-    stop = clock.now() + until.clip(math.inf if patience is None else patience, clock.now())
-    fixed = expression.reads_result and answer is not None and not answer.changes
-    while True:
-        value = await evaluate_value(expression, PageSources(run, until, answer), clock, until)
-        if value is not None or fixed or clock.now() >= stop:
-            return value
-        await clock.sleep(POLL)
+    expression, patience = parse_value(text), run.plan.rulebook.on_element_not_found.patience
+    if expression.reads_result and answer is not None and not answer.changes:
+        patience = 0.0
+    patience = math.inf if patience is None else patience
+    return await evaluate_value(expression, PageSources(run, until, answer), run.ports.clock, until, patience=patience)
 
 
 # One step under way.

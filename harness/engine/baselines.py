@@ -10,10 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.criteria import difference, pauses
+from harness.criteria import STUCK_SECONDS, difference, pauses
 from harness.engine import pixels
 from harness.engine.attempt import ASSERTION, POLL
 from harness.engine.run import Run
+from harness.recovery.catalog import ErrorType, Family
 from harness.recovery.failure import Assertion, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.names import ABSENT, file_problem, how_many, slug
@@ -159,6 +160,21 @@ class _Comparison:
     async def shot(self, patience: float) -> bytes | Failure:
         return await self.run.stage.session.picture(self.step, min(patience, self.left()), self.left())
 
+    async def another(self, end: float, seen: Failure) -> bytes | Failure:
+        """Another screenshot, in a wait until `end`. A page that gives none until then is judged by what was `seen`."""
+        clock, session = self.run.ports.clock, self.run.stage.session
+        while True:
+            began = clock.now()
+            within = min(self.left(), max(SETTLE, end - began))
+            shot = await session.picture(self.step, min(SETTLE, within), within)
+            if isinstance(shot, bytes) or not (shot.family is Family.ELEMENT or shot.type == ErrorType.TIMEOUT_STEP):
+                return shot
+            if shot.family is Family.BROWSER and clock.now() - began >= STUCK_SECONDS:
+                return shot
+            if clock.now() >= end:
+                return seen
+            await clock.sleep(POLL)
+
     async def difference(self, shot: bytes) -> PictureDifference:
         """Compare a screenshot with the baseline. Raises ValueError, OSError, TimeoutError."""
         if self._last is None or self._last[0] != shot:
@@ -218,9 +234,11 @@ async def compare_screenshot(
 async def _compare(work: _Comparison, patience: float, expect: float) -> Outcome:
     """Compare until the screenshot matches, at most `expect` seconds; and until it rests, at most `SETTLE`."""
     end, restless_end = work.within(expect), work.within(max(expect, SETTLE))
+    told: PictureDifference | None = None
     previous, clock = b"", work.run.ports.clock
     for pause in pauses():
-        shot = await work.shot(patience)
+        seen = None if told is None else _differs(work, told, expect, rests=False)
+        shot = await (work.shot(patience) if seen is None else work.another(restless_end, seen))
         if isinstance(shot, Failure):
             return shot
         if not work.file.is_file():

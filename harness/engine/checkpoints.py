@@ -17,7 +17,6 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Api, Tool
 from harness.values import replace
 
-SAVE_SECONDS = 10.0
 RESTORE_SECONDS = 10.0
 RESTORE_STEPS = 2
 """Going back takes at most `RESTORE_SECONDS` and the time of so many steps: it needs a browser and a few pages."""
@@ -39,7 +38,7 @@ async def save_first_checkpoint(run: Run) -> None:
         return
     journal.start = at_the_start(run)
     with suppress(Failed):  # the memory is useful alone
-        page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
+        page = await run.stage.session.save(_time_to_save(run))
         journal.start = replace(journal.start, page=page)
 
 
@@ -49,8 +48,8 @@ async def checkpoint(run: Run, index: int) -> None:
     if index not in run.plan.spec.checkpoints or index in journal.checkpoints:
         return
     try:
-        async with asyncio.timeout(max(LEAST_SECONDS, min(SAVE_SECONDS, run.left))):
-            page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
+        async with asyncio.timeout(max(LEAST_SECONDS, _time_to_save(run))):
+            page = await run.stage.session.save(_time_to_save(run))
             journal.checkpoints[index] = Checkpoint(index, page, await run.stage.world.save())
             journal.unsaved.pop(index, None)  # saving it failed the first time
     except Failed as failed:
@@ -148,7 +147,7 @@ def _shows(record: StepRecord) -> bool:
 
 async def suspend(run: Run) -> Saved:
     """Save the browser's session, and leave an empty browser. Raises Failed if that is impossible."""
-    saved = await run.stage.session.save(min(SAVE_SECONDS, run.left))
+    saved = await run.stage.session.save(_time_to_save(run))
     emptied = await run.stage.session.restore(None, _time_to_restore(run), restart=False)
     if isinstance(emptied, Failure):
         raise Failed(emptied)
@@ -170,6 +169,11 @@ async def resume(run: Run, saved: Saved) -> tuple[str, ...]:
         *pages,
         f"{saved.url} was the answer to a form that was sent; it was opened anew, and may show another page",
     )
+
+
+def _time_to_save(run: Run) -> float:
+    """A page may have much to read: it gets what a step gets."""
+    return min(run.plan.step_timeout * run.stretch, run.left)
 
 
 def _time_to_restore(run: Run) -> float:

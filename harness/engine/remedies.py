@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from harness.engine.attempt import StepState
+from harness.engine.attempt import ASSERTION, StepState
 from harness.engine.effects import doubt, has_posted, observed_write
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
-from harness.recovery.catalog import FAMILIES, Family
+from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.crash import PERMANENT, WITHIN
 from harness.recovery.failure import Failure, budget_exceeded
 from harness.spec.steps import Tool
@@ -50,14 +50,19 @@ def permitted(
         case GiveUp():
             return failure if known else _note_doubt(failure), remedy
         case Trust() | Skip():
-            return failure, remedy
+            return failure, GiveUp() if _leaves_unjudged(progress, remedy) else remedy
         case _:
             assert_never(remedy)
 
 
+def _leaves_unjudged(progress: StepState, remedy: Trust | Skip) -> bool:
+    """Return whether a criterion, a precondition or a binding would be skipped: what was not judged is not met."""
+    return isinstance(remedy, Skip) and remedy.what == "step" and progress.request.code != ASSERTION
+
+
 def _note_doubt(failure: Failure) -> Failure:
     """The failure of a task that ends while its write may have taken effect, with a note if that is open."""
-    if not FAMILIES[failure.family].leaves_open or failure.code in ANSWERS:
+    if not FAMILIES[failure.family].leaves_open or failure.code in ANSWERS or failure.act_done:
         return failure
     return replace(failure, message=f"{failure.message}; {UNSURE}")
 
@@ -152,6 +157,8 @@ def _retry(run: Run, progress: StepState, failure: Failure, remedy: Retry) -> An
 
 def _of_no_use(run: Run, failure: Failure) -> str | None:
     """The reason why the step cannot be repeated on the present page; None if it can."""
+    if failure.family is Family.ACTION and failure.effect is Effect.DONE:
+        return "the act was done, and is not done again"
     if failure.circumstances.opened_before:
         last = run.journal.history[-1] if run.journal.history else None
         if last is not None and last.wrote:

@@ -14,18 +14,21 @@ from typing import Any
 from msgspec import Struct, field
 
 from harness.criteria import CriterionError, parse
+from harness.criteria.syntax import Selected
 from harness.engine.attempt import ASSERTION, judge
+from harness.engine.conditions import UNMET
 from harness.engine.events import task_ended
 from harness.engine.run import Run, Suspension, TaskJournal, TaskStop, chosen_now
 from harness.model.diagnosis import error_report, fault_effect, unmet_expectations
+from harness.model.dialogs import with_dialogs
 from harness.model.outcome import ended_as_declared, outcome_differences, shortcomings
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Ports, Snapshot, Stage
 from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
 from harness.model.score import Looked, attempts_of, score_of
-from harness.model.warnings import takeover_warnings, warnings
-from harness.recovery import Capture, Substitute
+from harness.model.warnings import dialog_warnings, takeover_warnings, warnings
+from harness.recovery import Capture, GiveUp, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
@@ -48,8 +51,13 @@ async def close_task(played: TaskRun) -> TaskResult:
     plan, ports, stage = played.plan, played.ports, played.run.stage if played.run else None
     if stage:
         played.journal.attribute(await stage.session.take_settled())
-    await _last_memory(stage)
-    result = judge_result(played, await scored(played.run, played.ending) if played.run else None)
+    await _last_memory(stage, _scale(plan))
+    score = await scored(played.run, played.ending) if played.run else None
+    result = judge_result(played, score)
+    result = replace(result, unlike_expected=await _unlike_criteria(played, result))
+    if stage and ended_as_declared(plan.spec, result) and (lost := await _leave_storage(plan, stage, result)):
+        played.ending = TaskStop(lost, played.journal.under_way, GiveUp())
+        result = judge_result(played, score)
     if played.failed is None or result.skipped:
         if stage:
             result = await _keep_final_view(plan, ports, stage, played.folder, result)
@@ -62,11 +70,35 @@ async def close_task(played: TaskRun) -> TaskResult:
     return result
 
 
-async def _last_memory(stage: Stage | None) -> None:
+async def _unlike_criteria(played: TaskRun, result: TaskResult) -> tuple[str, ...]:
+    """Judge the criteria of `expect` on the page as the failure has left it; what cannot be judged does not hold.
+
+    If the task did not even end as declared, that is said, and they are not asked.
+    """
+    plan, run, expect = played.plan, played.run, played.plan.spec.expect
+    if expect is None or not plan.expected_criteria or outcome_differences(expect, result):
+        return ()
+    if run is None:
+        return ("its criteria could not be judged: the task had no page",)
+    until = Deadline.after(max(SECONDS, run.plan.expect_timeout, run.left), run.ports.clock.now())
+    unmet = []
+    for criterion in plan.expected_criteria:
+        why = await _unmet_reason(run, str(criterion), until, run.plan.expect_timeout)
+        if why is not None:
+            unmet.append(why)
+    return tuple(unmet)
+
+
+async def _leave_storage(plan: Plan, stage: Stage, result: TaskResult) -> Failure | None:
+    """Hand the browser's storage on while the pages are open; the limit is that of a step."""
+    return await stage.session.leave_storage(plan.step_timeout, held_up=result.failure is not None)
+
+
+async def _last_memory(stage: Stage | None, scale: float) -> None:
     """Read the final memory from the system under test if it is kept there; on failure, earlier values are used."""
     if stage is not None:
         with suppress(Failed, TimeoutError):
-            async with asyncio.timeout(SNAPSHOT_LIMIT):
+            async with asyncio.timeout(SNAPSHOT_LIMIT * scale):
                 await stage.world.synchronize()
 
 
@@ -76,7 +108,7 @@ async def _report(
     evidence, state = Evidence(folder, why=NOT_BEGUN), Snapshot()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
-        state = await _snapshot(stage, capture)
+        state = await _snapshot(stage, capture, _scale(plan))
         evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
         await _close(stage)
         result = replace(_with_faults(result, stage), routes=stage.session.routes)
@@ -112,7 +144,7 @@ async def _keep_final_view(plan: Plan, ports: Ports, stage: Stage, folder: Path,
     """Keep the final view of a task that passed, if wanted; an error of the disk does not fail the task."""
     if ports.witness is None or result.skipped:
         return result
-    state = await _snapshot(stage, PASSED)
+    state = await _snapshot(stage, PASSED, _scale(plan))
     evidence = await stage.session.evidence(PASSED, folder, _looked_at(plan, stage))
     try:
         await asyncio.to_thread(ports.witness, plan, result, evidence, state)
@@ -122,28 +154,33 @@ async def _keep_final_view(plan: Plan, ports: Ports, stage: Stage, folder: Path,
     return result
 
 
-def _looked_at(plan: Plan, stage: Stage) -> list[str]:
+def _looked_at(plan: Plan, stage: Stage) -> list[Selected]:
     """The selectors of all criteria that judge the task's end, so that `regrade` can judge changed ones."""
-    criteria = [str(criterion) for criterion in (*plan.success_criteria, *plan.relaxed)]
+    criteria = [str(criterion) for criterion in (*plan.success_criteria, *plan.relaxed, *plan.expected_criteria)]
     criteria += [text for part in plan.scoring for text in (part.assertion, part.when) if text and text.strip()]
     scope = ReferenceScope(memory=stage.world.memory())
-    found: set[str] = set()
+    found: set[Selected] = set()
     for text in criteria:
         with suppress(CriterionError, BadReferenceError, MissingMemory, Failed):
             found |= parse(interpolate_criterion(text, scope)).selectors
-    return sorted(found)
+    return sorted(found, key=str)
 
 
-async def _snapshot(stage: Stage, capture: Capture) -> Snapshot:
+def _scale(plan: Plan) -> float:
+    """The factor for the limits of evidence: `--task-timeout-scale`, but evidence is never cut short by it."""
+    return max(1.0, plan.timeout_scale)
+
+
+async def _snapshot(stage: Stage, capture: Capture, scale: float) -> Snapshot:
     memory = stage.world.entries() if capture.memory else None
     why = capture.why or "`capture_memory: false`"
     if not capture.environment:
         return Snapshot(memory, None, why)
     try:
-        async with asyncio.timeout(SNAPSHOT_LIMIT):
+        async with asyncio.timeout(SNAPSHOT_LIMIT * scale):
             return Snapshot(memory, await stage.world.snapshot(), why)
     except TimeoutError:
-        unanswered = {"error": f"the environment did not answer within {SNAPSHOT_LIMIT:g} s"}
+        unanswered = {"error": f"the environment did not answer within {SNAPSHOT_LIMIT * scale:g} s"}
         return Snapshot(memory, unanswered, why)
 
 
@@ -166,6 +203,8 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
     }
     if notes := {item.name: item.reason for item in evidence.items if item.status == "taken" and item.reason}:
         fixed["evidence_notes"] = notes
+    if evidence.vanished:
+        fixed["vanished_texts"] = evidence.vanished
     details = failure.evidence if failure else {}
     page = None if (evidence.url or "").startswith(ERROR_PAGE) else evidence.url
     return Context(**{**details, **_of_the_step(result), **fixed, "url": page or details.get("url")})
@@ -252,6 +291,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         inner=tuple(each for each in played.inside if each is not played.alternative),
         takeovers=tuple(journal.takeovers),
         faults=played.run.stage.injector.results() if played.run else (),
+        dialogs=played.run.stage.session.dialogs if played.run else (),
         model_calls=played.ports.model_calls(plan),
         tool_calls=played.ports.tool_calls(plan),
         agent_events=played.ports.agent_events(plan),
@@ -260,7 +300,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         return replace(result, final_state=_passed_state(played, score))
     if ending.skipped:
         return replace(result, final_state="aborted", skipped=ending.failure.message)
-    failure = _with_alternative(ending, played.alternative)
+    failure = with_dialogs(_with_alternative(ending, played.alternative), result.dialogs)
     return replace(result, final_state=ending.give_up.final_state, failure=failure, failed_index=ending.index)
 
 
@@ -293,6 +333,8 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     if played.run is not None:
         yield from _unmet_faults(played.run.stage.injector.results())
         yield from _unused_routes(played.run.stage.session.routes)
+        yield from dialog_warnings(played.run.stage.session.dialogs)
+    yield from _unjudged_criteria(played)
     if played.failed is not None or played.run is None:
         return
     if relaxed := played.journal.relaxed:
@@ -303,6 +345,16 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     if not played.alternative:
         stage = played.run.stage
         yield from shortcomings(played.plan.spec, stage.world.memory(), stage.session.files)
+
+
+def _unjudged_criteria(played: TaskRun) -> Iterator[Warning_]:
+    """Yield a warning for success criteria of a task that failed, as its `expect` declares, before they were judged."""
+    plan, ending = played.plan, played.failed
+    if ending is None or not plan.success_criteria or plan.spec.expect is None or not plan.spec.expect.fails:
+        return
+    if ending.failure.code != UNMET:
+        text = "The `success_criteria` were not judged: the task failed before, as its `expect` declares"
+        yield Warning_("criteria_not_judged", text, None, {"criteria": list(plan.spec.success_criteria)})
 
 
 def suspension_warnings(suspensions: Iterable[Suspension]) -> Iterator[Warning_]:
@@ -364,7 +416,7 @@ async def scored(run: Run, ending: TaskStop | None) -> Score | None:
     spec = run.plan.spec
     if not run.plan.scoring and not spec.rubrics:
         return None
-    until = Deadline.after(SECONDS, run.ports.clock.now())
+    until = Deadline.after(SECONDS * _scale(run.plan), run.ports.clock.now())
     planned = len(run.plan.steps) or len(run.journal.history)
     looked = [await _look(run, part, until) for part in run.plan.scoring]
     return score_of(looked, spec.rubrics, attempts_of(run.journal.trace, planned), ending is None)
@@ -376,9 +428,9 @@ async def _look(run: Run, part: ScoringCheckpoint, until: Deadline) -> Looked:
     return part, True, await _unmet_reason(run, part.assertion, until)
 
 
-async def _unmet_reason(run: Run, criterion: str, until: Deadline) -> str | None:
+async def _unmet_reason(run: Run, criterion: str, until: Deadline, expect: float = 0.0) -> str | None:
     try:
-        outcome = await judge(run, criterion, until, ASSERTION)
+        outcome = await judge(run, criterion, until, ASSERTION, expect=expect)
     except Failed as failed:
         return failed.failure.message
     return outcome.message if isinstance(outcome, Failure) else None

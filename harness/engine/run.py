@@ -11,11 +11,12 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
+from harness.criteria import STUCK_SECONDS, LateError, PageQuery
 from harness.model.plan import Plan
 from harness.model.ports import Json, Ports, Saved, Stage, WorldCheckpoint
 from harness.model.record import Sent, StepRecord, TakeOver, TaskResult, seen_writing
 from harness.recovery import GiveUp, Remedy, Rewind
-from harness.recovery.catalog import Family
+from harness.recovery.catalog import ErrorType, Family
 from harness.recovery.failure import Failed, Failure, budget_exceeded
 from harness.resilience import Deadline
 from harness.spec.agents import SCRIPTED
@@ -339,9 +340,18 @@ class PageSources(Struct, frozen=True):
     answer: StepAnswer | None = None
     """The answer of the tool that the step has called; None: it has none, or its answer was lost."""
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Json:
-        within = max(SHORTEST_READ, self.until.clip(self.run.plan.step_timeout, self.run.ports.clock.now()))
-        return await self.run.stage.session.read(function, selector, name, within)
+    async def page(self, query: PageQuery, until: float = math.inf) -> Json:
+        clock = self.run.ports.clock
+        began = clock.now()
+        last = min(self.until.at, began + self.run.plan.step_timeout)
+        within = max(SHORTEST_READ, min(until, last) - began)
+        try:
+            return await self.run.stage.session.read(query, within)
+        except Failed as failed:
+            stuck = until >= last and clock.now() - began >= STUCK_SECONDS and failed.failure.family is Family.BROWSER
+            if failed.failure.type != ErrorType.TIMEOUT_STEP or stuck:
+                raise
+            raise LateError(failed) from failed
 
     async def memory(self) -> Mapping[str, Json]:
         await self.run.synchronize(self.until)
@@ -361,6 +371,9 @@ class PageSources(Struct, frozen=True):
         sent = (each for each in self.run.stage.session.exchanged if wanted.matches(each.method, each.url))
         return [each.as_json() for each in sent]
 
+    async def dialogs(self) -> list[dict[str, Json]]:
+        return [each.as_json() for each in self.run.stage.session.dialogs]
+
     async def result(self) -> Json:
         if self.answer is None:
             message = "`result(...)` has no answer to read: no tool was called, or its answer was lost"
@@ -369,3 +382,7 @@ class PageSources(Struct, frozen=True):
 
     def now(self) -> datetime:
         return self.run.world_time()
+
+    @property
+    def locale(self) -> str | None:
+        return self.run.plan.context.locale

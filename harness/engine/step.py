@@ -26,7 +26,7 @@ from harness.engine.policy import allowed_by_person, permission
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
 from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop
 from harness.model.events import StepStarted
-from harness.model.record import Attempt, StepRecord
+from harness.model.record import CLOSED_PAGES, Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
@@ -116,7 +116,7 @@ async def sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None
 
     A service of the harness is waited for until it is back.
     """
-    url = failure.details.get("url")
+    url = failure.requested
     breaker = _open_circuit(run, failure) if failure.code == "CIRCUIT_OPEN" else None
     clock = run.ports.clock
     until = clock.now() + seconds
@@ -124,7 +124,7 @@ async def sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None
         await clock.sleep(LOOK)
     left = until - clock.now()
     await clock.sleep(left if breaker is None else min(left, breaker.rests_for()))
-    if (failure.code in DOWN or breaker is not None) and isinstance(url, str):
+    if (failure.code in DOWN or breaker is not None) and url is not None:
         await _await_service(run, url)
 
 
@@ -166,8 +166,7 @@ def _blamed_circuit(run: Run, step: Step, outcome: Outcome) -> Breaker | None:
     if outcome.code.startswith("TOOL_"):
         circumstances = outcome.circumstances  # a server that only a person can mend is not asked again anyway
         return None if circumstances.injected or circumstances.permanent else _circuit_of_tool(run, step)
-    url = outcome.details.get("url")
-    return run.ports.breaker(url) if isinstance(url, str) else None
+    return run.ports.breaker(outcome.requested) if outcome.requested is not None else None
 
 
 def _count(breaker: Breaker, outcome: Outcome) -> Outcome:
@@ -280,7 +279,7 @@ async def _softened(run: Run, request: StepRequest, turn: StepTransition) -> Ste
         return turn
     run.journal.soft[request.index] = turn
     name = request.step.screenshot_id or f"soft-{request.index}"
-    await run.stage.session.screenshot(name, min(PICTURE_SECONDS, run.left))
+    await run.stage.session.screenshot(name, min(PICTURE_SECONDS * max(1.0, run.plan.timeout_scale), run.left))
     return await go_on(run, request.index, turn.failure)
 
 
@@ -314,7 +313,8 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             await run.stage.session.passed(progress.index)
             progress.contradicted = not progress.repeated and await contradicted(run, progress.declared)
             return progress.record(), None
-        await run.stage.session.record()
+        # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
+        await run.stage.session.record(freeing=outcome.tainted or not progress.declared.looks_only)
         took = await took_effect(run, progress.declared, outcome, progress.sent)
         if took:
             return await settled(run, progress)
@@ -390,7 +390,10 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
         step,
         lambda: attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called, before=before),
     )
-    outcome = _attribute_cause(run, _with_known_reason(outcome, before))
+    outcome = _with_known_reason(outcome, before)
+    if isinstance(outcome, Failure):
+        outcome = await run.stage.session.by_page(outcome)
+    outcome = _note_closed_pages(run, _attribute_cause(run, outcome))
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
     attempt_ended(run, request.index, request.step, done)
@@ -428,6 +431,18 @@ def _attribute_cause(run: Run, outcome: Outcome) -> Outcome:
     if not isinstance(outcome, Failure) or outcome.family is not Family.BROWSER or not run.stage.injector.claim_loss():
         return outcome
     return outcome.also(Circumstances(injected=True))
+
+
+def _note_closed_pages(run: Run, outcome: Outcome) -> Outcome:
+    """The outcome, with the pages that the site closed meanwhile, and where the task went on."""
+    closed = run.stage.session.closed_pages
+    if not closed:
+        return outcome
+    outcome = replace(outcome, details={**outcome.details, CLOSED_PAGES: list(closed)})
+    if isinstance(outcome, Passed):
+        return outcome
+    told = ", ".join(f"{each['closed']}, and the task went on at {each['went_on_at']}" for each in closed)
+    return replace(outcome, message=f"{outcome.message}; the site had closed {told}")
 
 
 def _as_done(run: Run, step: Step) -> Step:
@@ -523,7 +538,8 @@ def _retry_step(progress: StepState, failure: Failure) -> Step:
         )
     if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
         return progress.current
-    if failure.effect is not Effect.DONE or has_posted(failure) or any(each.unsafe for each in progress.sent):
+    posted = has_posted(failure) or any(each.unsafe for each in progress.sent)
+    if isinstance(step, Open) or failure.effect is not Effect.DONE or (posted and "resource" not in failure.details):
         return progress.current
     if not isinstance(url, str):
         return progress.current

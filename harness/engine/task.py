@@ -156,7 +156,8 @@ async def _steps(run: Run) -> StepTransition:
         if ending := overspent(run, another=step is not None):
             return ending
         if step is None:
-            return None
+            unmet = await run.stage.session.await_dialogs(0) if run.agent is None else None
+            return TaskStop(unmet, max(0, index - 1), GiveUp()) if unmet else None
         await checkpoint(run, index)
         if turn := await _do_one(run, index, step):
             return turn

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.criteria.paths import PathError, path_of_key
 from harness.environment.channel import MAX_DOCUMENT, Channel, assigned, corrupt, encoded, refusal, rejected, unreadable
+from harness.environment.placeholders import SlotPlaceholders
 from harness.environment.python_channel import PythonChannel
 from harness.environment.sqlite_channel import SqliteChannel
 from harness.model.channel_settings import ChannelSettings
@@ -37,13 +39,20 @@ class FileChannel:
     Each read or write has a thread of its own: a pipe, or a file on a dead server, may block it for ever.
     """
 
-    def __init__(self, name: str, path: Path, *, timeout: float, start: Path | None = None) -> None:
-        """`start` is the path to which a run's first reset copies the original file; all its processes share it."""
+    def __init__(self, name: str, place: Callable[[], Path], *, timeout: float, start: Path | None = None) -> None:
+        """`place` returns the path of the file, which may change with its service.
+
+        `start` is the path to which a run's first reset copies the original file; all its processes share it.
+        """
         self._start = start
         self._name = name
-        self._path = path
+        self._place = place
         self._timeout = timeout
         self._writing = asyncio.Lock()
+
+    @property
+    def _path(self) -> Path:
+        return self._place()
 
     async def read(self, world: str) -> Any:  # noqa: ARG002 - one file for every world
         try:
@@ -161,13 +170,17 @@ class Channels:
         mark: WorldMark = WorldMark(),  # noqa: B008 - frozen
         starts: Path | None = None,
         call: CallTool | None = None,
+        places: SlotPlaceholders = SlotPlaceholders(),  # noqa: B008 - frozen
     ) -> None:
         """The channels of a project.
 
         `mark` tells the site which world it is. `starts` is a folder for the original files: they are reset to these,
-        for all processes of the run; None: files cannot be reset. `call` calls tools of servers.
+        for all processes of the run; None: files cannot be reset. `call` calls tools of servers. `places` has the
+        values of placeholders.
         """
-        made = partial(_channel, hosts=hosts, recover=recover, root=root, mark=mark, starts=starts, call=call)
+        made = partial(
+            _channel, hosts=hosts, recover=recover, root=root, mark=mark, starts=starts, call=call, places=places
+        )
         self._channels = {name: made(name, each) for name, each in settings.items()}
         self.clocks: Mapping[str, str] = {name: each.clock for name, each in settings.items() if each.clock}
         """Channel -> path at which the task's `time` is written."""
@@ -175,6 +188,15 @@ class Channels:
             name: _Schema(name, root / each.schema_file) for name, each in settings.items() if each.schema_file
         }
         self._readonly = frozenset(name for name, each in settings.items() if each.readonly)
+
+    def without(self, names: Collection[str]) -> Channels:
+        """The same channels without some of them. They are closed with all."""
+        if not names:
+            return self
+        rest = copy(self)
+        rest._channels = {n: each for n, each in self._channels.items() if n not in names}  # noqa: SLF001 - a copy
+        rest.clocks = {name: path for name, path in self.clocks.items() if name not in names}
+        return rest
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -276,6 +298,7 @@ def _channel(
     mark: WorldMark,
     starts: Path | None,
     call: CallTool | None,
+    places: SlotPlaceholders,
 ) -> Channel:
     kinds = ("url", "file", "python", "sqlite", "tool")
     if [getattr(settings, kind) is not None for kind in kinds].count(True) != 1:
@@ -286,7 +309,8 @@ def _channel(
 
             return HttpChannel(name, url, timeout=settings.timeout, hosts=hosts, recover=recover, mark=mark)
         case ChannelSettings(file=str(file)):
-            return FileChannel(name, root / file, timeout=settings.timeout, start=starts and starts / f"{name}.json")
+            start = starts and starts / f"{name}.json"
+            return FileChannel(name, partial(_path, root, file, places), timeout=settings.timeout, start=start)
         case ChannelSettings(tool=str()):
             from harness.environment.tool_channel import ToolChannel  # few projects have tool servers
 
@@ -294,6 +318,14 @@ def _channel(
                 raise ValueError(f"channel `{name}` is a tool, and no tools can be called here")
             return ToolChannel(name, settings, call)
         case ChannelSettings(python=str(target)):
-            return PythonChannel(name, target, restore=settings.restore, root=root, timeout=settings.timeout)
-    database, table = root / str(settings.sqlite), settings.table
+            restore, told = settings.restore, settings.arguments
+            return PythonChannel(
+                name, target, restore=restore, root=root, timeout=settings.timeout, arguments=told, places=places
+            )
+    database, table = partial(_path, root, str(settings.sqlite), places), settings.table
     return SqliteChannel(name, database, table, settings.key, settings.value, settings.timeout)
+
+
+def _path(root: Path, text: str, places: SlotPlaceholders) -> Path:
+    """A path of the settings as it is now. Raises OSError."""
+    return root / places.fill(text)

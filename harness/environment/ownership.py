@@ -67,6 +67,14 @@ def kept_folder(logs: Path, name: str) -> Path:
     return logs.parent / _RUNS / _KEPT / name
 
 
+def reset_mark(folder: Path) -> Path:
+    """The file beside a `{folder}` that says: the next start copies the template again, whoever starts the program.
+
+    Without it a start after a crash keeps the state that the crashed program has left.
+    """
+    return folder.with_name(f".{folder.name}.reset")
+
+
 class RunFolder:
     """The folder of one process's services, made when the first of them is started."""
 
@@ -211,6 +219,8 @@ class Held(Struct, frozen=True):
     """Host name, in lower case -> port."""
     failure: Failure | None = None
     """The failure after which the owner does not restart it any more."""
+    folder: Path | None = None
+    """Its `{folder}`; None for a file that an earlier version has written."""
 
     @property
     def is_own_or_parents(self) -> bool:
@@ -323,6 +333,7 @@ def _read(told: dict[str, Any]) -> Held:
         persisted=bool(told["persisted"]),
         ports={str(host): int(port) for host, port in told["ports"].items()},
         failure=Failure(**failure) if failure else None,
+        folder=Path(told["folder"]) if told.get("folder") else None,
     )
 
 

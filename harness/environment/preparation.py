@@ -1,13 +1,9 @@
-"""Prepares the start of a service: its ports, its folder, its placeholders; and runs commands for it."""
+"""Prepares the start of a service: its ports, its folder, its placeholders."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
 import random
 import shutil
-import signal
 import socket
 import sys
 from collections.abc import Container, Mapping
@@ -15,7 +11,6 @@ from pathlib import Path
 
 from harness.environment.health import ADDRESS
 from harness.model.service_settings import AUTO, ServiceSettings
-from harness.resilience.process import Program
 
 # Ports for services that accept any: free now, and outside the range of outgoing connections.
 
@@ -44,10 +39,6 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-SHOWN = 2000
-"""The number of characters of a command's output that a message shows."""
 
 
 def chosen_ports(settings: ServiceSettings, taken: Container[int]) -> dict[str, int]:
@@ -98,30 +89,3 @@ def fill(folder: Path, template: Path) -> None:
     else:
         folder.mkdir(parents=True)
         shutil.copy2(template, folder)
-
-
-async def run_to_end(program: Program, seconds: float) -> str:
-    """Run a command; return the error in words, or "". Raises OSError if it cannot be started."""
-    process = await asyncio.create_subprocess_exec(
-        *program.command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        cwd=program.cwd,
-        env={**os.environ, **program.environment},
-        start_new_session=True,
-    )
-    try:
-        async with asyncio.timeout(seconds):
-            said, _ = await process.communicate()
-    except TimeoutError:
-        return f"took longer than {seconds:g} s and was ended"
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-    if process.returncode == 0:
-        return ""
-    text = said.decode(errors="replace").strip()[-SHOWN:]
-    return f"ended with exit code {process.returncode}. It wrote:\n{text or '(nothing)'}"

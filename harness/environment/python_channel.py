@@ -7,12 +7,15 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import JsonValue
+
 from harness.environment.channel import WorldLocks, assigned, refusal, rejected, unreadable
+from harness.environment.placeholders import SlotPlaceholders, filled
 from harness.resilience.threads import on_own_thread
 
 
@@ -31,15 +34,29 @@ class PythonChannel:
     """`package.module:name`. Called with the world id, it returns the document, or an awaitable of it.
 
     An object (or a class, which is instantiated once) has `read(world)` instead, and may have `write(world, document)`
-    and `reset(world)`. `restore`, if given, is the callable that writes. Synchronous code runs in a thread of its own;
-    after `timeout` seconds it is no longer waited for, not even at the end of the process.
+    and `reset(world)`. `restore`, if given, is the callable that writes. Each call also gets the `arguments` of the
+    settings as keyword arguments. Synchronous code runs in a thread of its own; after `timeout` seconds it is no longer
+    waited for, not even at the end of the process.
 
     It is called once at a time, also by parallel tasks, since foreign code may not be safe for that. A thread whose
     caller has given up holds up the others for at most `timeout`. Waiting for others does not count against `timeout`.
     """
 
-    def __init__(self, name: str, target: str, *, restore: str | None = None, root: Path, timeout: float) -> None:
-        """Raises ValueError if a target is not of this form; it is imported at its first use."""
+    def __init__(
+        self,
+        name: str,
+        target: str,
+        *,
+        restore: str | None = None,
+        root: Path,
+        timeout: float,
+        arguments: Mapping[str, JsonValue],
+        places: SlotPlaceholders,
+    ) -> None:
+        """`arguments` are keyword arguments of each call, whose texts `places` fills in.
+
+        Raises ValueError if a target is not of this form; it is imported at its first use.
+        """
         for each in (target, restore):
             if each is not None and not all(each.partition(":")):
                 raise ValueError(f"channel `{name}`: {each!r} must be written `package.module:callable`")
@@ -48,6 +65,7 @@ class PythonChannel:
         self._restore = restore
         self._root = root
         self._timeout = timeout
+        self._arguments, self._places = arguments, places
         self._objects: dict[str, Any] = {}
         self._writing = WorldLocks()
         self._importing = asyncio.Lock()
@@ -57,7 +75,7 @@ class PythonChannel:
 
     async def read(self, world: str) -> Any:
         source = await self._object(self._target)
-        document = await self._call_guarded(self._target, "read", getattr(source, "read", source), world)
+        document = await self._call_told(self._target, "read", getattr(source, "read", source), world)
         try:
             return json.loads(json.dumps(document, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
@@ -83,7 +101,7 @@ class PythonChannel:
             await self._replace(world, copy)
 
     async def reset(self, world: str) -> None:
-        await self._call_guarded(self._target, "reset", await self._method("reset"), world)
+        await self._call_told(self._target, "reset", await self._method("reset"), world)
 
     async def close(self) -> None:
         """There is nothing to close; a thread that is no longer waited for is left alone."""
@@ -93,9 +111,9 @@ class PythonChannel:
 
     async def _replace(self, world: str, document: Any) -> None:
         if self._restore is None:
-            await self._call_guarded(self._target, "write", await self._method("write"), world, document)
+            await self._call_told(self._target, "write", await self._method("write"), world, document)
         else:
-            await self._call_guarded(self._restore, "restore", await self._object(self._restore), world, document)
+            await self._call_told(self._restore, "restore", await self._object(self._restore), world, document)
 
     async def _method(self, name: str) -> Callable[..., Any]:
         method = getattr(await self._object(self._target), name, None)
@@ -113,6 +131,14 @@ class PythonChannel:
     def _imported(self, target: str) -> Any:
         found = imported(self._root, target)
         return found() if inspect.isclass(found) else found
+
+    async def _call_told(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call foreign code with the arguments of the settings too."""
+        try:
+            told = filled(self._arguments, self._places.fill)
+        except OSError as error:
+            raise rejected(self._name, f"the folder of a service cannot be used: {error}", error) from error
+        return await self._call_guarded(target, what, partial(function, **told), *arguments)
 
     async def _call_guarded(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call foreign code: whatever it raises becomes the channel's failure."""

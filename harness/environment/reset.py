@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,16 +19,17 @@ from msgspec import Struct
 from harness.environment.channels import Channels
 from harness.environment.python_channel import imported
 from harness.recovery.failure import Failed, Failure
+from harness.resilience.process import Program
 from harness.resilience.threads import NOT_CARRIED, on_own_thread
 from harness.values import replace
 
-TOLD = 600
-"""The number of last characters of a command's output that its failure shows."""
+TOLD_LINES, TOLD = 20, 2000
+"""The numbers of last lines and of last characters of a command's output that its failure shows."""
 ADVICE = (
     "Run the `reset` of [tool.harness] by hand in the project's folder: it must end without an error "
     "within `reset_timeout`."
 )
-"""The advice after a failed command or callable."""
+"""The advice after a failed callable."""
 
 
 class StateReset(Struct, frozen=True):
@@ -40,30 +42,18 @@ class StateReset(Struct, frozen=True):
 
     async def run(self, channels: Channels, slot: int, hosts: Mapping[str, int], world: str) -> None:
         """Reset the state. Raises Failed(RESET_FAILED)."""
+        if isinstance(self.target, tuple):
+            await self._run_command(self.target, slot, hosts)
+            return
         try:
             async with asyncio.timeout(self.timeout):
-                match self.target:
-                    case None:
-                        await self._channels(channels, world)
-                    case str(target):
-                        await self._call(target, hosts)
-                    case command:
-                        await self._run_command(command, slot, hosts)
+                await (self._channels(channels, world) if self.target is None else self._call(self.target, hosts))
         except TimeoutError as error:
-            raise Failed(self._reset_failed(f"{self._name} took longer than {self.timeout:g} s", error)) from error
-
-    @property
-    def _name(self) -> str:
-        match self.target:
-            case None:
-                return "the reset of the channels"
-            case str(target):
-                return f"`{target}`"
-            case command:
-                return f"`{' '.join(command)}`"
+            name = "the reset of the channels" if self.target is None else f"`{self.target}`"
+            raise Failed(self._reset_failed(f"{name} took longer than {self.timeout:g} s", error)) from error
 
     def _reset_failed(self, why: str, cause: BaseException | None = None) -> Failure:
-        """The failure, with advice about a command or a callable; the catalog's advice is about channels."""
+        """The failure, with advice about a callable; the catalog's advice is about channels."""
         failure = reset_failure(why, cause)
         return failure if self.target is None else replace(failure, advice=ADVICE)
 
@@ -93,28 +83,43 @@ class StateReset(Struct, frozen=True):
 
     async def _run_command(self, command: Sequence[str], slot: int, hosts: Mapping[str, int]) -> None:
         words = [sys.executable if word == "{python}" else word for word in command]
-        environment = {**os.environ, "TASKSPEC_SLOT": str(slot), "TASKSPEC_HOSTS": json.dumps(dict(hosts))}
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words, cwd=self.root, env=environment, start_new_session=True,
-                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-            )  # fmt: skip
-        except OSError as error:
-            raise Failed(
-                self._reset_failed(f"{self._name} cannot be started: {error.strerror or error}", error)
-            ) from error
-        try:
+        environment = {"TASKSPEC_SLOT": str(slot), "TASKSPEC_HOSTS": json.dumps(dict(hosts))}
+        program = Program(words, environment, self.root)
+        await run_reset_command(program, self.timeout, "the `reset` of [tool.harness]")
+
+
+async def run_reset_command(program: Program, seconds: float, name: str) -> None:
+    """Run a command that resets the state to its end; `name` says whose it is. Raises Failed(RESET_FAILED)."""
+    try:
+        problem = await _run_to_end(program, seconds)
+    except OSError as error:
+        problem = f"cannot be started: {error.strerror or error}"
+    if problem:
+        told = f"{name}, `{shlex.join(program.command)}` in {program.cwd.absolute()}, {problem}"
+        advice = f"Run this command by hand in that folder: it must end with exit status 0 within {seconds:g} s"
+        raise Failed(replace(reset_failure(told), advice=f"{advice} (`reset_timeout`)."))
+
+
+async def _run_to_end(program: Program, seconds: float) -> str:
+    """Run a command; return what went wrong in words, or "". Raises OSError if it cannot be started."""
+    process = await asyncio.create_subprocess_exec(
+        *program.command, cwd=program.cwd, env={**os.environ, **program.environment}, start_new_session=True,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(seconds):
             output, _ = await process.communicate()
-        finally:
-            if process.returncode is None:  # its time is over: end it with all processes that it has started
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
-        if process.returncode:
-            said = output.decode(errors="replace").strip()[-TOLD:]
-            raise Failed(
-                self._reset_failed(f"{self._name} ended with {process.returncode}{f': {said}' if said else ''}")
-            )
+    except TimeoutError:
+        return f"took longer than {seconds:g} s and was ended"
+    finally:
+        if process.returncode is None:  # end it with all processes that it has started
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if process.returncode == 0:
+        return ""
+    last = "\n".join(output.decode(errors="replace").strip().splitlines()[-TOLD_LINES:])[-TOLD:]
+    return f"ended with exit status {process.returncode}. Its last lines:\n{last or '(it wrote nothing)'}"
 
 
 def reset_failure(why: str, cause: BaseException | None = None, details: Mapping[str, Any] | None = None) -> Failure:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import shlex
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from harness.environment.ownership import (
     log_file,
     owner_file,
     owner_files_of_runs,
+    reset_mark,
 )
 from harness.environment.preparation import (
     are_ports_allowed,
@@ -34,8 +34,8 @@ from harness.environment.preparation import (
     fill,
     is_free,
     placeholder_values,
-    run_to_end,
 )
+from harness.environment.reset import run_reset_command
 from harness.model.service_settings import AUTO, ServiceSettings, expand
 from harness.recovery.failure import Circumstances, Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
@@ -80,13 +80,20 @@ class Diagnosis(Struct, frozen=True):
         """The failure if its process ended, or was ended, before it answered with its identity."""
         problem = f" ({answer.problem})" if answer.health in (Health.OTHER, *WAITS) else ""
         failure = self.process_ended(child, what, code, f"{problem}{self._taken_ports()}")
-        if answer.health is not Health.OTHER or what.startswith("ended"):
+        if what.startswith("ended"):
             return failure
-        name = self.name.partition("[")[0]
-        advice = (
-            f"A program answers there. Check that `health` in [tool.harness.services.{name}] is a URL that answers 200"
-        )
-        return replace(failure, advice=f"{advice} when the service is ready, with the values of `identity`.")
+        table = f"[tool.harness.services.{self.name.partition('[')[0]}]"
+        if answer.health is Health.OTHER:
+            advice = (
+                f"A program answers there. Check that `health` in {table} is a URL that answers 200 when the service is "
+                "ready, with the values of `identity`."
+            )
+        else:
+            advice = (
+                f"If it only starts slowly, raise `ready_timeout` in {table}; else see the end of its log, and try it "
+                "alone: `harness services start`."
+            )
+        return replace(failure, advice=advice)
 
     def process_ended(self, child: Child, what: str, code: int | None, more: str = "") -> Failure:
         """The failure for a process that has ended: its exit code, and the end of its log."""
@@ -235,6 +242,8 @@ class Service:
         self._reused = False
         self._published = False
         """Whether it has been up, so that its ports are in use."""
+        self._has_state = False
+        """Whether a program that was up here has left its state in `{folder}`: a start after a crash keeps it."""
         self._use_ports(chosen_ports(settings, taken))
 
     def _use_ports(self, ports: Mapping[str, int]) -> None:
@@ -287,8 +296,9 @@ class Service:
 
     @property
     def folder(self) -> Path:
-        """Its `{folder}`. Raises OSError."""
-        return self._home.folder(self.name)
+        """Its `{folder}`; that of its owner, if another process has started it. Raises OSError."""
+        held = self._ownership.other_owner()
+        return held.folder if held and held.folder else self._home.folder(self.name)
 
     @property
     def ended(self) -> bool:
@@ -309,7 +319,12 @@ class Service:
         """Change and record its state, with the `failure` after which it has given up."""
         self.status.change_state(state, reason)
         if self._child is not None or self._ownership.mine:
-            facts = {"state": state, "since": self.status.since.isoformat(), "restarts": self.status.restarts}
+            facts = {
+                "state": state,
+                "since": self.status.since.isoformat(),
+                "restarts": self.status.restarts,
+                "folder": str(self._home.folder(self.name)),
+            }
             self._ownership.record(facts, self.watchdog, self.hosts, failure)
 
     async def ask(self, http: httpx2.AsyncClient, within: float = PROBE_TIMEOUT) -> HealthAnswer:
@@ -332,7 +347,7 @@ class Service:
                 if not left or not await self._choose_again():
                     raise
             else:
-                self._published = True
+                self._published, self._has_state = True, self._child is not None
                 return
 
     async def _choose_again(self) -> bool:
@@ -407,6 +422,7 @@ class Service:
         """End what was started here; a reused service goes on."""
         runs = self._child is not None or self.status.state is ServiceState.RESTARTING
         await self._sweep()
+        self._has_state = False
         if runs and ServiceState.STOPPED in TRANSITIONS[self.status.state]:
             self.status.change_state(ServiceState.STOPPED, "stop_ordered")
         if not (self._ownership.persisted and self.status.state is ServiceState.PERMANENTLY_FAILED):
@@ -453,29 +469,33 @@ class Service:
             self.change_state(ServiceState.BOOTING, "spawned")
 
     def _prepare(self) -> Program:
-        """The program to start; its folder is made, and filled from the template. Raises OSError."""
+        """The program to start; its folder is made and, but not after a crash, filled from the template. OSError."""
         folder, template = self._home.folder(self.name), self._settings.template
-        if template is not None:
+        if template is not None and (not self._has_state or reset_mark(folder).exists()):
             fill(folder, self._home.root / template)
+            reset_mark(folder).unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-        return self.program(self._settings.command or ())
+        cwd = self._home.root / expand(self._settings.cwd or "", self._values(folder))
+        return self._program(self._settings.command or (), folder, cwd)
 
-    def program(self, command: Sequence[str]) -> Program:
-        """A command of this service with its environment. Raises OSError."""
-        values = placeholder_values(self.hosts, self.port, self._home.folder(self.name))
-        settings = self._settings
-        environment = {name: expand(text, values) for name, text in settings.environment.items()}
-        cwd = self._home.root / expand(settings.cwd or "", values)
+    def _values(self, folder: Path) -> dict[str, str]:
+        return placeholder_values(self.hosts, self.port, folder)
+
+    def _program(self, command: Sequence[str], folder: Path, cwd: Path) -> Program:
+        """A command of this service with its environment."""
+        values = self._values(folder)
+        environment = {name: expand(text, values) for name, text in self._settings.environment.items()}
         return Program([expand(each, values) for each in command], environment, cwd)
 
+    def forget_state(self) -> None:
+        """Let the next start, of whichever process, copy the template again. Raises OSError."""
+        if self._settings.template is not None:
+            reset_mark(self.folder).touch()
+
     async def run_reset(self, command: Sequence[str]) -> None:
-        """Run its reset command to the end. Raises Failed with the exit code and the output."""
-        try:
-            failure = await run_to_end(self.program(command), self._settings.reset_timeout)
-        except OSError as error:
-            failure = f"cannot be started: {error}"
-        if failure:
-            raise Failed(self.diagnosis.down(f"was not reset: its command {shlex.join(command)} {failure}"))
+        """Run its reset command to the end, in the project's folder. Raises Failed(RESET_FAILED), or OSError."""
+        program = self._program(command, self.folder, self._home.root)
+        await run_reset_command(program, self._settings.reset_timeout, f"the `reset` of service `{self.name}`")
 
     async def _await_ready(self, http: httpx2.AsyncClient) -> None:
         """Wait until it answers with its identity."""

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 import psutil
 from msgspec import Struct
 
-from harness.environment.health import ADDRESS, client
+from harness.environment.health import ADDRESS
 from harness.environment.ownership import RunFolder, ServiceState, label
+from harness.environment.reset import reset_failure
 from harness.environment.service import Home, Service
 from harness.environment.supervision import LOOK, STANDARD, Polling, Supervision
 from harness.model.service_settings import AUTO, ServiceSettings
@@ -35,6 +36,13 @@ GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 KILLED_WITHIN = 2.0
 """Seconds that a process may take to end after SIGKILL."""
+Needed = Collection[str] | None
+"""The names of the services that a task needs; None: all of them."""
+
+
+def is_needed(name: str, needed: Needed) -> bool:
+    """Return whether a service, or an instance such as `shop[2]`, is one of those."""
+    return needed is None or name.partition("[")[0] in needed
 
 
 def watchdog_behind(port: int) -> int | None:
@@ -110,8 +118,6 @@ class Services:
             for name, each in self._sets.items()
             for service in each
         }
-        self._watches: list[asyncio.Task[None]] = []
-        self._starting_of = {name: asyncio.Lock() for name in self._kept}
 
     @staticmethod
     def _make_services(
@@ -139,17 +145,42 @@ class Services:
         self._check(slot)
         return Hosts(self._sets.values(), slot)
 
-    async def reset(self, slot: int = 0) -> None:
-        """Reset the services of that slot that declare a reset. Raises Failed, or IndexError."""
-        await self.await_ready(slot)
-        await asyncio.gather(*map(self._reset, self._of(slot)))
+    async def reset(self, slot: int = 0, needed: Needed = None) -> None:
+        """Reset the services of that slot that declare a reset. Raises Failed, or IndexError.
+
+        One that is not `needed` is reset too, but only the tasks that need it learn that it cannot be.
+        """
+        await self.await_ready(slot, needed)
+        await self._each(self._reset, slot, needed)
+
+    async def _each(self, act: Callable[[Service], Awaitable[None]], slot: int, needed: Needed) -> None:
+        """Call it for each service of the slot. One that is not needed is left out if it is down, or fails."""
+
+        async def call(service: Service) -> None:
+            must = is_needed(service.name, needed)
+            if must or not self._kept[service.name].down:
+                try:
+                    await act(service)
+                except Failed:
+                    if must:
+                        raise
+
+        await asyncio.gather(*map(call, self._of(slot)))
+
+    def down(self, slot: int = 0) -> frozenset[str]:
+        """The names, as in the settings, of the services of that slot that cannot be used any more."""
+        return frozenset(each.name.partition("[")[0] for each in self._of(slot) if self._kept[each.name].down)
 
     async def _reset(self, service: Service) -> None:
-        if service.reset_by == "restart":
-            await self._end(service, orderly=True, whoever=True)
-            await self._kept[service.name].recover()
-        elif service.reset_by is not None:
-            await service.run_reset(service.reset_by)
+        try:
+            if service.reset_by == "restart":
+                service.forget_state()
+                await self._end(service, orderly=True, whoever=True)
+                await self._kept[service.name].recover()
+            elif service.reset_by is not None:
+                await service.run_reset(service.reset_by)
+        except OSError as error:
+            raise Failed(reset_failure(f"the folder of service `{service.name}` cannot be used: {error}")) from error
 
     def _check(self, slot: int) -> None:
         if not 0 <= slot < self.instances:
@@ -182,38 +213,41 @@ class Services:
         return tuple(service.name for service in self._services if service.ours)
 
     async def start(self, slots: int = 1) -> None:
+        """Like `begin`, but all of them or none: raises Failed(SERVICE_DOWN), after stopping what was started."""
+        failures = await self.begin(slots)
+        if failures:
+            await self.stop()
+            raise Failed(failures[0])
+
+    async def begin(self, slots: int = 1) -> Sequence[Failure]:
         """Bring the services of the first slots up in parallel, and restart those that die from now on.
 
-        Instances for further slots are started by `await_ready`. A second call starts those that have ended. Raises
-        Failed(SERVICE_DOWN), after stopping what was started.
+        Instances for further slots are started by `await_ready`, and so are those whose failures are returned, when
+        a task needs them. A second call starts those that have ended.
         """
-        if not self._services:
-            return
         begun = [service for service in self._services if self._kept[service.name].begun]
         await self._look_away()
         first = [service for slot in range(min(slots, self.instances)) for service in self._of(slot)]
         chosen = {service.name: service for service in (*begun, *first)}
-        results = await self._start(list(chosen.values()))
-        failures = [result for result in results if isinstance(result, BaseException)]
-        if failures:
+        for kept in self._kept.values():
+            kept.renew()
+        starting = (self._kept[name].start() for name in chosen)
+        try:
+            results = await asyncio.gather(*starting, return_exceptions=True)
+        except asyncio.CancelledError:
+            self.kill()
+            raise
+        if unexpected := [each for each in results if each is not None and not isinstance(each, Failed)]:
             await self.stop()
-            raise failures[0]
-        self._watches = [self._kept[name].begin() for name in chosen]
+            raise unexpected[0]
+        return [each.failure for each in results if isinstance(each, Failed)]
 
-    async def _start(self, services: Sequence[Service]) -> Sequence[BaseException | None]:
-        async with client() as http:
-            try:
-                return await asyncio.gather(*(each.start(http) for each in services), return_exceptions=True)
-            except asyncio.CancelledError:
-                self.kill()
-                raise
-
-    async def await_ready(self, slot: int = 0) -> None:
+    async def await_ready(self, slot: int = 0, needed: Needed = None) -> None:
         """Wait until every service of the slot listens and none is being started; one that does not is recovered, once.
 
-        Raises Failed(SERVICE_DOWN), at once for a service that is not restarted any more.
+        Raises Failed(SERVICE_DOWN) for one that is `needed`, at once if it is not restarted any more.
         """
-        await asyncio.gather(*map(self._ensure_running, self._of(slot)))
+        await self._each(self._ensure_running, slot, needed)
 
     async def recover(self, name: str) -> None:
         """Restart it if it is dead; callers during a restart wait for the same one.
@@ -239,11 +273,12 @@ class Services:
 
     async def await_permanent_failure(self) -> Failure:
         """Wait until a service has failed permanently; returns its failure. Call it after `start`."""
-        await asyncio.wait(self._watches, return_when=asyncio.FIRST_COMPLETED)
+        watches = [kept.watch for kept in self._kept.values() if kept.watch is not None]
+        await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
         return next(kept.failure for kept in self._kept.values() if kept.failure)
 
-    def explain(self, failure: Failure, slot: int = 0) -> Failure:
-        """The failure of a permanently down service, in place of the network error that it causes.
+    def explain(self, failure: Failure, slot: int = 0, needed: Needed = None) -> Failure:
+        """The failure of a permanently down service that is `needed`, in place of the network error that it causes.
 
         For a host that cannot be resolved, the failure names the host that was probably meant.
         """
@@ -251,16 +286,16 @@ class Services:
             return self._suggest_host(failure)
         if failure.code not in ("NET_CONNECTION_REFUSED", "CHANNEL_UNREADABLE", "CIRCUIT_OPEN"):
             return failure
-        host = urlsplit(str(failure.details.get("url", ""))).hostname
+        host = urlsplit(failure.requested or "").hostname
         for service in self._of(slot):
             down = self._kept[service.name].failure or service.given_up_failure()
-            if down and (host is None or host in service.hosts):
+            if down and (is_needed(service.name, needed) if host is None else host in service.hosts):
                 circuit = {key: failure.details[key] for key in ("circuit",) if key in failure.details}
                 return replace(down, effect=failure.effect, details={**down.details, **circuit})
         return failure
 
     def _suggest_host(self, failure: Failure) -> Failure:
-        host = urlsplit(str(failure.details.get("url", ""))).hostname or ""
+        host = urlsplit(failure.requested or "").hostname or ""
         meant = nearest(host, self.hosts)
         return replace(failure, advice=f"Did you mean `{meant}`? Check the host's spelling.") if meant else failure
 
@@ -315,19 +350,9 @@ class Services:
         self._refuse_failed(service)
         kept = self._kept[service.name]
         if not kept.begun:
-            await self._begin(service)
+            await kept.start()
         elif kept.recovering or not await _listens(service.port):
             await kept.recover()
-
-    async def _begin(self, service: Service) -> None:
-        """Start an instance when the first task of its slot needs it."""
-        async with self._starting_of[service.name]:
-            if self._kept[service.name].begun:
-                return
-            (failure,) = await self._start([service])
-            if failure is not None:
-                raise failure
-            self._watches.append(self._kept[service.name].begin())
 
     def _refuse_failed(self, service: Service) -> None:
         if failure := self._kept[service.name].failure or service.given_up_failure():

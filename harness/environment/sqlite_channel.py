@@ -29,12 +29,25 @@ class SqliteChannel:
     a memory entry, new and changed rows fill them in.
     """
 
-    def __init__(self, name: str, path: Path, table: str | None, key: str | None, value: str | None, timeout: float):
+    def __init__(
+        self,
+        name: str,
+        place: Callable[[], Path],
+        table: str | None,
+        key: str | None,
+        value: str | None,
+        timeout: float,
+    ):
+        """`place` returns the path of the database, which may change with its service."""
         self._name = name
-        self._path = path
+        self._place = place
         self._table, self._key, self._value = table, key, value
         self._timeout = timeout
         self._writing = asyncio.Lock()
+
+    @property
+    def _path(self) -> Path:
+        return self._place()
 
     async def read(self, world: str) -> Any:  # noqa: ARG002 - one database for every world
         return await self._run_on_thread("read", self._read, "ro")

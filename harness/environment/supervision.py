@@ -82,7 +82,8 @@ class Supervision:
         self._clock = clock
         self._polling = polling
         self._supervisor = Supervisor(clock.now)
-        self._watch: asyncio.Task[None] | None = None
+        self.watch: asyncio.Task[None] | None = None
+        """What looks after it; it ends when it has failed permanently."""
         self._recovery: asyncio.Task[Failure | None] | None = None
         self._over = False
         """Whether supervision has ended: what is started from now on would not be stopped."""
@@ -91,47 +92,69 @@ class Supervision:
 
     @property
     def begun(self) -> bool:
-        """Whether it is supervised, or has failed permanently."""
-        return self._watch is not None
+        """Whether it was up, and is supervised or has failed permanently since."""
+        return self.watch is not None
 
-    def begin(self) -> asyncio.Task[None]:
-        """Supervise it from now on. It was started by order, so its earlier deaths are forgotten."""
+    @property
+    def down(self) -> bool:
+        """Whether it could not be started, or has failed permanently."""
+        tried = self._recovery is not None and self._recovery.done()
+        return self.failure is not None or (self.watch is None and tried)
+
+    def renew(self) -> None:
+        """Forget its deaths before a start that is ordered."""
         self._supervisor.reset()
         self.failure, self._over = None, False
-        self._watch = asyncio.create_task(self._look_after())
-        return self._watch
+
+    async def start(self) -> None:
+        """Start it, and supervise it from then on. Callers during a start wait for the same one.
+
+        Raises Failed; the next call tries again, but the third failure within some minutes is permanent.
+        """
+        await self._recover_once(self._start, limit=None)
+
+    async def _start(self) -> Failure | None:
+        async with client() as http:
+            failure = await self._fast_start(http)
+        if failure is None:
+            self.renew()
+            self.watch = asyncio.create_task(self._look_after())
+        return failure
 
     async def recover(self) -> None:
         """Restart it if it is dead. A silent one may be busy: the health checks find out whether it hangs.
 
         Callers during a restart wait for the same one. Raises Failed(SERVICE_DOWN) if it does not come back.
         """
-        await self._recover_once(self._recover)
+        await self._recover_once(self._recover, limit=self._limit)
 
-    async def _recover_once(self, work: Callable[[], Coroutine[Any, Any, Failure | None]]) -> None:
+    async def _recover_once(
+        self, work: Callable[[], Coroutine[Any, Any, Failure | None]], *, limit: float | None
+    ) -> None:
+        """Do the work, or wait for what is being done; `limit`: seconds that this caller waits. Raises Failed."""
         if self._over:
             raise Failed(self._service.diagnosis.down(STOPPING))
         if self.failure is None and not self.recovering:
             self._recovery = asyncio.create_task(work())
         if self.failure is None and self._recovery is not None:
-            await asyncio.wait((self._recovery,), timeout=self._limit)
+            await asyncio.wait((self._recovery,), timeout=limit)
         if failure := self.failure or self._outcome():
             raise Failed(failure)
 
     def cancel(self) -> tuple[asyncio.Task[object], ...]:
         """Stop supervising and restarting it; return the tasks that end now. Call it in their loop."""
         self._over = True
-        tasks = [task for task in (self._watch, self._recovery) if task is not None and not task.done()]
-        self._watch = None
+        tasks = [task for task in (self.watch, self._recovery) if task is not None and not task.done()]
+        self.watch = None
         for task in tasks:
             task.cancel()
         return tuple(tasks)
 
     def let_go(self) -> None:
         """Like `cancel`, from any thread."""
-        if self._watch is not None:
-            with contextlib.suppress(RuntimeError):  # its loop is closed: the watch has ended
-                self._watch.get_loop().call_soon_threadsafe(self.cancel)
+        for task in filter(None, (self.watch, self._recovery)):
+            with contextlib.suppress(RuntimeError):  # its loop is closed: the task has ended
+                task.get_loop().call_soon_threadsafe(self.cancel)
 
     @property
     def recovering(self) -> bool:
@@ -189,7 +212,7 @@ class Supervision:
 
     async def _recovered_not(self, work: Callable[[], Coroutine[Any, Any, Failure | None]]) -> bool:
         try:
-            await self._recover_once(work)
+            await self._recover_once(work, limit=self._limit)
         except Failed:  # its state says so, and so does every use of it
             return True
         return False

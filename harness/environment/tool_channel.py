@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from harness.environment.channel import WorldLocks, assigned, refusal, rejected, unreadable
+from harness.environment.placeholders import filled
 from harness.model.channel_settings import ChannelSettings
 from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.failure import Circumstances, Failed
@@ -87,13 +88,5 @@ class ToolChannel:
         return answer
 
     def _arguments(self, world: str) -> dict[str, Any]:
-        return {key: _filled(value, world) for key, value in self._settings.arguments.items()}
-
-
-def _filled(value: Any, world: str) -> Any:
-    """The value with the id of the world in each of its texts."""
-    if isinstance(value, str):
-        return value.replace(WORLD, world)
-    if isinstance(value, dict):
-        return {key: _filled(each, world) for key, each in value.items()}
-    return [_filled(each, world) for each in value] if isinstance(value, list) else value
+        given: dict[str, Any] = filled(self._settings.arguments, lambda text: text.replace(WORLD, world))
+        return given

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 from pydantic import Field, JsonValue, model_validator
 
+from harness.model.service_settings import ServiceSettings, targets_in
 from harness.recovery.declaration import Declaration
+from harness.spec.problems import did_you_mean
+
+PLACEHOLDERS = ("folder", "port", "slot")
+"""The placeholders of `file`, `sqlite` and the `arguments` of `python`, as the slot of the task sees them."""
+_GIVEN = ("world", "document")
+"""The arguments that a callable gets anyway."""
 
 
 class ChannelSettings(Declaration):
@@ -15,9 +23,15 @@ class ChannelSettings(Declaration):
     url: str | None = Field(
         None, description="An address: `GET` reads, `PUT` restores, `PATCH` merges, `POST <url>/reset` resets."
     )
-    file: str | None = Field(None, description="A JSON file, relative to the project; every world shares it.")
+    file: str | None = Field(
+        None,
+        description="A JSON file, relative to the project; every world shares it. `{folder}` is the folder of the "
+        "service, `{folder:NAME}` that of one of several; it is required where a service has `instances`.",
+    )
     sqlite: str | None = Field(
-        None, description="A SQLite database, relative to the project; every world shares it. See `table` and `key`."
+        None,
+        description="A SQLite database, relative to the project, with `{folder}` as in `file`; every world shares it. "
+        "See `table` and `key`.",
     )
     table: str | None = Field(
         None, description="Table of `sqlite`. Default: the document contains every table, and can only be read."
@@ -40,7 +54,9 @@ class ChannelSettings(Declaration):
     )
     arguments: dict[str, JsonValue] = Field(
         default_factory=dict,
-        description="Arguments of `tool` and of its `restore`. `{world}` in a text is the id of the task's world.",
+        description="Arguments of `tool` and of its `restore`; `{world}` in a text is the id of the task's world. With "
+        "`python`: keyword arguments of each call, where a text may contain `{folder}`, `{folder:NAME}`, `{port:HOST}` "
+        "and `{slot}`; one of these is required where a service has `instances`.",
     )
     restore: str | None = Field(
         None,
@@ -93,8 +109,10 @@ class ChannelSettings(Declaration):
 
     def _check_tools(self) -> None:
         """Raise ValueError for a key of tools that has no effect, or a tool that is not written `server.tool`."""
-        if self.tool is None and self.arguments:
-            raise ValueError("`arguments` belongs to a channel with `tool`")
+        if self.tool is None and self.python is None and self.arguments:
+            raise ValueError("`arguments` belongs to a channel with `tool` or `python`")
+        if self.python is not None and (given := [name for name in _GIVEN if name in self.arguments]):
+            raise ValueError(f"`arguments` must not contain `{given[0]}`, which the callable gets anyway")
         if (self.tool is None or self.restore is None) and "restore_argument" in self.model_fields_set:
             raise ValueError("`restore_argument` belongs to a channel with `tool` and `restore`")
         for key, name in (("tool", self.tool), ("restore", self.restore if self.tool else None)):
@@ -106,3 +124,78 @@ class ChannelSettings(Declaration):
         """The tools that it calls: the key, the server and the tool of each."""
         named = (("tool", self.tool), ("restore", self.restore)) if self.tool is not None else ()
         return tuple((key, *name.partition(".")[::2]) for key, name in named if name is not None)
+
+    @property
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """The key and the text of each value that may have placeholders of the slot."""
+        for key, path in (("file", self.file), ("sqlite", self.sqlite)):
+            if path is not None:
+                yield key, path
+        if self.python is not None:
+            yield from (("arguments", text) for text in _texts_in(self.arguments))
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts_in(each)
+
+
+# Where channels find what a service keeps in its folder.
+
+
+def place_problem(
+    channels: Mapping[str, ChannelSettings], services: Mapping[str, ServiceSettings], *, worlds: bool
+) -> str:
+    """A channel and why it cannot be found, or why tasks in different slots would share it; empty if all is well.
+
+    `worlds`: whether the site keeps a state for each world, so that a callable can tell tasks apart by their worlds.
+    """
+    for name, channel in channels.items():
+        for key, text in channel.texts:
+            if problem := _unknown_place(text, services):
+                return f".channels.{name}.{key}: {problem}"
+        told_apart = channel.python is not None and worlds
+        if not told_apart and (problem := _shared_place(channel, services)):
+            return f".channels.{name}.{problem}"
+    return ""
+
+
+def _unknown_place(text: str, services: Mapping[str, ServiceSettings]) -> str:
+    started = {name.lower(): name for name, each in services.items() if each.command is not None}
+    hosts = [host for each in services.values() for host in each.declared]
+    for name, target in targets_in(text):
+        shown = f"`{{{name}{f':{target}' if target is not None else ''}}}`"
+        if name not in PLACEHOLDERS or (name == "slot" and target is not None):
+            meant = did_you_mean(name, PLACEHOLDERS) or "there are: {folder}, {folder:NAME}, {port:HOST}, {slot}"
+            return f"unknown placeholder {shown} ({meant}); `{{{shown[1:-1]}}}` is that text itself"
+        if name == "port" and (target or "").lower() not in hosts:
+            meant = did_you_mean(target or "", hosts) or f"write {{port:HOST}}; there are: {', '.join(hosts) or 'none'}"
+            return f"{shown} names no host of [tool.harness.services] ({meant})"
+        if name != "folder" or (target is None and len(started) == 1) or (target or "").lower() in started:
+            continue
+        known = ", ".join(f"{{folder:{each}}}" for each in started.values()) or "none"
+        meant = did_you_mean(target or "", started.values()) or f"there are: {known}"
+        return f"{shown} does not name a service of [tool.harness.services] that a run starts ({meant})"
+    return ""
+
+
+def _shared_place(channel: ChannelSettings, services: Mapping[str, ServiceSettings]) -> str:
+    """The key, and why all slots would share the channel; empty if each slot has its own, or there is only one slot."""
+    several = {name: each for name, each in services.items() if each.instances > 1}
+    key = next((kind for kind in ("file", "sqlite", "python") if getattr(channel, kind) is not None), None)
+    if not several or key is None:
+        return ""
+    own = {("slot", ""), *(("folder", name.lower()) for name in several)}
+    own |= {("port", host) for each in several.values() for host in each.declared}
+    own |= {("folder", "")} if sum(each.command is not None for each in services.values()) == 1 else set()
+    if any((name, (target or "").lower()) in own for _, text in channel.texts for name, target in targets_in(text)):
+        return ""
+    service, settings = next(iter(several.items()))
+    folder = "{folder}" if len(services) == 1 else f"{{folder:{service}}}"
+    where = "the `arguments` do not contain" if key == "python" else "its path does not contain"
+    return (
+        f"{key}: all {settings.instances} `instances` of `{service}` would share it, so a task could be judged by what "
+        f"another one did: {where} `{folder}`, the folder of the instance"
+    )

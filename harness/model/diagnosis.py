@@ -14,7 +14,17 @@ from harness.criteria.syntax import WAITS
 from harness.model.consumption import ModelFigures, by_model, call_lines
 from harness.model.figures import figures, model_calls, tool_calls
 from harness.model.plan import Plan
-from harness.model.record import LASTING, Attempt, History, MetFault, MetRoute, Score, StepRecord, TaskResult
+from harness.model.record import (
+    CLOSED_PAGES,
+    LASTING,
+    Attempt,
+    History,
+    MetFault,
+    MetRoute,
+    Score,
+    StepRecord,
+    TaskResult,
+)
 from harness.model.report import Context, ErrorReport, FaultReport, Metrics, RoutedRequestReport, RouteReport
 from harness.model.tool_evidence import call_document, calls_of_attempts, failed_call, tool_error
 from harness.model.tool_use import ToolFigures, by_tool, tool_call_lines
@@ -372,6 +382,8 @@ def trace(result: TaskResult) -> dict[str, Any]:
     document: dict[str, Any] = {"task_id": result.task_id, "steps": lines}
     if result.routes:
         document["routes"] = [route_report(met).model_dump(mode="json") for met in result.routes]
+    if result.dialogs:
+        document["dialogs"] = [each.as_json() for each in result.dialogs]
     if result.agent_events:
         document["agent_events"] = [each.document() for each in result.agent_events]
     if result.warnings:
@@ -396,6 +408,8 @@ def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> di
         line["tool_calls"] = [call_document(call) for call in calls]
     if LASTING in attempt.outcome.details:
         line[LASTING] = dict(attempt.outcome.details[LASTING])
+    if CLOSED_PAGES in attempt.outcome.details:
+        line[CLOSED_PAGES] = attempt.outcome.details[CLOSED_PAGES]
     if record.rewound and attempt is record.attempts[-1]:
         line["note"] += f"; WENT BACK {went_back(record)}"
     return line

@@ -53,7 +53,9 @@ def outcome_differences(expect: Expect, result: TaskResult) -> list[str]:
         result.failed_index,
     )
     shown = {warning.type for warning in result.warnings}
-    return found + [f"warning {name} was not given" for name in expect.warnings if name not in shown]
+    return [*found, *result.unlike_expected] + [
+        f"warning {name} was not given" for name in expect.warnings if name not in shown
+    ]
 
 
 def differences(

@@ -45,7 +45,11 @@ class ReadyLogin(Struct, frozen=True):
     plan: Plan
     """Logs in."""
     check: Plan
-    """Passes while the login is valid."""
+    """Passes while the login is valid; it leaves nothing, since a login that is over is no failure."""
+    proof: Plan
+    """The same after the login was made: it keeps evidence."""
+    holds: str
+    """The criterion of both."""
     keep: bool
     """Whether later runs use the same login."""
     digest: str
@@ -101,6 +105,8 @@ class Plan:
     """The task's `time`: the world's clock, the browser's Date, the base of time_since."""
     scoring: tuple[ScoringCheckpoint, ...] = ()
     """The scoring checkpoints, with references filled in."""
+    expected_criteria: tuple[Criterion, ...] = ()
+    """The criteria of `expect`, for the page as the failure has left it."""
     relaxed: tuple[Criterion, ...] = ()
     """The relaxed criteria of `fallback_plan`; empty unless it is enabled."""
     alternative: Plan | None = None

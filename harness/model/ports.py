@@ -8,11 +8,14 @@ from pathlib import Path
 from random import Random as SeededRandom
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
+from harness.criteria.syntax import PageQuery, Selected
 from harness.model.agent_events import AgentEvent
+from harness.model.dialogs import MetDialog
 from harness.model.events import Event
 from harness.model.inference import ModelCall
+from harness.model.observation import Observation as Observation  # noqa: PLC0414 - it belongs to this interface
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy, WritePermission
 from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult, Warning_
@@ -94,31 +97,8 @@ class Evidence(Struct, frozen=True):
     """The answers of the page functions, as JSON; or the reason why they are unknown."""
     why: str = "the browser gave none"
     """The reason why artifacts that `items` does not name are absent."""
-
-
-class Observation(Struct, frozen=True):
-    """The view of the page that an agent gets when it asks."""
-
-    url: str
-    title: str
-    aria: str
-    """The ARIA snapshot in Playwright's AI mode; an element's `[ref=e12]` is the selector `aria-ref=e12`."""
-    pages: tuple[str, ...] = ()
-    """URLs of the open pages, in the order of opening."""
-    page: int = 0
-    """The position of the current page in `pages`."""
-    dialogs: tuple[Mapping[str, str], ...] = ()
-    """Dialogs that opened during the last step: type, message, answer."""
-    last: Outcome | None = None
-    """The outcome of the last step; None before the first."""
-    screenshot: bytes | None = None
-    """A PNG of the viewport, if requested."""
-    held_back: tuple[str, ...] = ()
-    """Requests (`POST http://...`) since the last step began that the agent's policy did not let leave."""
-    left: Mapping[str, float] = field(default_factory=dict)
-    """What the task may still use: `steps`, `seconds`, and what else its budget limits."""
-    tools: tuple[OfferedTool, ...] = ()
-    """The tools beside the page that the agent may call, as far as they are known now."""
+    vanished: tuple[str, ...] = ()
+    """Texts that the page showed after the last act, and no longer shows."""
 
 
 class Observe(Protocol):
@@ -184,14 +164,14 @@ class Session(Protocol):
         ...
 
     async def passed(self, index: int) -> None:
-        """The step with this index has passed: under full recording, the present view of the page is kept.
-
-        It takes bounded time and never raises.
-        """
+        """The step has passed: under full recording, the page's view is kept. It is bounded and never raises."""
         ...
 
-    async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
-        """The text of the first match (the value of a field); an `element_not_found` failure if none appears."""
+    async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
+        """The text of the first match that is displayed; else, after `patience`, ELEMENT_NOT_FOUND or ELEMENT_HIDDEN.
+
+        A page that is busy is waited for, at most the longer of `within` and `patience`.
+        """
         ...
 
     async def aria(self, selector: str, frame: str | None, within: float) -> str | Failure:
@@ -201,14 +181,14 @@ class Session(Protocol):
     async def matches_aria(
         self, selector: str, frame: str | None, expected: str, expect: float, within: float
     ) -> str | Failure | None:
-        """Compare the ARIA snapshot of the first match with `expected`, for `expect` seconds until it matches.
+        """None once the ARIA snapshot of the first match is as `expected`; after `expect` seconds, what it was last.
 
-        Returns None if it matches, else the snapshot; a Failure if there is no match in time.
+        It returns a Failure if there is no match in time.
         """
         ...
 
     async def picture(self, step: Assert, patience: float, within: float) -> bytes | Failure:
-        """A PNG of the element of the step, or of the page: masked, without animations, one pixel for a CSS pixel.
+        """A PNG of the element of the step, or of the page: masked, still, one pixel for a CSS pixel.
 
         It looks for the element for `patience` seconds, and takes `within` seconds at most.
         """
@@ -224,12 +204,21 @@ class Session(Protocol):
         """The platform that the browser runs on, `linux`, `darwin` or `win32`; it may be another machine."""
         ...
 
-    async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Json:
+    async def read(self, query: PageQuery, within: float) -> Json:
         """Evaluate a page function of the assertion language now. Raises Failed when the page cannot be read."""
         ...
 
     async def frame_of(self, selector: str) -> str:
-        """The `frame` that contains an element which the page itself lacks; empty if none. Bounded, never raises."""
+        """The `frame` with an element that the page itself lacks; empty if none. Bounded, never raises."""
+
+    async def by_page(self, failure: Failure) -> Failure:
+        """The failure of a step, by the scripts and stylesheets that its page did not get."""
+
+    async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:
+        """Read the browser's storage for whoever goes on with it, if anybody does.
+
+        Returns the failure if the task is for nothing else, and it could not be read. `held_up`: a page may not answer.
+        """
         ...
 
     async def screenshot(self, name: str, within: float) -> Path | None:
@@ -239,14 +228,13 @@ class Session(Protocol):
     def take_sent(self) -> tuple[Sent, ...]:
         """Return the requests that left the pages since the last call: unsafe ones, and those for documents.
 
-        A request is known from the moment at which it leaves, and outlives page, browser and driver. Requests that the
-        page repeats by itself (a heartbeat) are left out as soon as they are recognized.
+        A request is known as soon as it leaves, and outlives page, browser and driver. Those that the page repeats by
+        itself (a heartbeat) are left out as soon as they are recognized.
         """
         ...
 
     async def take_settled(self) -> tuple[Sent, ...]:
         """Like `take_sent`, once the last act's consequences are over, so repeated requests are known. Bounded."""
-        ...
 
     @property
     def renewed_at(self) -> tuple[str, ...]:
@@ -286,8 +274,8 @@ class Session(Protocol):
     async def page_tools(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
         """The tools that the page offers to agents (WebMCP) now, or as soon as it offers the awaited one.
 
-        A page that has just come registers its tools a moment later; one that does not offer it is waited for a little.
-        Raises Failed: WEBMCP_MISSING where pages can offer none, or the code of a lost page.
+        A page that does not offer it yet is waited for a little. Raises Failed: WEBMCP_MISSING where pages can offer
+        none, or the code of a lost page.
         """
         ...
 
@@ -301,11 +289,11 @@ class Session(Protocol):
         """
         ...
 
-    async def record(self) -> None:
-        """Record in full from now on: a step has failed for the first time (docs/design/evidence.md)."""
+    async def record(self, *, freeing: bool = True) -> None:
+        """Record in full from now on: a step has failed. `freeing`: the script of a page that hangs is ended."""
         ...
 
-    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[str] = ()) -> Evidence:
+    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
         """Write the artifacts that `capture` wants into `folder`. Bounded; it never raises, and names what fails.
 
         `selectors`: the elements that criteria read, whose state is kept with that of the page.
@@ -332,12 +320,24 @@ class Session(Protocol):
     @property
     def exchanged(self) -> tuple[PageRequest, ...]:
         """The requests of the pages so far, in order: of each context the newest 500."""
+
+    @property
+    def closed_pages(self) -> tuple[Mapping[str, str], ...]:
+        """The pages that the site closed since the step began (`closed`), and where the task goes on (`went_on_at`)."""
+        ...
+
+    @property
+    def dialogs(self) -> tuple[MetDialog, ...]:
+        """The dialogs that the pages have opened so far, in order."""
+        ...
+
+    async def await_dialogs(self, within: float) -> Failure | None:
+        """Wait until dialogs have taken the answers that `dialog` steps before this step declare, else the failure."""
         ...
 
     @property
     def routes(self) -> tuple[MetRoute, ...]:
         """What the routes of the task have answered so far."""
-        ...
 
 
 # Memory and environment of a task.
@@ -544,21 +544,6 @@ async def not_recorded(_plan: Plan) -> None:
     """The default of `before_write`: nobody goes on with a task whose process has died."""
 
 
-def _no_tool_calls(_plan: Plan) -> tuple[ToolCall, ...]:
-    """The default of `tool_calls`: nobody calls a tool."""
-    return ()
-
-
-def _no_model_calls(_plan: Plan) -> tuple[ModelCall, ...]:
-    """The default of `model_calls`: no agent asks a model."""
-    return ()
-
-
-def _no_agent_events(_plan: Plan) -> tuple[AgentEvent, ...]:
-    """The default of `agent_events`: no agent has hooks."""
-    return ()
-
-
 class Ports(Struct, frozen=True):
     """All that the engine needs to run a task."""
 
@@ -577,11 +562,11 @@ class Ports(Struct, frozen=True):
     """Waits until a service of the harness at this URL answers again, if there is one and it is down; never raises."""
     ready: Callable[[], Awaitable[None]] = _none_to_wait_for
     """Waits until the services of the task listen, and restarts lost ones. Raises Failed."""
-    model_calls: Callable[[Plan], tuple[ModelCall, ...]] = _no_model_calls
+    model_calls: Callable[[Plan], tuple[ModelCall, ...]] = lambda _: ()
     """The requests to models of a task so far."""
-    tool_calls: Callable[[Plan], tuple[ToolCall, ...]] = _no_tool_calls
+    tool_calls: Callable[[Plan], tuple[ToolCall, ...]] = lambda _: ()
     """The calls of tools of a task so far."""
-    agent_events: Callable[[Plan], tuple[AgentEvent, ...]] = _no_agent_events
+    agent_events: Callable[[Plan], tuple[AgentEvent, ...]] = lambda _: ()
     """What the hooks of a task's agent have told so far."""
     agent_warnings: Callable[[Plan], tuple[Warning_, ...]] = lambda _: ()
     """What a person should know about the agents of a task so far."""

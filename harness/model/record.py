@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 from msgspec import Struct, field
 
 from harness.model.agent_events import AgentEvent
+from harness.model.dialogs import MetDialog
 from harness.model.inference import ModelCall
 from harness.model.report import ErrorReport
 from harness.model.snapshot import with_selectors
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 LASTING = "lasting_selectors"
 """The detail of an outcome that has, for each ref of the step, a selector that matches the same element alone."""
+CLOSED_PAGES = "closed_pages"
+"""The detail of an outcome that has the pages which the site closed, each with the page at which the task went on."""
+NOT_KEPT = "not_kept"
+"""The detail of an outcome that has the text which was typed and the one that the field has, if they differ."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that, by the rules of HTTP, change nothing."""
 
@@ -415,6 +420,8 @@ class TaskResult(Struct, frozen=True):
     error: ErrorReport | None = None
     artifacts: Path | None = None
     """The directory `errors/<key>`, if one was written."""
+    unlike_expected: tuple[str, ...] = ()
+    """The criteria of `expect` that did not hold on the page as the failure had left it, each with the reason."""
     score: Score | None = None
     """None for a task that declares neither scoring checkpoints nor rubrics."""
     alternative: TaskResult | None = None
@@ -425,6 +432,8 @@ class TaskResult(Struct, frozen=True):
     """The results of the declared faults, in the order of the file."""
     routes: tuple[MetRoute, ...] = ()
     """What the declared routes have answered, in the order of the file."""
+    dialogs: tuple[MetDialog, ...] = ()
+    """The dialogs that its pages have opened, in order."""
     model_calls: tuple[ModelCall, ...] = ()
     """The requests to models that its agents made, in order."""
     tool_calls: tuple[ToolCall, ...] = ()

@@ -36,6 +36,11 @@ class Context(BaseModel):
     browser_console_logs: tuple[str, ...] = ()
     assertion: AssertionContext | None = None
 
+    @property
+    def vanished(self) -> list[str]:
+        """Texts that the page showed after the last act, and no longer shows."""
+        return [str(each) for each in (self.model_extra or {}).get("vanished_texts", ())]
+
 
 class Metrics(BaseModel):
     """How far the task came."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -62,7 +62,7 @@ class ServiceSettings(Declaration):
         "the service.",
     )
     ready_timeout: float = Field(
-        4.0, gt=0, le=300, description="Seconds from the start until the service must be healthy."
+        30.0, gt=0, le=300, description="Seconds from the start until the service must be healthy."
     )
     health_interval: float = Field(
         10.0,
@@ -83,15 +83,17 @@ class ServiceSettings(Declaration):
         description="Folder in which the service is started, relative to the project. Default: the project's folder.",
     )
     template: str | None = Field(
-        None, description="A folder or file that is copied into the emptied `{folder}` before each start."
+        None,
+        description="A folder or file that is copied into the emptied `{folder}` at the start of a run and at resets; "
+        "after a crash the program finds the state that it had.",
     )
     instances: int = Field(
         1, ge=1, le=100, description="Number of processes of the service. Each has its own ports and its own folder."
     )
     reset: Annotated[tuple[str, ...] | Literal["restart"] | None, BeforeValidator(reset_way)] = Field(
         None,
-        description='How the service\'s first state is restored: a command, or "restart" (stop, copy `template` again, '
-        "start).",
+        description="How the service's first state is restored: a command, which runs in the project's folder, or "
+        '"restart" (stop, copy `template` again, start).',
     )
     reset_timeout: float = Field(30.0, gt=0, le=300, description="Limit for the command of `reset`, in seconds.")
 
@@ -193,10 +195,21 @@ def _given_settings(settings: ServiceSettings) -> dict[str, Any]:
 
 def placeholders_in(text: str) -> list[str]:
     """The names of the placeholders in a text."""
-    return [match[2] for match in _PLACEHOLDER.finditer(text) if match[2]]
+    return [name for name, _ in targets_in(text)]
 
 
-def expand(text: str, values: Mapping[str, str]) -> str:
+def targets_in(text: str) -> list[tuple[str, str | None]]:
+    """The placeholders in a text: the name of each, and what follows its colon."""
+    return [(match[2], match[3]) for match in _PLACEHOLDER.finditer(text) if match[2]]
+
+
+class Values(Protocol):
+    """Placeholder, with what follows its colon in lower case -> its value."""
+
+    def __getitem__(self, placeholder: str, /) -> str: ...
+
+
+def expand(text: str, values: Values) -> str:
     """Replace each placeholder by its value; `{{port}}` is the text `{port}`."""
 
     def value(match: re.Match[str]) -> str:

@@ -24,7 +24,7 @@ from pydantic import (
 from harness.model.agent_settings import AgentSettings, agents_problem, unknown_models
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
 from harness.model.cassette_settings import CassetteSettings
-from harness.model.channel_settings import ChannelSettings
+from harness.model.channel_settings import ChannelSettings, place_problem
 from harness.model.model_settings import ModelSettings, checked_models
 from harness.model.serve_settings import ServeSettings, serve_port_of
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
@@ -91,8 +91,17 @@ class LoginSettings(SettingsTable):
     holds: Annotated[str, AfterValidator(_criterion)] = Field(
         description="Criterion that holds on that page while the login is valid, such as `exists('#logout')`."
     )
-    check_timeout: float = Field(
-        3.0, ge=0, le=300, description="How long the page may take until the criterion holds, in seconds."
+    lost_when: Annotated[str | None, AfterValidator(_criterion)] = Field(
+        None,
+        description="Criterion that holds on that page when the login is over, such as `exists('#password')`: then the "
+        "check does not wait for `holds` any longer.",
+    )
+    check_timeout: float | None = Field(
+        None,
+        ge=0,
+        le=300,
+        description="How long the page may take until the criterion holds, in seconds. Default: 3, or the "
+        "`expect_timeout` of the task that logs in where that is longer.",
     )
     keep: bool = Field(
         False,
@@ -318,6 +327,10 @@ class Settings(SettingsTable):
         description="When the services start. `tasks`: before the first task. `session`: before the first test of "
         "any kind; pytest-playwright's `page` then resolves their hosts.",
     )
+    fail_on_service_crash: bool = Field(
+        False,
+        description="Whether a run fails in which a service crashed, though it was started again and all tasks passed.",
+    )
     history_runs: int = Field(200, ge=0, description="Runs that .harness/history.sqlite3 keeps; 0 keeps none.")
     redact: tuple[str, ...] = Field((), description="Regular expressions. Matching text is redacted everywhere.")
     redact_query: tuple[str, ...] = Field(
@@ -340,6 +353,12 @@ class Settings(SettingsTable):
             for key, server, tool in channel.tools:
                 if problem := tool_problem(self.tools, server, tool):
                     raise ValueError(f"channels.{name}.{key}: {problem}")
+        return self
+
+    @model_validator(mode="after")
+    def _channels_have_their_places(self) -> Self:
+        if problem := place_problem(self.channels, self.services, worlds=self.isolation == "world"):
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")

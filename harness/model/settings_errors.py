@@ -44,8 +44,9 @@ def problem(file: Path, places: Mapping[JsonPath, Place], model: type[BaseModel]
 
     `places`: where the keys of the file stand (`places_of`); empty if the value does not come from the file.
     """
-    line, column = place_of(places, ("tool", "harness", *found["loc"])) or (None, None)
     path, message = _told(model, found)
+    inside = filter(None, path.removeprefix(_dotted(found["loc"])).split("."))  # what the message itself names
+    line, column = place_of(places, ("tool", "harness", *found["loc"], *inside)) or (None, None)
     return Problem(str(file), line, column, path, message)
 
 

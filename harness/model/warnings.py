@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from harness.model.dialogs import MetDialog, shortened
 from harness.model.figures import is_retry
-from harness.model.record import History, Rewound, StepRecord, TakeOver, Warning_
+from harness.model.record import NOT_KEPT, History, Rewound, StepRecord, TakeOver, Warning_
 from harness.recovery import Retry, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Failure, Passed
@@ -34,6 +36,7 @@ def warnings(history: History) -> Iterator[Warning_]:
             yield Warning_("effect_already_done", message, record.index)
         elif record.passed:
             yield from _recovery_warnings(record)
+            yield from _not_kept(record)
     if hosts := _refused_hosts(history):
         text = f"Pages requested hosts outside `allowed_domains`; nothing was sent to: {', '.join(hosts)}"
         yield Warning_("domain_refused", text, None, {"hosts": list(hosts)})
@@ -84,11 +87,34 @@ def _forced(record: StepRecord) -> Iterator[Warning_]:
         yield Warning_("forced_on_covered", text, record.index, {"covered_by": covering})
 
 
+def _not_kept(record: StepRecord) -> Iterator[Warning_]:
+    """Yield a warning for a field that has another text than was typed: a mask may rewrite it, or it took none."""
+    texts = record.attempts[-1].outcome.details.get(NOT_KEPT) if record.attempts else None
+    if texts:
+        differ = f"{shortened(texts['typed'])!r} was typed into {record.step.target}"
+        found = f"which has {shortened(texts['found'])!r}" if texts["found"] else "which is empty"
+        yield Warning_("value_not_kept", f"{differ}, {found} afterwards", record.index, dict(texts))
+
+
 def _refused_hosts(history: History) -> tuple[str, ...]:
     """The hosts that pages were refused: a part of a page may be missing although no step failed."""
     outcomes = (attempt.outcome for record in history for attempt in record.attempts)
     hosts = (host for outcome in outcomes for host in outcome.details.get("refused_hosts", ()))
     return tuple(dict.fromkeys(hosts))
+
+
+def dialog_warnings(dialogs: Iterable[MetDialog]) -> Iterator[Warning_]:
+    """Yield a warning for each dialog that no step had asked for; the same one again is counted."""
+    met = [each for each in dialogs if not each.declared]
+    first = {each.said: each for each in reversed(met)}
+    counts = Counter(each.said for each in met)
+    for said, times in counts.items():
+        each = first[said]
+        often = f" {times} times, first" if times > 1 else ""
+        how = f"and no `dialog` step had asked for it: it was {each.answered}"
+        text = f"The page opened the {each.type} {shortened(each.message)!r}{often} in step {each.step}, {how}"
+        details = {"dialog": each.type, "text": each.message, "answer": each.answer, "count": times}
+        yield Warning_("dialog_unexpected", text, each.step, details)
 
 
 def takeover_warnings(takeovers: Iterable[TakeOver]) -> Iterator[Warning_]:

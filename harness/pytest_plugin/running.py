@@ -229,7 +229,9 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if place:
         from harness.reporting.allure.files import write_allure_files
 
-        told = environment(config, state) | telemetry_of(config).tool_servers()
+        telemetry = telemetry_of(config)
+        told = environment(config, state) | telemetry.tool_servers()
+        told |= {f"Service {name}": crashed for name, crashed in telemetry.service_crashes().items()}
         unwritten += write_or_report(place, lambda: write_allure_files(place, told, os.environ))
     history: Any = config.pluginmanager.getplugin(HISTORY)
     more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *unwritten, *_passed_over(state)]

@@ -33,10 +33,11 @@ from harness.reporting.telemetry.record import (
     StepDone,
     TaskDone,
     TelemetryEvent,
+    is_crash,
 )
 from harness.reporting.telemetry.sinks import PytestSinks, stream_of
 from harness.reporting.telemetry.stream import Sink, Telemetry
-from harness.resilience.events import GaveUp, InvariantBroken, Retrying, SlotAwaited, Waiting
+from harness.resilience.events import GaveUp, InvariantBroken, Retrying, ServiceChanged, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.spec.names import blank_unprintable, commandless
 
@@ -81,8 +82,8 @@ def is_shown(record: Record, verbosity: int) -> bool:
             return False  # the report of the task says it
         case ModelRequest():
             return False  # the live line shows it, and its answer has a line
-        case _:
-            return verbosity > 0
+        case event:
+            return verbosity > 0 or (isinstance(event, ServiceChanged) and is_crash(event))
 
 
 def printable(text: str) -> str:
@@ -288,8 +289,12 @@ class RunTelemetry:
                 self._notes.setdefault(EventLog.name, str(error))
             self._stream.deliver()
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Report failed sinks from a worker to its controller; in other processes write the figures."""
+        """Report failed sinks from a worker to its controller; in other processes write the figures.
+
+        It comes first: junit.xml is written after it, and the exit status is read after it.
+        """
         if self._stream is None:
             return
         if self._worker:
@@ -298,6 +303,27 @@ class RunTelemetry:
         else:
             self._follow()
             self._write([*(found[-1] for found in self._executions()), *self._state.interrupted])
+            self._tell_crashes(session)
+
+    def _tell_crashes(self, session: pytest.Session) -> None:
+        """Put crashes of services into junit.xml; where the project says so, they make the run red."""
+        crashes = self.service_crashes()
+        reports = (getattr(each, "add_global_property", None) for each in self._config.pluginmanager.get_plugins())
+        for report in filter(None, reports):  # pytest's own, with `--junitxml`
+            for name, told in crashes.items():
+                report(f"Service {name}", told)
+        if crashes and self._settings.fail_on_service_crash and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Name the services that crashed: also in a green run, and without tasks."""
+        if self._stream is None or self._worker:
+            return
+        red = self._settings.fail_on_service_crash
+        why = " (the run is red: `fail_on_service_crash` in [tool.harness])" if red else ""
+        for name, told in self.service_crashes().items():
+            terminalreporter.write_line(printable(f"service `{name}` {told}{why}"), red=red, yellow=not red)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -323,6 +349,12 @@ class RunTelemetry:
         with self.stream.lock:
             lines = self.metrics.lines()
         return [*lines, *(f"telemetry: {sink}: {problem}" for sink, problem in problems.items())]
+
+    def service_crashes(self) -> dict[str, str]:
+        """What became of each service that crashed, for junit.xml, Allure's table of the environment and people."""
+        self._follow()
+        with self.stream.lock:
+            return {name: each.words for name, each in self.metrics.service_crashes.items()}
 
     def tool_servers(self) -> dict[str, str]:
         """The last state of each tool server that the run has used, for Allure's table of the environment."""

@@ -45,11 +45,13 @@ def _escalation(failure: Failure, *, to_start: bool) -> Iterator[Remedy]:
 
     A task whose browser was ended for another task's sake, or while other tasks used it, may always begin again.
     """
+    if failure.code == "PAGE_CLOSED":  # the site closed it, and would do so again
+        yield GiveUp("failed")
     to_start = to_start or failure.circumstances.others_may_be_to_blame
     if failure.code == "PAGE_UNRESPONSIVE":
         yield Retry()
     yield Rewind(restart=failure.scope is not Scope.PAGE, to_start=to_start)
-    if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED"):
+    if failure.code == "PAGE_CRASHED":
         yield Retry()
     yield GiveUp("failed")
 

@@ -89,6 +89,12 @@ class Failure:
         """The failure's evidence for a report: its details and the circumstances that hold."""
         return {**self.details, **self.circumstances.as_json()}
 
+    @property
+    def requested(self) -> str | None:
+        """The URL whose request failed: that of a part of the page, else that of the page."""
+        url = self.details.get("resource", self.details.get("url"))
+        return url if isinstance(url, str) else None
+
     def also(self, circumstances: Circumstances) -> Failure:
         """Return the same failure with these circumstances added."""
         return replace(self, circumstances=self.circumstances | circumstances)

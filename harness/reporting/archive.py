@@ -113,6 +113,13 @@ class DirectoryArchive:
             build.rename(kept)
         self._forget(plan, build)
 
+    def outdated(self, plan: Plan) -> None:
+        """Move what an earlier run has left of a task to `.previous`; what this run has left stays."""
+        target = self._root / safe_name(plan.key)
+        with self._lock:
+            if _run_of(target) != self._run_id:
+                self._previous.take(target)
+
     def retraced(self, first: Plan, second: Plan, result: TaskResult) -> Path | None:
         """Move the trace of a second run next to the artifacts of the first; returns None if there is none.
 

@@ -517,6 +517,7 @@ def _page_lines(result: TaskResult, width: int) -> Iterator[str]:
     if context is not None:
         if context.url:
             yield f"  url: {shortened(context.url, width - 7)}"
+        yield from _list("shown for a moment", context.vanished, width, _CONSOLE)
         said = fold_lines(context.browser_console_logs, width - 4)[-_CONSOLE:]
         yield from _list("console", list(said), width, _CONSOLE)
     if result.artifacts is not None:

@@ -30,6 +30,7 @@ def grading(folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, re
     return {
         "world_time": now.astimezone(UTC).isoformat().replace("+00:00", "Z"),
         "url": evidence.url,
+        "locale": plan.context.locale,
         "page": PAGE_STATE if isinstance(page, Mapping) else page,
         "success_criteria": list(_criteria_outcomes(spec.success_criteria, plan.success_criteria, result)),
         "score": None if result.score is None else result.score.total,
@@ -79,6 +80,6 @@ def _masked(element: dict[str, Json]) -> dict[str, Json]:
     secret = attributes.get("type", "").lower() == "password" or any(map(is_secret_name, map(str, names)))
     if not element["field"] or not secret:
         return element
-    hidden = {name: MARK for name in ("text", "value") if element[name]}
+    hidden = {name: MARK for name in ("text", "text_content", "value") if element[name]}
     shown = {"value": MARK} if attributes.get("value") else {}
     return {**element, **hidden, "attributes": {**attributes, **shown}}

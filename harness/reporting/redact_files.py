@@ -190,7 +190,7 @@ _LOADS = frozenset((
     "xlink:href", "srcdoc", "imagesrcset", "code", "codebase", "archive", "classid", "profile", "lowsrc", "dynsrc",
     "cite",
 ))  # fmt: skip
-_GONE = frozenset({"autofocus", "autoplay", "nonce", "integrity", "http-equiv", "shadowrootmode"})
+_GONE = frozenset({"autofocus", "autoplay", "nonce", "integrity", "http-equiv"})
 _VOID = frozenset(("area", "br", "col", "hr", "img", "input", "source", "track", "wbr"))
 _NAME = re.compile(r"[a-z][a-z0-9:_.-]*")
 _ATTRIBUTE = re.compile(r"[^\s\"'<>/=\x00]+")
@@ -338,7 +338,7 @@ def _lines(data: bytes, redactor: Redactor) -> Iterator[str]:
         masked = redactor.strings(_event(event, secret_calls, addresses))
         if event.get("callId") in storage_calls:
             masked |= {key: _stored(masked[key]) for key in ("params", "result") if key in masked}
-        yield json.dumps(masked, ensure_ascii=False, separators=(",", ":")) + "\n"
+        yield json.dumps(masked, separators=(",", ":")) + "\n"
 
 
 def _event(event: Json, secret_calls: set[str], addresses: Redactor) -> Json:

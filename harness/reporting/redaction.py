@@ -25,7 +25,7 @@ from harness.model.settings import Settings
 from harness.model.tool_evidence import bounded_call
 from harness.model.tool_settings import secrets as secrets_of_tools
 from harness.model.tool_settings import secrets_of_commands
-from harness.spec.names import blank_unprintable
+from harness.spec.names import blank_unprintable, well_formed
 
 # Secrets in addresses: `user:password@`, and values of the query and the fragment, by their names.
 
@@ -476,11 +476,12 @@ class Redactor:
         return Redactor(query=self._query)
 
     def text(self, text: str) -> str:
+        """Redact a text. Every text of a report comes through here, so this is where it becomes writable, too."""
         if self._words:
             text = self._cut.sub(MARK, self._words.sub(MARK, text))
         for pattern in self._compiled:
             text = pattern.sub(lambda found: MARK if found.group() else "", text)
-        return redact_addresses(text, self._query)
+        return well_formed(redact_addresses(text, self._query))
 
     def data(self, data: bytes) -> bytes:
         """Redact a file's content: as text if it is text, else only the secrets' bytes; archives are unpacked."""
@@ -514,7 +515,7 @@ class Redactor:
             case str():
                 return self.text(value)
             case dict():
-                return {key: self.strings(item) for key, item in value.items()}
+                return {well_formed(str(key)): self.strings(item) for key, item in value.items()}
             case list():
                 return [self.strings(item) for item in value]
             case _:

@@ -85,7 +85,7 @@ def fault_lines(records: Sequence[TaskRecord], idle: Sequence[str] | None = None
 _ORDER: tuple[FinalState, ...] = ("completed", "partial_success", "failed", "aborted")
 _RECOVERED = frozenset(name for name, facts in WARNINGS.items() if facts.recovered)
 _TO_ACT_ON = frozenset(name for name, facts in WARNINGS.items() if facts.to_act_on)
-_OF_FAULTS = frozenset(name for name, facts in WARNINGS.items() if facts.of_faults)
+_OF_EXPECTED = frozenset(name for name, facts in WARNINGS.items() if facts.of_expected)
 _WARNINGS, _WIDTH = 10, 200
 """The number of warnings that are listed, and the length of each."""
 _SKIPPED = 10
@@ -237,14 +237,14 @@ def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
 def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:
     """The warnings of tests that passed and need action; a failed test shows its warnings itself.
 
-    Of a task that failed as declared, only the warnings about its faults.
+    Of a task that failed as declared, only those that it shows too (`of_expected`).
     """
     found = [
         f"  {record.task_id}{_step(warning)}: {shortened(str(warning.get('message')), _WIDTH)}"
         for record in records
         if (record.ok or record.expected) and not record.unexpected
         for warning in _to_act_on(record)
-        if record.ok or warning.get("type") in _OF_FAULTS
+        if record.ok or warning.get("type") in _OF_EXPECTED
     ]
     if found:
         yield "warnings:"

@@ -105,7 +105,7 @@ def _har(path: Path) -> list[Json]:
 
 
 def _lines(events: Iterable[Json]) -> bytes:
-    return "".join(json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n" for event in events).encode()
+    return "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events).encode()
 
 
 def _ms(at: datetime) -> float:
@@ -207,7 +207,7 @@ class _Writer:
             event = {**event, "parentId": self._tries[nearest][2]}
         if event.get("params", {}).get("expression") == _LAST_LOOK:
             event = {**event, "title": "The page at the end"}
-        return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(event, separators=(",", ":")).encode()
 
 
 def _call(number: int, record: StepRecord | None = None, turn: int = 0) -> str:

@@ -66,6 +66,16 @@ class LoginMade(Struct, frozen=True):
     reason: str
 
 
+class PagesEnded(Struct, frozen=True):
+    """The context of a task did not close in `seconds`, so its pages were ended otherwise: they could still send."""
+
+    type: ClassVar[str] = "pages-ended"
+    world: str
+    seconds: float
+    how: str
+    """`context`: the browser has ended all pages of the context. `browser`: it did not, and was killed."""
+
+
 class FellBack(Struct, frozen=True):
     """The next call of a fallback chain is tried."""
 
@@ -181,6 +191,7 @@ ResilienceEvent = (
     | Waiting
     | SlotAwaited
     | LoginMade
+    | PagesEnded
     | CircuitChanged
     | FellBack
     | Degraded

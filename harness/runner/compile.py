@@ -21,6 +21,7 @@ from harness.model.plan import Plan, ReadyLogin, ReadyRepair
 from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.runner.chain import agent_chain, chain_problems, first_agent
+from harness.runner.login_checks import limits_of, login_checks
 from harness.spec.agents import SCRIPTED
 from harness.spec.checks import check_spec, check_steps, login_problems, unfit_for_login
 from harness.spec.context import ContextOptions, merged
@@ -54,7 +55,7 @@ from harness.spec.references import (
     references,
 )
 from harness.spec.source import Origin
-from harness.spec.steps import Open, Step
+from harness.spec.steps import Step
 from harness.spec.task import Repair, ScoringCheckpoint, StateBinding, TaskSpec
 from harness.values import replace
 
@@ -318,6 +319,7 @@ class _Compilation(Struct, frozen=True):
             steps=filling.steps(),
             preconditions=filling.criteria(("preconditions",), spec.preconditions),
             success_criteria=filling.criteria(("success_criteria",), spec.success_criteria),
+            expected_criteria=filling.criteria(("expect", "criteria"), spec.expect.criteria if spec.expect else ()),
             rulebook=rulebook(spec.error_recovery, settings, environ, filling.text),
             timeout=limits.timeout * settings.timeout_scale,
             step_timeout=limits.step_timeout * settings.timeout_scale,
@@ -381,28 +383,24 @@ class _Compilation(Struct, frozen=True):
         if unfit := list(unfit_for_login(made, origin.file, filling.origin)):
             filling.problems += unfit
             return None
-        check = TaskSpec(
-            task_id=f"{name}-holds",
-            steps=(Open(url=declared.check_url),),
-            success_criteria=(declared.holds,),
-            expect_timeout=declared.check_timeout,
-            error_recovery=Rulebook(capture="none"),
-            allowed_domains=made.allowed_domains,
-            browser=made.browser,
-        )
-        place = Origin(f"[tool.harness.logins.{name}]")
-        plans = (
+        plans = [
             self.plan(made, origin, folder, slug(f"{made.task_id}-as-{name}"), origin.file, SCRIPTED),
-            self.plan(check, place, folder, slug(f"{name}-holds"), place.file, SCRIPTED),
-        )
-        logs_in, holds = (replace(each, faults=(), fresh=False) for each in plans)
+            *(self._login_check(name, check) for check in login_checks(name, declared, made, settings.timeout_scale)),
+        ]
+        logs_in, check, proof = (replace(each, faults=(), fresh=False) for each in plans)
         told = f"{name} {declared.model_dump_json()} {made.model_dump_json()} {settings.base_url} {logs_in.secrets}"
-        return ReadyLogin(name, logs_in, holds, declared.keep, hashlib.sha256(told.encode()).hexdigest()[:16])
+        digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+        return ReadyLogin(name, logs_in, check, proof, declared.holds, declared.keep, digest)
+
+    def _login_check(self, name: str, check: TaskSpec) -> Plan:
+        place = Origin(f"[tool.harness.logins.{name}]")
+        return self.plan(check, place, self.settings.root, slug(check.task_id), place.file, SCRIPTED)
 
     def _login_task(self, name: str, declared: LoginSettings) -> tuple[TaskSpec, Origin, Path]:
         """The task that logs in: that of a file, or of the steps in the settings. Raises SpecError."""
         if declared.task is None:
-            spec = TaskSpec(task_id=f"login-{name}", goal=f"Log in as {name}", steps=declared.steps)
+            limits = limits_of(self.settings.defaults)
+            spec = TaskSpec(task_id=f"login-{name}", goal=f"Log in as {name}", steps=declared.steps, **limits)
             return spec, Origin(f"[tool.harness.logins.{name}]"), self.settings.root
         loaded = load_file(self.settings.root / declared.task, defaults=self.settings.defaults)
         return loaded.spec, loaded.origin, loaded.folder

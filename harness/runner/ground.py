@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from harness.browser import StorageState
+from harness.browser import Storage, StorageState
 from harness.model.plan import Plan
 from harness.model.ports import Ask, RepairHook
 from harness.model.record import MetFault
@@ -38,12 +39,27 @@ class Ground(Struct, frozen=True):
     """The failure because of which the task cannot begin."""
     episode: bool = False
     """Whether the task belongs to an episode, which passes the browser's storage on."""
-    left: dict[str, StorageState] = field(default_factory=dict)
-    """Key of a task -> the final storage of its browser."""
+    of_login: bool = False
+    """Whether it is a login or a check of one: these tasks are there for the storage alone."""
+    left: dict[str, Storage | Failure] = field(default_factory=dict)
+    """Key of a task -> the final storage of its browser, or the reason why it could not be read."""
     storage: StorageState | None = None
-    """The storage with which the browser begins, if it is not that of the episode."""
+    """The storage with which the browser begins; None: it is empty."""
     tools: TaskTools | None = None
     commands: TaskCommands | None = None
+    needed: frozenset[str] | None = None
+    """The services that the task needs (`Needs`); None: it may need all of them."""
+
+    def leave_for(self, plan: Plan) -> Callable[[Storage | Failure], Failure | None] | None:
+        """Who takes the storage at the end of a task (`SessionRequest.leave`)."""
+        if plan.in_full or not (self.episode or self.of_login):
+            return None
+
+        def leave(found: Storage | Failure) -> Failure | None:
+            self.left[plan.key] = found
+            return found if self.of_login and isinstance(found, Failure) else None
+
+        return leave
 
 
 class NoFaults:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -18,16 +18,21 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from harness.agents.registry import Agents, TaskAgent
-from harness.browser import Browsers, Endpoints, PlaywrightSession, SessionRequest, StorageState, wants_webmcp
+from harness.browser import (
+    Browsers,
+    Endpoints,
+    PlaywrightSession,
+    SessionRequest,
+    Storage,
+    StorageState,
+    wants_webmcp,
+)
 from harness.engine import run_task
-from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
 from harness.environment.ownership import is_back
-from harness.environment.reset import StateReset
 from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
 from harness.model.events import Event
-from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Ports, Stage, not_recorded
 from harness.model.record import TaskResult
@@ -42,13 +47,16 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
+from harness.runner.episodes import Episodes
 from harness.runner.ground import NO_INTERACTION, Ground, Interaction, NoFaults, routing_of
 from harness.runner.inference import Inference, TaskInference
 from harness.runner.kept_ways import KeptWays
-from harness.runner.logins import Logins, NoArtifacts
+from harness.runner.logins import LoginArchive, Logins
 from harness.runner.loop import Caller, LoopFuture, LoopThread
+from harness.runner.needs import Needs
 from harness.runner.scratch import Scratch
 from harness.runner.shared_services import OpenServices, own_services
+from harness.runner.slot_state import SlotStates
 from harness.runner.toolbox import RunTools
 from harness.spec.names import new_run_id
 from harness.spec.task import TaskSpec
@@ -82,15 +90,12 @@ class Harness:
         self.services = open_services(settings, self.clock, self._of_services)
         hosts_of, mended = self.services.hosts_of, self.circuits.tool_mended
         self.tools = RunTools(settings, run_id, self.clock, tell, hosts_of, self._recover, mended)
-        self._starts = state / "starts" / run_id
-        self._grounds: dict[int, Channels] = {}
-        """Slot -> channels to its services. If no state is shared, there is only slot 0."""
+        self._needs, self._starts = Needs(settings), state / "starts" / run_id
+        self._states = SlotStates(settings, self.services, self._needs, self.tools, self._recover, self._starts)
         self._slots = Slots(lambda: self.services.instances, state / "slots", self.clock, tell)
-        self._reset = StateReset(settings.reset, settings.reset_timeout, settings.root)
         self._logins = Logins(settings.root / LOGINS, settings.logins_of(run_id), self.clock, tell)
-        self._episodes: dict[str, StorageState] = {}
-        """World of an episode -> the browser storage of its last passed task."""
-        self.channels_of(0)
+        self._episodes = Episodes()
+        self._states.channels(0)
         self.redactor = Redactor.of(settings)
         self._trajectories = KeptWays(settings, run_id, self.redactor, self.clock)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
@@ -100,14 +105,14 @@ class Harness:
         temp, guard = self._scratch.path, self._scratch.guard
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
-        self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
+        self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts, tell=tell)
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
         self._ready = False
-        self._services_begun: asyncio.Task[None] | None = None
+        self._services_begun: asyncio.Task[Sequence[Failure]] | None = None
         self._browser_begun: asyncio.Task[None] | None = None
         """Their start before the first task, if it was prepared."""
 
@@ -138,21 +143,29 @@ class Harness:
                     self.circuits.answers_again(host)
             self._tell(event)
 
-    async def start(self) -> None:
-        """Find or start the services; once. Raises Failed."""
+    async def start(self) -> Sequence[Failure]:
+        """Find or start the services; once. Returns the failures, which the tasks report that need those services."""
         async with self._started:
-            if not self._ready:
-                begun, self._services_begun = self._services_begun, None
-                await (begun or self.services.start())
-                self._ready = True
+            if self._ready:
+                return ()
+            begun, self._services_begun = self._services_begun, None
+            failures = await (begun or self.services.begin())
+            self._ready = True
+            return failures
+
+    async def start_all(self) -> None:
+        """Find or start the services. Raises Failed if one of them is not ready."""
+        if failures := await self.start():
+            raise Failed(failures[0])
+        await self.services.await_ready()
 
     async def prepare(self, spec: TaskSpec) -> None:
         """Begin to start what the first task needs, and return. The task itself reports what fails."""
         if not (self._ready or self._started.locked()):
-            self._services_begun = asyncio.create_task(self.services.start())
+            self._services_begun = asyncio.create_task(self.services.begin())
             self._browser_begun = asyncio.create_task(self._prepare_browser(spec, self._services_begun))
 
-    async def _prepare_browser(self, spec: TaskSpec, services: asyncio.Task[None]) -> None:
+    async def _prepare_browser(self, spec: TaskSpec, services: asyncio.Task[Sequence[Failure]]) -> None:
         await self.browsers.prepare(None)
         await asyncio.wait([services])  # the ports of its hosts are final then
         if services.cancelled() or services.exception() or spec.faults or self.settings.faults:
@@ -185,11 +198,12 @@ class Harness:
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as empty, self.tools.task(plan, emit, empty.slot) as tools:
-                    ground = await self._logged_in(plan, replace(empty, tools=tools, commands=commands))
+                    begun = self._episodes.begin(plan, replace(empty, tools=tools, commands=commands))
+                    ground = await self._logged_in(plan, begun)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            more = [*result.warnings, *inference.finish(result)]
+            left = self._episodes.hand_on(plan, result, ground)
+            more = [*result.warnings, *inference.finish(result), *left]
             result = replace(result, warnings=(*more, *self._trajectories.keep(plan, result, notes)))
-            self._hand_on(plan, result, ground)
             ended = result
             return result
         finally:
@@ -210,7 +224,7 @@ class Harness:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""
         if plan.login is None or ground.trouble is not None:
             return ground
-        if plan.world in self._episodes and self._logins.of_episode.get(plan.world) == plan.login.name:
+        if ground.storage is not None:
             return ground  # the episode's last task has left the same login
         place = plan.world if self.settings.isolation == "world" else f"slot {ground.slot}"
         try:
@@ -221,18 +235,21 @@ class Harness:
 
     async def _play_login(
         self, task: Plan, ground: Ground, plan: Plan, storage: StorageState | None
-    ) -> tuple[TaskResult, StorageState | None]:
+    ) -> tuple[TaskResult, Storage | None]:
         """Play a login or its check in the world of the task (logins.Play)."""
         plan = replace(plan, world=task.world)
         tools = self.tools.of(plan, lambda _: None, ground.slot)
-        inside = Ground(ground.slot, episode=True, storage=storage, tools=tools)
+        inside = Ground(ground.slot, of_login=True, storage=storage, tools=tools, needed=ground.needed)
         inference = self.inference.of(plan, lambda _: None)
         agent = self.agents.agent(None, models=inference.client)
         try:
             ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside, inference)
-            if task.login is not None and plan.key == task.login.check.key:
-                ports = replace(ports, archive=NoArtifacts(self.archive), witness=None)
-            return await run_task(plan, ports), inside.left.get(plan.key)
+            assert task.login is not None
+            archive = LoginArchive(self.archive, quiet=plan.key == task.login.check.key)
+            witness = ports.witness if plan.key == task.login.plan.key else None
+            result = await run_task(plan, replace(ports, archive=archive, witness=witness))
+            left = inside.left.get(plan.key)
+            return result, left if isinstance(left, Storage) else None
         finally:
             await agent.close()
             await tools.close()
@@ -241,9 +258,9 @@ class Harness:
     @asynccontextmanager
     async def _ground(self, plan: Plan) -> AsyncIterator[Ground]:
         """The resources of the task; if a state is shared, a reset slot of its own. The task's time has not begun."""
-        episode = plan.spec.episode_id is not None
+        episode, needed = plan.spec.episode_id is not None, self._needs.of(plan)
         if not self.settings.shared_state:
-            yield Ground(episode=episode)
+            yield Ground(episode=episode, needed=needed)
             return
         one_state = episode and self.settings.isolation == "reset"
         try:
@@ -254,7 +271,7 @@ class Harness:
             return
         more = False
         try:
-            ground = Ground(slot.number, await self._not_reset(plan.world, slot), episode)
+            ground = Ground(slot.number, await self._not_reset(plan.world, slot, needed), episode, needed=needed)
             more = one_state and not plan.last_of_episode and ground.trouble is None
             yield ground
         finally:
@@ -281,53 +298,22 @@ class Harness:
         """Release the slot of an ordinary test."""
         self._slots.give_back(slot, world, more=False)
 
-    async def _not_reset(self, world: str, slot: Slot) -> Failure | None:
+    async def _not_reset(self, world: str, slot: Slot, needed: frozenset[str] | None = None) -> Failure | None:
         """Reset the state of a slot, if the isolation is by resets; returns the failure, if any."""
         if self.settings.isolation != "reset" or slot.goes_on:
             return None
-        channels, number = self.channels_of(slot.number), slot.number
         try:
-            await self.services.reset(number)
-            themselves = any("reset" in each.model_fields_set for each in self.settings.services.values())
-            if self._reset.target is not None or not themselves:
-                await self._reset.run(channels, number, self.services.hosts_of(number), world)
+            await self._states.reset(slot.number, world, needed)
         except Failed as failed:
             slot.occupy("")
             return failed.failure
         slot.occupy(world)
         return None
 
-    def channels_of(self, slot: int) -> Channels:
-        """The channels as the tasks in that slot see them. Raises ValueError for settings that fit no kind."""
-        if slot not in self._grounds:
-            settings, starts = self.settings, self._starts if self.settings.isolation == "reset" else None
-            self._grounds[slot] = Channels(
-                settings.channels,
-                hosts=self.services.hosts_of(slot),
-                recover=partial(self._recover, slot),
-                root=settings.root,
-                mark=settings.world_mark,
-                starts=starts,
-                call=partial(self.tools.call, slot),
-            )
-        return self._grounds[slot]
-
     async def forget_python(self) -> None:
         """Load channels and agents anew with the next task: the project's Python has changed."""
-        old = list(self._grounds.values())
-        self._grounds.clear()
         self.agents = self._make_agents()
-        await asyncio.gather(*(channels.close() for channels in old))
-
-    def _hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> None:
-        """Pass the browser's storage on to the next task of the episode, unless the task failed."""
-        if not ended_as_declared(plan.spec, result):
-            return
-        key = result.alternative.key if result.alternative else plan.key
-        if key in ground.left:
-            self._episodes[plan.world] = ground.left[key]
-            if plan.login is not None:
-                self._logins.of_episode[plan.world] = plan.login.name
+        await self._states.forget()
 
     def _in_a_fresh_world(self, plan: Plan) -> Plan:
         """Give a task that runs again (a rerun, `execute_task` twice) a world without the traces of its first run."""
@@ -347,11 +333,12 @@ class Harness:
         inference: TaskInference,
     ) -> Ports:
         random = Random(plan.spec.seed).random
-        explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
+        breaker = self.circuits.of(plan)
+        explain = partial(self.services.explain, slot=ground.slot, needed=ground.needed)
         recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground, inference)
         ports = Ports(
             stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover,
-            partial(self.services.await_ready, ground.slot), inference.calls, ask=interaction.ask,
+            partial(self.services.await_ready, ground.slot, ground.needed), inference.calls, ask=interaction.ask,
             repair=interaction.repair, policy=agent.policy, witness=None if plan.in_full else self._witness,
             tool_breaker=self.circuits.tool_of(plan), before_write=self.before_write,
         )  # fmt: skip
@@ -373,13 +360,13 @@ class Harness:
         if ground.trouble is not None:
             raise Failed(ground.trouble)
         await self.start()
-        await self.services.await_ready(ground.slot)
+        await self.services.await_ready(ground.slot, ground.needed)
         if ground.commands is not None:
             ground.commands.found_at(plan, folder)
         world = TaskWorld(
             plan,
             self.memory,
-            self.channels_of(ground.slot),
+            self._states.usable_channels(ground.slot, ground.needed),
             self.clock,
             self.settings.memory.channel,
             put_back=self.settings.isolation != "none",
@@ -439,8 +426,8 @@ class Harness:
         return replace(
             SessionRequest.of(plan, self.settings, folder),
             hosts=self._hosts_in(ground.slot),
-            storage=ground.storage or self._episodes.get(plan.world),
-            leave=partial(ground.left.__setitem__, plan.key) if ground.episode and not plan.in_full else None,
+            storage=ground.storage,
+            leave=ground.leave_for(plan),
         )
 
     def _hosts_in(self, slot: int) -> dict[str, int]:
@@ -461,7 +448,7 @@ class Harness:
         if "PYTEST_XDIST_WORKER" not in os.environ:  # the other workers may still use them
             shutil.rmtree(self._starts, ignore_errors=True)
             self._logins.close()
-        await asyncio.gather(*(channels.close() for channels in self._grounds.values()))
+        await self._states.forget()
         self.memory.close()
         await self.inference.close()
         await self.tools.close()
@@ -502,8 +489,8 @@ class SyncHarness:
         self._harness.tools.only_reads = True
 
     def start(self) -> None:
-        """Find or start the services. Raises Failed."""
-        self._loop.call(self._harness.start())
+        """Find or start the services, for tests that may need any of them. Raises Failed."""
+        self._loop.call(self._harness.start_all())
 
     def prepare(self, spec: TaskSpec) -> None:
         """Begin to start what the first task needs, beside what this thread does meanwhile."""

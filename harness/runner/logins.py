@@ -14,12 +14,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from harness.browser import StorageState
+from harness.browser import Storage, StorageState
 from harness.model.plan import Plan, ReadyLogin
-from harness.model.ports import Archive, Evidence, Snapshot
+from harness.model.ports import Evidence, Snapshot
 from harness.model.record import TaskResult
 from harness.model.report import ErrorReport
 from harness.recovery.failure import Failed, Failure
+from harness.reporting.archive import DirectoryArchive
 from harness.resilience import Clock
 from harness.resilience.events import Emit, LoginMade, discard
 from harness.spec.names import slug
@@ -29,8 +30,9 @@ POLL = 0.1
 TRIES = 2
 """How often a login is tried in a process; after that, the tasks that need it fail at once."""
 
-Play = Callable[[Plan, StorageState | None], Awaitable[tuple[TaskResult, StorageState | None]]]
-"""Plays a plan in a browser with this storage; returns the result, and the storage at the end, if it can be read."""
+Play = Callable[[Plan, StorageState | None], Awaitable[tuple[TaskResult, Storage | None]]]
+"""Plays a plan in a browser with this storage (None: empty); returns the result, and the storage at its end if it has
+passed: a storage that cannot be read is the failure of the plan."""
 
 
 class Logins:
@@ -39,19 +41,39 @@ class Logins:
     def __init__(self, kept: Path, of_run: Path, clock: Clock, tell: Emit = discard) -> None:
         """`kept` is the folder of logins for later runs, `of_run` that of the logins of this run."""
         self._kept, self._of_run = kept, of_run
-        self.of_episode: dict[str, str] = {}
-        """World of an episode -> the login of its last task that passed and named one."""
         self._clock = clock
         self._tell = tell
         self._failures: Counter[str] = Counter()
         self._failed: dict[str, Failure] = {}
+        self._answers: dict[str, Failure | None] = {}
+        """Digest of a login -> why it is refused, once an empty browser was asked whether `holds` holds there too."""
 
     async def storage(self, login: ReadyLogin, place: str, play: Play) -> StorageState:
         """The browser storage of someone who is logged in. Raises Failed(LOGIN_FAILED).
 
         `place` is the state of the site for which the login is: its slot, or a world.
         """
-        file = self._file(login, place)
+        asked = self._kept / f"{slug(login.name)}-{login.digest}.asked"
+        if not asked.exists():
+            await self._ask_an_empty_browser(login, asked, play)
+        storage = await self._valid(login, self._file(login, place), play)
+        asked.touch()
+        return storage
+
+    async def _ask_an_empty_browser(self, login: ReadyLogin, asked: Path, play: Play) -> None:
+        """Refuse a `holds` that also holds without the login: all tasks would run logged out. Raises Failed.
+
+        It is asked once, also over several runs.
+        """
+        async with self._alone(asked):
+            if login.digest not in self._answers:
+                result, _ = await play(login.check, None)
+                self._answers[login.digest] = _holds_for_everybody(login) if result.ok else None
+        if refused := self._answers.get(login.digest):
+            raise Failed(refused)
+
+    async def _valid(self, login: ReadyLogin, file: Path, play: Play) -> StorageState:
+        """The storage in the file while it is valid, else that of a new login. Raises Failed."""
         known = _read(file)
         if known is not None and (valid := await self._checked(login, known, file, play)):
             return valid
@@ -67,32 +89,32 @@ class Logins:
         """Log in, check it, and keep it. Raises Failed."""
         begun = self._clock.now()
         try:
-            result, storage = await play(login.plan, None)
-            if not result.ok or storage is None:
+            result, made = await play(login.plan, None)
+            if not result.ok or made is None:
                 raise Failed(_not_logged_in(login, result))
-            checked, _ = await play(login.check, storage)
-            if not checked.ok:
-                raise Failed(_does_not_hold(login, checked))
+            checked, kept = await play(login.proof, made.state)  # sites renew what they keep in the browser
+            if not checked.ok or kept is None:
+                raise Failed(_does_not_hold(login, checked, made))
         except Failed as failed:
             self._failures[file.name] += 1
             self._failed[file.name] = failed.failure
             raise
         self._failures.pop(file.name, None)
-        _write(file, storage)
+        _write(file, kept.state)
         self._tell(LoginMade(login.name, round(self._clock.now() - begun, 3), why))
-        return storage
+        return kept.state
 
     async def _checked(self, login: ReadyLogin, known: StorageState, file: Path, play: Play) -> StorageState | None:
         """The storage after a visit of the page that shows whether the login is valid; None if it is not.
 
         The visit may have changed it: sites renew their cookies.
         """
-        result, storage = await play(login.check, known)
-        if not result.ok:
+        result, now = await play(login.check, known)
+        if not result.ok or now is None:
             return None
-        if storage is not None and storage != known:
-            _write(file, storage)
-        return storage or known
+        if now.state != known:
+            _write(file, now.state)
+        return now.state
 
     def _file(self, login: ReadyLogin, place: str) -> Path:
         name = hashlib.sha256(f"{login.digest} {place}".encode()).hexdigest()[:12]
@@ -116,16 +138,19 @@ class Logins:
         shutil.rmtree(self._of_run, ignore_errors=True)
 
 
-class NoArtifacts(Struct, frozen=True):
-    """The archive of a check: a login that is over is no failure, so it leaves nothing (ports.Archive)."""
+class LoginArchive(Struct, frozen=True):
+    """The archive of a login and its checks (ports.Archive)."""
 
-    archive: Archive
+    archive: DirectoryArchive
+    quiet: bool = False
+    """Whether a failure leaves nothing: a login that is over is none."""
 
     def scratch(self, plan: Plan) -> Path:
         return self.archive.scratch(plan)
 
     def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
-        del result, report, state
+        if not self.quiet:
+            return self.archive.keep(plan, result, report, evidence, state)
         self.archive.skipped(plan)
         return evidence.folder
 
@@ -133,7 +158,9 @@ class NoArtifacts(Struct, frozen=True):
         self.archive.skipped(plan)
 
     def passed(self, plan: Plan, result: TaskResult) -> None:
+        """What this run has left stays: tasks that failed because of it name the folder."""
         del result
+        self.archive.outdated(plan)
         self.archive.skipped(plan)
 
 
@@ -155,13 +182,27 @@ def _write(file: Path, storage: StorageState) -> None:
 
 
 def _not_logged_in(login: ReadyLogin, result: TaskResult) -> Failure:
-    reason = result.failure.message if result.failure else "the browser could not be read at its end"
-    place = f" (its artifacts are in {result.artifacts.name})" if result.artifacts else ""
+    reason = result.failure.message if result.failure else result.skipped or "it did not pass"
     details = {"login": login.name, "code": result.failure.code if result.failure else None}
-    return Failure("LOGIN_FAILED", f"Login `{login.name}` failed: {reason}{place}", details=details)
+    return Failure("LOGIN_FAILED", f"Login `{login.name}` failed: {reason}{_where(result)}", details=details)
 
 
-def _does_not_hold(login: ReadyLogin, result: TaskResult) -> Failure:
+def _does_not_hold(login: ReadyLogin, result: TaskResult, made: Storage) -> Failure:
     reason = result.failure.message if result.failure else ""
-    message = f"Login `{login.name}` was made, but does not hold at {login.check.steps[0].describe()}: {reason}"
+    less = "".join(f"; {line}" for line in made.unsaved)
+    shown = login.check.steps[0].describe()
+    message = f"Login `{login.name}` was made, but does not hold at {shown}: {reason}{less}{_where(result)}"
+    details = {"login": login.name, "code": result.failure.code if result.failure else None}
+    return Failure("LOGIN_FAILED", message, details=details)
+
+
+def _where(result: TaskResult) -> str:
+    return f" (its artifacts are in {result.artifacts.name})" if result.artifacts else ""
+
+
+def _holds_for_everybody(login: ReadyLogin) -> Failure:
+    message = (
+        f"Login `{login.name}` is refused: `holds` also holds without it, in an empty browser at "
+        f"{login.check.steps[0].describe()}: {login.holds}; name something there that only this user sees"
+    )
     return Failure("LOGIN_FAILED", message, details={"login": login.name})

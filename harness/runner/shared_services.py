@@ -6,13 +6,14 @@ Otherwise the run that began first would end the services of the others with its
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from harness.environment.services import Services
 from harness.model.service_settings import ServiceSettings
 from harness.model.settings import Settings
+from harness.recovery.failure import Failure
 from harness.resilience import Clock
 from harness.resilience.events import Emit, ResilienceEvent
 
@@ -43,12 +44,12 @@ class SharedServices(Services):
         for hear in tuple(self.hearers):
             hear(event)
 
-    async def start(self, slots: int = 1) -> None:
-        """Start them, unless another run has done so. Raises Failed(SERVICE_DOWN)."""
+    async def begin(self, slots: int = 1) -> Sequence[Failure]:
+        """Start them, unless another run has done so."""
         async with self._turn:
-            if not self._up:
-                await super().start(slots)
-                self._up = True
+            failures = [] if self._up else await super().begin(slots)
+            self._up = True
+            return failures
 
     async def stop(self) -> None:
         """A run is over; the others still use them."""

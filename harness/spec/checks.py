@@ -11,6 +11,7 @@ from harness.spec.expressions import expression_problems, reference_problems
 from harness.spec.names import ABSENT, SCHEMES, file_problem, forbidden_scheme
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import HIDDEN, Hide
+from harness.spec.selector_checks import of_steps, problems_of_selectors, selectors_around
 from harness.spec.source import Origin
 from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, Upload
 from harness.spec.suite import check_suite
@@ -83,6 +84,7 @@ def check_spec(
         *_domains(spec, origin),
         *mark_problems(spec, origin),
         *check_steps(spec.steps, origin, folder),
+        *problems_of_selectors(selectors_around(spec), origin),
         *_steps_of_repairs(spec, origin, folder),
         *_unfilled_references(spec, origin),
         *_of_faults(spec, origin, channels),
@@ -175,10 +177,11 @@ def _unfilled_references(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 def check_steps(
     steps: tuple[Step, ...], origin: Origin, folder: Path, hide: Hide = str, at: JsonPath = ("steps",)
 ) -> Iterator[Problem]:
-    """Yield problems of upload files, URLs and screenshot names; those with a reference are checked once resolved.
+    """Yield problems of selectors, upload files, URLs and screenshot names; a reference is checked once resolved.
 
     `hide` removes secrets from the texts shown; `at` is the path of the steps.
     """
+    yield from of_steps(steps, at, origin, hide)
     for number, step in enumerate(steps):
         path: JsonPath = (*at, number)
         if isinstance(step, Upload):
@@ -269,8 +272,9 @@ def _of_routes(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem
 
 def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Yield problems for missing keys of a complete file (`--taskspec-strict`)."""
+    fails = spec.expect is not None and spec.expect.fails  # then its success criteria may never be judged
     for name in REQUIRED:
-        if name not in spec.model_fields_set:
+        if name not in spec.model_fields_set and not (fails and name == "success_criteria"):
             yield origin.problem((name,), f"the key `{name}` is missing (strict)")
     if "error_recovery" in spec.model_fields_set:
         for name in REQUIRED_RULES:

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
+from harness.criteria.syntax import Selected
 from harness.spec.generated import Generated
 from harness.spec.one_time import key_of, secret_in
 from harness.spec.parametrize import LONGEST_ID, MOST_CASES, case_of, cases, is_case_id, param
@@ -30,6 +31,7 @@ from harness.spec.references import (
     one_time_names,
     references,
 )
+from harness.spec.selector_checks import unreadable
 from harness.spec.source import Origin
 from harness.spec.steps import Assert, Step, Tool
 from harness.spec.task import TaskSpec
@@ -191,6 +193,8 @@ def expressions(spec: TaskSpec) -> Iterator[Found]:
     for name in ("preconditions", "success_criteria"):
         for number, text in enumerate(getattr(spec, name)):
             yield (name, number), text, False
+    for number, text in enumerate(spec.expect.criteria if spec.expect else ()):
+        yield ("expect", "criteria", number), text, False
     for number, point in enumerate(spec.scoring_checkpoints):
         yield ("scoring_checkpoints", number, "assertion"), point.assertion, False
         if point.when and point.when.strip():
@@ -473,6 +477,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         if any(each.reads_result for each in parsed) and not _has_answer(path, dict(steps_of(spec))):
             yield _no_answer(path, text, origin)
         named = frozenset(chain.from_iterable(each.channels for each in parsed))
+        yield from _unreadable_selectors(path, text, chain.from_iterable(each.selectors for each in parsed), origin)
         yield from _unmatched(path, chain.from_iterable(each.request_patterns for each in parsed), origin)
         for name in sorted(named - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
@@ -492,6 +497,15 @@ def _no_answer(path: JsonPath, text: str, origin: Origin) -> Problem:
     message = "`result(...)` reads the answer of a tool, and there is none here"
     hint = "use it in `expect` or `remember` of a step with `act: tool`, and read what was remembered with `mem(...)`"
     return origin.problem(path, message, hint=hint, within=(text, max(0, text.find("result"))))
+
+
+def _unreadable_selectors(path: JsonPath, text: str, found: Iterable[Selected], origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for each selector of a criterion that cannot be read: it would match nothing, and be true so."""
+    selected = sorted(set(found), key=str)
+    for each, is_frame in [*((s, False) for s, _ in selected), *((f, True) for _, f in selected if f is not None)]:
+        within = (text, max(0, text.find(each)))
+        if problem := unreadable(each, path, origin, within=within, is_frame=is_frame):
+            yield problem
 
 
 def _unmatched(path: JsonPath, patterns: Iterable[str], origin: Origin) -> Iterator[Problem]:

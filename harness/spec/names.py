@@ -155,6 +155,14 @@ def blank_unprintable(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def well_formed(text: str) -> str:
+    """The text with U+FFFD, as browsers show it, for half of a surrogate pair, which no file in UTF-8 can have."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
+
+
 def new_run_id(now: datetime, pid: int) -> str:
     """A run id that sorts by time and is unique on one machine: time of day and process."""
     return f"{now:%Y%m%dT%H%M%S}-{pid}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
 from harness.spec.expected_request import ExpectedRequest
+from harness.spec.navigation_keys import AnswerKeys, ArrivalKeys, Statuses
 from harness.spec.pictures import PictureKeys
 
 # The common keys of a task's steps.
@@ -86,7 +87,10 @@ class StepBase(Declaration):
         return f"{self.act} {self.target}" if self.target else self.act
 
 
-class RequestingStep(StepBase):
+_FRAME = "Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a."
+
+
+class RequestingStep(AnswerKeys, StepBase):
     """An act by which a page may send requests."""
 
     expect_request: ExpectedRequest | None = Field(
@@ -100,11 +104,7 @@ class ElementStep(RequestingStep):
     selector: str = Field(
         min_length=1, max_length=2000, description="The element: CSS, XPath or any Playwright engine."
     )
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
 
 
 class ForcibleStep(ElementStep):
@@ -218,7 +218,7 @@ class Download(ForcibleStep):
 # Acts on the page and its surroundings, and acts that read it.
 
 
-class Open(RequestingStep):
+class Open(ArrivalKeys, RequestingStep):
     """Go to a URL."""
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -237,11 +237,7 @@ class Press(RequestingStep):
     selector: str | None = Field(
         None, max_length=2000, description="Element that gets the key. Default: the focused element."
     )
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
     value: str = Field(min_length=1, max_length=100, description="Name of a key, such as `Enter` or `Control+A`.")
 
     def describe(self) -> str:
@@ -257,11 +253,7 @@ class Scroll(RequestingStep):
     selector: str | None = Field(
         None, max_length=2000, description="Element to bring into view, or to scroll in when there is a `value`."
     )
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
     value: int | None = Field(
         None,
         ge=-1_000_000,
@@ -282,11 +274,7 @@ class Wait(RequestingStep):
 
     act: Literal["wait"] = "wait"
     selector: str | None = Field(None, max_length=2000, description="Element that must become visible.")
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
     value: str | float | None = Field(
         None,
         description="With a `selector`: a text that the element must contain. Without one: how long to wait, in "
@@ -310,7 +298,7 @@ class Wait(RequestingStep):
         return f"wait {self.value:g} s" if seconds else f"wait {self.selector}"
 
 
-class SwitchPage(StepBase):
+class SwitchPage(AnswerKeys, StepBase):
     """Switch to another open page (a popup, a new tab); the next steps act there."""
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -333,10 +321,28 @@ class SwitchPage(StepBase):
         return f"switch_page {self.value if self.url is None else self.url}"
 
 
-class Dialog(StepBase):
-    """Choose the answer to the next dialog (alert, confirm, prompt); put it before the step that opens the dialog.
+class DialogText(Declaration):
+    """A pattern for the text of a dialog."""
 
-    Without it every dialog is accepted. The answer is kept until a dialog comes.
+    matches: str = Field(min_length=1, max_length=1000, description="Regular expression that must match the text.")
+
+    @field_validator("matches")
+    @classmethod
+    def _is_a_pattern(cls, pattern: str) -> str:
+        from harness.criteria.patterns import PatternError, compiled  # few dialogs have a pattern
+
+        try:
+            compiled(pattern) if "${" not in pattern else None  # a reference is filled in later
+        except PatternError as error:
+            raise ValueError(str(error)) from None
+        return pattern
+
+
+class Dialog(StepBase):
+    """Answer the next dialog (alert, confirm, prompt); put it before the step that opens the dialog.
+
+    That step fails if no such dialog comes, unless this one is `optional`. Without it alerts are accepted, and
+    questions dismissed.
     """
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -344,6 +350,10 @@ class Dialog(StepBase):
     act: Literal["dialog"] = "dialog"
     value: Literal["accept", "dismiss"] = Field("accept", description="The answer.")
     text: str | None = Field(None, max_length=10_000, description="Text to enter into a prompt.")
+    message: str | DialogText | None = Field(
+        None,
+        description="Text that the dialog must have, or `{matches: PATTERN}`. Another dialog does not take the answer.",
+    )
 
     @model_validator(mode="after")
     def _text_is_for_accepting(self) -> Dialog:
@@ -352,7 +362,9 @@ class Dialog(StepBase):
         return self
 
     def describe(self) -> str:
-        return f"dialog {self.value}" + ("" if self.text is None else f" with {self.text!r}")
+        said = self.message.matches if isinstance(self.message, DialogText) else self.message
+        which = "" if said is None else f" {said!r}"
+        return f"dialog {self.value}{which}" + ("" if self.text is None else f" with {self.text!r}")
 
 
 class Screenshot(StepBase):
@@ -364,11 +376,7 @@ class Screenshot(StepBase):
     selector: str | None = Field(
         None, max_length=2000, description="Element to picture. Default: the visible part of the page."
     )
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
     screenshot_id: str = Field(min_length=1, max_length=100, description="Name of the picture.")
 
     @property
@@ -384,11 +392,10 @@ class Api(StepBase):
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = Field("GET", description="HTTP method.")
     headers: dict[str, str] = Field(default_factory=dict, description="HTTP headers.")
     value: JsonValue = Field(None, description="Body. An object or list is sent as JSON, a string as it is.")
-    status: int | None = Field(
+    status: Statuses | None = Field(
         None,
-        ge=100,
-        le=599,
-        description="Status that the site must answer with. Default: any below 400, as an HTTP status.",
+        description="Status, or list of statuses, that the site must answer with. Default: any below 400, as an HTTP "
+        "status.",
     )
 
     @property
@@ -409,11 +416,7 @@ class Assert(PictureKeys, StepBase):
 
     act: Literal["assert"] = "assert"
     selector: str | None = Field(None, max_length=2000, description="Element whose text is compared: the first match.")
-    frame: str | None = Field(
-        None,
-        max_length=2000,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
+    frame: str | None = Field(None, max_length=2000, description=_FRAME)
     value: str | int | float | bool | None = Field(
         None, description="The expected text, a comparison such as `<= 30`, or one call of `mem(...)` or `json(...)`."
     )
@@ -542,6 +545,7 @@ __all__ = [
     "Check",
     "Click",
     "Dialog",
+    "DialogText",
     "Download",
     "Drag",
     "EffectClass",

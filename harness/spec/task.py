@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from msgspec import Struct
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -91,10 +92,21 @@ class Expect(Declaration):
         "the success criteria, as a step number.",
     )
     warnings: tuple[str, ...] = Field((), description="Types of warnings that must appear; others may appear too.")
+    criteria: tuple[str, ...] = Field(
+        (),
+        description="Criteria that must hold on the page as the failure has left it. Only for a task that must fail.",
+    )
+
+    @property
+    def fails(self) -> bool:
+        """Whether the task must fail."""
+        return self.final_state in ("failed", "aborted")
 
     @model_validator(mode="after")
     def _a_failure_is_named(self) -> Expect:
-        failing = self.final_state in ("failed", "aborted")
+        failing = self.fails
+        if self.criteria and not failing:
+            raise ValueError(f"what a task that ends {self.final_state} must show stands in its `success_criteria`")
         if failing and self.error_type is None and self.code is None:
             raise ValueError(f"`expect: {{final_state: {self.final_state}}}` must name the `error_type` or `code` too")
         if not failing and (self.error_type or self.code or self.step_index is not None):
@@ -361,10 +373,10 @@ class TaskSpec(BaseModel):
         description="Name of a family of tasks: the pytest mark `family_<x>` and Allure's feature. Letters, digits, "
         "`_` and `-`.",
     )
-    episode_id: str | None = Field(
+    episode_id: Annotated[str | None, AfterValidator(lambda name: name or None)] = Field(
         None,
         description="Tasks with the same id form an episode. They share memory and environment, and each starts with "
-        "the cookies, localStorage and IndexedDB of the last one that passed.",
+        "the cookies, localStorage and IndexedDB of the last one that passed. An empty one is none.",
     )
     priority: int = Field(
         3, ge=1, le=5, description="Order of the run and Allure's severity. Tasks with 1 run first, as a rank."

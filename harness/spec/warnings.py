@@ -16,14 +16,14 @@ class WarningFacts(Struct, frozen=True, kw_only=True):
     """It reports that the task overcame a failure: the summary of a run counts it."""
     to_act_on: bool = False
     """It reports something that a person should correct: the summary of a run lists it."""
-    of_faults: bool = False
-    """It is about the task's faults, so that a task that failed as declared shows it too."""
+    of_expected: bool = False
+    """A task that failed as declared shows it too: it is about its faults, or about what was not judged."""
     expectable: bool = True
     """A task's `expect` may name it. A warning that is known only after that comparison cannot be named."""
 
 
 _RECOVERED, _TO_ACT_ON = WarningFacts(recovered=True), WarningFacts(to_act_on=True)
-_OF_FAULTS, _FOR_THE_RECORD = WarningFacts(to_act_on=True, of_faults=True), WarningFacts()
+_OF_EXPECTED, _FOR_THE_RECORD = WarningFacts(to_act_on=True, of_expected=True), WarningFacts()
 
 WARNINGS: Mapping[str, WarningFacts] = {
     **{facts.warning: _RECOVERED for facts in FAMILIES.values()},
@@ -39,16 +39,20 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "write_repeated": _TO_ACT_ON,
     "done_when_false_after_write": _TO_ACT_ON,
     "restore_incomplete": _TO_ACT_ON,
+    "storage_not_left": WarningFacts(to_act_on=True, expectable=False),
     "memory_key_missing": _TO_ACT_ON,
     "artifact_missing": _TO_ACT_ON,
     "memory_differs": _TO_ACT_ON,
     "checkpoint_not_saved": _TO_ACT_ON,
     "domain_refused": _TO_ACT_ON,
+    "dialog_unexpected": _TO_ACT_ON,
+    "value_not_kept": _TO_ACT_ON,
     "forced_on_covered": _TO_ACT_ON,
     "evidence_not_kept": WarningFacts(to_act_on=True, expectable=False),
-    "fault_not_met": _OF_FAULTS,
-    "fault_not_healed": _OF_FAULTS,
-    "fault_not_as_expected": _OF_FAULTS,
+    "fault_not_met": _OF_EXPECTED,
+    "fault_not_healed": _OF_EXPECTED,
+    "fault_not_as_expected": _OF_EXPECTED,
+    "criteria_not_judged": _OF_EXPECTED,
     "route_unused": _TO_ACT_ON,
     "route_unanswered": _TO_ACT_ON,
     "recording_unused": WarningFacts(to_act_on=True, expectable=False),

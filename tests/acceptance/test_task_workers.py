@@ -366,3 +366,10 @@ def test_auto_measures(project: Project) -> None:
     began = [datetime.fromisoformat(each["started"]) for each in document["results"]]
     first_end = began[0] + timedelta(seconds=document["results"][0]["seconds"])
     assert usable(cores(), allowed().cores) == 1 or began[1] < first_end
+
+
+def test_an_empty_episode_is_none(project: Project) -> None:
+    """Each task with one was broken by a KeyError."""
+    for name in ("A", "B"):
+        project.task(name, episode_id="", steps=[pause(0.1)])
+    project.run("--task-workers", "2").assert_outcomes(passed=2)

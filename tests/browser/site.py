@@ -154,6 +154,24 @@ PAGES = {
     "/alerts": "<title>Alerts</title><button id=go onclick=\"while(true)alert('again')\">go</button>",
     "/tick": "<title>Tick</title><p id=n>0</p><script>let n=0;setInterval(()=>{document.getElementById('n')"
     ".textContent=++n},20)</script>",
+    "/saving": "<title>Saving</title><p id=x>x</p><script>"
+    "setInterval(()=>fetch('/api/save',{method:'POST',body:'x'}),20);addEventListener('pagehide',()=>"
+    "navigator.sendBeacon('/api/save'))</script>",
+    "/fonts": "<title>Fonts</title><p id=x>x</p><script>onload=()=>{const f=new FontFace('slow','url(/hang)');"
+    "document.fonts.add(f);f.load();document.body.style.fontFamily='slow, serif'}</script>",
+    "/toasts": """<title>Toasts</title><style>.off{display:none}</style><h1>Orders</h1><p id=clock></p>
+        <p id=toggled class=off>Card declined</p><div id=host></div><button id=order>Order</button><script>
+        const root = host.attachShadow({mode: 'open'}); let n = 0;
+        setInterval(() => { clock.textContent = 'tick ' + ++n }, 50);
+        order.onclick = () => {
+          const made = document.createElement('div');
+          made.textContent = 'Try another card';
+          setTimeout(() => {
+            document.body.append(made); root.innerHTML = '<b>Basket locked</b>'; toggled.className = '' }, 900);
+          setTimeout(() => {
+            made.remove(); root.innerHTML = ''; toggled.className = 'off';
+            document.body.insertAdjacentHTML('beforeend', '<p id=done>done</p>') }, 2600);
+        };</script>""",
     "/slow": "<title>Slow</title><p id=x>x</p><img src=/hang>",
     "/fetch": "<title>Fetch</title><p id=a></p>"
     "<script>fetch('/whoami').then(r=>r.text()).then(t=>a.textContent=t)</script>",

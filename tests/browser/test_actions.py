@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
 from harness.spec.steps import Wait
@@ -43,7 +44,7 @@ def test_act(run: Any, stage: Stage, step: dict[str, Any], function: str, select
     async def body() -> None:
         session = await stage.at()
         await passed(session, step)
-        assert await session.read(function, selector, None, 2) == expected
+        assert await session.read(PageQuery(function, selector), 2) == expected
 
     run(body())
 

@@ -10,7 +10,8 @@ import pytest
 
 from harness.browser import Browsers
 from harness.browser.page_events import CONSOLE_LINES
-from harness.browser.reading import page_state
+from harness.browser.queries import page_state
+from harness.criteria import PageQuery
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery import Capture
 from harness.recovery.failure import Failed
@@ -111,9 +112,9 @@ def test_a_page_that_poisons_prototypes_is_read_and_acted_on_as_any_other(run: A
     async def body() -> None:
         (stage.folder / "up.txt").write_text("x")
         session = await stage.at("/poison")
-        assert [await session.read(*asked, 5) for asked, _ in READINGS] == [value for _, value in READINGS]
+        assert [await session.read(PageQuery(*asked), 5) for asked, _ in READINGS] == [value for _, value in READINGS]
         assert (await session.text("#x", None, 5), await session.text("#i", None, 5)) == ("truth", "kept")
-        state = await page_state(session.tab.page, ["#x"])
+        state = await page_state(session.tab.page, [("#x", None)])
         assert state["title"] == "True"
         assert [(each["text"], each["attributes"]["data-k"]) for each in state["elements"]] == [("truth", "kept")]
         for step in (
@@ -143,7 +144,7 @@ def test_a_page_that_uses_up_its_memory_has_crashed(run: Any, site: Any, tmp_pat
             failure = await failed(session, {"act": "click", "selector": "#go"}, within=20, patience=5)
             assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
             with pytest.raises(Failed) as raised:
-                await session.read("text", "#x", None, 5)
+                await session.read(PageQuery("text", "#x"), 5)
             assert raised.value.failure.code == "PAGE_CRASHED"
         finally:
             await browsers.close()
@@ -151,16 +152,15 @@ def test_a_page_that_uses_up_its_memory_has_crashed(run: Any, site: Any, tmp_pat
     run(body())
 
 
-def test_a_page_that_closes_itself_while_it_is_judged_is_told_as_that(run: Any, stage: Stage) -> None:
+def test_the_opener_of_a_page_that_closes_itself_is_judged_in_its_place(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/windows")
         await passed(session, {"act": "click", "selector": "#closer"})
         await passed(session, {"act": "switch_page", "url": "*/closer"})
-        assert await session.read("title", None, None, 5) == "Closer"
+        assert await session.read(PageQuery("title"), 5) == "Closer"
         await session.tab.control.send("Runtime.evaluate", {"expression": "setTimeout(() => window.close(), 0)"})
         await until(session.tab.page.is_closed)
-        with pytest.raises(Failed) as raised:
-            await session.read("text", "#close", None, 5)
-        assert raised.value.failure.code == "PAGE_CLOSED"
+        assert await session.read(PageQuery("title"), 5) == "Windows"
+        assert session.closed_pages == ({"closed": f"http://{SHOP}/closer", "went_on_at": f"http://{SHOP}/windows"},)
 
     run(body())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from harness.recovery.failure import Failed
 from harness.spec.context import ContextOptions
 from tests.browser.stage import SHOP, Stage, failed, passed
@@ -150,7 +151,7 @@ def test_without_java_script_a_page_shows_what_it_has_for_that(run: Any, stage: 
         assert await session.text("#without", None, 5) == "no script"
         await passed(session, {"act": "open", "url": f"http://{SHOP}/fields"})
         await passed(session, {"act": "type", "selector": "#text", "value": "typed"})
-        assert await session.read("value", "#text", None, 5) == "typed"
+        assert await session.read(PageQuery("value", "#text"), 5) == "typed"
 
     run(body())
 

@@ -12,6 +12,7 @@ import pytest
 
 from harness.browser import PlaywrightSession
 from harness.browser.dialogs import DIALOGS
+from harness.criteria import PageQuery
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from tests.browser.moments import LOADED, hung, stretched
@@ -122,7 +123,7 @@ def test_reading_a_hung_page(run: Any, stage: Stage) -> None:
         await hung(session)
         for function in ("title", "exists"):
             with at_most(0.5), pytest.raises(Failed) as raised:
-                await session.read(function, "#x", None, 0.5)
+                await session.read(PageQuery(function, "#x"), 0.5)
             assert raised.value.failure.code == "PAGE_UNRESPONSIVE"
         with at_most(0.5):
             text = await session.text("#x", None, 0.5)

@@ -1,4 +1,4 @@
-"""Dialogs: accepted unless a `dialog` step says otherwise, and told."""
+"""Dialogs: answered as Playwright does unless a `dialog` step says otherwise, told, and missed if they do not come."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
+from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure
 from tests.browser.stage import SHOP, Stage, failed, passed
 
@@ -16,18 +18,22 @@ pytestmark = pytest.mark.filterwarnings("default")
     ("selector", "told", "after"),
     [
         ("#alert", {"type": "alert", "message": "really?", "answer": "accept"}, "answered"),
-        ("#confirm", {"type": "confirm", "message": "sure?", "answer": "accept"}, "confirm true"),
-        ("#prompt", {"type": "prompt", "message": "who?", "answer": "accept", "text": "me"}, "prompt me"),
+        ("#confirm", {"type": "confirm", "message": "sure?", "answer": "dismiss"}, "confirm false"),
+        ("#prompt", {"type": "prompt", "message": "who?", "answer": "dismiss"}, "prompt null"),
     ],
 )
 @pytest.mark.sampled(1)
-def test_dialogs_are_accepted_and_told(run: Any, stage: Stage, selector: str, told: dict[str, str], after: str) -> None:
+def test_a_dialog_that_nobody_asked_for_is_answered_as_playwright_does(
+    run: Any, stage: Stage, selector: str, told: dict[str, str], after: str
+) -> None:
     async def body() -> None:
         session = await stage.at()
+        session.begin_step(3, lambda _: None)
         outcome = await passed(session, {"act": "click", "selector": selector})
-        assert outcome.details["dialogs"] == [told]
+        assert outcome.details["dialogs"] == [told | {"step": 3, "declared": False}]
         assert await session.text("#out", None, 1) == after
         assert "dialogs" not in (await passed(session, {"act": "click", "selector": "#plain"})).details
+        assert [each.message for each in session.dialogs] == [told["message"]]
 
     run(body())
 
@@ -54,7 +60,7 @@ def test_the_next_dialog_is_answered_as_declared(
         outcome = await passed(session, {"act": "click", "selector": selector})
         [said] = outcome.details["dialogs"]
         assert {key: said[key] for key in ("answer", "text") if key in said} == told
-        assert (await session.read("text", "#out", None, 2)).strip() == after
+        assert (await session.read(PageQuery("text", "#out"), 2)).strip() == after
 
     run(body())
 
@@ -62,23 +68,45 @@ def test_the_next_dialog_is_answered_as_declared(
 def test_an_answer_is_kept_until_a_dialog_comes_and_is_used_once(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        await passed(session, {"act": "dialog", "value": "dismiss"})
+        await passed(session, {"act": "dialog", "value": "accept"})
         await passed(session, {"act": "click", "selector": "#plain"})
         await passed(session, {"act": "open", "url": f"http://{SHOP}/?again"})
-        for answer in ("confirm false", "confirm true"):
+        for answer in ("confirm true", "confirm false"):
             await passed(session, {"act": "click", "selector": "#confirm"})
             await passed(session, {"act": "wait", "selector": "#out", "value": answer})
 
     run(body())
 
 
-def test_a_later_answer_takes_the_place_of_an_earlier_one(run: Any, stage: Stage) -> None:
+def test_several_answers_wait_for_several_dialogs_each_for_its_own(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        await passed(session, {"act": "dialog", "value": "dismiss"})
-        await passed(session, {"act": "dialog", "text": "Eve"})
+        await passed(session, {"act": "dialog", "message": "sure?"})
+        await passed(session, {"act": "dialog", "text": "Eve", "message": {"matches": "^who"}})
         await passed(session, {"act": "click", "selector": "#prompt"})
         assert await session.text("#out", None, 1) == "prompt Eve"
+        await passed(session, {"act": "click", "selector": "#confirm"})
+        assert await session.text("#out", None, 1) == "confirm true"
+
+    run(body())
+
+
+def test_a_declared_dialog_that_does_not_come_is_the_failure_of_the_next_step_alone(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        await passed(session, {"act": "dialog", "message": "really, really?"})
+        session.begin_step(1, lambda _: None)
+        await passed(session, {"act": "click", "selector": "#alert"})
+        missing = await session.await_dialogs(0.05)
+        assert missing is not None
+        assert (missing.code, missing.effect, missing.act_done) == ("DIALOG_MISSING", Effect.DONE, True)
+        assert "no dialog that says 'really, really?'" in missing.message
+        assert "what came instead: alert 'really?' (accepted in step 1)" in missing.message
+        session.begin_step(2, lambda _: None)
+        assert await session.await_dialogs(0.05) is None
+        await passed(session, {"act": "dialog", "optional": True})
+        await passed(session, {"act": "click", "selector": "#plain"})
+        assert await session.await_dialogs(0.05) is None
 
     run(body())
 
@@ -136,14 +164,14 @@ def test_dialogs_without_end_block_the_page(run: Any, stage: Stage) -> None:
 def test_a_prepared_answer_outlives_the_page_it_was_prepared_on(run: Any, stage: Stage, how: str) -> None:
     async def body() -> None:
         session = await stage.at()
-        await passed(session, {"act": "dialog", "value": "dismiss"})
+        await passed(session, {"act": "dialog", "value": "accept"})
         saved = await session.save(5)
         if how == "renew":
             assert await session.renew(Failure("STEP_TIMEOUT", "it took too long", tainted=True), 10) is None
         else:
             await passed(session, {"act": "click", "selector": "#confirm"})
             assert await session.restore(saved, 15, restart=False) == ()
-        for answer in ("confirm false", "confirm true"):
+        for answer in ("confirm true", "confirm false"):
             await passed(session, {"act": "click", "selector": "#confirm"})
             await passed(session, {"act": "wait", "selector": "#out", "value": answer})
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
 from harness.model.ports import Evidence
 from harness.recovery import FULL, NOTHING
 from harness.recovery.failure import Failure
+from harness.reporting.redact_files import inert
 from tests.browser.moments import until
 from tests.browser.processes import signal_tree
 from tests.browser.stage import SHOP, Stage, failed, passed
@@ -184,5 +186,85 @@ def test_the_har_goes_on_after_a_renewal(run: Any, stage: Stage) -> None:
         await session.evidence(FULL, folder)
         entries = json.loads((folder / "network_logs.har").read_text())["log"]["entries"]
         assert [entry["request"]["url"].rpartition("/")[2] for entry in entries] == ["saved", "saved", "inner"]
+
+    run(body())
+
+
+def test_the_dom_snapshot_has_shadow_roots_frames_and_what_was_typed_but_no_password(
+    run: Any, stage: Stage, browser: Browser
+) -> None:
+    async def body() -> str:
+        session = await stage.at("/frames")
+        for frame, selector, value in (
+            ("#outer >>> #own", "#text", "TYPED-TEXT"),
+            ("#outer >>> #own", "#area", "TYPED-AREA"),
+            ("#outer >>> #own", "#secret", "TYPED-PASSWORD"),
+            ("#outer >>> #foreign", "#keys", "TYPED-ELSEWHERE"),
+            ("#outer >>> #foreign", "#deep-secret", "TYPED-DEEP"),
+        ):
+            await passed(session, {"act": "type", "frame": frame, "selector": selector, "value": value})
+        await passed(
+            session, {"act": "select", "frame": "#outer >>> #foreign", "selector": "#colour", "value": "Green"}
+        )
+        await passed(session, {"act": "uncheck", "frame": "#outer >>> #foreign", "selector": "#ticked"})
+        await session.evidence(FULL, folder := folder_of(stage))
+        return inert((folder / "dom_snapshot.html").read_text())
+
+    document = run(body())
+    assert "TYPED-PASSWORD" not in document
+    assert "TYPED-DEEP" not in document
+    shown = browser.new_page()
+    shown.set_content(document)
+    frames = shown.locator("[data-frame]")
+    assert shown.locator("#area").text_content() == "TYPED-AREA"
+    assert shown.locator("#text").input_value() == "TYPED-TEXT"
+    assert shown.locator("#keys").input_value() == "TYPED-ELSEWHERE"
+    assert shown.locator("select#colour").input_value() == "g"
+    assert not shown.locator("#ticked").is_checked()
+    assert shown.locator("#deep-button").is_visible()
+    assert shown.locator("#in").count() == 2
+    assert frames.count() == 5
+    shown.close()
+
+
+def test_a_page_whose_font_never_comes_has_a_picture_and_a_screenshot_step_says_what_it_waits_for(
+    run: Any, stage: Stage
+) -> None:
+    async def body() -> None:
+        session = await stage.at("/fonts", full_page=True)
+        await until(lambda: stage.site.hits.get("/hang"))
+        failure = await failed(session, {"act": "screenshot", "screenshot_id": "x"}, patience=5)
+        assert failure.code == "STEP_TIMEOUT"
+        assert f"waited for the page's fonts, and http://{SHOP}/hang has not arrived" in failure.message
+        evidence = await session.evidence(FULL, folder := folder_of(stage))
+        assert status(evidence) == dict.fromkeys(NAMES, "taken")
+        assert (folder / "screenshot.png").read_bytes().startswith(b"\x89PNG")
+
+    run(body())
+
+
+def test_texts_that_were_shown_for_a_moment_after_the_last_act_are_kept(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/toasts")
+        await passed(session, {"act": "click", "selector": "#order"})
+        await passed(session, {"act": "wait", "selector": "#done"})
+        await failed(session, {"act": "wait", "selector": "#never"})
+        evidence = await session.evidence(FULL, folder_of(stage))
+        assert {"Card declined", "Try another card", "Basket locked"} <= set(evidence.vanished)
+        assert sum(text.startswith("tick ") for text in evidence.vanished) <= 1, "a clock is one text"
+        assert len(evidence.vanished) <= 4, "what is still there has not vanished"
+
+    run(body())
+
+
+def test_an_act_ends_what_was_shown_before_it(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/toasts")
+        await passed(session, {"act": "click", "selector": "#order"})
+        await passed(session, {"act": "wait", "selector": "#done"})
+        await passed(session, {"act": "hover", "selector": "h1"})
+        await failed(session, {"act": "wait", "selector": "#never"})
+        evidence = await session.evidence(FULL, folder_of(stage))
+        assert all(text.startswith("tick ") for text in evidence.vanished)
 
     run(body())

@@ -13,6 +13,7 @@ import pytest
 
 from harness.browser import Browsers
 from harness.browser.failures.scene import seconds
+from harness.criteria import PageQuery
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
@@ -351,7 +352,7 @@ def test_page_crash_and_what_comes_after(run: Any, stage: Stage) -> None:
         task.cancel()
         assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
         with pytest.raises(Failed) as raised:
-            await session.read("title", None, None, 1)
+            await session.read(PageQuery("title"), 1)
         assert raised.value.failure.code == "PAGE_CRASHED"
         text = await session.text("#out", None, 0.5)
         assert isinstance(text, Failure)
@@ -363,14 +364,14 @@ def test_page_crash_and_what_comes_after(run: Any, stage: Stage) -> None:
     run(body())
 
 
-def test_page_that_closes_itself(run: Any, stage: Stage) -> None:
+def test_the_only_page_that_was_closed_is_not_opened_again(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
         await session.tab.page.close()
         failure = await failed(session, {"act": "click", "selector": "#plain"})
         assert (failure.code, failure.tainted) == ("PAGE_CLOSED", True)
-        assert await session.renew(failure, 5) is None
-        await passed(session, {"act": "click", "selector": "#plain"})
+        assert await session.renew(failure, 5) == failure
+        assert session.tab.context.pages == []
 
     run(body())
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from harness.recovery import Capture
 from harness.recovery.catalog import Effect
+from tests.browser.moments import until
 from tests.browser.stage import DEAD, SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -38,7 +40,7 @@ def test_a_page_that_opens_late_is_waited_for(run: Any, stage: Stage, name: dict
         outcome = await passed(session, {"act": "switch_page", **name})
         assert outcome.details["url"] == f"http://{SHOP}/closer"
         assert outcome.details["status"] == 200
-        assert await session.read("title", None, None, 2) == "Closer"
+        assert await session.read(PageQuery("title"), 2) == "Closer"
         assert session.url == f"http://{SHOP}/closer"
         await passed(session, {"act": "switch_page", "value": 0})
         assert await session.text("h1", None, 1) == "Windows"
@@ -185,22 +187,60 @@ def test_a_page_that_fails_in_the_background_is_judged_when_it_is_turned_to(run:
     run(body())
 
 
-def test_a_popup_that_closes_itself(run: Any, stage: Stage) -> None:
+def test_after_a_popup_that_closes_itself_the_task_goes_on_at_its_opener(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/windows")
+        await session.tab.context.new_page()  # the opener comes before the newest page
         await click(session, "#closer")
         await passed(session, {"act": "switch_page", "value": "Closer"})
         popup = session.tab.page
+        session.begin_step(4, lambda _: None)
         await click(session, "#close")
         if not popup.is_closed():
             await popup.wait_for_event("close")
-        failure = await failed(session, {"act": "click", "selector": "#close"})
-        assert failure.code == "PAGE_CLOSED"
-        await passed(session, {"act": "switch_page", "value": 0})
         assert await session.text("h1", None, 1) == "told"
+        assert session.closed_pages == ({"closed": f"http://{SHOP}/closer", "went_on_at": f"http://{SHOP}/windows"},)
+        assert "/closer" not in " ".join(page.url for page in session.tab.context.pages), "it is not opened again"
         await click(session, "#popup")
         await passed(session, {"act": "switch_page", "value": -1})
-        assert await session.read("title", None, None, 2) == "Popup"
+        assert await session.read(PageQuery("title"), 2) == "Popup"
+
+    run(body())
+
+
+@pytest.mark.parametrize("by", ["itself", "its opener"])
+@pytest.mark.sampled(1)
+def test_a_step_that_waits_for_its_element_goes_on_where_the_page_is_closed_meanwhile(
+    run: Any, stage: Stage, by: str
+) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await click(session, "#popup")
+        await passed(session, {"act": "switch_page", "value": -1})
+        close = "setTimeout(() => close(), 300)"
+        if by == "its opener":
+            close = "opener.eval('setTimeout(() => last.close(), 300)')"
+            await session.tab.page.evaluate("() => { opener.last = window }")
+        await session.tab.page.evaluate(f"() => {{ {close} }}")
+        await passed(session, {"act": "click", "selector": "#popup"})
+        assert session.url == f"http://{SHOP}/windows"
+        await until(lambda: len(session.tab.context.pages) == 2)  # the click at the opener opened another popup
+
+    run(body())
+
+
+def test_a_key_that_closes_its_page_is_not_pressed_again_elsewhere(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await session.tab.page.evaluate("() => { window.keys = 0; addEventListener('keydown', () => { keys++ }) }")
+        main = session.tab.page
+        await click(session, "#popup")
+        await passed(session, {"act": "switch_page", "value": -1})
+        await session.tab.page.evaluate("() => { addEventListener('keydown', () => close()) }")
+        await passed(session, {"act": "press", "value": "Escape"})
+        await passed(session, {"act": "wait", "selector": "h1"})
+        assert session.tab.page is main
+        assert await main.evaluate("keys") == 0
 
     run(body())
 

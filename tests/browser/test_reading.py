@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from tests.browser.stage import SHOP, Stage
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -18,7 +19,9 @@ def test_what_every_page_has_is_there_while_they_replace_each_other(run: Any, st
         session = await stage.at("/reloading")
         began, answers = time.monotonic(), set()
         while time.monotonic() - began < SECONDS:
-            answers.add((await session.read("exists", "#x", None, 20), await session.read("count", "#x", None, 20)))
+            answers.add(
+                (await session.read(PageQuery("exists", "#x"), 20), await session.read(PageQuery("count", "#x"), 20))
+            )
         assert answers == {(True, 1)}
 
     run(body())
@@ -33,7 +36,7 @@ def test_a_document_that_still_arrives_is_read_once_it_is_whole(
     async def body() -> None:
         session = await stage.at("/late")
         await session.tab.page.goto(f"http://{SHOP}{path}", wait_until="commit")
-        assert await session.read("text", selector, None, 5) == text
+        assert await session.read(PageQuery("text", selector), 5) == text
 
     run(body())
 
@@ -41,8 +44,8 @@ def test_a_document_that_still_arrives_is_read_once_it_is_whole(
 def test_what_is_not_there(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/late")
-        assert await session.read("exists", "#never", None, 5) is False
-        assert await session.read("count", "#never", None, 5) == 0
+        assert await session.read(PageQuery("exists", "#never"), 5) is False
+        assert await session.read(PageQuery("count", "#never"), 5) == 0
 
     run(body())
 

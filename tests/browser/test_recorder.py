@@ -9,6 +9,7 @@ from typing import Any
 from playwright.async_api import Page, Route
 
 from harness.browser.recorder import Recorder
+from harness.criteria import PageQuery
 from harness.resilience import SystemClock
 from harness.spec.recorded.locators import LocatorPart, target_of
 from harness.spec.recorded.recording import recorded_task
@@ -120,7 +121,7 @@ def test_real_input_becomes_steps(run: Any, stage: Stage) -> None:
             {"act": "check", "selector": 'role=checkbox[name="Remember me"]'},
             {"act": "select", "selector": 'role=combobox[name="Colour"]', "value": "g"},
             {"act": "upload", "selector": 'role=button[name="Photo"]', "value": ["a", "b"]},
-            {"act": "dialog", "value": "dismiss"},
+            {"act": "dialog", "value": "dismiss", "message": "Sure?"},
             {"act": "click", "selector": 'role=button[name="Ask"]'},
             {"act": "download", "selector": 'role=link[name="Bill"]', "value": "bill.txt"},
             {"act": "type", "selector": 'role=textbox[name="Card"]', "frame": 'iframe[name="pay"]', "value": "42"},
@@ -175,10 +176,10 @@ def test_each_form_of_a_selector_finds_its_element(run: Any, stage: Stage) -> No
     async def body() -> None:
         session = await stage.at()
         await session.tab.page.set_content(SHOWN)
-        found = {selector: await session.read("count", selector, None, 5) for selector in FORMS}
+        found = {selector: await session.read(PageQuery("count", selector), 5) for selector in FORMS}
         assert all(count in (1, 2) for count in found.values()), found
         row = (LocatorPart("css", "body, main"), LocatorPart("has-text", "Buy now"), LocatorPart("nth", "0"))
-        assert await session.read("visible", target_of(row).selector, None, 5)
+        assert await session.read(PageQuery("visible", target_of(row).selector), 5)
         await perform(session, {"act": "click", "selector": 'role=button[name="Buy"]'})
 
     run(body())

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from harness.browser import PlaywrightSession
-from harness.browser.reading import LARGEST
-from harness.criteria import evaluate, parse
+from harness.browser.queries import LARGEST
+from harness.criteria import PageQuery, evaluate, parse
 from harness.recovery import Capture
 from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
 from harness.reporting.regrade.regrading import Grade, grade
@@ -173,8 +173,8 @@ class Live:
 
     session: PlaywrightSession
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Any:
-        return await self.session.read(function, selector, name, 5)
+    async def page(self, query: PageQuery, until: float) -> Any:
+        return await self.session.read(query, 5)
 
     async def memory(self) -> Mapping[str, Any]:
         return MEMORY
@@ -183,6 +183,9 @@ class Live:
         return ENVIRONMENT[name]
 
     async def requests(self, pattern: str) -> list[Any]:
+        return []
+
+    async def dialogs(self) -> list[Any]:
         return []
 
     def now(self) -> datetime:
@@ -257,7 +260,7 @@ def state(run: Run[Any], stage: Stage, selectors: tuple[str, ...], script: str =
     async def kept() -> Any:
         session = await stage.at()
         await session.tab.page.evaluate(f"() => {{ {script} }}")
-        return (await session.evidence(NO_PICTURE, stage.folder, selectors)).page
+        return (await session.evidence(NO_PICTURE, stage.folder, [(each, None) for each in selectors])).page
 
     return run(kept())
 

@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Page
 
 from harness.browser import PlaywrightSession
+from harness.criteria import PageQuery
 from harness.recovery.failure import Failed, Failure
 from tests.browser.hosts import Answer, Asked, Host
 from tests.browser.moments import stretched
@@ -185,7 +186,7 @@ def test_missing_elements_come_back_where_and_as_they_were(run: Any, stage: Stag
         await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
         before = await page.evaluate("document.body.innerHTML.replace(/left: \\d+px/, '')")
         struck = await strike(session, kind="missing", selector="form, #name, #plain")
-        assert await session.read("count", "#name", None, 1) == 0
+        assert await session.read(PageQuery("count", "#name"), 1) == 0
         await struck.healed()
         assert await page.evaluate("document.body.innerHTML.replace(/left: \\d+px/, '')") == before
         assert await page.evaluate("document.querySelector('#name').value") == "Ada"
@@ -210,7 +211,7 @@ def test_a_renamed_page_works_as_before(run: Any, stage: Stage, host: Host) -> N
             await passed(session, {"act": "click", "selector": "role=button[name='Show']"})
             await passed(session, {"act": "click", "selector": "text=secret"})
             assert (await failed(session, {"act": "click", "selector": "#send"})).code == "ELEMENT_NOT_FOUND"
-            assert await session.read("count", ".main, [name=who], .row", None, 1) == 0
+            assert await session.read(PageQuery("count", ".main, [name=who], .row"), 1) == 0
             await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
         await passed(session, {"act": "type", "selector": "role=textbox[name='Who']", "value": "Eve"})
         await passed(session, {"act": "click", "selector": "role=button[name='Send']"})

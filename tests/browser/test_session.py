@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from harness.recovery.failure import Failed, Failure
 from tests.browser.hosts import Host
 from tests.browser.stage import EVIL, OTHER, SHOP, Stage, failed, passed
@@ -23,7 +24,7 @@ def test_open_goes_to_the_mapped_host(run: Any, stage: Stage) -> None:
         outcome = await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
         assert outcome.details["status"] == 200
         assert session.url == f"http://{SHOP}/saved"
-        assert await session.read("title", None, None, 1) == "Saved"
+        assert await session.read(PageQuery("title"), 1) == "Saved"
 
     run(body())
 
@@ -90,7 +91,7 @@ def test_page_functions(run: Any, stage: Stage) -> None:
             ("title", None, None, "Form"),
         ]
         for function, selector, name, expected in cases:
-            assert await session.read(function, selector, name, 2) == expected, (function, selector)
+            assert await session.read(PageQuery(function, selector, name), 2) == expected, (function, selector)
 
     run(body())
 
@@ -100,7 +101,7 @@ def test_a_bad_selector_is_invalid_input_everywhere(run: Any, stage: Stage) -> N
         session = await stage.at()
         for selector in ("div[", "//p[", "nosuch=engine"):
             with pytest.raises(Failed) as raised:
-                await session.read("exists", selector, None, 1)
+                await session.read(PageQuery("exists", selector), 1)
             assert raised.value.failure.code == "INVALID_INPUT", selector
             outcome = await session.text(selector, None, 1)
             assert isinstance(outcome, Failure)

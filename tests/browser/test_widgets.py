@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from tests.browser.stage import SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -92,7 +93,7 @@ def test_a_field_that_goes_away_has_taken_the_value(run: Any, stage: Stage) -> N
     async def body() -> None:
         session = await stage.at("/fields")
         await passed(session, {"act": "type", "selector": "#vanishing", "value": "x"})
-        assert await session.read("count", "#vanishing", None, 1) == 0
+        assert await session.read(PageQuery("count", "#vanishing"), 1) == 0
 
     run(body())
 
@@ -185,9 +186,9 @@ def test_uncheck(run: Any, stage: Stage) -> None:
         session = await stage.at("/widgets")
         for _ in range(2):
             await passed(session, {"act": "uncheck", "selector": "#ticked"})
-            assert await session.read("count", "#ticked:checked", None, 1) == 0
+            assert await session.read(PageQuery("count", "#ticked:checked"), 1) == 0
         await passed(session, {"act": "check", "selector": "text=ticked"})
-        assert await session.read("count", "#ticked:checked", None, 1) == 1
+        assert await session.read(PageQuery("count", "#ticked:checked"), 1) == 1
         locked = await failed(session, {"act": "uncheck", "selector": "#locked"})
         assert locked.code == "ELEMENT_DISABLED"
         assert (await failed(session, {"act": "uncheck", "selector": "#out"})).code == "INVALID_INPUT"

@@ -12,7 +12,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from harness.agents.registry import ScriptedAgent
+from harness.criteria.syntax import PageQuery, Selected
 from harness.engine import run_task
+from harness.model.dialogs import MetDialog
 from harness.model.events import Event
 from harness.model.inference import ModelCall
 from harness.model.policy import UNLIMITED, AgentPolicy
@@ -84,12 +86,16 @@ class FakeSession:
     recording: bool = False
     renewed: int = 0
     wanted: Capture | None = None
-    looked_at: tuple[str, ...] = ()
+    looked_at: tuple[Selected, ...] = ()
     url: str | None = "http://shop.local/"
     files: tuple[Path, ...] = ()
     requests: int = 0
     exchanged: tuple[PageRequest, ...] = ()
     routes: tuple[MetRoute, ...] = ()
+    dialogs: tuple[MetDialog, ...] = ()
+    closed_pages: tuple[Mapping[str, str], ...] = ()
+    missing: list[Failure] = field(default_factory=list)
+    """The failures of declared dialogs that did not come, one after the other."""
     begun: list[int] = field(default_factory=list)
     """The steps that have begun."""
     permissions: list[Any] = field(default_factory=list)
@@ -99,6 +105,9 @@ class FakeSession:
     restoring: Any = ()
     """What `restore` answers: differences, or a Failure; of a list, one after the other."""
     saving: Failure | None = None
+    leaving: Failure | None = None
+    left: tuple[float, bool] | None = None
+    """How long the reading of the storage at the end might take, and whether a page may hold it up."""
     sending: list[Any] = field(default_factory=list)
     """What leaves the pages: a list of Sent for each time that it is asked for."""
     unfilled: list[str | None] = field(default_factory=list)
@@ -122,6 +131,9 @@ class FakeSession:
         self.heard = heard
         self.begun.append(index)
 
+    async def await_dialogs(self, within: float) -> Failure | None:
+        return self.missing.pop(0) if self.missing else None
+
     def restrict(self, permission: Any) -> None:
         self.permissions.append(permission)
 
@@ -138,15 +150,22 @@ class FakeSession:
     async def passed(self, index: int) -> None:
         return
 
-    async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
+    async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:
+        self.left = (within, held_up)
+        return self.leaving
+
+    async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
         value = self._page(f"text {selector}")
         if value is None:
             self.clock.time += patience
             return Failure("ELEMENT_NOT_FOUND", f"no {selector}", selector)
         return str(value)
 
-    async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
-        return self._page(f"{function} {selector}" if selector else function)
+    async def read(self, query: PageQuery, within: float) -> Any:
+        return self._page(f"{query.function} {query.selector}" if query.selector else query.function)
+
+    async def by_page(self, failure: Failure) -> Failure:
+        return failure
 
     async def frame_of(self, selector: str) -> str:
         return str(self.page.get(f"frame {selector}", ""))
@@ -185,10 +204,10 @@ class FakeSession:
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
         return Observation(url=self.url or "", title="", aria="")
 
-    async def record(self) -> None:
+    async def record(self, *, freeing: bool = True) -> None:
         self.recording = True
 
-    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[str] = ()) -> Evidence:
+    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
         self.wanted, self.looked_at = capture, tuple(selectors)
         return Evidence(folder, url=self.url, console=(ConsoleLine(self.clock.wall(), "ERROR", "boom"),))
 

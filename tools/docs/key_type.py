@@ -13,6 +13,7 @@ _PARTS = {
     "ErrorType": "an error type",
     "JsonValue": "anything",
     "Option": "option",
+    "DialogText": "`{matches: PATTERN}`",
     "FallbackPlan": "mapping",
     "Budget": "mapping",
     "Parameter": "mapping",

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.accessibility import accessibility
 from harness.browser.acts.api import api
-from harness.browser.acts.attempt import ActContext
+from harness.browser.acts.attempt import NOT_ENDED, ActContext
 from harness.browser.acts.fields import select, type_text
 from harness.browser.acts.files import download, upload
 from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
 from harness.browser.acts.page_tools import call_tool
-from harness.browser.acts.pointer import act_to_the_end, check, click, drag, hover, uncheck
-from harness.browser.failures.scene import wanted_text
+from harness.browser.acts.pointer import act_to_the_end, check, click, closed_itself, drag, hover
+from harness.browser.failures.scene import UnseenError, wanted_text
 from harness.browser.isolated import script
+from harness.browser.queries import shown_text
+from harness.criteria import PageQuery, fold
 from harness.resilience import poll_until
 from harness.spec.steps import (
     Accessibility,
@@ -49,8 +51,6 @@ Details = Mapping[str, Any]
 Act = Callable[[ActContext, Any], Awaitable[Details]]
 NAVIGATION_START = 0.1
 """Seconds within which the request of a submitted form appears."""
-_SENT = "the navigation did not end\nCall log:\n  - performing submit action"
-"""Playwright's wording for a click whose navigation does not end."""
 _SUBMIT = """
 e => {
   const form = e.form || e.closest('form');
@@ -70,7 +70,16 @@ _SCROLL_ELEMENT = script("scroll_element", "([e], y) => e.scrollBy({top: y, beha
 
 
 async def press(attempt: ActContext, step: Press) -> Details:
-    """Press a key on an element, which gets the focus; else on the focused element, in a frame if one is named."""
+    """Press a key on an element, which gets the focus; else on the focused element, in a frame if one is named.
+
+    A chord that copies or pastes uses the clipboard of the task.
+    """
+    tab = attempt.tab
+    async with attempt.request.clipboard.used_by(step.value, tab.control, tab.pasting):
+        return await _press(attempt, step)
+
+
+async def _press(attempt: ActContext, step: Press) -> Details:
     if step.selector is not None:
         target = attempt.locator(step.selector, step.frame)
         await act_to_the_end(attempt, target, lambda ms: target.press(step.value, timeout=ms))
@@ -78,7 +87,11 @@ async def press(attempt: ActContext, step: Press) -> Details:
     if step.frame is not None:
         root = attempt.locator(":root", step.frame)
         await attempt.act(root, lambda ms: _FOCUS.of_one(root, None, ms / 1000))
-    await attempt.page.keyboard.press(step.value)
+    try:
+        await attempt.page.keyboard.press(step.value)
+    except PlaywrightError:
+        if not closed_itself(attempt):
+            raise
     if step.value == "Enter":  # it may submit a form, whose answer is judged with this step
         await _committed(attempt)
     return {}
@@ -112,7 +125,7 @@ async def _committed(attempt: ActContext) -> None:
         async with asyncio.timeout(attempt.left()):
             await attempt.tab.watch.settled()
     except TimeoutError as error:
-        raise PlaywrightTimeoutError(_SENT) from error
+        raise PlaywrightTimeoutError(NOT_ENDED) from error
 
 
 async def scroll(attempt: ActContext, step: Scroll) -> Details:
@@ -128,7 +141,7 @@ async def scroll(attempt: ActContext, step: Scroll) -> Details:
 
 
 async def wait(attempt: ActContext, step: Wait) -> Details:
-    """Wait for some seconds, or until a visible match has the text."""
+    """Wait for some seconds, until a match is visible, or until the first one that is displayed has the text."""
     if step.selector is None:
         seconds = float(step.value or 0)
         late = seconds > attempt.left()
@@ -137,15 +150,15 @@ async def wait(attempt: ActContext, step: Wait) -> Details:
             raise PlaywrightTimeoutError("the step's time is over")
         return {}
     wanted = wanted_text(step)
-    text = None if wanted is None else flexible_space_pattern(wanted)
-    target = attempt.locator(step.selector, step.frame).filter(visible=True, has_text=text).first
-    await target.wait_for(state="attached", timeout=attempt.ms())
+    if wanted is None:
+        target = attempt.locator(step.selector, step.frame).filter(visible=True).first
+        await target.wait_for(state="attached", timeout=attempt.ms())
+        return {}
+    folded, query = fold(wanted), PageQuery("text", step.selector, None, step.frame)
+    shown = await shown_text(attempt.tab, query, lambda text: folded in fold(text), attempt.deadline, attempt.clock)
+    if shown is None:
+        raise UnseenError(f"{step.selector} did not show the text")
     return {}
-
-
-def flexible_space_pattern(wanted: str) -> re.Pattern[str]:
-    """A pattern for a text in which each white space, also a no-break space, matches any white space. Pure."""
-    return re.compile(r"\s+".join(map(re.escape, wanted.split())))
 
 
 ACTIONS: dict[type[StepBase], Act] = {
@@ -158,7 +171,7 @@ ACTIONS: dict[type[StepBase], Act] = {
     Press: press,
     Hover: hover,
     Check: check,
-    Uncheck: uncheck,
+    Uncheck: check,
     Drag: drag,
     Scroll: scroll,
     Wait: wait,

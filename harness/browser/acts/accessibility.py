@@ -46,7 +46,7 @@ async def accessibility(attempt: ActContext, step: Accessibility) -> Mapping[str
         raise Failed(Failure("ELEMENT_NOT_FOUND", f"no element matches {step.selector}", step.selector))
     path = free_path(attempt.request.folder / FOLDER, f"{step.screenshot_id or 'result'}.json")
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(documents, indent=1, ensure_ascii=False), encoding="utf-8")
+    path.write_text(json.dumps(documents, indent=1, ensure_ascii=False), "utf-8", "replace")
     violations = [each for document in documents for each in document["violations"]]
     counted = [each for each in violations if counts(each, step.impact)]
     if not counted:

@@ -22,6 +22,7 @@ from harness.browser.failures.network import api_failure, status_code, status_fa
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of
+from harness.spec.navigation_keys import any_of, as_statuses
 from harness.spec.steps import Api
 from harness.values import replace
 
@@ -112,7 +113,7 @@ async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, u
             response = await _send_authorized(attempt, requests, url, ask)
         await _store_cookies(attempt, url, response)
         location = response.headers.get("location")
-        if not 300 <= response.status < 400 or not location or step.status == response.status:
+        if not 300 <= response.status < 400 or not location or response.status in as_statuses(step.status):
             return url, response
         before, url = url, _target(location, url)
         ask = ask.after(response.status, same_origin=urlsplit(before)[:2] == urlsplit(url)[:2])
@@ -234,14 +235,15 @@ async def _body(response: Response) -> Any:
 
 def _judge(attempt: ActContext, step: Api, url: str, response: Response, details: Mapping[str, Any]) -> None:
     """Raise Failed for an unexpected status."""
-    if response.status == step.status:
+    wanted = as_statuses(step.status)
+    if response.status in wanted:
         return
     now = attempt.clock.wall()
     effect = Effect.NONE if isinstance(response, RoutedResponse) else Effect.DONE  # a route is no site
     failure = status_failure(response.status, url, response.headers, now, effect)
-    if failure is None and step.status is None:
+    if failure is None and not wanted:
         return
-    message = f"HTTP {response.status} from {url}" + (f", expected {step.status}" if step.status else "")
+    message = f"HTTP {response.status} from {url}" + (f", expected {any_of(wanted)}" if wanted else "")
     code = status_code(response.status) if response.status >= 400 else "HTTP_UNEXPECTED_STATUS"
     shown = {"url": url, **details}
     after = failure.retry_after if failure else None

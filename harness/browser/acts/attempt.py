@@ -13,12 +13,13 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser.context import Tab
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import LOOK_SECONDS, CallLog, Facts, Sighting, answers, locate
+from harness.browser.queries import LEAST_SECONDS
 from harness.browser.request import SessionRequest
 from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
 
-LEAST_SECONDS = 0.02
-"""The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
+NOT_ENDED = "the navigation did not end\nCall log:\n  - performing submit action"
+"""Playwright's wording for a click whose navigation does not end."""
 RESERVE_SHARE = 0.2
 """The share of an attempt's time that is kept to find out what holds it up."""
 RESERVE_SECONDS = 1.0

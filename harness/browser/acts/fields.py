@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +12,18 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.acts.attempt import LEAST_SECONDS, ActContext
+from harness.browser.acts.attempt import ActContext
+from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.login import page_of
 from harness.browser.failures.scene import CallLog
 from harness.browser.isolated import script
+from harness.browser.queries import LEAST_SECONDS
+from harness.criteria import fold
+from harness.model.record import NOT_KEPT
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
+from harness.spec.references import HIDDEN
 from harness.spec.steps import Option, Select, Type
 
 # `select`: choose options of a list.
@@ -25,19 +31,24 @@ from harness.spec.steps import Option, Select, Type
 _LIST = script("options", "([e]) => [...(e?.options || [])].slice(0, 50).map(o => [o.value, o.label, o.disabled])")
 _PLACES = script(
     "option_places",
-    """
-([e], [names, labels]) => {
+    "([e], [names, by]) => {"
+    + DISPLAYED
+    + """
   if (!e.options) return [];
   const options = [...e.options], place = fits => options.findIndex(fits);
+  const labelled = name => o => o.label === name || fold(o.label) === fold(name);
   return names.map(name => {
-    const valued = place(o => o.value === name);
-    const meant = valued < 0 && labels ? place(o => o.label === name) : valued;
-    return [meant, place(o => o.value === name || o.label === name)];
+    const fits = labelled(name), valued = by === 'label' ? -1 : place(o => o.value === name);
+    if (valued >= 0 || by === 'value') return [valued, place(o => o.value === name || fits(o)), []];
+    const meant = place(fits);
+    const others = options.filter(o => fits(o) && o.value !== options[meant].value);
+    return [meant, place(o => o.value === name || fits(o)), others.map(o => o.value)];
   });
 }
 """,
 )
-"""For each name the index of the matching option, -1 for none, and of the option that Playwright would take."""
+"""For each name the index of the matching option, -1 for none, of the option that Playwright would take, and the values
+of other options with the same label, which is compared as Playwright compares labels."""
 POLL = 0.05
 """Seconds between two checks for an option."""
 _ABSENT = r"did not find some options"
@@ -73,31 +84,38 @@ async def _option_arguments(attempt: ActContext, target: Locator, step: Select) 
     """Playwright's arguments. Its own `value` would take the first option with such a value or such a label."""
     if not isinstance(step.value, Option):
         names = step.value if isinstance(step.value, list) else [str(step.value)]
-        places = await _places(attempt, target, step, names, labels=True)
+        places = await _places(attempt, target, step, names, "value or label")
         usual = all(meant == first for meant, first in places)
         return {"value": names} if usual else {"index": [meant for meant, _ in places]}
-    if step.value.value is not None:
-        places = await _places(attempt, target, step, [step.value.value], labels=False)
-        return {"index": [meant for meant, _ in places] or 0}
+    for by in ("value", "label"):
+        if (name := getattr(step.value, by)) is not None:
+            places = await _places(attempt, target, step, [name], by)
+            return {"index": [meant for meant, _ in places] or 0}
     return step.value.model_dump(exclude_none=True)
 
 
 async def _places(
-    attempt: ActContext, target: Locator, step: Select, names: list[str], *, labels: bool
+    attempt: ActContext, target: Locator, step: Select, names: list[str], by: str
 ) -> list[tuple[int, int]]:
     """The result of `_PLACES` once all options exist; empty for an element that is no list: Playwright reports that."""
-    found: list[tuple[int, int]] = []
+    found: list[tuple[int, int, list[str]]] = []
 
     async def ask(ms: float) -> None:
-        found[:] = await _PLACES.of_one(target, [names, labels], ms / 1000)
+        found[:] = await _PLACES.of_one(target, [names, by], ms / 1000)
 
     async def all_there() -> bool:
         await attempt.act(target, ask)
-        return all(meant >= 0 for meant, _ in found)
+        return all(meant >= 0 for meant, *_ in found)
 
     if not await poll_until(attempt.clock, all_there, POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS)):
         raise Failed(await _option_missing(target, step))
-    return found
+    for name, (_, _, others) in zip(names, found, strict=False):
+        if others:
+            count = len(others) + 1
+            message = f"{step.selector} has {count} options with the label {name!r}: choose one by its value or index"
+            options = [_describe_option(*option) for option in await _options(target)]
+            raise Failed(Failure("INVALID_INPUT", message, details={"options": options}))
+    return [(meant, first) for meant, first, _ in found]
 
 
 def _name_options(value: str | float | list[str] | Option) -> str:
@@ -134,7 +152,15 @@ async def _options(target: Locator) -> list[tuple[str, str, bool]]:
         return []
 
 
-_LOOK = script("field", "([e]) => e ? [e.type || '', e.value || '', e.min || '', e.max || ''] : null")
+_LOOK = script(
+    "field",
+    """([e]) => {
+  const field = e?.matches('label') ? e.control ?? e : e;
+  if (!field) return null;
+  return field.isContentEditable ? ['editable', field.innerText, '', '']
+    : [field.type || '', field.value || '', field.min || '', field.max || ''];
+}""",
+)
 _BLACK = "#000000"
 FORMS = {
     "date": "a date such as 2024-02-29",
@@ -147,7 +173,17 @@ FORMS = {
     "range": "a number",
 }
 """The values that fields accept which drop any other value."""
-_SPECIAL = f":scope:is({', '.join(f'input[type={kind}]' for kind in ('password', *FORMS))})"
+LOOK_SECONDS = 1.0
+"""Seconds for a look at a field after typing. A page whose script hangs then is the failure of a later step."""
+_UNTYPED = re.compile(r"Element is not an <input>")
+"""Playwright's words for an element that has no text to type into."""
+
+
+NO_TEXT = (
+    "Name the element that takes the text: an editor often has a hidden `textarea` or a `contenteditable` inside. "
+    "Where nothing but keys is heard, click the element and use `press` for each key."
+)
+"""What helps for an element that `type` cannot fill."""
 
 
 class TypedField(Struct, frozen=True):
@@ -167,6 +203,15 @@ class TypedField(Struct, frozen=True):
             return self.value == _BLACK and typed.strip().lower() not in (_BLACK, "#000", "black")
         return self.value == "" or (self.kind == "range" and _number(self.value) != _number(typed))
 
+    def keeps(self, typed: str) -> bool:
+        """Return whether it has the text that was typed; white space at its ends and line ends do not count. Pure."""
+        return self.kind in FORMS or fold(self.value) == fold(typed)
+
+    def compared(self, typed: str) -> dict[str, str]:
+        """What was typed, and what the field has: of a password only that they differ. Pure."""
+        texts = {"typed": typed, "found": self.value}
+        return texts if self.kind != "password" else dict.fromkeys(texts, HIDDEN)
+
     @property
     def accepted_values(self) -> str:
         """The values that it accepts, in words."""
@@ -183,10 +228,16 @@ def _number(text: str) -> float | None:
 
 
 async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
-    """Replace the content of a field."""
+    """Replace the content of a field; `details.not_kept` has both texts if it has another one afterwards."""
     target, text, url = attempt.locator(step.selector, step.frame), str(step.value), attempt.page.url
-    await attempt.act(target, lambda ms: target.fill(text, timeout=ms, force=step.force))
-    field = await _look(target) if await _special(target) else None
+    try:
+        await attempt.act(target, lambda ms: target.fill(text, timeout=ms, force=step.force))
+    except PlaywrightError as error:
+        if not _UNTYPED.search(error.message):
+            raise
+        message = f"{step.selector} has no text to type into: it is no input, textarea or editable element"
+        raise Failed(Failure("INVALID_INPUT", message, advice=NO_TEXT)) from error
+    field = await _look(target, min(LOOK_SECONDS, attempt.left()))
     if field is None:
         return {}
     if field.kind == "password":
@@ -194,22 +245,13 @@ async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
     if field.has_dropped(text):
         message = f"{step.selector} does not take {text!r}: it is a field for {field.accepted_values}"
         raise Failed(Failure("INVALID_INPUT", message, details={"field": field.kind, "value": field.value}))
-    return {}
+    return {} if field.keeps(text) else {NOT_KEPT: field.compared(text)}
 
 
-async def _special(target: Locator) -> bool:
-    """Return whether the field must be checked. This asks by selector, which is cheap; a script in the page is not."""
+async def _look(target: Locator, seconds: float) -> TypedField | None:
+    """The field as it is now, without waiting; None if the typing made the page navigate, or hang."""
     try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            return bool(await target.first.locator(_SPECIAL).count())
-    except (PlaywrightError, TimeoutError):
-        return False
-
-
-async def _look(target: Locator) -> TypedField | None:
-    """The field as it is now, without waiting; None if the typing made the page navigate."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
+        async with asyncio.timeout(seconds):
             found = await _LOOK.of_all(target)
     except (PlaywrightError, TimeoutError):
         return None

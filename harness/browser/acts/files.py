@@ -96,7 +96,8 @@ async def _keep(attempt: ActContext, step: Download, coming: BrowserDownload) ->
         raise Failed(Failure("DOWNLOAD_FAILED", message, details={"file": name}, effect=Effect.DONE))
     broken = await _end_of(attempt, step, coming)
     if broken:
-        raise Failed(Failure("DOWNLOAD_FAILED", f"{name}: the download broke off ({broken})", effect=Effect.DONE))
+        message = f"{name}: the download broke off ({broken})"
+        raise Failed(Failure("DOWNLOAD_FAILED", message, effect=Effect.POSSIBLE))  # the file may be asked for again
     path = free_path(attempt.request.folder / DOWNLOADS, name)
     await coming.save_as(path)
     return {"file": path.name, "bytes": path.stat().st_size, "path": str(path)}

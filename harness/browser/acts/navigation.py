@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import urljoin
 
@@ -13,17 +13,20 @@ from playwright.async_api import Page, Response
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser import domains
-from harness.browser.acts.attempt import ActContext
+from harness.browser.acts.attempt import NOT_ENDED, ActContext
 from harness.browser.acts.files import free_path
 from harness.browser.context import Opened
 from harness.browser.dialogs import DialogAnswer
+from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.network import GIVEN_UP, net_error, net_failure, status_failure
+from harness.browser.failures.network import GIVEN_UP, TELL_STATUS, net_error, net_failure, status_failure
+from harness.browser.failures.parts import awaits_parts, find_spare_parts
 from harness.browser.failures.scene import answers, seconds
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
-from harness.spec.steps import Dialog, Open, Screenshot, SwitchPage
+from harness.spec.navigation_keys import Until, any_of
+from harness.spec.steps import Dialog, DialogText, Open, Screenshot, StepBase, SwitchPage
 from harness.values import replace
 
 # Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.
@@ -32,6 +35,8 @@ SCREENSHOTS = "screenshots"
 _ADVICE = "Compare `value` or `url` of the step with the open pages; a page is not an element and has no selector."
 POLL = 0.05
 """Seconds between two checks of the open pages."""
+PARTS_POLL = 0.01
+"""Seconds between two checks whether a page has its scripts."""
 MARGIN = 0.1
 """Seconds before the end of the attempt at which a page that still opens is given up, to find out the reason."""
 
@@ -40,7 +45,7 @@ async def switch_page(attempt: ActContext, step: SwitchPage) -> Mapping[str, Any
     """Go on in another page once its document is there. If the page's own navigation failed, this step fails."""
     page = await _await_page(attempt, step)
     await _turn_to(attempt, page)
-    return _check_navigation(attempt)
+    return _check_navigation(attempt, by_status=step.status is None)
 
 
 async def _await_page(attempt: ActContext, step: SwitchPage) -> Page:
@@ -138,8 +143,8 @@ async def _turn_to(attempt: ActContext, page: Page) -> None:
         raise Failed(Failure("PAGE_UNRESPONSIVE", message, details={"url": page.url}, tainted=True)) from error
 
 
-def _check_navigation(attempt: ActContext) -> Mapping[str, Any]:
-    """URL and status of the page's own navigation; raises Failed if that failed.
+def _check_navigation(attempt: ActContext, *, by_status: bool) -> Mapping[str, Any]:
+    """URL and status of the page's own navigation; raises Failed if that failed, also `by_status`.
 
     An earlier act opened the page, so its GET may be repeated here.
     """
@@ -148,9 +153,11 @@ def _check_navigation(attempt: ActContext) -> Mapping[str, Any]:
         return {"url": attempt.page.url}
     name = net_error(navigation.error or "")
     failure = None
-    if name is not None and name != "ERR_ABORTED":
+    if navigation.wanted:
+        pass
+    elif name is not None and name != "ERR_ABORTED":
         failure = net_failure(name, navigation.url, attempt.request.domains)
-    elif navigation.status is not None:
+    elif navigation.status is not None and by_status:
         failure = status_failure(navigation.status, navigation.url, navigation.headers, attempt.clock.wall())
     if failure is not None:
         details = {**failure.details, "method": navigation.method}
@@ -159,8 +166,10 @@ def _check_navigation(attempt: ActContext) -> Mapping[str, Any]:
 
 
 async def dialog(attempt: ActContext, step: Dialog) -> Mapping[str, Any]:
-    """Set the answer to the next dialog."""
-    attempt.tab.watch.answer_next(DialogAnswer(step.value == "accept", step.text))
+    """Set the answer to the next dialog, after those that are set already."""
+    message, pattern = (None, step.message.matches) if isinstance(step.message, DialogText) else (step.message, None)
+    answer = DialogAnswer(step.value == "accept", step.text, message, pattern, demanded=not step.optional)
+    attempt.tab.watch.dialog_answers.prepared += (answer,)
     return {}
 
 
@@ -170,8 +179,22 @@ async def screenshot(attempt: ActContext, step: Screenshot) -> Mapping[str, Any]
     target = None
     if step.selector is not None or step.frame is not None:
         target = attempt.locator(step.selector or ":root", step.frame).first
-    await attempt.act(target, lambda ms: attempt.tab.picture(path, ms / 1000, target))
+    try:
+        await attempt.act(target, lambda ms: attempt.tab.picture(path, ms / 1000, target))
+    except PlaywrightTimeoutError as error:
+        fonts = [request.url for request in attempt.tab.watch.loading if request.resource_type == "font"]
+        if fonts and (target is None or await target.count()):
+            raise Failed(_without_fonts(attempt, fonts)) from error
+        raise
     return {"file": path.name, "path": str(path)}
+
+
+def _without_fonts(attempt: ActContext, fonts: Sequence[str]) -> Failure:
+    """The failure of a picture that waited for fonts: Playwright takes none without them."""
+    message = f"Step timeout: the screenshot waited for the page's fonts, and {', '.join(fonts)} has not arrived"
+    advice = f"See in the network log what became of {fonts[0]}; `routes` can answer or refuse it."
+    details = {"url": attempt.page.url, "pending": list(fonts)}
+    return Failure("STEP_TIMEOUT", message, details=details, effect=Effect.NONE, advice=advice)
 
 
 NOTHING_TO_SHOW = (204, 205)
@@ -189,23 +212,95 @@ async def open_url(attempt: ActContext, step: Open) -> Mapping[str, Any]:
     domains.check_port(url, attempt.request.hosts)
     domains.check_reach(url, attempt.tab.unreachable)
     try:
-        response = await go_to(attempt, url)
+        response = await go_to(attempt, url, step.until)
     except PlaywrightError as error:
-        navigation = attempt.tab.watch.navigation
-        if net_error(error.message) == GIVEN_UP and navigation and navigation.status in NOTHING_TO_SHOW:
-            return {"url": url, "status": navigation.status}
-        raise
+        if (navigation := _without_page(attempt, net_error(error.message))) is None:
+            raise
+        return {"url": url, "status": navigation.status}
     if response is None:
         return {"url": url}
-    effect = Effect.POSSIBLE if response.status >= 500 else Effect.NONE
-    failure = status_failure(response.status, response.url, response.headers, attempt.clock.wall(), effect)
-    if failure is not None:
-        raise Failed(failure)
+    if step.status is None:  # otherwise `await_answer` judges it
+        effect = Effect.POSSIBLE if response.status >= 500 else Effect.NONE
+        failure = status_failure(response.status, response.url, response.headers, attempt.clock.wall(), effect)
+        if failure is not None:
+            raise Failed(failure)
     attempt.tab.opened = Opened(url, attempt.page.url)
     return {"url": attempt.page.url, "status": response.status}
 
 
-async def go_to(attempt: ActContext, url: str) -> Response | None:
+def _without_page(attempt: ActContext, error: str | None) -> RequestRecord | None:
+    """The answer that leaves no page of the site, and is no failure: without content, or without a body as wanted."""
+    navigation = attempt.tab.watch.navigation
+    if navigation is None:
+        return None
+    nothing = error == GIVEN_UP and navigation.status in NOTHING_TO_SHOW
+    return navigation if nothing or (error in TELL_STATUS and navigation.wanted) else None
+
+
+async def await_answer(attempt: ActContext, step: StepBase, wanted: Collection[int]) -> int | None:
+    """Wait for the answer to the page that the act opens, or turns to. Raises Failed if its status is not wanted."""
+    watch, clock = attempt.tab.watch, attempt.clock
+    patience = min(attempt.patience, attempt.left())
+
+    def page() -> RequestRecord | None:
+        return watch.latest if isinstance(step, SwitchPage) else watch.navigation
+
+    if not await poll_until(clock, lambda: page() is not None, POLL, patience):
+        raise Failed(_not_opened(wanted, patience, watch.popups.values()))
+    if not await poll_until(clock, lambda: (found := page()) is not None and found.answered, POLL, attempt.left()):
+        raise PlaywrightTimeoutError(NOT_ENDED)
+    navigation = page()
+    if navigation is None or navigation.status is None:
+        return None  # a network error, which is judged as such
+    if navigation.status not in wanted:
+        raise Failed(_other_status(attempt, navigation, navigation.status, wanted))
+    async with asyncio.timeout(attempt.left()):
+        await watch.settled()
+    return navigation.status
+
+
+def _not_opened(wanted: Collection[int], seconds_: float, popups: Collection[str]) -> Failure:
+    """The failure of an act that declares a status and opened no page."""
+    message = f"no page was requested within {seconds(seconds_)} after the act, expected one of status {any_of(wanted)}"
+    if popups:
+        message += f"; a new page was opened ({list(popups)[-1]}): declare `status` at its `switch_page`"
+    details = {"expected_status": list(wanted), "status": None}
+    return Failure("HTTP_UNEXPECTED_STATUS", message, details=details, effect=Effect.DONE)
+
+
+def _other_status(attempt: ActContext, navigation: RequestRecord, status: int, wanted: Collection[int]) -> Failure:
+    """The failure of an answer with another status than the wanted. One that a retry may change keeps its own code."""
+    own = status_failure(status, navigation.url, navigation.headers, attempt.clock.wall())
+    code = own.code if own is not None and own.retryable else "HTTP_UNEXPECTED_STATUS"
+    details = {"url": navigation.url, "method": navigation.method, "status": status, "expected_status": list(wanted)}
+    message = f"HTTP {status} from {navigation.url}, expected {any_of(wanted)}"
+    after = own.retry_after if own is not None else None
+    return Failure(code, message, details=details, retry_after=after, effect=Effect.DONE)
+
+
+async def await_parts(attempt: ActContext, step: StepBase) -> None:
+    """Wait until the page that an act opened has its scripts and stylesheets, or knows that it does not get them.
+
+    `open` waits by itself, as its `until` says. A page that takes longer than the elements' patience is judged by what
+    is known then: the steps after it name what it lacks.
+    """
+    watch = attempt.tab.watch
+    navigation = watch.navigation
+    if navigation is None:
+        return
+
+    def ended() -> bool:
+        gone = watch.crashed or watch.blocked or attempt.page.is_closed() or watch.navigation is not navigation
+        there = navigation.loaded or (navigation.parsed and not awaits_parts(navigation))
+        return gone or there or navigation.error is not None
+
+    waited = isinstance(step, Open) or (isinstance(step, SwitchPage) and not awaits_parts(navigation))
+    if not waited:
+        await poll_until(attempt.clock, ended, PARTS_POLL, min(attempt.patience, attempt.left()))
+    await find_spare_parts(attempt.page, navigation, attempt.request.domains)
+
+
+async def go_to(attempt: ActContext, url: str, until: Until = "load") -> Response | None:
     """`goto`, repeated if Chromium's error page of an earlier failure interrupted it.
 
     That page interrupts under its own URL, or under the URL that is just being opened.
@@ -213,7 +308,7 @@ async def go_to(attempt: ActContext, url: str) -> Response | None:
     while True:
         await _settled(attempt)
         try:
-            return await _goto(attempt, url)
+            return await _goto(attempt, url, until)
         except PlaywrightError as error:
             by = _INTERRUPTED.search(error.message)
             again = by is not None and (by[1] == url or by[1].startswith("chrome-error:"))
@@ -221,13 +316,13 @@ async def go_to(attempt: ActContext, url: str) -> Response | None:
                 raise
 
 
-async def _goto(attempt: ActContext, url: str) -> Response | None:
+async def _goto(attempt: ActContext, url: str, until: Until) -> Response | None:
     """`goto`, ended at once if the document breaks off: Chromium would never report that the page has loaded."""
     watch = attempt.tab.watch
     try:
         async with asyncio.timeout(None) as limit:
             with watch.on_broken_off(lambda: limit.reschedule(0)):
-                return await attempt.page.goto(url, wait_until="load", timeout=attempt.ms())
+                return await attempt.page.goto(url, wait_until=until, timeout=attempt.ms())
     except TimeoutError:
         navigation = watch.navigation
         if not limit.expired() or navigation is None:

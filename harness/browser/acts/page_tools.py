@@ -15,10 +15,11 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page, WebMCPTool
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.acts.attempt import LEAST_SECONDS, ActContext
+from harness.browser.acts.attempt import ActContext
 from harness.browser.executable import WEBMCP
 from harness.browser.isolated import script
 from harness.browser.page_events import LoggedLine
+from harness.browser.queries import LEAST_SECONDS
 from harness.model.tools import ToolAnswer, ToolDescription, ToolHints
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure

@@ -10,13 +10,19 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.acts.attempt import LEAST_SECONDS, ActContext
+from harness.browser.acts.attempt import ActContext
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import CallLog, seconds
+from harness.browser.queries import LEAST_SECONDS
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
+from harness.resilience import poll_until
 from harness.spec.steps import Check, Click, Drag, Hover, Uncheck
 
+POLL = 0.05
+"""Seconds between two looks at the state of a box."""
+_UNCHANGED = "did not change its state"
+"""Playwright's words for a box that a click did not change at once: a script may do that later."""
 DRAG_MOVES = 10
 """The number of pointer moves of a drag: sortable lists and sliders follow single moves, and miss a leap."""
 
@@ -38,9 +44,14 @@ async def act_to_the_end(attempt: ActContext, target: Locator, call: Callable[[i
 
 def _closed_by(attempt: ActContext, log: CallLog) -> bool:
     """Return whether the act was performed and closed its page, while the browser and another page still exist."""
+    return closed_itself(attempt) and log.effect is not Effect.NONE
+
+
+def closed_itself(attempt: ActContext) -> bool:
+    """Return whether the page was closed while the browser and another page still exist."""
     browser = attempt.tab.context.browser
     left = browser is not None and browser.is_connected() and attempt.tab.context.pages
-    return attempt.page.is_closed() and bool(left) and log.effect is not Effect.NONE
+    return attempt.page.is_closed() and bool(left)
 
 
 async def hover(attempt: ActContext, step: Hover) -> Mapping[str, Any]:
@@ -49,16 +60,31 @@ async def hover(attempt: ActContext, step: Hover) -> Mapping[str, Any]:
     return {}
 
 
-async def check(attempt: ActContext, step: Check) -> Mapping[str, Any]:
-    target = attempt.locator(step.selector, step.frame)
-    await attempt.act(target, lambda ms: target.check(timeout=ms, force=step.force))
+async def check(attempt: ActContext, step: Check | Uncheck) -> Mapping[str, Any]:
+    """Tick or untick a box. If the click does not change it at once, wait for its state, and do not click again."""
+    target, wanted = attempt.locator(step.selector, step.frame), isinstance(step, Check)
+    try:
+        await act_to_the_end(attempt, target, lambda ms: target.set_checked(wanted, timeout=ms, force=step.force))
+    except PlaywrightError as error:
+        if _UNCHANGED not in error.message:
+            raise
+        if not await _comes_to_be(attempt, target, wanted):
+            state = "unchecked" if wanted else "checked"
+            message = f"{step.selector} was clicked, and is still {state}"
+            raise Failed(Failure("ACTION_FAILED", message, effect=Effect.DONE)) from error
     return {}
 
 
-async def uncheck(attempt: ActContext, step: Uncheck) -> Mapping[str, Any]:
-    target = attempt.locator(step.selector, step.frame)
-    await attempt.act(target, lambda ms: target.uncheck(timeout=ms, force=step.force))
-    return {}
+async def _comes_to_be(attempt: ActContext, target: Locator, wanted: bool) -> bool:
+    """Wait until the box has the state."""
+
+    async def has_state() -> bool:
+        try:
+            return await target.is_checked(timeout=attempt.ms()) is wanted
+        except PlaywrightError:
+            return False
+
+    return await poll_until(attempt.clock, has_state, POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS))
 
 
 async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.context import Opened
+from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import (
     aborted,
     blocked,
@@ -42,6 +43,7 @@ from harness.browser.failures.scene import (
     CallLog,
     Facts,
     FailureContext,
+    UnseenError,
     ask,
     frame_hint,
     seconds,
@@ -49,7 +51,6 @@ from harness.browser.failures.scene import (
     textless,
     wrong_part,
 )
-from harness.browser.page_events import RequestRecord
 from harness.criteria import fold
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure
@@ -172,6 +173,7 @@ async def failure_of(error: Exception, scene: FailureContext) -> Failure:
         raised = undelivered(error.failure, scene)
         return replace(raised, selector=raised.selector or scene.selector)
     text = str(error)
+    scene = replace(scene, answered=True) if isinstance(error, UnseenError) else scene
     failure = await lost(text, scene) or await aborted(text, scene)
     if failure is None and isinstance(error, TimeoutError):
         failure = await _explain_cut_off(await unanswered(scene), scene)
@@ -271,7 +273,7 @@ async def _too_late(text: str, scene: FailureContext) -> Failure:
     failure = dead(text, scene)
     if failure is not None:
         return failure
-    if not page:
+    if not page and not scene.answered:
         return hung(scene, browser, performed(scene, log))
     if pending is not None:
         return no_answer(scene, pending, log.effect)
@@ -399,6 +401,12 @@ def describe_alternatives(facts: Facts, wanted: str | None) -> str:
         return ""
     shown = f"text is {shortened(facts.text)!r}"
     return f"its {shown}" if facts.count == 1 else f"{_matching(facts.count)}, the first visible one's {shown}"
+
+
+def hidden(selector: str, count: int, url: str) -> Failure:
+    """The failure of a look at elements none of which is displayed."""
+    details = {"url": url, "count": count}
+    return Failure("ELEMENT_HIDDEN", f"{selector}: {_matching(count)}, none is shown", selector, details)
 
 
 def _matching(count: int) -> str:

@@ -6,10 +6,11 @@ import asyncio
 import re
 from typing import Any
 
+from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.scene import CallLog, FailureContext, answers, seconds
-from harness.browser.page_events import RequestRecord
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Circumstances, Failure
+from harness.spec.names import list_some
 from harness.values import replace
 
 PROBE_SECONDS = 0.25
@@ -139,10 +140,14 @@ def hung(scene: FailureContext, browser_answers: bool, effect: Effect | None = N
 
 
 def timed_out(scene: FailureContext) -> Failure:
-    """The failure of an attempt whose time is over: `Step timeout: ...`."""
-    return Failure(
-        "STEP_TIMEOUT", f"Step timeout: {scene.what} exceeded {seconds(scene.within)}", details={"url": scene.page.url}
-    )
+    """The failure of an attempt whose time is over: `Step timeout: ...`. A screenshot names the fonts it waits for."""
+    message, details = f"Step timeout: {scene.what} exceeded {seconds(scene.within)}", {"url": scene.page.url}
+    fonts = [each.url for each in scene.watch.loading if each.resource_type == "font"] if scene.pictures else []
+    if not fonts:
+        return Failure("STEP_TIMEOUT", message, details=details)
+    message = f"{message}: it waits for the page's fonts, and {list_some(fonts, 3)} did not end"
+    advice = f"Look at the network log for {fonts[0]}, or let a route of the task answer it."
+    return Failure("STEP_TIMEOUT", message, details={**details, "pending": fonts}, advice=advice)
 
 
 async def who_answers(scene: FailureContext) -> tuple[bool, bool]:

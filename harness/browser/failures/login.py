@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.exchanges import RequestRecord, document_of, hops_to, requests_before, requests_since
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.network import REFUSED_STATUSES
 from harness.browser.failures.scene import FailureContext, locate
 from harness.browser.isolated import script
-from harness.browser.page_events import RequestRecord, document_of, hops_to, requests_before, requests_since
 from harness.recovery.failure import Failure
 from harness.spec.names import host_of
 
@@ -101,6 +101,9 @@ async def session_lost(failure: Failure, scene: FailureContext) -> Failure | Non
     if not is_element_missing(failure, scene) or host_of(scene.page.url) not in {
         host_of(f"//{entry}") for entry in scene.logins
     }:
+        return None
+    shown = document_of(scene.watch.exchanges, scene.page.url)
+    if shown is not None and shown.wanted:
         return None
     form = await _form(scene, failure.code, max(PROBE_SECONDS, scene.look))
     if form is None or not is_login(form, scene.page.url, scene.logins):
@@ -186,7 +189,8 @@ def was_requested(exchanges: Sequence[RequestRecord], url: str, *, again: bool) 
 
 
 def _says_no(exchange: RequestRecord, url: str) -> bool:
-    return exchange.status in REFUSED_STATUSES and host_of(exchange.url) == host_of(url)
+    refused = exchange.status in REFUSED_STATUSES and not exchange.wanted
+    return refused and host_of(exchange.url) == host_of(url)
 
 
 def _path(url: str) -> str:

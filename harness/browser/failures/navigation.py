@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from harness.browser.exchanges import RequestRecord, document_of, requests_since
 from harness.browser.failures.liveness import hung, no_answer, timed_out, who_answers
 from harness.browser.failures.login import is_element_missing
 from harness.browser.failures.network import (
@@ -21,8 +22,9 @@ from harness.browser.failures.network import (
     refuses,
     status_failure,
 )
+from harness.browser.failures.parts import answers_a_write, incomplete, posted
 from harness.browser.failures.scene import FailureContext
-from harness.browser.page_events import LoggedLine, RequestRecord, document_of, requests_since
+from harness.browser.page_events import LoggedLine
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Circumstances, Failure
 from harness.spec.names import Domains
@@ -47,8 +49,8 @@ def aborted_navigation(name: str | None, text: str, scene: FailureContext) -> Fa
 
 def _leaving_refused(scene: FailureContext) -> Failure | None:
     """The failure if the page asked whether it may be left and the answer was no."""
-    asked = [each for each in scene.watch.dialogs if each["type"] == "beforeunload"]
-    if not asked or asked[-1]["answer"] == "accept":
+    asked = [each for each in scene.watch.dialogs if each.type == "beforeunload"]
+    if not asked or asked[-1].answer == "accept":
         return None
     message = f"{scene.page.url} asked whether to leave the page, and the answer was to stay: {scene.what}"
     return Failure("DIALOG_BLOCKED", message, details={"url": scene.page.url})
@@ -93,6 +95,8 @@ def unfinished(scene: FailureContext, navigation: RequestRecord | None) -> Failu
     words += "; the page itself has loaded" if words and navigation.parsed else ""
     details = {**failure.details, **details}
     advice = f"Look at the network log for {pending[0]}, which did not end." if pending else ""
+    if advice and navigation.parsed:
+        advice += " If the task needs only the page itself, say so in the step: `until: domcontentloaded`."
     return replace(failure, message=f"{failure.message}{words}", details=details, effect=Effect.DONE, advice=advice)
 
 
@@ -133,10 +137,17 @@ def navigation_failure(scene: FailureContext) -> Failure | None:
     """
     navigation = scene.watch.navigation
     failure = (_unopened(navigation, scene) if navigation else None) or strayed_page(scene, Effect.DONE)
+    failure = failure or (_without_parts(navigation, scene) if navigation else None)
     routed = navigation is not None and navigation.promised  # then nothing was sent to its host
     if failure is None and navigation is not None and not (routed or scene.domains.allows(navigation.url)):
         failure = _redirected_astray(navigation, scene)
     return replace(failure, selector=scene.selector) if failure else None
+
+
+def _without_parts(navigation: RequestRecord, scene: FailureContext) -> Failure | None:
+    """The failure of a page that came without a script or a stylesheet; it may be the answer to a write."""
+    failure = incomplete(navigation, scene, Effect.POSSIBLE if scene.opens else Effect.DONE)
+    return answers_a_write(failure) if failure and posted(navigation) and not scene.repeats else failure
 
 
 def strayed_page(scene: FailureContext, effect: Effect) -> Failure | None:
@@ -185,7 +196,7 @@ def refused_page(failure: Failure, scene: FailureContext) -> Failure | None:
 def lost_page(scene: FailureContext) -> Failure | None:
     """The failed navigation, perhaps of an earlier step, that left only the browser's own error page."""
     lost = scene.watch.last_failed
-    if lost is None or not scene.page.url.startswith("chrome-error:"):
+    if lost is None or lost.wanted or not scene.page.url.startswith("chrome-error:"):
         return None
     return _of_before(_broken(net_error(lost.error or "") or "ERR_FAILED", lost, scene, Effect.NONE))
 
@@ -207,16 +218,23 @@ def _broken(name: str, navigation: RequestRecord, scene: FailureContext, effect:
 
 
 def _by_status(navigation: RequestRecord, scene: FailureContext, effect: Effect) -> Failure | None:
+    if navigation.wanted:
+        return None
     status, headers = navigation.status or 0, navigation.headers
     return status_failure(status, navigation.url, headers, scene.clock.wall(), effect)
 
 
 def _unopened(navigation: RequestRecord, scene: FailureContext) -> Failure | None:
     name = net_error(navigation.error or "")
-    if name is not None and name != GIVEN_UP:
+    if name is not None and name != GIVEN_UP and not _shown_anyway(name, navigation):
         return _broken(name, navigation, scene, Effect.DONE)
     refusal = _by_status(navigation, scene, Effect.DONE) if refuses(navigation.status or 0) else None
     return refusal and replace(refusal, details={**refusal.details, "method": navigation.method})
+
+
+def _shown_anyway(name: str, navigation: RequestRecord) -> bool:
+    """Return whether the error only stands for a wanted status: its answer has no body to show."""
+    return navigation.wanted and name in TELL_STATUS
 
 
 # Requests outside of `allowed_domains`: none of them was sent. Pure.

@@ -12,7 +12,9 @@ from typing import Any
 from msgspec import Struct, field
 from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.near_misses import nearest_text, prefixes, similar, without_text
 from harness.browser.isolated import script
 from harness.browser.page_events import PageEvents
@@ -20,8 +22,13 @@ from harness.browser.process import Chromium
 from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
-from harness.spec.steps import Open, Step, Submit, Type, Wait
+from harness.spec.steps import Open, Screenshot, Step, Submit, Type, Wait
 from harness.values import replace
+
+
+class UnseenError(PlaywrightTimeoutError):
+    """What was looked for was not seen in time, on a page that has answered lately."""
+
 
 # Playwright's call log of an act that did not end. Pure.
 
@@ -118,21 +125,14 @@ INSIDE = ">>>"
 """Separates the selectors of nested frames."""
 _ASK = script(
     "ask",
-    """
-matches => {
+    "matches => {"
+    + DISPLAYED
+    + """
   const short = e => {
     const text = (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 60);
     return e.cloneNode(false).outerHTML.replace(/<\\/[^>]*>$/, '').slice(0, 200) + text;
   };
-  const shown = e => {
-    const box = e.getBoundingClientRect();
-    return box.width > 0 && box.height > 0 && e.checkVisibility({visibilityProperty: true});
-  };
-  const textOf = e => {
-    const copy = e.cloneNode(true);
-    for (const part of copy.querySelectorAll('script, style, noscript')) part.remove();
-    return (copy.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 1000);
-  };
+  const told = e => e.type === 'password' ? '' : fold(textOf(e)).slice(0, 1000);
   matches = matches.filter(e => e.isConnected);  // one that is re-created may be gone by now
   const first = matches[0];
   if (!first) {
@@ -163,9 +163,9 @@ matches => {
     count: matches.length,
     matches: matches.slice(0, 5).map(short),
     names: [],
-    visible: shown(first),
-    visible_count: matches.filter(shown).length,
-    text: textOf(matches.find(shown) || first),
+    visible: visible(first),
+    visible_count: matches.filter(visible).length,
+    text: told(matches.find(displayed) || first),
     disabled: first.matches(':disabled') || !!first.closest('[aria-disabled="true"], [inert]'),
     read_only: first.matches('input[readonly], textarea[readonly], [aria-readonly="true"]'),
     untouchable: getComputedStyle(first).pointerEvents === 'none',
@@ -439,22 +439,30 @@ class FailureContext(Struct, frozen=True):
     """Whether the step types into a field."""
     submits: bool = False
     """Whether the step submits a form: a script may do that without a trace in the call log."""
+    repeats: bool = False
+    """Whether the file declares that the step may be done twice."""
+    pictures: bool = False
+    """Whether the step takes a screenshot: that waits for the page's fonts."""
     within: float = 0.0
     what: str = ""
     text: str | None = None
     """The text that a `wait` requires."""
     patience: float = 0.0
+    answered: bool = False
+    """Whether the page has answered lately: then it does not hang, however long it takes now."""
     world: str = ""
     """The world of the task."""
     logins: Collection[str] = ()
     """Where the task has typed a password: hosts, or pages (host and path)."""
     seen: Sighting = field(default_factory=Sighting)
+    scale: float = 1.0
+    """The factor for the limits of hints (`--task-timeout-scale`)."""
 
     @property
     def look(self) -> float:
         """Seconds for the next probe of page or browser."""
         now = self.clock.now()
-        return max(SHORTEST_LOOK, min(LOOK_SECONDS, self.until.at + OVERTIME - now))
+        return max(SHORTEST_LOOK, min(LOOK_SECONDS * self.scale, self.until.at + OVERTIME * self.scale - now))
 
     def of_step(self, step: Step, patience: float) -> FailureContext:
         """The same context for one step."""
@@ -468,6 +476,8 @@ class FailureContext(Struct, frozen=True):
             waits=isinstance(step, Wait),
             fills=isinstance(step, Type),
             submits=isinstance(step, Submit),
+            pictures=isinstance(step, Screenshot),
+            repeats=step.effect in ("read", "idempotent"),
             text=wanted_text(step) if isinstance(step, Wait) else None,
             what=_describe_act(step, target),
             patience=min(patience, self.within),

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Struct
 from pydantic import BaseModel, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
+from harness.criteria import PageQuery
 from harness.criteria.values import moment_in
 from harness.model.ports import Json
 from harness.model.report import ErrorReport
@@ -72,6 +73,7 @@ class _Grading(BaseModel):
     score: Annotated[float | None, _Lenient] = None
     attempts: Annotated[dict[str, int] | None, _Lenient] = None
     alternative: str | None = None
+    locale: str | None = None
     generated: dict[str, Any] = {}
     skipped: bool = False
 
@@ -104,12 +106,17 @@ class UndecidedError(Exception):
 
 
 class _Element(BaseModel):
-    """The elements that a selector matched when the task ended: their number, and the first of them."""
+    """The elements that a selector matched when the task ended: their number, and the first of them.
+
+    `text` is that of the first one that was displayed.
+    """
 
     selector: str
+    frame: str | None
     count: int
     visible: bool
     text: str | None
+    text_content: str | None
     value: str | None
     attributes: dict[str, str]
 
@@ -125,7 +132,7 @@ class _Element(BaseModel):
 class RecordedPage(BaseModel):
     """`page_state.json`."""
 
-    version: Literal[2]
+    version: Literal[3]
     url: str
     title: str
     elements: tuple[_Element, ...]
@@ -141,18 +148,21 @@ class RecordedSources(Struct, frozen=True):
     """The world's time."""
     url: str | None = None
     """The URL; it is known even if the page did not answer."""
+    locale: str | None = None
+    """The locale of the browser context."""
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Json:
-        page = self.recorded_page
+    async def page(self, query: PageQuery, until: float) -> Json:  # noqa: ARG002 (what is recorded answers at once)
+        page, (function, selector, name, frame) = self.recorded_page, query
         if isinstance(page, str):
             if function == "url" and self.url is not None:
                 return self.url
             raise UndecidedError(f"the page was not recorded: {page}")
         if selector is None:
             return page.url if function == "url" else page.title
-        element = next((each for each in page.elements if each.selector == selector), None)
+        element = next((each for each in page.elements if (each.selector, each.frame) == (selector, frame)), None)
         if element is None:
-            raise UndecidedError(f"{selector} was not recorded, because no criterion of the run looked at it")
+            where = selector if frame is None else f"{selector} in the frame {frame}"
+            raise UndecidedError(f"{where} was not recorded, because no criterion of the run looked at it")
         return element.read(function, name)
 
     async def memory(self) -> Mapping[str, Json]:
@@ -170,6 +180,9 @@ class RecordedSources(Struct, frozen=True):
 
     async def requests(self, pattern: str) -> list[Json]:
         raise UndecidedError(f"the requests that match {pattern} are not part of the evidence that is judged")
+
+    async def dialogs(self) -> list[dict[str, Json]]:
+        raise UndecidedError("the dialogs of the pages are not part of the evidence that is judged")
 
     async def result(self) -> Json:
         raise UndecidedError("the answer of a tool belongs to its step, and is not part of the evidence that is judged")
@@ -222,6 +235,7 @@ def recorded(folder: Path) -> Recorded:
             channels=_snapshot(folder / "env_snapshot.json", dict[str, Any], manifest),
             at=moment_in(told.world_time),
             url=told.url or (report.context.url if report else None),
+            locale=told.locale,
         ),
     )
 

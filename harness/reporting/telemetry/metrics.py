@@ -25,6 +25,7 @@ from harness.reporting.telemetry.record import (
     ToolReply,
     ToolRequested,
     describe,
+    is_crash,
 )
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.resilience.circuits import CircuitScope
@@ -36,6 +37,7 @@ from harness.resilience.events import (
     Recovered,
     ResilienceEvent,
     Retrying,
+    ServiceChanged,
     ToolServerChanged,
 )
 from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
@@ -45,6 +47,25 @@ from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
 UNWELL: Final = ("restarting", "offline", "error", "requires_reauth", "permanently_failed")
 """States of a tool server in which it answers no call, the worst last."""
 _OF_PROVIDERS = f"{CircuitScope.PROVIDER}:"
+
+
+class ServiceCrashes(Struct, frozen=True):
+    """What became of a service that crashed in a run."""
+
+    count: int
+    state: str
+    """Its last state."""
+
+    @property
+    def came_back(self) -> bool:
+        return self.state in ("up", "stopped")
+
+    @property
+    def words(self) -> str:
+        """`crashed twice and came back`."""
+        ends = {"permanently_failed": "is not started again"}
+        then = "came back" if self.came_back else ends.get(self.state, "was not back at the end of the run")
+        return f"crashed {_times_text(self.count)} and {then}"
 
 
 class MetricsSink(Sink):
@@ -67,6 +88,8 @@ class MetricsSink(Sink):
         """Name of a tool server -> name of a tool -> what the calls of all tasks have done."""
         self._servers: dict[tuple[str, str], str] = {}
         """Worker and name of a tool server -> its last state there."""
+        self._services: dict[tuple[str, str], ServiceCrashes] = {}
+        """Worker and name of a service that has crashed -> how often, and its last state."""
         self._circuits = 0
         """How often circuits of providers have opened."""
 
@@ -77,6 +100,7 @@ class MetricsSink(Sink):
 
     def on_record(self, record: Record) -> None:
         self.look(record.at)
+        self._note_service(record)
         match record.event:
             case TaskDone() as done:
                 self._meter.add(_task_metrics(done))
@@ -107,6 +131,24 @@ class MetricsSink(Sink):
         }
         self.tools = tools_added_up((self.tools, tools))
 
+    def _note_service(self, record: Record) -> None:
+        changed = record.event
+        if not isinstance(changed, ServiceChanged):
+            return
+        place = record.worker, changed.service
+        if is_crash(changed) or place in self._services:
+            before = self._services.get(place, ServiceCrashes(0, ""))
+            self._services[place] = ServiceCrashes(before.count + is_crash(changed), changed.after)
+
+    @property
+    def service_crashes(self) -> dict[str, ServiceCrashes]:
+        """Name of a service that crashed in the run -> how often, and what became of it. Its end on purpose is none."""
+        found: dict[str, ServiceCrashes] = {}
+        for (_, name), each in sorted(self._services.items()):
+            before = found.get(name, ServiceCrashes(0, "up"))
+            found[name] = ServiceCrashes(before.count + each.count, each.state if before.came_back else before.state)
+        return found
+
     def look(self, at: datetime) -> None:
         """Advance the time: records outside of their window no longer count. An earlier time has no effect."""
         self._now = max(self._now, at.timestamp())
@@ -136,6 +178,7 @@ class MetricsSink(Sink):
             "resilience": self.metrics.as_json(),
             **({"models": self._models_document()} if self.models else {}),
             **({"tools": self._tools_document()} if self.tools or self._servers else {}),
+            **({"service_crashes": found} if (found := self._crashes_document()) else {}),
             "thresholds": {
                 worst.metric: {**_reading_document(worst), "at_the_end": _reading_document(now[worst.metric])}
                 for worst in self.readings
@@ -158,6 +201,9 @@ class MetricsSink(Sink):
         alarms += [text if count == 1 else f"{text}, {_times_text(count)}" for text, count in self._broken.items()]
         resilience = [f"resilience: {said}"] if said else []
         return [*resilience, *self._model_lines(), *self._tool_lines(), *alarms]
+
+    def _crashes_document(self) -> dict[str, Any]:
+        return {name: {"crashes": each.count, "state": each.state} for name, each in self.service_crashes.items()}
 
     def _models_document(self) -> dict[str, Any]:
         total = sum(self.models.values(), ModelFigures())

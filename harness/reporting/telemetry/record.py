@@ -29,6 +29,7 @@ from harness.resilience.events import (
     HookRefused,
     InvariantBroken,
     LoginMade,
+    PagesEnded,
     Recovered,
     ResilienceEvent,
     Retrying,
@@ -361,7 +362,16 @@ def level(event: TelemetryEvent) -> int:
 
 def _is_warning(event: TelemetryEvent) -> bool:
     match event:
-        case Retrying() | Waiting() | SlotAwaited() | FellBack() | Degraded() | Escalated() | InvariantBroken():
+        case (
+            Retrying()
+            | Waiting()
+            | SlotAwaited()
+            | PagesEnded()
+            | FellBack()
+            | Degraded()
+            | Escalated()
+            | InvariantBroken()
+        ):
             return True
         case HookRefused():
             return True
@@ -406,6 +416,12 @@ def _(event: LoginMade) -> str:
 
 
 @describe.register
+def _(event: PagesEnded) -> str:
+    how = "the browser has ended its pages" if event.how == "context" else "the browser was killed"
+    return f"the browser context of {event.world} did not close in {event.seconds:g} s: {how}"
+
+
+@describe.register
 def _(event: CircuitChanged) -> str:
     return f"circuit {event.circuit}: {event.before} -> {event.after} ({event.reason})"
 
@@ -441,7 +457,13 @@ def _(event: Escalated) -> str:
 
 @describe.register
 def _(event: ServiceChanged) -> str:
-    return f"service {event.service}: {event.before} -> {event.after} ({one_line(event.reason)})"
+    crashed = " crashed" if is_crash(event) else ""
+    return f"service {event.service}{crashed}: {event.before} -> {event.after} ({one_line(event.reason)})"
+
+
+def is_crash(event: ServiceChanged) -> bool:
+    """Return whether a service that had been up ended or hung, and not on purpose."""
+    return event.reason.startswith("crash_") and event.before != "down"
 
 
 @describe.register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from harness.spec.advice.criteria import criteria_advice, path_advice, precondition_advice, syntax_advice
+from harness.spec.advice.criteria import criteria_advice, path_advice, precondition_advice
 from harness.spec.advice.rules import (
     baseline_advice,
     checkpoint_advice,
@@ -34,7 +34,6 @@ _RULES: tuple[Rule, ...] = (
     checkpoint_advice,
     idle_advice,
     promise_advice,
-    syntax_advice,
 )
 _OF_MEMORY: tuple[Rule, ...] = (memory_advice, precondition_advice)
 """Rules that apply only to a task that begins with the memory of its own file."""

@@ -7,67 +7,32 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Never
 
-from harness.criteria import Criterion, CriterionError, Json, PathError, ValueExpression, evaluate, parse, parse_value
+from harness.criteria import (
+    Criterion,
+    CriterionError,
+    Json,
+    PageQuery,
+    PathError,
+    ValueExpression,
+    evaluate,
+    parse,
+    parse_value,
+)
 from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
+from harness.recovery.vocabulary import ErrorType
 from harness.resilience import Deadline
 from harness.spec.expressions import expressions
 from harness.spec.parametrize import cases
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 from harness.spec.source import Origin
-from harness.spec.steps import Drag, Step
+from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
-# Selectors that are surely no CSS, by signs that need no grammar: brackets, quotes, `##`.
+# The texts of a task with references filled in, and the keys that are written while it runs.
 
-_OTHER = re.compile(r"""\s*(?:\(*//|\.\.|["']|[\w:*+-]+\s*=)""")
-"""Matches the beginning of XPath, quoted text and named engines (`text=...`)."""
 _OF_A_RUN = ("${env:", "${totp:", "${fake.", "${now")
 """References whose values only a run knows."""
-_UNSURE = ("\\", ">>", "/*", "${")
-"""Escapes, chains of engines, comments and references: selectors with these are not examined."""
-_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
-_PAIR = re.compile(r"\[[^][()]*\]|\([^][()]*\)")
-
-
-def syntax_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Yield warnings about malformed selectors of steps and fallbacks."""
-    if declares_failure(spec):
-        return
-    for path, selector in _selectors(spec):
-        if wrong := flaw(selector):
-            hint = "correct the CSS selector: a step that uses it fails with INVALID_INPUT"
-            yield origin.problem(path, f"not a selector: {wrong}", hint=hint, severity="warning")
-
-
-def _selectors(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
-    for path, step in steps_of(spec):
-        found = {"selector": step.target, "frame": getattr(step, "frame", None)}
-        if isinstance(step, Drag):
-            found["value"] = step.value
-        yield from (((*path, name), selector) for name, selector in found.items() if selector)
-    fallbacks = getattr(spec.error_recovery.on_element_not_found, "fallback_selectors", {})
-    for key, others in fallbacks.items():
-        place: JsonPath = ("error_recovery", "on_element_not_found", "fallback_selectors", key)
-        yield from (((*place, number), selector) for number, selector in enumerate(others))
-
-
-def flaw(selector: str) -> str:
-    """The error in a CSS selector; empty if none is found."""
-    if _OTHER.match(selector) or any(mark in selector for mark in _UNSURE):
-        return ""
-    bare = _QUOTED.sub("q", selector)
-    if quote := next((mark for mark in bare if mark in "'\""), ""):
-        return f"the quote {quote} is never closed"
-    if "##" in bare:
-        return "`##`"
-    while _PAIR.search(bare):
-        bare = _PAIR.sub("p", bare)
-    bracket = next((mark for mark in bare if mark in "[]()"), "")
-    return f"`{bracket}` has no counterpart" if bracket else ""
-
-
-# The texts of a task with references filled in, and the keys that are written while it runs.
 
 
 def scopes(spec: TaskSpec) -> list[ReferenceScope]:
@@ -106,7 +71,15 @@ def hooked(spec: TaskSpec) -> bool:
 
 def declares_failure(spec: TaskSpec) -> bool:
     """Return whether the task is expected to fail: then whatever makes it fail is intended."""
-    return spec.expect is not None and spec.expect.final_state in ("failed", "aborted")
+    return spec.expect is not None and spec.expect.fails
+
+
+def judges_no_criteria(spec: TaskSpec) -> bool:
+    """Return whether the task must fail before its success criteria are judged."""
+    expect = spec.expect
+    if expect is None or not expect.fails or expect.step_index == len(spec.steps):
+        return False
+    return expect.code != UNMET if expect.code is not None else expect.error_type != ErrorType.ASSERTION_FAILED
 
 
 def touches(key: str, keys: Iterable[str]) -> bool:
@@ -122,6 +95,9 @@ def _overlap(one: list[str], other: list[str]) -> bool:
     return all(a == b or "*" in (a, b) for a, b in zip(one, other, strict=False))
 
 
+UNMET = "CRITERIA_UNMET"
+
+
 class UnknownError(Exception):
     """A criterion needs a value that is known only during a run."""
 
@@ -131,6 +107,10 @@ def criteria_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     if not spec.success_criteria and not declares_failure(spec):
         message = "no `success_criteria`: the task passes when its steps do"
         hint = "say what must be true at the end"
+        yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")
+    if spec.success_criteria and judges_no_criteria(spec):
+        message = "never judged: the task must fail before, as its `expect` declares"
+        hint = "say in `criteria` of `expect` what the page must show then, and leave out `success_criteria`"
         yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")
     every = scopes(spec)
     for path, text in _judging_criteria(spec):
@@ -263,9 +243,10 @@ class MemoryAlone:
 
     def __init__(self, entries: dict[str, Any]) -> None:
         self._entries = entries
+        self.locale = None
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Never:
-        raise UnknownError(function, selector, name)
+    async def page(self, query: PageQuery, until: float) -> Never:  # noqa: ARG002 (as criteria.Sources has it)
+        raise UnknownError(query)
 
     async def memory(self) -> dict[str, Json]:
         return self._entries
@@ -275,6 +256,9 @@ class MemoryAlone:
 
     async def requests(self, pattern: str) -> Never:
         raise UnknownError(pattern)
+
+    async def dialogs(self) -> Never:
+        raise UnknownError
 
     async def result(self) -> Never:
         raise UnknownError

@@ -46,6 +46,8 @@ class GivenAnswer(Struct, frozen=True):
     accepted: bool = True
     text: str | None = None
     """The text that was entered into a prompt."""
+    message: str | None = None
+    """The text of the dialog, if it is known."""
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -75,6 +77,10 @@ class Action(Struct, frozen=True, kw_only=True):
     """How an option is named: `label` or `index`; empty: by its value, or its label."""
     timeout: float | None = None
     """The limit that was set for it, in seconds."""
+    statuses: tuple[int, ...] = ()
+    """The statuses of which the page that it opened must have one."""
+    until: str = ""
+    """When the page that it opened counts as opened, if that was set."""
     note: str = ""
     """What a reader of the task should know."""
     page: int = 0

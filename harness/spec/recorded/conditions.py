@@ -26,34 +26,36 @@ def _said(action: Action) -> str:
     if action.name in ("assertUrl", "assertTitle"):
         read = "url()" if action.name == "assertUrl" else "title()"
         return _compared(read, action, action.text)
-    target = action.target
-    if target.frame is not None:
-        raise UnwritableError("criteria do not look into frames; in a frame, only a text and visibility can be checked")
-    return _of_element(action, target)
+    return _of_element(action, action.target)
 
 
 def _of_element(action: Action, target: Target) -> str:
-    element = literal(target.selector)
     match action.name:
         case "assertText":
-            return _of_text(action, f"text({element})", element)
+            return _of_text(action, "text", target)
         case "assertValue":
-            return _of_text(action, f"value({element})", element)
+            return _of_text(action, "value", target)
         case "assertAttribute":
-            return _compared(f"attr({element}, {literal(action.text)})", action, action.values[0])
+            return _compared(_read("attr", target, action.text), action, action.values[0])
         case "assertVisible" | "assertExists":
-            read = f"{'visible' if action.name == 'assertVisible' else 'exists'}({element})"
+            read = _read("visible" if action.name == "assertVisible" else "exists", target)
             return f"NOT[{read}]" if action.negated else read
         case "assertCount":
-            return f"count({element}) {'!=' if action.negated else '=='} {action.text}"
+            return f"{_read('count', target)} {'!=' if action.negated else '=='} {action.text}"
         case "assertChecked" | "assertEnabled" | "assertFocused":
-            return f"exists({literal(target.inside(_STATES[action.name][action.negated]))})"
+            return _read("exists", Target(target.inside(_STATES[action.name][action.negated]), target.frame))
     raise UnwritableError("no criterion says this")
 
 
-def _of_text(action: Action, read: str, element: str) -> str:
-    said = _compared(read, action, action.text)
-    return f"ALL[exists({element}), {said}]" if said.startswith("NOT[") else said
+def _read(function: str, target: Target, *names: str) -> str:
+    """A call that reads the element, in its frame."""
+    frame = "" if target.frame is None else f", frame={literal(target.frame)}"
+    return f"{function}({', '.join(map(literal, (target.selector, *names)))}{frame})"
+
+
+def _of_text(action: Action, function: str, target: Target) -> str:
+    said = _compared(_read(function, target), action, action.text)
+    return f"ALL[{_read('exists', target)}, {said}]" if said.startswith("NOT[") else said
 
 
 def _compared(read: str, action: Action, text: str) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from harness.spec.recorded.actions import Action
+from harness.spec.recorded.actions import Action, GivenAnswer
 from harness.spec.recorded.conditions import criterion_of, literal
 from harness.spec.recorded.locators import UnwritableError
 from harness.values import replace
@@ -90,14 +90,15 @@ def _steps(action: Action) -> Iterator[WrittenStep]:
     if action.name == "missing":
         raise UnwritableError(action.why)
     step = _asserting(action) if action.asserts else _acting(action)
-    first, *others = action.dialogs or (None,)
-    if any(not other.accepted or other.text is not None for other in others if other):
-        raise UnwritableError("it opens several dialogs, and a task can answer only the first one in another way")
-    if first is not None and not first.accepted:
-        yield WrittenStep({"act": "dialog", "value": "dismiss"})
-    elif first is not None and first.text is not None:
-        yield WrittenStep({"act": "dialog", "text": first.text})
+    yield from map(_answering, action.dialogs)
     yield _of_write(action, step) if action.sent else WrittenStep(step, _notes(action))
+
+
+def _answering(given: GivenAnswer) -> WrittenStep:
+    """The `dialog` step before the step that opens the dialog."""
+    said = {} if given.message is None else {"message": given.message}
+    text = {} if given.text is None else {"text": given.text}
+    return WrittenStep({"act": "dialog", "value": "accept" if given.accepted else "dismiss", **text, **said})
 
 
 def _of_write(action: Action, step: dict[str, Any]) -> WrittenStep:
@@ -136,8 +137,14 @@ def _optional_at(action: Action) -> dict[str, str]:
     return _at(action) if action.locator or action.element else {}
 
 
+def _arrival(action: Action) -> dict[str, Any]:
+    statuses = list(action.statuses)
+    until = {"until": action.until} if action.until else {}
+    return until | ({"status": statuses[0] if len(statuses) == 1 else statuses} if statuses else {})
+
+
 _ACTS: Mapping[str, Callable[[Action], dict[str, Any]]] = {
-    "navigate": lambda action: {"act": "open", "url": action.text},
+    "navigate": lambda action: {"act": "open", "url": action.text, **_arrival(action)},
     "click": lambda action: {"act": "click", **_at(action)},
     "check": lambda action: {"act": "check", **_at(action)},
     "uncheck": lambda action: {"act": "uncheck", **_at(action)},
@@ -168,11 +175,6 @@ def _asserting(action: Action) -> dict[str, Any]:
     plain = not action.negated and not action.pattern and action.timeout is None
     if action.name == "assertText" and plain and action.exact and not _LOOKS_LIKE_MORE.fullmatch(action.text):
         return {"act": "assert", **_at(action), "value": action.text}
-    if action.locator and action.target.frame is not None and plain:
-        if action.name == "assertText" and not action.exact:
-            return {"act": "wait", **_at(action), "value": action.text}
-        if action.name == "assertVisible":
-            return {"act": "wait", **_at(action)}
     return {"act": "assert", "expr": criterion_of(action)}
 
 

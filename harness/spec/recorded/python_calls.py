@@ -18,6 +18,8 @@ IDLE = frozenset({"wait_for_load_state", "bring_to_front", "close"})
 """Calls for which a task needs no step: each step waits by itself, and the run closes what is open."""
 _HARMLESS = ("no_wait_after", "delay", "wait_until")
 """Options that change nothing in what is done."""
+_EARLIER = ("commit", "domcontentloaded")
+"""Values of `wait_until` at which `open` does not wait for the load event, as it usually does."""
 _SIMPLE: Mapping[str, ActionName] = {
     "click": "click",
     "check": "check",
@@ -67,9 +69,9 @@ def _of_page(method: str, call: ast.Call, place: PlaceInTest, places: Places) ->
     match method:
         case "goto":
             given = arguments(call, ("url",), ("timeout", *_HARMLESS))
-            return _with_options(
-                Action(name="navigate", text=names.text(given["url"]) or "/", page=place.page), given, names
-            )
+            until = names.text(given["wait_until"]) if "wait_until" in given else ""
+            opened = Action(name="navigate", text=names.text(given["url"]) or "/", page=place.page)
+            return _with_options(replace(opened, until=until if until in _EARLIER else ""), given, names)
         case "wait_for_timeout":
             seconds = float(names.plain(arguments(call, ("timeout",))["timeout"])) / 1000
             return Action(name="wait", text=f"{seconds:g}", page=place.page)
@@ -314,6 +316,32 @@ _OTHERS: Mapping[str, Callable[[ast.Call, Action, Names], Action]] = {
 }
 
 # Plain `assert` statements.
+
+
+def statuses_of_assert(
+    test: ast.expr, responses: Mapping[str, int], names: Names
+) -> tuple[int, tuple[int, ...]] | None:
+    """The place of the action that a response came from, and its wanted statuses; none if any below 400 will do.
+
+    None if the assertion is not about a response. Raises UnwritableError.
+    """
+    match test:
+        case ast.Compare(
+            left=ast.Attribute(value=ast.Name(id=name), attr="status"), ops=[operator], comparators=[other]
+        ):
+            if name not in responses:
+                return None
+            wanted = names.plain(other)
+            if isinstance(operator, ast.Eq):
+                return responses[name], (int(wanted),)
+            if isinstance(operator, ast.In):
+                return responses[name], tuple(map(int, wanted))
+            raise UnwritableError("`status` of a step names the statuses that are wanted")
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name), attr="ok") if name in responses:
+            return responses[name], ()
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.IsNot()]) if name in responses:
+            return responses[name], ()
+    return None
 
 
 def action_of_assert(test: ast.expr, places: Places) -> Action:

@@ -11,7 +11,12 @@ from msgspec import Struct
 
 from harness.spec.recorded.actions import Action, GivenAnswer
 from harness.spec.recorded.locators import UnwritableError
-from harness.spec.recorded.python_calls import action_of_assert, action_of_call, action_of_expect
+from harness.spec.recorded.python_calls import (
+    action_of_assert,
+    action_of_call,
+    action_of_expect,
+    statuses_of_assert,
+)
 from harness.spec.recorded.python_locators import PlaceInTest, Places
 from harness.spec.recorded.python_values import Names
 from harness.values import replace
@@ -77,6 +82,8 @@ class _Reading:
         self._pages = 1
         self._handles: dict[str, int] = {}
         """Names of `expect_popup` blocks -> the page that was opened."""
+        self._responses: dict[str, int] = {}
+        """Names of what `goto` returned -> the place of its action."""
         self._statements = 0
 
     def test(self, function: Function) -> ImportedTest:
@@ -119,11 +126,18 @@ class _Reading:
             case ast.With(items=[item], body=body) | ast.AsyncWith(items=[item], body=body):
                 self._with(item, body)
             case ast.Assert(test=test):
-                self._add(statement, action_of_assert(test, self._places))
+                self._assert(statement, test)
             case ast.Pass() | ast.Return(value=None) | ast.Import() | ast.ImportFrom():
                 pass
             case _:
                 raise UnwritableError(f"a task has no `{type(statement).__name__.lower()}`")
+
+    def _assert(self, statement: ast.Assert, test: ast.expr) -> None:
+        found = statuses_of_assert(test, self._responses, self._names)
+        if found is None:
+            self._add(statement, action_of_assert(test, self._places))
+        elif found[1]:
+            self._actions[found[0]] = replace(self._actions[found[0]], statuses=found[1])
 
     def _add(self, node: ast.AST, action: Action) -> None:
         """Add an action, which a task must be able to say. Raises UnwritableError."""
@@ -134,10 +148,7 @@ class _Reading:
         given = () if action.asserts or action.name == "navigate" else self._dialogs
         if given:
             self._dialogs = ()
-        placed = replace(action, place=f"{self._file}:{line}", newest=newest, dialogs=given)
-        self._actions.append(
-            replace(placed, name="missing", text=ast.unparse(node), why=why) if (why := _why(placed)) else placed
-        )
+        self._actions.append(replace(action, place=f"{self._file}:{line}", newest=newest, dialogs=given))
 
     def _expression(self, value: ast.expr) -> None:
         inner = value.value if isinstance(value, ast.Await) else value
@@ -145,6 +156,8 @@ class _Reading:
             raise UnwritableError("this expression does nothing that a task could do")
         if _SETTING_UP.fullmatch(ast.unparse(inner)) or ast.unparse(inner.func) in ("context.close", "browser.close"):
             self._check_set_up(inner)
+            return
+        if _is_usual_answer(inner):
             return
         if (answer := _dialog_answer(inner, self._names)) is not None:
             self._dialogs = (answer,)
@@ -168,6 +181,9 @@ class _Reading:
         elif isinstance(inner, ast.Attribute) and inner.attr == "value" and isinstance(inner.value, ast.Name):
             if inner.value.id in self._handles:
                 self._places.known[name] = PlaceInTest(self._handles[inner.value.id])
+        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "goto":
+            self._expression(value)
+            self._responses[name] = len(self._actions) - 1
         elif (place := self._places.of(inner)) is not None:
             self._places.known[name] = place
         else:
@@ -231,11 +247,6 @@ class _Reading:
         return names, [value if len(names) > 1 else (value,) for value in values]
 
 
-def _why(action: Action) -> str:
-    """Why the dialogs of an action cannot be answered as the test does; empty if they can."""
-    return "a task answers only the first dialog" if len(action.dialogs) > 1 else ""
-
-
 def _parametrize(cases: list[tuple[tuple[str, ...], list[Any]]]) -> Any:
     """The cases as a task declares them: all combinations, or a list of them."""
     if all(len(names) == 1 for names, _ in cases):
@@ -251,6 +262,14 @@ def _parameters(keys: Mapping[str, Any]) -> Iterator[str]:
     yield from declared if isinstance(declared, Mapping) else declared[0]
 
 
+_DISMISSING = re.compile(r"\w+\.on\('dialog', lambda (\w+): \1\.dismiss\(\)\)")
+
+
+def _is_usual_answer(call: ast.Call) -> bool:
+    """Return whether it dismisses every dialog: a task does that with all questions that no step asks for."""
+    return _DISMISSING.fullmatch(ast.unparse(call)) is not None
+
+
 def _dialog_answer(call: ast.Call, names: Names) -> GivenAnswer | None:
     """The answer of `page.once("dialog", lambda dialog: dialog.accept())`; None for another call.
 
@@ -260,11 +279,8 @@ def _dialog_answer(call: ast.Call, names: Names) -> GivenAnswer | None:
         return None
     match call.args:
         case [ast.Constant(value="dialog"), ast.Lambda(body=ast.Call(func=ast.Attribute(attr=answer), args=given))]:
-            once = call.func.attr == "once"
-            if answer == "accept" and (once or not given):
-                return GivenAnswer(True, names.text(given[0]) if given else None)
-            if answer == "dismiss" and once:
-                return GivenAnswer(False)
+            if call.func.attr == "once" and answer in ("accept", "dismiss"):
+                return GivenAnswer(answer == "accept", names.text(given[0]) if given else None)
             raise UnwritableError("write a `dialog` step before each step that opens a dialog")
     raise UnwritableError("a task cannot listen to events; a `dialog` step answers the next dialog")
 

@@ -174,11 +174,11 @@ CASES = (
     ),
     Case(
         "2.6-page-closed-by-its-script",
-        (site("/windows"), {"act": "click", "selector": "#popup"}, TURN, {"act": "click", "selector": "p"}),
-        "PAGE_CLOSED",
+        (site("/windows"), {"act": "click", "selector": "#popup"}, TURN, {"act": "click", "selector": "#only-in-it"}),
+        "ELEMENT_NOT_FOUND",
         NOTHING,
         before=close_itself,
-        tainted=True,
+        **SHORT,
     ),
 )
 

@@ -25,7 +25,7 @@ CASES = (
          {"url": f"{SITE}/"}, f"went to {SITE}/ instead", before=leads_on, then={"act": "wait", "selector": "#ok"},
          within=3, fast=True),
     Case("2.3-page-closed", (*clicked("popup-closes"), {"act": "switch_page", "value": -1}, *opened("/hang")),
-         "PAGE_CLOSED", Effect.POSSIBLE, tainted=True, within=3),
+         "NET_TIMEOUT", Effect.POSSIBLE, {"url": f"{SITE}/hang"}, within=3),
     Case("2.3-beforeunload-open", (*LEAVING, STAY, FINE), "DIALOG_BLOCKED", Effect.NONE, {"url": f"{SITE}/leaving"},
          "the answer was to stay", then={"act": "wait", "selector": "#x"}, fast=True),
     Case("2.3-beforeunload-accepted-hang", (*LEAVING, *opened("/hang")), "NET_TIMEOUT", Effect.POSSIBLE),

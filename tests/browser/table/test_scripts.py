@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, PlaywrightSession
+from harness.criteria import PageQuery
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed
@@ -128,8 +129,8 @@ def test_a_page_that_is_lost_while_it_is_looked_at(
         looks: dict[str, Callable[[], Awaitable[object]]] = {
             "observe": lambda: session.observe(within, screenshot=True),
             "save": lambda: session.save(within),
-            "title": lambda: session.read("title", None, None, within),
-            "url": lambda: session.read("url", None, None, within),
+            "title": lambda: session.read(PageQuery("title"), within),
+            "url": lambda: session.read(PageQuery("url"), within),
         }
         began = time.monotonic()
         if (sight, code) == ("url", "PAGE_UNRESPONSIVE"):  # which is known without asking the page

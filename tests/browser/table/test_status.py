@@ -74,10 +74,10 @@ CASES = (
     *(
         Case(f"2.2-download-{name}", (LINKS, {"act": "download", "selector": f"#{name}"}), code, effect, details)
         for name, code, effect, details in (
-            ("file-reset", "DOWNLOAD_FAILED", DONE, {}),
-            ("file-truncated", "DOWNLOAD_FAILED", DONE, {}),
+            ("file-reset", "DOWNLOAD_FAILED", POSSIBLE, {}),
+            ("file-truncated", "DOWNLOAD_FAILED", POSSIBLE, {}),
             ("file-hang", "STEP_TIMEOUT", DONE, {"file": "a.csv"}),
-            ("file-missing", "DOWNLOAD_FAILED", DONE, {}),
+            ("file-missing", "DOWNLOAD_FAILED", POSSIBLE, {}),
             ("refused", "NET_CONNECTION_REFUSED", POSSIBLE, {"instead_of": "DOWNLOAD_FAILED"}),
             ("reset", "NET_CONNECTION_RESET", POSSIBLE, {"instead_of": "DOWNLOAD_FAILED"}),
             ("missing", "HTTP_NOT_FOUND", POSSIBLE, {"status": 404}),

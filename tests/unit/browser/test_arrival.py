@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from harness.browser.page_events import RequestRecord, document_of, hops_to, requests_before, requests_since
+from harness.browser.exchanges import RequestRecord, document_of, hops_to, requests_before, requests_since
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

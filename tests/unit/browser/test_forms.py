@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from harness.browser.context import session_script, without_databases
 from harness.browser.form_state import FormField, PageState, state_of_answer
+from harness.browser.storage import session_script, without_databases
 
 
 def test_an_answer_is_a_page() -> None:

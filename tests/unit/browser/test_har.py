@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.browser.exchanges import RequestRecord
 from harness.browser.flood import Newest
 from harness.browser.har import BODY_CHARACTERS, MOST_ENTRIES, HarSegment, load, merge_har, merge_logs, of_exchanges
-from harness.browser.page_events import RequestRecord
 
 
 def kept(*exchanges: RequestRecord, most: int = 10) -> Newest[RequestRecord]:
@@ -98,3 +98,15 @@ def test_a_recording_that_is_too_long_is_told_by_the_watch(tmp_path: Path, monke
     log = merge_har([HarSegment(tmp_path / "long", kept(seen))])["log"]
     assert [each["request"]["url"] for each in log["entries"]] == ["http://a/"]
     assert "wrote more than can be read" in log["comment"]
+
+
+def test_a_copy_of_a_segment_stays_as_it_was_while_pages_send_on(tmp_path: Path) -> None:
+    """A thread writes the HAR: a page that went on sending made it fail (`deque mutated during iteration`)."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    seen = kept(*(RequestRecord(f"http://a/{number}", "GET", start) for number in range(3)), most=2)
+    copy = HarSegment(tmp_path / "none.har", seen).copy()
+    entries = iter(copy.seen)
+    next(entries)
+    seen.append(RequestRecord("http://a/late", "POST", start))
+    assert [next(entries).url, copy.seen.dropped, copy.seen.maxlen] == ["http://a/2", 1, 2]
+    assert [each["request"]["url"] for each in merge_har([copy])["log"]["entries"]] == ["http://a/1", "http://a/2"]

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.login import Form, form_of, is_login, is_unsent, page_of, was_requested
-from harness.browser.page_events import RequestRecord
 from harness.values import replace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

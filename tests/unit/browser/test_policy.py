@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.navigation import refused_hosts, strayed
-from harness.browser.page_events import LoggedLine, RequestRecord
+from harness.browser.page_events import LoggedLine
 from harness.spec.names import Domains
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

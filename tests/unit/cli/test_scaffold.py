@@ -9,12 +9,14 @@ import pytest
 
 from harness.cli.demo import free_ports, settings_text
 from harness.cli.new import demo_task, isolated, site_task
+from harness.demo import VERSION
 from harness.demo.sites import HOSTS
 from harness.model.settings import Settings
 from harness.spec.advice import advice
 from harness.spec.load import load_file
 from harness.spec.names import host_of
 
+ROOT = Path(__file__).parents[3]
 SCHEMA = "../schemas/task_spec.schema.json"
 
 
@@ -43,6 +45,10 @@ def test_the_settings_are_those_of_the_demo_sites() -> None:
     assert list(settings.services["demo"].hosts) == list(HOSTS)
     assert set(settings.services["demo"].declared.values()) == {"auto"}, "each run starts its own"
     assert settings.channels["env"].clock == "world.now"
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["harness"]
+    assert table["services"]["demo"] == shipped["services"]["demo"], "what `harness demo` prints is what is tested here"
+    assert (table["channels"]["env"], table["isolation"]) == (shipped["channels"]["env"], shipped["isolation"])
+    assert settings.services["demo"].identity["version"] == VERSION
 
 
 @pytest.mark.parametrize(

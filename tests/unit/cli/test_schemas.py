@@ -97,7 +97,7 @@ WHOLE: dict[str, dict[str, Any]] = {
             "uncheck": {"selector": "#a", "force": True},
             "drag": {"selector": "#a", "value": "#b"},
             "switch_page": {"value": -1},
-            "dialog": {"value": "accept", "text": "Ada"},
+            "dialog": {"value": "accept", "text": "Ada", "message": {"matches": "^Who"}},
             "screenshot": {"screenshot_id": "cart"},
             "select": {"selector": "#a", "value": {"index": 1}},
         }.items()

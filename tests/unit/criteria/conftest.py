@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from harness.criteria import Json, Verdict, evaluate, evaluate_value, parse, parse_value
+from harness.criteria import Json, PageQuery, Verdict, evaluate, evaluate_value, parse, parse_value
 from harness.resilience import Deadline
 
 START = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
@@ -43,18 +44,21 @@ class World:
     channels: dict[str, Json] = field(default_factory=dict)
     sent: list[Json] = field(default_factory=list)
     """The requests of the pages; those that match a pattern contain its text in their URL."""
+    opened: list[dict[str, Json]] = field(default_factory=list)
+    """The dialogs of the pages."""
     asked: list[tuple[str, ...]] = field(default_factory=list)
     answer: Json = None
     """The answer of the tool that the step has called."""
     broken: Exception | None = None
+    locale: str | None = None
     limit: float = 60.0
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Json:
-        key = tuple(part for part in (function, selector, name) if part is not None)
+    async def page(self, query: PageQuery, until: float = math.inf) -> Json:
+        key = tuple(part for part in query if part is not None)
         self.asked.append(key)
         if self.broken:
             raise self.broken
-        found = self.pages.get(key, {"exists": False, "visible": False, "count": 0}.get(function))
+        found = self.pages.get(key, {"exists": False, "visible": False, "count": 0}.get(query.function))
         return found(self.clock.now()) if callable(found) else found
 
     async def memory(self) -> Mapping[str, Json]:
@@ -68,6 +72,10 @@ class World:
     async def requests(self, pattern: str) -> list[Json]:
         self.asked.append(("requests", pattern))
         return [each for each in self.sent if isinstance(each, dict) and pattern in str(each["url"])]
+
+    async def dialogs(self) -> list[dict[str, Json]]:
+        self.asked.append(("dialogs",))
+        return self.opened
 
     async def result(self) -> Json:
         self.asked.append(("result",))

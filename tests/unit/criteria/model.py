@@ -18,7 +18,6 @@ from harness.criteria.syntax import (
     Literal,
     Not,
     ObjectOf,
-    Part,
     Read,
     Some,
     Stable,
@@ -30,7 +29,7 @@ from harness.criteria.syntax import (
 from tests.unit.criteria.conftest import START, World
 
 # Every text of the model with what it is as a number, or as a moment: the documented examples, not a second parser.
-NUMERIC = {"7": 7, "7.0": 7, "007": 7, " 7 ": 7, "1e3": 1000, "-5": -5, "0.5": "0.5", "$24.99": "24.99", "-$5": -5}
+NUMERIC = {"7": 7, "7.0": 7, "007": 7, " 7 ": 7, "-5": -5, "0.5": "0.5", "$24.99": "24.99", "-$5": -5}
 NUMERIC |= {"1,234.50": "1234.5", "22/day": 22, "(3 items)": 3, "Total: $7": 7, "[7]": 7}
 DATES = {"2026-01-10": "2026-01-10T00:00:00+00:00", "2026-01-10T12:00:00+02:00": "2026-01-10T10:00:00+00:00"}
 DATES |= {"2026-01-10T12:00:00Z": "2026-01-10T12:00:00+00:00", "2026-01-09 08:30": "2026-01-09T08:30:00+00:00"}
@@ -40,7 +39,6 @@ READS_ALIKE = {
     "7.0",
     "007",
     " 7 ",
-    "1e3",
     "-5",
     "0.5",
 }  # equal to a number; the others only have an order with one
@@ -93,18 +91,22 @@ def contains(whole: Any, part: Any) -> bool:
     return spelled(whole) is not None and spelled(part) is not None and spelled(part) in spelled(whole)
 
 
-def related(operator: str, a: Any, b: Any) -> bool:
+Truth = bool | None
+"""Whether a condition holds; None: neither it nor its opposite does."""
+
+
+def related(operator: str, a: Any, b: Any) -> Truth:
     if operator == "includes":
         return contains(a, b)
     if operator == "matches":
         return spelled(a) is not None and re.search(b, spelled(a)) is not None
-    if operator == "==":
-        return same(a, b)
-    if operator == "!=":
-        return a is not None and not same(a, b)
+    if operator in ("==", "!="):
+        if (a is None and b == "") or (b is None and a == ""):
+            return None
+        return same(a, b) is (operator == "==")
     first, second = rank(a), rank(b)
     if first is None or second is None or first[0] != second[0]:
-        return False
+        return None
     return {"<": first < second, "<=": first <= second, ">": first > second, ">=": first >= second}[operator]
 
 
@@ -144,65 +146,125 @@ def remembered(memory: dict[str, Any], key: str) -> list[Any]:
     return at(gathered, key)
 
 
-def matches(node: Value, world: World) -> tuple[list[Any], bool]:
-    """All that the value comes to, and whether it may be several."""
+Seen = tuple[str, Any]
+"""What a value is: `one` value, a `list` of found values, `missing`, `nothing` that could have it, or `unread`."""
+
+
+def read_path(document: Any, path: str) -> Seen:
+    if "*" in path:
+        root = re.split(r"\.?\*|\[\*\]", path)[0]
+        there = any(isinstance(each, list | dict) for each in at(document, root))
+        return ("list", at(document, path)) if there else ("missing", None)
+    found = at(document, path)
+    return ("one", found[0]) if found else ("missing", None)
+
+
+def read_memory(memory: dict[str, Any], key: str) -> Seen:
+    found = remembered(memory, key)
+    if "*" in key and key not in memory:
+        root = re.split(r"\.?\*|\[\*\]", key)[0]
+        there = not root or any(isinstance(each, list | dict) for each in remembered(memory, root))
+        return ("list", found) if there or found else ("missing", None)
+    return ("one", found[0]) if found else ("missing", None)
+
+
+def seen(node: Value, world: World) -> Seen:
     match node:
         case Literal(value=value):
-            return [value], False
+            return "one", value
         case ListOf(items=items):
-            return [[one(item, world) for item in items]], False
+            parts = [seen(item, world) for item in items]
+            return ("unread", None) if any(kind == "unread" for kind, _ in parts) else ("one", [v for _, v in parts])
         case ObjectOf(entries=fields):
-            return [{key: one(item, world) for key, item in fields}], False
+            found = {key: seen(item, world) for key, item in fields}
+            unread = any(kind == "unread" for kind, _ in found.values())
+            return ("unread", None) if unread else ("one", {key: value for key, (_, value) in found.items()})
         case Length(of=of):
-            found, several = matches(of, world)
-            return [len(value) for value in found if isinstance(value, str | list | dict)], several
-        case Part(of=of, segment=segment):
-            parents, bracketed = matches(of, world)[0], isinstance(segment, int)
-            return [child for parent in parents for child in below(parent, str(segment), bracketed)], False
+            kind, value = seen(of, world)
+            if isinstance(value, str | list | dict):
+                return "one", len(value)
+            return ("unread" if kind == "unread" else "nothing"), None
         case Compare():
-            return [holds(node, world)], False
-        case Read(function="requests", arguments=(pattern,)):
-            return [[each for each in world.sent if pattern in each["url"]]], False
+            truth = holds(node, world)
+            return ("unread", None) if truth is None else ("one", truth)
         case Read(function="mem", arguments=(key,)):
-            return remembered(world.entries, key), "*" in key
+            return read_memory(world.entries, key)
         case Read(function="json", arguments=(_, path)):
-            return at(world.channels["env"], path), "*" in path
+            return read_path(world.channels["env"], path)
         case Read(function="time_since" | "time_until" as name, arguments=(key,)):
-            moments = [rank(value)[1] for value in remembered(world.entries, key) if value in [*DATES]]
+            kind, value = read_memory(world.entries, key)
+            moments = [rank(each)[1] for each in (value if kind == "list" else [value]) if each in [*DATES]]
+            if kind == "missing":
+                return kind, None
+            if len(moments) < (len(value) if kind == "list" else 1):
+                return "unread", None
             sign = 1 if name == "time_since" else -1
-            return [sign * (START - moment).total_seconds() for moment in moments], "*" in key
+            seconds = [sign * (START - moment).total_seconds() for moment in moments]
+            return (kind, seconds) if kind == "list" else (kind, seconds[0])
         case Read(function=function, arguments=arguments):
             nothing = {"exists": False, "visible": False, "count": 0}.get(function)
             value = world.pages.get((function, *arguments), nothing)
-            return [value] if value is not None else [], False
+            there = function in ("attr", "value") and world.pages.get(("exists", arguments[0]))
+            return ("one", value) if value is not None else ("missing" if there else "nothing", None)
 
 
 def one(node: Value, world: World) -> Any:
-    found, several = matches(node, world)
-    return found if several else found[0] if found else None
+    return seen(node, world)[1]
 
 
 def fixed(node: Value) -> bool:
     return not any(isinstance(part, Read) for part in walk(node))
 
 
-def holds(node: Condition, world: World) -> bool:
+def compared(operator: str, left: Seen, right: Seen) -> Truth:
+    kinds, values = {left[0], right[0]}, [left[1], right[1]]
+    if "unread" in kinds:
+        return None
+    if not kinds & {"missing", "nothing"}:
+        return related(operator, *values)
+    lacking = [kind in ("missing", "nothing") for kind, _ in (left, right)]
+    if operator in ("==", "!="):
+        if all(lacking):
+            return None
+        other = right[1] if lacking[0] else left[1]
+        if other is None:
+            return operator == "=="
+        return None if "nothing" in kinds or other == "" else operator == "!="
+    certain = operator in ("includes", "matches") and "nothing" not in kinds and not lacking[1]
+    return False if certain else None
+
+
+def several(found: Seen) -> list[Seen]:
+    return [("one", each) for each in found[1]] if found[0] == "list" else [found]
+
+
+def some(truths: list[Truth]) -> Truth:
+    return True if True in truths else None if None in truths else False
+
+
+def holds(node: Condition, world: World) -> Truth:
     match node:
-        case Compare(operator=operator, left=left, right=right):
+        case Compare(operator=operator, left=left, right=right, over=over):
             if fixed(left) and not fixed(right) and operator not in ("includes", "matches"):
                 left, right = right, left
                 operator = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(operator, operator)
-            a, b = matches(left, world)[0], matches(right, world)[0]
-            if not a or not b:
-                return operator == "==" and None in a + b
-            return any(related(operator, x, y) for x, y in product(a, b))
+            a, b = seen(left, world), seen(right, world)
+            if not over:
+                return compared(operator, a, b)
+            whole = operator == "includes"  # an item of the list on the left
+            pairs = product([a] if whole else several(a), several(b))
+            truths = [compared(operator, x, y) for x, y in pairs]
+            if over == "ANY":
+                return some(truths)
+            return next((truth for truth in truths if not truth), True)
         case Test(read=read):
             return one(read, world) is True
         case Every(parts=parts):
-            return all(holds(part, world) for part in parts)
+            return next((truth for part in parts if not (truth := holds(part, world))), True)
         case Some(parts=parts):
-            return any(holds(part, world) for part in parts)
+            return some([holds(part, world) for part in parts])
         case Not(part=part):
-            return not holds(part, world)
+            truth = holds(part, world)
+            return None if truth is None else not truth
         case Within(part=part) | Stable(part=part):  # in a world where nothing changes
             return holds(part, world)

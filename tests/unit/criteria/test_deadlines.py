@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.criteria.evaluation import LONGEST_PAUSE, SHORTEST_PAUSE
-from harness.criteria.syntax import Compare, Condition, Literal, Read, Test, walk
+from harness.criteria.syntax import Compare, Condition, Literal, PageQuery, Read, Test, walk
 from tests.unit.conftest import examples
 from tests.unit.criteria.conftest import FakeClock, World
 from tests.unit.criteria.trees import Hand, joined
@@ -40,9 +40,9 @@ class Slow(World):
 
     reading = 0.0
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> object:
+    async def page(self, query: PageQuery, until: float = math.inf) -> object:
         self.clock.time += self.reading
-        return await super().page(function, selector, name)
+        return await super().page(query, until)
 
 
 def page(watch: Watch, limit: float, reading: float = 0.0) -> Slow:

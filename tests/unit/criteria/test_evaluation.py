@@ -44,6 +44,7 @@ def shop(world: World) -> World:
         "bad time": "soon",
     }
     world.channels = {"env": {"leases": {"CTR-2101": {"rent": "1200"}}, "list": [1, 2, None], "liquidity": "frozen"}}
+    world.channels["env"]["skus"] = ["a", "b"]
     return world
 
 
@@ -70,11 +71,19 @@ def shop(world: World) -> World:
         "mem('flag.text') == true",
         "mem('items').length == 2",
         "mem('items[-1].sku') == 'b'",
-        "mem('items.*.qty') > 4",
+        "ANY[mem('items.*.qty') > 4]",
+        "ALL[mem('items.*.qty') > 0, exists('#total')]",
+        "NOT[ALL[mem('items.*.qty') > 4]]",
+        "mem('items.*.qty') == [1, 5]",
+        "mem('items.*.qty') != [1]",
+        "mem('items.*.sku').length == 2",
+        "mem('items.*.sku') == json('env', 'skus[*]')",
+        "mem(\"items[?sku=='b'].qty\") == 5",
         "mem('items.*.sku') includes 'a'",
         "json('env', 'leases.CTR-2101.rent') == 1200",
         "json('env', 'list') == [1, '2', null]",
-        "json('env', 'list.*') == null",
+        "json('env', 'list.*') includes null",
+        "ANY[json('env', 'list.*') == null]",
         "text('#total') includes mem('order.total')",
         "time_since('at') == 1h",
         "time_until('due') < 1d",
@@ -89,25 +98,96 @@ def test_holds(shop: World, text: str) -> None:
     assert verdict.explanation is None
 
 
-@pytest.mark.parametrize(
-    "missing",
-    ["mem('no')", "json('env', 'no.way')", "text('#no')", "attr('#a', 'no')", "mem('none')", "time_since('no')"],
-)
-def test_missing_equals_null_and_satisfies_nothing_else(shop: World, missing: str) -> None:
+DATA = ["mem('no')", "json('env', 'no.way')", "mem('none')", "attr('#total', 'no')"]
+GONE = ["text('#no')", "attr('#a', 'no')", "value('#no')", "requests('x')[0].json", "mem('no').length"]
+
+
+@pytest.mark.parametrize("missing", [*DATA, *GONE, "time_since('no')"])
+def test_missing_equals_null_and_satisfies_nothing_more(shop: World, missing: str) -> None:
     assert shop.holds(f"{missing} == null")
     assert shop.holds(f"null == {missing}")
-    comparisons = ["!= ''", "!= null", "== ''", "== 'null'", "== 0", "== false", "< 5", "> 5", "<= 5"]
-    for rest in [*comparisons, "includes ''", "matches ''"]:
+    assert shop.holds(f"NOT[{missing} != null]")
+    for rest in ["!= ''", "!= null", "== ''", "== 'null'", "== 0", "< 5", "> 5", "includes ''", "matches ''"]:
         assert not shop.holds(f"{missing} {rest}"), rest
-        assert shop.holds(f"NOT[{missing} {rest}]")
-    assert not shop.holds(f"null != {missing}")
+    for rest in ["== ''", "!= ''", "< 5", ">= 5"]:
+        assert not shop.holds(f"NOT[{missing} {rest}]"), rest
     assert not shop.holds(f"{missing}.length == 0")
+    if missing != "mem('none')":  # that one is there, and null
+        assert not shop.holds(f"{missing} == mem('nor')")
+    assert not shop.holds(f"{missing} != mem('nor')")
 
 
-def test_two_missing_sides_are_not_equal(shop: World) -> None:
-    assert not shop.holds("mem('no') == mem('nor')")
-    assert not shop.holds("mem('no') != mem('order.id')")
-    assert not shop.holds("mem('order.id') != mem('no')")
+@pytest.mark.parametrize("missing", DATA)
+def test_missing_data_differs_from_every_value(shop: World, missing: str) -> None:
+    for value in ("'null'", "0", "false", "text('#total')", "[]"):
+        assert shop.holds(f"{missing} != {value}")
+        assert shop.holds(f"NOT[{missing} == {value}]")
+    assert shop.holds(f"NOT[{missing} includes 'x']")
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_an_element_that_is_not_there_neither_equals_nor_differs(shop: World, gone: str) -> None:
+    for rest in ("== 'x'", "!= 'x'", "includes 'x'", "matches 'x'", "> 0"):
+        assert not shop.holds(f"{gone} {rest}"), rest
+        assert not shop.holds(f"NOT[{gone} {rest}]"), rest
+        assert not shop.holds(f"({gone} {rest}) == false"), rest
+    assert shop.holds(f"ANY[{gone} == 'x', exists('#total')]")
+    assert "is not known" in shop.message(f"NOT[{gone} == 'x']")
+
+
+def test_a_list_with_nothing_in_it_is_a_list_and_a_list_that_is_not_there_is_missing(shop: World) -> None:
+    shop.channels = {"env": {"none": [], "some": [{"id": 1}, {"id": 13}, {"id": 30}]}}
+    for text in ("json('env', 'none[*].id').length == 0", "json('env', 'none[*].id') == []"):
+        assert shop.holds(text)
+        assert not shop.holds(text.replace("none", "nome"))
+    assert not shop.holds("json('env', 'some[*].id') includes 3")
+    assert shop.holds("NOT[json('env', 'some[*].id') includes 3]")
+    assert shop.holds("json('env', 'some[*].id') includes '13'")
+    assert not shop.holds("ALL[json('env', 'some[*].id') != 13]")
+    assert shop.holds("ALL[json('env', 'none[*].id') != 13]")
+    assert not shop.holds("ANY[json('env', 'none[*].id') != 13]")
+
+
+def test_a_filter_finds_one_record_and_says_when_there_are_several(shop: World) -> None:
+    people = [{"name": "Ann", "id": 1, "at": {"x": 5}}, {"name": "Joann", "id": 13}, {"name": "Bob", "id": 30}]
+    shop.channels = {"env": {"people": [*people, {"name": "Bob", "id": 31}], "byid": {"a": people[0]}}}
+    assert shop.holds("json('env', \"people[?name=='Ann'].id\") == 1")
+    assert shop.holds("json('env', 'people[?id==13].name') == 'Joann'")
+    assert shop.holds("json('env', 'people[?at.x==5].name') == 'Ann'")
+    assert shop.holds("json('env', \"byid[?name=='Ann'].id\") == 1")
+    assert shop.holds("json('env', \"people[?name=='Eve'].id\") == null")
+    assert not shop.holds("json('env', \"people[?name=='Eve'].id\") != ''")
+    assert shop.holds("json('env', \"people[?name=='Bob'][*].id\") == [30, 31]")
+    assert shop.holds("json('env', \"people[?name=='Bob'][*]\").length == 2")
+    assert shop.holds("json('env', \"people[?name=='Bob'][-1].id\") == 31")
+    for text in ("json('env', \"people[?name=='Bob'].id\") == 30", "json('env', \"people[?name=='Bob'].id\") != 30"):
+        assert not shop.holds(text)
+        assert "several records match [?name=='Bob']: write `[?name=='Bob'][*]`" in shop.message(text)
+
+
+def test_a_number_is_picked_out_of_a_text(shop: World) -> None:
+    shop.pages = {("text", "#n"): "Page 3 of 1,200", ("text", "#bad"): "1.234 €", ("text", "#price"): "$24.50"}
+    assert shop.holds("number(text('#n'), 'Page ([0-9]+) of') == 3")
+    assert shop.holds("number(text('#n'), 'of (.*)') == 1200")
+    assert shop.holds("number(text('#price')) == 24.5")
+    assert shop.value("number(text('#price'))") == 24.5
+    assert "matches 'x([0-9])'" in shop.message("number(text('#n'), 'x([0-9])') == 3")
+    unread = "`1.234 €` is no number in en-US; declare `locale`"
+    for text in ("text('#bad') < 30", "number(text('#bad')) < 30", "number(text('#bad')) != 30"):
+        assert unread in shop.message(text)
+        assert unread in shop.message(f"NOT[{text}]")
+    shop.locale = "de-DE"
+    assert shop.holds("text('#bad') == '1.234 €' && text('#bad') > 1000")
+    assert not shop.holds("text('#price') > 0")
+
+
+def test_data_is_read_as_programs_write_it_whatever_the_locale(shop: World) -> None:
+    shop.locale = "de-DE"
+    shop.channels = {"env": {"price": "24.99", "shown": "24,99 €", "small": "1.234"}}
+    shop.pages = {("value", "#n"): "24.5", ("text", "#n"): "24.5"}
+    assert shop.holds("json('env', 'price') < 30 && json('env', 'shown') < 30 && json('env', 'small') < 30")
+    assert shop.holds("value('#n') < 30 && json('env', 'price') < '30.5'")
+    assert not shop.holds("text('#n') < 30")
 
 
 def test_a_present_value_differs_from_null(shop: World) -> None:
@@ -124,7 +204,7 @@ def test_a_present_value_differs_from_null(shop: World) -> None:
         ("count('.item')", 3),
         ("mem('items').length", 2),
         ("mem('items.*.sku')", ["a", "b"]),
-        ("mem('no.*')", []),
+        ("mem('no.*')", None),
         ("json('env', 'leases.CTR-2101.rent')", "1200"),
         ("attr('#a', 'href')", "/x"),
         ("'literal'", "literal"),
@@ -166,7 +246,7 @@ def test_evaluating_does_not_wait_when_nothing_waits(shop: World) -> None:
 
 
 constants = st.sampled_from(["''", "'7777'", "7777", "null", "true", "[1]", "{a: 1}", "'$5'", "'2026-01-10'", "5"])
-READS = ["mem('order.id')", "mem('no')", "text('#total')", "mem('items.*.qty')", "json('env', 'list')"]
+READS = ["mem('order.id')", "mem('no')", "text('#total')", "text('#gone')", "json('env', 'list')"]
 sides = st.one_of(constants, st.sampled_from(READS))
 operators = st.sampled_from(["==", "!=", "<", "<=", ">", ">=", "includes"])
 
@@ -179,7 +259,9 @@ def test_not_inverts(new_world: Callable[..., World], left: str, operator: str, 
         channels={"env": {"list": [1, None]}},
     )
     text = f"{left} {operator} {right}"
-    assert world.holds(f"NOT[{text}]") is not world.holds(text)
+    assert world.holds(f"{left} != {right}") is world.holds(f"NOT[{left} == {right}]")
+    assert world.holds(f"{left} == {right}") is world.holds(f"NOT[{left} != {right}]")
+    assert not (world.holds(f"NOT[{text}]") and world.holds(text))
     assert world.holds(f"!!({text})") is world.holds(text)
     assert world.holds(f"ALL[{text}, {text}]") is world.holds(f"ANY[{text}]") is world.holds(text)
 

@@ -174,7 +174,7 @@ def test_a_document_of_any_depth_is_judged_and_shown(depth: int, world: World) -
 
 def test_a_path_of_thousands_of_segments_is_refused() -> None:
     path = "a." * 3000 + "a"
-    for text in (f"mem('{path}') == 1", f"json('env', '{path}') == 1", f"mem('{'*.' * 3000}a') == 1"):
+    for text in (f"ANY[mem('{path}') == 1]", f"json('env', '{path}') == 1", f"ANY[mem('{'*.' * 3000}a') == 1]"):
         error = refusal(text)
         assert error is not None
         assert "at most 200 segments" in error.problem
@@ -203,17 +203,17 @@ def test_an_entry_is_never_changed_by_gathering() -> None:
 def test_wildcards_over_a_big_document(world: World) -> None:
     world.channels = {"env": {"rows": [{"cells": [number, str(number)]} for number in range(30_000)]}}
     with in_bounded_time(6):
-        assert world.holds("json('env', 'rows.*.cells.*') == 29999")
-        assert not world.holds("json('env', 'rows.*.cells.*') == 'x'")
-        assert not world.holds("json('env', 'rows" + ".*" * 190 + "') == 1")
+        assert world.holds("ANY[json('env', 'rows.*.cells.*') == 29999]")
+        assert not world.holds("json('env', 'rows.*.cells.*') includes 'x'")
+        assert not world.holds("ANY[json('env', 'rows" + ".*" * 190 + "') == 1]")
 
 
 def test_two_wildcards_are_compared_up_to_a_number_of_pairs(world: World) -> None:
     world.channels = {"env": {"a": list(range(50_000)), "b": [f"x{number}" for number in range(50_000)]}}
     with in_bounded_time():
         assert world.holds("json('env', 'a.*') == json('env', 'a.*')")
-        assert "only the first 100000 of 50000 times 50000 pairs" in world.message(
-            "json('env', 'a.*') == json('env', 'b.*')"
+        assert "only the first 20000 of 50000 times 50000 pairs" in world.message(
+            "ANY[json('env', 'a.*') > json('env', 'b.*')]"
         )
 
 

@@ -59,7 +59,7 @@ RUNAWAYS = ["(a+)+$", "(a|aa)+$", "(?:a|b|ab)*c$", "(a*)*b{3}$", r"(?=(a+)+$)x",
 def test_a_runaway_pattern_is_stopped(pattern: str, world: World) -> None:
     world.entries = {"many": ["a" * 20_000 + "!"] * 50}
     with in_bounded_time(4):
-        assert not world.holds(f"mem('many.*').matches('{pattern}')")
+        assert not world.holds(f"ANY[mem('many.*').matches('{pattern}')]")
 
 
 def test_many_runaway_patterns_share_their_time(world: World) -> None:

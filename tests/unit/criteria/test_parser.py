@@ -171,11 +171,11 @@ def test_an_error_survives_pickling() -> None:
 
 
 def test_what_can_be_told_without_running() -> None:
-    text = "ANY[json('env', 'a') == mem('k'), ALL[STABLE(1, exists('#a')), attr('#b', 'x') == time_since('t')]]"
+    text = "ANY[json('env', 'a') == mem('k'), ALL[STABLE(1, exists('#a')), value('#b', frame='#f') == time_since('t')]]"
     criterion = parse(text)
     assert criterion.channels == {"env"}
     assert criterion.memory_keys == {"k", "t"}
-    assert criterion.selectors == {"#a", "#b"}
+    assert criterion.selectors == {("#a", None), ("#b", "#f")}
     assert criterion.waits
     assert not parse("exists('#a')").waits
     assert str(criterion) == criterion.text

@@ -103,7 +103,13 @@ def test_a_number_equals_its_text(number: float) -> None:
         ("\u22125", "<", 0),
         ("US$5", ">", 4),
         ("9", "<", "10"),
-        ("1e3", ">", 999),
+        ("($5.00)", "<", 0),
+        ("(5)", "<", 0),
+        ("5 USD", "<", 6),
+        ("USD 5", ">", 4),
+        ("1,234,567", ">", 1_000_000),
+        ("50 %", "==", "50 %"),
+        ("50 %", ">", 49),
         ("(3 items)", "==", "(3 items)"),
         ("(3 items)", ">", 2),
         ("2026-01-16", "<", "2026-02-01"),
@@ -121,6 +127,15 @@ def test_order(left: Json, operator: str, right: Json) -> None:
     [
         ("3 of 10", 5),
         ("EXP-6631", 1),
+        ("1.234 \u20ac", 1),
+        ("1.5k", 1),
+        ("1.5 million", 1),
+        ("5kg", 1),
+        ("12,34", 1),
+        ("Cart (3)", 1),
+        ("5-pack", 1),
+        ("1\u00bd", 1),
+        ("1e3", 1),
         ("v1", 1),
         ("1.2.3", 1),
         ("24,99", 1),
@@ -160,11 +175,24 @@ def test_includes(whole: Json, part: Json, holds: bool) -> None:
     assert compare("includes", whole, part) is holds
 
 
-def test_null_on_the_left_satisfies_nothing_but_null() -> None:
+def test_null_differs_from_every_value_and_is_neither_empty_nor_filled() -> None:
     assert compare("==", None, None)
     assert compare("!=", 5, None)
+    assert compare("!=", None, 5)
     assert not any(compare(operator, None, "") for operator in ("==", "!=", "<", ">", "includes", "matches"))
+    assert not compare("!=", "", None)
     assert not compare("!=", None, None)
+
+
+@given(documents, documents)
+def test_a_difference_is_the_opposite_of_an_equality(a: Json, b: Json) -> None:
+    empty = (a is None and b == "") or (b is None and a == "")
+    assert compare("!=", a, b) is (not compare("==", a, b) and not empty)
+
+
+@given(st.lists(documents, max_size=4), documents)
+def test_a_list_includes_what_equals_one_of_its_items(items: list[Json], part: Json) -> None:
+    assert compare("includes", items, part) is any(equal(item, part) for item in items)
 
 
 def test_patterns() -> None:

@@ -9,6 +9,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
+from harness.criteria.lists import needs_a_word
 from harness.criteria.syntax import (
     Compare,
     Condition,
@@ -17,6 +18,7 @@ from harness.criteria.syntax import (
     ListOf,
     Literal,
     Not,
+    Number,
     ObjectOf,
     Part,
     Read,
@@ -26,12 +28,15 @@ from harness.criteria.syntax import (
     Value,
     Within,
 )
+from harness.values import replace
 
 ORDERS = ["==", "!=", "<", "<=", ">", ">=", "includes"]
 texts = st.text(max_size=8)
 selectors = st.text(min_size=1, max_size=8).filter(lambda text: bool(text.strip()))
 names = st.text("abZ-0 \u95ee", min_size=1, max_size=4).filter(lambda text: bool(text.strip()))
-ends = st.sampled_from(["", ".*", "[0]", "[-1]", "[*]", "['x.y']", ".7"])
+ends = st.sampled_from(
+    ["", ".*", "[0]", "[-1]", "[*]", "['x.y']", ".7", "[?a.b=='x'].c", "[?a==1][*]", "[?a==null][0]"]
+)
 paths = st.builds(lambda parts, end: ".".join(parts) + end, st.lists(names, min_size=1, max_size=3), ends)
 numbers = st.one_of(st.integers(-(10**20), 10**20), st.floats(allow_nan=False, allow_infinity=False))
 literals = st.one_of(st.none(), st.booleans(), numbers, texts).map(Literal)
@@ -50,6 +55,45 @@ reads = st.one_of(
 )
 
 
+def settled(tree: Value | Condition) -> Value | Condition:
+    """The tree with `ANY` or `ALL` where a comparison of the values of a list needs it, and without others."""
+    match tree:
+        case Every(parts=parts) | Some(parts=parts):
+            word = "ALL" if isinstance(tree, Every) else "ANY"
+            return replace(tree, parts=tuple(_direct(word, part) for part in parts))
+        case Not(part=part) | Within(part=part) | Stable(part=part):
+            return replace(tree, part=settled(part))
+        case Compare():
+            found = _direct("ANY", tree)
+            return Some((found,)) if found.over else found
+        case Test() | Read() | Literal():
+            return tree
+        case _:
+            return _value(tree)
+
+
+def _direct(word: str, part: Condition) -> Condition:
+    if not isinstance(part, Compare):
+        return settled(part)
+    found = replace(part, left=_value(part.left), right=_value(part.right))
+    return replace(found, over=word) if needs_a_word(found) else found
+
+
+def _value(tree: Value) -> Value:
+    match tree:
+        case ListOf(items=items):
+            return ListOf(tuple(map(_value, items)))
+        case ObjectOf(entries=entries):
+            return ObjectOf(tuple((key, _value(item)) for key, item in entries))
+        case Part(of=of) | Length(of=of) | Number(of=of):
+            return replace(tree, of=_value(of))
+        case Compare():
+            found = _direct("", tree)
+            return Literal(True) if needs_a_word(found) else found
+        case _:
+            return tree
+
+
 def compared(values: st.SearchStrategy[Value]) -> st.SearchStrategy[Compare]:
     return st.one_of(
         st.builds(Compare, st.sampled_from(ORDERS), values, values),
@@ -60,12 +104,14 @@ def compared(values: st.SearchStrategy[Value]) -> st.SearchStrategy[Compare]:
 def combined(values: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
     entries = st.dictionaries(texts, values, max_size=2).map(lambda found: tuple(found.items()))
     lists = st.lists(values, max_size=3).map(tuple)
+    numbered = st.builds(Number, values, st.sampled_from(["", "([0-9]+) of", "'(a|b)\""]))
     return st.one_of(
-        st.builds(ListOf, lists), st.builds(ObjectOf, entries), st.builds(Length, values), compared(values)
+        st.builds(ListOf, lists), st.builds(ObjectOf, entries), st.builds(Length, values), numbered, compared(values)
     )
 
 
-values: st.SearchStrategy[Value] = st.recursive(st.one_of(literals, reads), combined, max_leaves=4)
+any_values: st.SearchStrategy[Value] = st.recursive(st.one_of(literals, reads), combined, max_leaves=4)
+values = any_values.map(settled)
 tests = st.builds(Read, st.sampled_from(["exists", "visible"]), st.tuples(selectors)).map(Test)
 seconds = st.floats(0, 1000).map(lambda number: round(number, 3))
 
@@ -83,7 +129,9 @@ def joined(
     )
 
 
-conditions: st.SearchStrategy[Condition] = st.recursive(st.one_of(compared(values), tests), joined, max_leaves=6)
+conditions: st.SearchStrategy[Condition] = st.recursive(
+    st.one_of(compared(any_values), tests), joined, max_leaves=6
+).map(settled)
 
 
 @dataclass
@@ -98,7 +146,7 @@ class Hand:
 
     def write(self, node: Value | Condition) -> str:
         match node:
-            case Literal() | ListOf() | ObjectOf() | Read() | Part() | Length():
+            case Literal() | ListOf() | ObjectOf() | Read() | Part() | Length() | Number():
                 return self.space(self.value(node))
             case Compare():
                 return self.space(self.comparison(node))
@@ -136,6 +184,8 @@ class Hand:
                 return f"{self.operand(of)}[{segment if isinstance(segment, int) else self.quoted(segment)}]"
             case Length(of=of):
                 return f"{self.operand(of)}.length"
+            case Number(of=of, pattern=pattern):
+                return f"number({self.write(of)}{', ' + self.quoted(pattern) if pattern else ''})"
             case Compare():
                 return self.comparison(node)
 
@@ -151,7 +201,8 @@ class Hand:
         return text if isinstance(node, Read | Part | ListOf | ObjectOf) and not self.whim() else f"({text})"
 
     def many(self, name: str, operator: str, parts: tuple[Condition, ...]) -> str:
-        if len(parts) > 1 and self.whim():
+        apart = any(isinstance(part, Compare) and part.over for part in parts)
+        if len(parts) > 1 and not apart and self.whim():
             return "(" + operator.join(map(self.operand, parts)) + ")"
         return f"{name}[{self.items(parts)}]"
 

@@ -104,7 +104,10 @@ BAD: list[tuple[Any, str]] = [
     ({"act": "open", "url": "file:///etc/passwd"}, "scheme `file:`"),
     ({"act": "open", "url": "${inputs.where}"}, "scheme `javascript:`"),
     ({"act": "upload", "selector": "#f", "value": "../secret"}, "leaves the task's folder"),
-    ({"act": "type", "selector": "#f", "value": "${env:HOME}"}, "${env:HOME}"),
+    (
+        {"act": "type", "selector": "#f", "value": "${env:HOME}"},
+        "the task does not use the variable HOME, so its agents may not either",
+    ),
     ({"act": "type", "selector": "#f", "value": "${inputs.wher}"}, "did you mean `where`?"),
     ({"act": "type", "selector": "#f", "value": "${x"}, "no closing brace"),
     ({"act": "assert", "expr": "exists("}, "expr:"),

@@ -65,8 +65,7 @@ def test_an_element_of_a_criterion_that_is_in_a_frame(criterion: str) -> None:
     assert result.failure is not None
     assert result.error is not None
     assert result.failure.details["in_frame"] == "#inner"
-    assert result.error.hint.startswith("#b is in the frame #inner, but criteria read only the page itself.")
-    assert 'step with `frame: "#inner"`' in result.error.hint
+    assert result.error.hint.startswith("#b is in the frame #inner: write `frame='#inner'` after the selector.")
 
 
 def test_an_element_that_is_on_the_page_is_sought_in_no_frame() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure, Passed
 from tests.unit.fakes import Theatre
@@ -150,10 +151,10 @@ def test_an_assertion_is_read_in_its_frame() -> None:
     theatre = Theatre()
     asked: list[Any] = []
 
-    async def text(selector: str, frame: str | None, patience: float) -> str:
-        asked.append((selector, frame))
+    async def read(query: PageQuery, within: float) -> str:
+        asked.append((query.selector, query.frame))
         return "done"
 
-    theatre.session.text = text  # type: ignore[method-assign]
+    theatre.session.read = read  # type: ignore[method-assign]
     assert play(theatre, steps=[{"act": "assert", "selector": "#x", "frame": "#inner", "value": "done"}]).ok
     assert asked == [("#x", "#inner")]

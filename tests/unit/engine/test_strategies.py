@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.model.record import TaskResult
+from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
 from tests.unit.fakes import Theatre
 
@@ -92,6 +93,26 @@ def test_on_action_failed(rule: str, acts: int, state: str) -> None:
     theatre.session.script = [Failure("ELEMENT_COVERED", "covered", "#a")] * 5
     result = play(theatre, {"on_action_failed": rule})
     assert (len(theatre.session.acts), result.final_state) == (acts, state)
+
+
+@pytest.mark.parametrize(("code", "acts"), [("DOWNLOAD_FAILED", 1), ("ACTION_FAILED", 1), ("STEP_TIMEOUT", 1)])
+def test_an_act_that_was_done_is_not_done_again(code: str, acts: int) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure(code, "a click on #a started no download", "#a", effect=Effect.DONE)] * 5
+    result = play(theatre, {"on_action_failed": "retry"})
+    assert (len(theatre.session.acts), result.final_state) == (acts, "failed")
+    assert result.failure is not None
+    assert ("the act was done, and is not done again" in result.failure.message) is (code != "STEP_TIMEOUT")
+
+
+def test_a_declared_dialog_that_does_not_come_is_waited_for_again_and_its_act_is_not_repeated() -> None:
+    theatre = Theatre()
+    missing = Failure("DIALOG_MISSING", "no dialog has opened", effect=Effect.DONE, act_done=True)
+    theatre.session.missing = [missing, missing]
+    result = play(theatre, {"on_assertion_fail": "retry_after_wait"})
+    assert [step.act for _, step, *_ in theatre.session.acts] == ["click", "wait"]
+    assert result.failure is not None
+    assert result.failure.code == "DIALOG_MISSING"
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,12 @@ def test_the_browser_is_asked_about_the_elements_of_all_criteria(there: bool) ->
     theatre.session.page = {"exists #a": there, "url": "http://shop.local/", "count #row-7": 1}
     result = played(theatre, lambda *_: Path("kept"), **CRITERIA)
     assert result.ok is there
-    assert theatre.session.looked_at == ("#a", "#part", "#relaxed", "#row-7", "text=when")
+    assert theatre.session.looked_at == tuple(
+        (each, None) for each in ("#a", "#part", "#relaxed", "#row-7", "text=when")
+    )
 
 
 def test_a_criterion_that_refers_to_what_nobody_remembered_names_no_element() -> None:
     theatre = Theatre()
     assert not played(theatre, None, success_criteria=["exists('#row-${memory.none}')", "exists('#b')"]).ok
-    assert theatre.session.looked_at == ("#b",)
+    assert theatre.session.looked_at == (("#b", None),)

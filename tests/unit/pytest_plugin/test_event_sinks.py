@@ -33,6 +33,8 @@ OPENED = CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5
         (OPENED, 1),
         (ThresholdCrossed("error_rate", "ok", "warning", 0.1, 0.05, "share"), 1),
         (ThresholdCrossed("error_rate", "warning", "ok", 0.0, 0.05, "share"), 1),
+        (ServiceChanged("shop", "up", "restarting", "crash_1"), 0),
+        (ServiceChanged("shop", "up", "restarting", "ended_on_purpose"), 1),
         (GaveUp("open", "refused", True), 9),
         (TaskDone("completed", 1, 1, 1, 0), 9),
     ],

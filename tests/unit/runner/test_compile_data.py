@@ -47,7 +47,7 @@ def test_a_value_is_the_same_in_every_part_of_the_task() -> None:
         memory={"mail": "${fake.email}"},
         browser={"extra_headers": {"X-Mail": "${fake.email}"}},
         faults=[{"kind": "refuse", "connections": 1, "step": 0, "host": "${fake.domain_name}"}],
-        steps=[{"act": "type", "selector": "#${inputs.day}", "value": "${fake.email}, ${inputs.who}"}],
+        steps=[{"act": "type", "selector": "#d${inputs.day}", "value": "${fake.email}, ${inputs.who}"}],
         success_criteria=["text('#a') == ${fake.email}", "text('#b') == '${now + 3d | %Y-%m-%d}'"],
     )
     made = compiled(inputs={"x": "${fake.email}", "n": "${fake.name}"}).spec.inputs
@@ -58,7 +58,7 @@ def test_a_value_is_the_same_in_every_part_of_the_task() -> None:
     assert plan.context.extra_headers == {"X-Mail": email}
     assert "." in plan.faults[0].model_dump()["host"]
     assert plan.steps[0].model_dump()["value"] == f"{email}, {name}"
-    assert plan.steps[0].model_dump()["selector"] == "#2026-02-03"
+    assert plan.steps[0].model_dump()["selector"] == "#d2026-02-03"
     assert [str(each) for each in plan.success_criteria] == [f"text('#a') == '{email}'", "text('#b') == '2026-02-03'"]
     assert plan.generated is not None
     assert plan.generated.made["${fake.email}"] == email

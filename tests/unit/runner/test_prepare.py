@@ -22,7 +22,9 @@ FAULT = {"kind": "page_crash", "step": 0}
 class Starting:
     """A harness whose services and browsers are not started, and what was asked of them."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Failed | None = None, **more: Any) -> None:
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Failure | None = None, **more: Any
+    ) -> None:
         self.services = 0
         self.browsers: list[SessionRequest | None] = []
         self.error = error
@@ -30,18 +32,17 @@ class Starting:
         self.slow.set()
         self.cancelled = False
         self.harness = Harness(Settings(root=folder, services={"site": settings(9)}, **more), "run")
-        monkeypatch.setattr(self.harness.services, "start", self.start)
+        monkeypatch.setattr(self.harness.services, "begin", self.begin)
         monkeypatch.setattr(self.harness.browsers, "prepare", self.prepare)
 
-    async def start(self) -> None:
+    async def begin(self) -> list[Failure]:
         self.services += 1
         try:
             await self.slow.wait()
         except asyncio.CancelledError:
             self.cancelled = True
             raise
-        if self.error:
-            raise self.error
+        return [self.error] if self.error else []
 
     async def prepare(self, request: SessionRequest | None) -> None:
         self.browsers.append(request)
@@ -83,20 +84,22 @@ def test_a_fault_plan_may_give_the_task_another_browser(tmp_path: Path, monkeypa
     assert asyncio.run(main()).browsers == [None]
 
 
-def test_a_service_that_does_not_start_fails_the_first_task_and_is_tried_again_for_the_next(
+def test_a_service_that_does_not_start_ends_only_what_may_need_all_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> Starting:
-        it = Starting(tmp_path, monkeypatch, Failed(Failure("SERVICE_DOWN", "it is gone")))
+        it = Starting(tmp_path, monkeypatch, Failure("SERVICE_DOWN", "it is gone"))
         await it.harness.prepare(spec())
-        for tries in (1, 2):
-            with pytest.raises(Failed, match="it is gone"):
-                await it.harness.start()
-            assert it.services == tries
+        with pytest.raises(Failed, match="it is gone"):
+            await it.harness.start_all()
+        assert not await it.harness.start()
+        await asyncio.sleep(0.01)
         await it.harness.close()
         return it
 
-    assert asyncio.run(main()).browsers == [None]
+    it = asyncio.run(main())
+    assert it.services == 1
+    assert len(it.browsers) == 2, "the tasks that do not need it begin"
 
 
 def test_a_run_that_ends_first_stops_what_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from harness.environment.services import Services
 from harness.model.settings import Settings
+from harness.recovery.failure import Failure
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.stream import Telemetry, in_task
 from harness.resilience.breaker import CircuitState
@@ -31,8 +32,9 @@ class Told(Services):
         super().__init__(*args, emit=emit, **options)
         self.emit = emit
 
-    async def start(self) -> None:
+    async def begin(self, slots: int = 1) -> list[Failure]:
         """They are as they are."""
+        return []
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.spec.advice import advice
-from harness.spec.advice.criteria import flaw
 from harness.spec.advice.writes import note_says_write, selector_says_write
 from harness.spec.load import find_tasks, load_file
 from tests.unit.spec.files import loaded
-from tests.unit.spec.selectors import MALFORMED
 
 ROOT = Path(__file__).parents[3]
 START = "task_id: T\n"
@@ -28,7 +26,14 @@ def told(folder: Path, text: str) -> list[str]:
 
 
 def steps(*lines: str, more: str = "") -> str:
-    return START + FINE + more + "steps:\n" + OPEN + "".join(f"  - {line}\n" for line in lines)
+    return (
+        START
+        + ("" if "expect: {final_state: " in more else FINE)
+        + more
+        + "steps:\n"
+        + OPEN
+        + "".join(f"  - {line}\n" for line in lines)
+    )
 
 
 def rules(text: str, more: str = "", act: str = "{act: wait, selector: '#a'}") -> str:
@@ -48,6 +53,11 @@ READS = "{act: type, selector: '#a', value: '${memory.nope}'}"
 REMEMBER = "{act: wait, selector: '#a', remember: {k: \"text('#a')\"}}"
 
 UNWISE = {
+    # criteria
+    "not-judged": (
+        START + FINE + "expect: {final_state: aborted, code: HTTP_NOT_FOUND}\nsteps:\n" + OPEN,
+        "2:1 success_criteria: never judged: the task must fail before",
+    ),
     # writes
     "submit": (steps("{act: submit, selector: form}"), "5:5 steps[1]: a `write` without `done_when`"),
     "post": (steps("{act: api, url: 'http://x/', method: POST}"), "a `write` without `done_when`"),
@@ -173,14 +183,6 @@ UNWISE = {
         steps(WAIT, more="memory: {k: 2}\npreconditions: [\"exists('#a')\", \"mem('k') == 1\"]\n"),
         "4:33 preconditions[1]: never holds: memory does not have this value before the first step",
     ),
-    # selectors that are none
-    "selector": (steps("{act: click, selector: '##q'}"), "5:28 steps[1].selector: not a selector: `##`"),
-    "frame": (steps("{act: click, selector: '#a', frame: 'div['}"), "frame: not a selector: `[` has no counterpart"),
-    "dropped-on": (steps("{act: drag, selector: '#a', value: '#b)'}"), "steps[1].value: not a selector: `)` has no"),
-    "fallback-selector": (
-        rules("on_element_not_found: {fallback_selectors: {'#a': ['#b', '[x=']}}"),
-        "fallback_selectors['#a'][1]: not a selector: `[` has no counterpart",
-    ),
 }
 
 
@@ -248,6 +250,9 @@ FIT = {
         "{act: wait, value: 9}",
         more=SHORT + "budget: {max_steps: 1}\nexpect: {final_state: aborted, code: BUDGET_EXCEEDED}\n",
     ),
+    "judged-and-unmet": START + FINE + "expect: {final_state: failed, code: CRITERIA_UNMET}\nsteps:\n" + OPEN,
+    "judged-at-the-end": START + FINE + "expect: {final_state: failed, error_type: assertion_failed, step_index: 1}\n"
+    "steps:\n" + OPEN,
     "never-judged": START + "expect: {final_state: failed, code: STEP_TIMEOUT}\nsteps:\n" + OPEN,
     "unknown-outcome": steps(
         "{act: submit, selector: form}", more="expect: {final_state: failed, code: OUTCOME_UNKNOWN}\n"
@@ -295,23 +300,6 @@ FIT = {
 @pytest.mark.parametrize("text", FIT.values(), ids=FIT)
 def test_what_is_fit_is_left_alone(tmp_path: Path, text: str) -> None:
     assert told(tmp_path, text) == []
-
-
-@pytest.mark.parametrize("selector", MALFORMED)
-def test_a_selector_that_is_surely_none_is_told(selector: str) -> None:
-    assert flaw(selector)
-
-
-@pytest.mark.parametrize(
-    "selector",
-    [
-        "#a", "div[x='[']", "a:has-text(\"it's ##\")", "a[href='#']", "li:nth-child(2) > b", "text=a [b", "//a[b",
-        "xpath=//a[", "a\\[b", "'abc", "(//a)[1", "..", "#a >> text=[", "role=button[name='x", "#a-${memory.x",
-        "a /* [ */", "id=a##b",
-    ],
-)  # fmt: skip
-def test_what_may_be_a_selector_is_left_alone(selector: str) -> None:
-    assert flaw(selector) == ""
 
 
 def test_of_a_task_that_runs_inside_of_another_the_memory_is_not_known(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ Make = Callable[..., Services]
 
 def test_the_times_of_the_document() -> None:
     assert PROBE_TIMEOUT == 0.5
-    assert ServiceSettings(command=("x",), hosts={"a.local": 1}, health="http://a.local/").ready_timeout == 4.0
+    assert ServiceSettings(command=("x",), hosts={"a.local": 1}, health="http://a.local/").ready_timeout == 30.0
 
 
 def start(services: Services) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ from harness.environment.services import Services
 from harness.model.service_settings import ServiceSettings
 from harness.recovery.failure import Failed
 from tests.ports import listens
-from tests.unit.environment.services.conftest import PROGRAM, play
+from tests.unit.environment.services.conftest import PROGRAM, play, reborn, site
 
 Make = Callable[..., Services]
 
@@ -55,13 +57,51 @@ def test_each_slot_has_its_own_and_reset_copies_the_template_again(make: Make, t
     assert not list((tmp_path / "services").iterdir())
 
 
-def test_a_reset_command_that_fails_is_told(make: Make) -> None:
-    code = "import sys; print('no such state', file=sys.stderr); sys.exit(3)"
-    services = make(several(instances=1, template=None, reset=[sys.executable, "-c", code]))
+def test_what_a_crash_leaves_is_kept_until_the_next_reset(make: Make, tmp_path: Path) -> None:
+    """Whoever keeps the program: this process, or another one, as the controller of xdist does."""
+    (tmp_path / "seed").mkdir()
+    (tmp_path / "seed" / "state").write_text("first")
+    services = make(several(instances=1, reset="restart"))
+    user = make(several(instances=1, reset="restart"))
+    port = services.hosts["shop.local"]
 
     async def main() -> None:
-        with pytest.raises(Failed, match=r"was not reset: .* ended with exit code 3\. It wrote:\nno such state"):
+        await user.start()
+        assert user.started == ()
+        state = services.folder_of("site") / "state"
+        assert user.folder_of("site") / "state" == state, "the folder is the owner's"
+        state.write_text("changed")
+        pid = site(port).pid
+        os.kill(pid, signal.SIGKILL)
+        assert await reborn(port, pid)
+        assert state.read_text() == "changed"
+        await user.end("site", orderly=False)
+        await user.await_ready()
+        assert state.read_text() == "changed", "an end that a fault plan orders is no reset"
+        await user.reset()
+        assert state.read_text() == "first"
+
+    play(services, main)
+
+
+def test_a_reset_command_runs_in_the_projects_folder_and_its_failure_is_told(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    code = "import os, sys; print('no such state', os.path.exists('site'), file=sys.stderr); sys.exit(3)"
+    services = make(several(instances=1, template=None, cwd="site", reset=[sys.executable, "-c", code]))
+
+    async def main() -> None:
+        with pytest.raises(Failed) as caught:
             await services.reset(0)
+        failure = caught.value.failure
+        assert failure.code == "RESET_FAILED"
+        first, *rest = failure.message.splitlines()
+        assert first.startswith(
+            f"the state could not be reset before the task: the `reset` of service `site`, `{sys.executable}"
+        )
+        assert first.endswith(f" in {tmp_path}, ended with exit status 3. Its last lines:")
+        assert rest == ["no such state True"]
+        assert "by hand in that folder" in failure.hint
+        assert "services start" not in failure.hint
 
     play(services, main)
 

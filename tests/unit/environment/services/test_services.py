@@ -155,6 +155,7 @@ def test_not_ready_in_time(make: Make, port: int, mode: str, problem: str) -> No
     assert "was not ready within 1.5 s" in found.message
     assert problem in found.message
     assert "line 29 of site" in found.message
+    assert "raise `ready_timeout` in [tool.harness.services.site]" in found.hint
     assert programs(port) == []
 
 

@@ -120,8 +120,11 @@ def test_without_a_way_of_its_own_every_channel_that_can_be_is_reset(
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (("{python}", "-c", "print('no database'); raise SystemExit(3)"), "ended with 3: no database"),
-        (("no-such-program",), "`no-such-program` cannot be started: No such file or directory"),
+        (
+            ("{python}", "-c", "print('no database'); raise SystemExit(3)"),
+            "ended with exit status 3. Its last lines:\nno database",
+        ),
+        (("no-such-program",), "cannot be started: No such file or directory"),
         (("{python}", "-c", "import threading; threading.Event().wait(9)"), "took longer than 0.3 s"),
         ("resetting_under_test:broken", "failed with KeyError: 'no table'"),
         ("resetting_under_test:absent", "failed with AttributeError"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.criteria import evaluate, parse
+from harness.criteria import PageQuery, evaluate, parse
 from harness.criteria.syntax import Compare, Condition, Literal, Read, Test
 from harness.reporting.redaction import MARK
 from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
@@ -46,9 +46,9 @@ class Moving:
 
     clock: FakeClock
 
-    async def page(self, function: str, selector: str | None, name: str | None) -> Any:
-        present = there((selector or "#")[1:], self.clock.time)
-        return {"exists": present, "count": int(present), "text": "shown" if present else None}[function]
+    async def page(self, query: PageQuery, until: float) -> Any:
+        present = there((query.selector or "#")[1:], self.clock.time)
+        return {"exists": present, "count": int(present), "text": "shown" if present else None}[query.function]
 
     async def memory(self) -> Mapping[str, Any]:
         return MEMORY
@@ -59,6 +59,9 @@ class Moving:
     async def requests(self, pattern: str) -> list[Any]:
         return []
 
+    async def dialogs(self) -> list[Any]:
+        return []
+
     def now(self) -> datetime:
         return NOW + timedelta(seconds=self.clock.time)
 
@@ -66,11 +69,11 @@ class Moving:
 def element(selector: str, *, present: bool = True, **changes: Any) -> dict[str, Any]:
     """What is kept of a selector."""
     found = {"count": int(present), "visible": False, "text": "shown" if present else None, "value": None}
-    return {"selector": selector, **found, "attributes": {}, **changes}
+    return {"selector": selector, "frame": None, **found, "text_content": found["text"], "attributes": {}, **changes}
 
 
 def page(*elements: dict[str, Any]) -> RecordedPage:
-    return RecordedPage.model_validate({"version": 2, "url": "http://x/", "title": "x", "elements": elements})
+    return RecordedPage.model_validate({"version": 3, "url": "http://x/", "title": "x", "elements": elements})
 
 
 def evidence(memory: Mapping[str, Any] = MEMORY, **fields: Any) -> RecordedSources:

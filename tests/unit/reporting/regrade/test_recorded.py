@@ -19,12 +19,12 @@ from tests.unit.reporting import sample
 
 def element(selector: str, holds: str | None, **attributes: str) -> dict[str, Any]:
     """What the browser tells of a field."""
-    found = {"count": 1, "visible": True, "text": holds, "value": holds, "field": True}
-    return {"selector": selector, **found, "attributes": attributes}
+    found = {"count": 1, "visible": True, "text": holds, "text_content": holds, "value": holds, "field": True}
+    return {"selector": selector, "frame": None, **found, "attributes": attributes}
 
 
 PAGE = {
-    "version": 2,
+    "version": 3,
     "url": "http://shop.local/done?pin=hush-hush",
     "title": "Done",
     "elements": [
@@ -64,6 +64,7 @@ def test_what_is_kept_of_a_task_that_passed_can_be_judged(tmp_path: Path) -> Non
     assert isinstance(page, RecordedPage)
     assert [each.value for each in page.elements] == [MARK, MARK, MARK, f"slow {MARK}", "four digits", None]
     assert [each.text for each in page.elements] == [each.value for each in page.elements]
+    assert [each.text_content for each in page.elements] == [each.value for each in page.elements]
     assert [each.attributes.get("value") for each in page.elements] == [MARK, MARK, None, "fast", None, None]
 
 

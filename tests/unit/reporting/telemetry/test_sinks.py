@@ -58,6 +58,7 @@ from harness.resilience.events import (
     HookRefused,
     InvariantBroken,
     LoginMade,
+    PagesEnded,
     Recovered,
     Retrying,
     ServiceChanged,
@@ -92,6 +93,10 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
     ),
     "login-made": (
         LoginMade("buyer", 1.26, "there was none"), "INFO", "login buyer: made in 1.3 s, because there was none",
+    ),
+    "pages-ended": (
+        PagesEnded("T-1", 3, "context"), "WARNING",
+        "the browser context of T-1 did not close in 3 s: the browser has ended its pages",
     ),
     "fallback": (FellBack("ask", "a", "b", "busy"), "WARNING", "ask: falling back from a to b: busy"),
     "degraded": (Degraded("ask", "all busy"), "WARNING", "ask: degraded: all busy"),

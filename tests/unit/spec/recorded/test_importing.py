@@ -28,6 +28,11 @@ STEPS: dict[str, dict[str, Any]] = {
     "page.goto('/a')": {"act": "open", "url": "/a"},
     "page.goto(f'{base_url}/a', wait_until='load')": {"act": "open", "url": "/a"},
     "page.goto(BASE + '/a')": {"act": "open", "url": "http://shop.test/a"},
+    "page.goto('/a', wait_until='domcontentloaded')": {"act": "open", "url": "/a", "until": "domcontentloaded"},
+    "page.goto('/a', wait_until='networkidle')": {"act": "open", "url": "/a"},
+    "r = page.goto('/a')\nassert r.status == 404": {"act": "open", "url": "/a", "status": 404},
+    "r = page.goto('/a')\nassert r.status in (401, 403)": {"act": "open", "url": "/a", "status": [401, 403]},
+    "r = page.goto('/a')\nassert r.ok\nassert r is not None": {"act": "open", "url": "/a"},
     "page.click('#a', force=True, timeout=2000)": {"act": "click", "selector": "#a", "force": True, "timeout": 2},
     "page.fill('#a', '${x}')": {"act": "type", "selector": "#a", "value": "$${x}"},
     "page.locator('#a').fill(os.environ['PW'])": {"act": "type", "selector": "#a", "value": "${env:PW}"},
@@ -57,8 +62,14 @@ STEPS: dict[str, dict[str, Any]] = {
     "page.locator('li').filter(has_not_text='x').last.click()": {
         "act": "click", "selector": 'li >> :scope:not(:has-text("x")) >> nth=-1',
     },
+    "expect(page.locator('#f').content_frame.locator('#a')).to_have_count(1)": {
+        "act": "assert", "expr": "count('#a', frame='#f') == 1",
+    },
+    "expect(page.frame_locator('#f').locator('#a')).to_have_attribute('href', '/x')": {
+        "act": "assert", "expr": "attr('#a', 'href', frame='#f') == '/x'",
+    },
     "expect(page.locator('#f').content_frame.locator('#a')).to_contain_text('x')": {
-        "act": "wait", "selector": "#a", "frame": "#f", "value": "x",
+        "act": "assert", "expr": "text('#a', frame='#f') includes 'x'",
     },
     "expect(page.locator('#a')).to_match_aria_snapshot('- button')": {
         "act": "assert", "selector": "#a", "aria": "- button",
@@ -100,9 +111,8 @@ MISSING = {
     "expect(page.locator('#a')).to_have_css('color', 'red')": "no criterion says `to_have_css`",
     "expect(page.locator('#a')).to_have_text(['a', 'b'])": "a list of texts",
     "expect(page.locator('#a')).to_have_text(re.compile('(?P<x>a)'))": "only Python knows",
-    "expect(page.locator('#f').content_frame.locator('#a')).to_have_count(1)": "criteria do not look into frames",
     "page.on('request', print)": "cannot listen to events",
-    "page.on('dialog', lambda dialog: dialog.dismiss())": "write a `dialog` step",
+    "page.on('dialog', lambda dialog: dialog.accept())": "write a `dialog` step",
     "page.route('**/*', lambda route: route.abort())": "no act for `page.route`",
     "login(page)": "a function of the project",
     "if page.url:\n    page.reload()": "a task has no `if`",
@@ -156,7 +166,7 @@ def test_popups_downloads_and_dialogs_belong_to_the_click() -> None:
         page.close()
     """)
     assert found == [
-        {"act": "dialog", "text": "yes"},
+        {"act": "dialog", "value": "accept", "text": "yes"},
         {"act": "click", "selector": "#a"},
         {"act": "switch_page", "value": -1},
         {"act": "click", "selector": "#b"},
@@ -164,6 +174,17 @@ def test_popups_downloads_and_dialogs_belong_to_the_click() -> None:
         {"act": "download", "selector": "#c"},
         {"act": "click", "selector": "tr"},
     ]
+
+
+def test_a_test_that_dismisses_every_dialog_does_what_a_task_does_anyway() -> None:
+    found = steps("""\
+        page.on("dialog", lambda dialog: dialog.dismiss())
+        page.click("#a")
+        page.once("dialog", lambda dialog: dialog.accept())
+        page.click("#b")
+    """)
+    accepted = {"act": "dialog", "value": "accept"}
+    assert found == [{"act": "click", "selector": "#a"}, accepted, {"act": "click", "selector": "#b"}]
 
 
 SUITE = '''

@@ -91,9 +91,7 @@ def test_assertions_at_the_end_become_criteria_and_those_before_stay_steps() -> 
     framed = Action(
         name="assertText", locator=(LocatorPart("css", "#f"), LocatorPart("frame"), *USER), text="x", exact=False
     )
-    assert [step.keys for step in journey_of([OPEN, framed]).steps][1] == {
-        "act": "wait", "selector": "#user", "frame": "#f", "value": "x",
-    }  # fmt: skip
+    assert journey_of([OPEN, framed]).criteria == ("text('#user', frame='#f') includes 'x'",)
     literal = Action(name="assertText", locator=USER, text="<= 30")
     assert journey_of([literal, OPEN]).steps[0].keys == {"act": "assert", "expr": "text('#user') == '<= 30'"}
 

@@ -1,0 +1,194 @@
+"""Failures of pages that came without one of their scripts or stylesheets (docs/design/failures.md).
+
+A page without one of its scripts is not there: what it does not do, no step can explain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qsl, urldefrag, urlsplit
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Page
+
+from harness.browser.exchanges import RequestRecord
+from harness.browser.failures.liveness import PROBE_SECONDS
+from harness.browser.failures.network import GIVEN_UP, code_of, net_error, net_failure, status_failure
+from harness.browser.failures.scene import FailureContext
+from harness.browser.isolated import script
+from harness.model.record import SAFE_METHODS
+from harness.recovery.catalog import Effect, Family
+from harness.recovery.failure import Circumstances, Failure
+from harness.spec.names import Domains
+from harness.values import replace
+
+SHOWN = 5
+"""The number of missing parts that a failure names."""
+NEEDED = ("script", "stylesheet")
+_REFUSED = ("NET_BLOCKED", "POLICY_DOMAIN", "AUTHENTICATION_FAILED")
+"""Codes of requests that were refused: by the task's own domains, by the browser or by the site."""
+_EXPLAINED = (Family.ELEMENT, Family.ACTION, Family.ASSERTION, Family.TIMEOUT, Family.PRECONDITION)
+"""Families of failures that a part which did not come may explain."""
+_SPARE = script(
+    "spare_parts",
+    """
+(links, urls) => {
+  const idle = e => {
+    const rel = e.relList;
+    if (!rel.contains('stylesheet')) return rel.contains('preload') || rel.contains('prefetch');
+    return rel.contains('alternate') || e.disabled || (e.media && !matchMedia(e.media).matches);
+  };
+  const used = new Set([...document.scripts].map(e => e.src));
+  return urls.filter(url => {
+    const mine = links.filter(e => e.href === url);
+    return mine.length > 0 && !used.has(url) && mine.every(idle);
+  });
+}
+""",
+)
+"""The URLs among `urls` that only links name which the page does not use."""
+ADVICE = (
+    "Look at the network log for {url}. If the page can do without it, let a route of the task answer it: "
+    '`routes: [{{url: "{url}", status: 204}}]`.'
+)
+
+
+def awaits_parts(document: RequestRecord) -> bool:
+    """Return whether a script or a stylesheet of the document's page is still under way."""
+    return any(request.resource_type in NEEDED for request in document.loading)
+
+
+def missing_parts(document: RequestRecord, exchanges: Sequence[RequestRecord]) -> list[RequestRecord]:
+    """The parts that the document's page did not get, without those that it requested again with success. Pure."""
+    came = [each for each in exchanges if each.of is document and each.error is None and (each.status or 500) < 400]
+    return [part for part in document.unmet if not any(_same(part.url, each.url) for each in came)]
+
+
+def _same(url: str, again: str) -> bool:
+    """Return whether a page that requests `again` requests `url` anew; it may add a parameter against caches."""
+    first, second = urlsplit(urldefrag(url).url), urlsplit(urldefrag(again).url)
+    if first[:3] != second[:3]:
+        return False
+    return set(parse_qsl(first.query, True)) <= set(parse_qsl(second.query, True))
+
+
+def is_needed(part: RequestRecord, document: RequestRecord, domains: Domains) -> bool:
+    """Return whether a page without this part is not there. Pure.
+
+    It is a script or a stylesheet of an allowed host, requested while the page loaded, and ended by a network error or
+    a 5xx. Without `allowed_domains` only the page's own host counts. What a route of the task answers is as wanted, and
+    what the page can do without is `spare`.
+    """
+    if part.kind not in NEEDED or part.late or part.spare or part.promised or part.routed is not None:
+        return False
+    own = domains.host(part.url) == domains.host(document.url)
+    if not (domains.allows(part.url) if domains.allowed else own):
+        return False
+    if (part.status or 0) >= 400:  # the browser gives up what it cannot use, so its own error says nothing
+        return (part.status or 0) >= 500
+    name = net_error(part.error or "")
+    return name is not None and name != GIVEN_UP and code_of(name, bool(domains.allowed)) not in _REFUSED
+
+
+async def find_spare_parts(page: Page, document: RequestRecord, domains: Domains) -> None:
+    """Mark the parts that did not come and that the page can do without; if it does not answer, it needs them all."""
+    by_url = {part.url: part for part in document.unmet if is_needed(part, document, domains)}
+    if not by_url:
+        return
+    with suppress(PlaywrightError, TimeoutError):
+        async with asyncio.timeout(PROBE_SECONDS):
+            for url in await _SPARE.of_all(page.locator("link"), [*by_url]):
+                by_url[url].spare = True
+
+
+def incomplete(document: RequestRecord, scene: FailureContext, effect: Effect) -> Failure | None:
+    """The failure of a page that came without a part that it needs; None if it is whole, or was told before."""
+    if document.told or not document.unmet:
+        return None
+    found = missing_parts(document, tuple(scene.watch.exchanges))
+    needed = [part for part in found if is_needed(part, document, scene.domains)]
+    if not needed:
+        return None
+    document.told = True
+    return _without(needed, document, scene, effect)
+
+
+def _without(
+    needed: Sequence[RequestRecord], document: RequestRecord, scene: FailureContext, effect: Effect
+) -> Failure:
+    part = needed[0]
+    failure = _own_failure(part, scene)
+    more = f" and {len(needed) - 1} more" if len(needed) > 1 else ""
+    message = f"the page {document.url} came without its {part.kind} {part.url}{more}: {_reason(part)}"
+    details: dict[str, Any] = {
+        **failure.details,
+        "url": document.url,
+        "method": document.method,
+        "resource": part.url,
+        "missing_parts": describe(needed),
+    }
+    advice = failure.advice or ADVICE.format(url=part.url)
+    return replace(failure, message=message, details=details, effect=effect, advice=advice)
+
+
+def _own_failure(part: RequestRecord, scene: FailureContext) -> Failure:
+    """The failure of the request itself."""
+    status = status_failure(part.status or 0, part.url, part.headers, scene.clock.wall())
+    return status or net_failure(net_error(part.error or "") or "ERR_FAILED", part.url, scene.domains)
+
+
+def describe(parts: Sequence[RequestRecord]) -> list[str]:
+    """The parts in one line each."""
+    return [f"{part.kind} {part.url}: {_reason(part)}" for part in parts[:SHOWN]]
+
+
+def _reason(part: RequestRecord) -> str:
+    return f"HTTP {part.status}" if (part.status or 0) >= 400 else part.error or "no answer"
+
+
+def posted(document: RequestRecord) -> bool:
+    """Return whether the page is the answer to an unsafe request, also by a redirect."""
+    request = document.asked
+    while request is not None:
+        if request.method not in SAFE_METHODS:
+            return True
+        request = request.redirected_from
+    return False
+
+
+def answers_a_write(failure: Failure) -> Failure:
+    """The failure of a page whose write was answered: it was done, and its page is not requested again."""
+    message = f"{failure.message}; the page is the answer to a request that is not sent again"
+    return replace(failure, message=message, act_done=True).also(Circumstances(permanent=True))
+
+
+def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
+    """A later step's failure, by the parts that its page did not get.
+
+    If nothing was done on the page yet, that it is not there is the failure, and its page is requested again before the
+    step. Otherwise the parts are named.
+    """
+    document = scene.watch.latest
+    if document is None or not document.unmet or failure.family not in _EXPLAINED or "resource" in failure.details:
+        return failure
+    untouched = not document.acted and document.method in SAFE_METHODS and not failure.tainted
+    if untouched and (cause := incomplete(document, scene, Effect.NONE)):
+        details = {**failure.details, **cause.details, "instead_of": failure.code}
+        cause = replace(cause, details=details, tainted=cause.retryable, selector=failure.selector)
+        return cause.also(Circumstances(opened_before=True))
+    parts = missing_parts(document, tuple(scene.watch.exchanges))
+    if not parts:
+        return failure
+    listed = describe(parts)
+    words = f"the page came without its {listed[0]}" + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
+    details = {**failure.details, "missing_parts": listed}
+    return replace(failure, message=f"{failure.message}; {words}", details=details, advice=_hint(failure, parts))
+
+
+def _hint(failure: Failure, parts: Sequence[RequestRecord]) -> str:
+    """The failure's own hint comes after that about the part, which may explain it."""
+    first = f"Look first at {parts[0].url}, which the page did not get ({_reason(parts[0])})."
+    return f"{first} {failure.hint}".rstrip()

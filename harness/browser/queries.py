@@ -1,0 +1,188 @@
+"""Asks the page: the page functions of the assertion language. Whatever looks at a page looks through these."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import FrameLocator, Page
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+from harness.browser.context import Tab
+from harness.browser.displayed import DISPLAYED
+from harness.browser.failures.scene import UnseenError, frames_of
+from harness.browser.isolated import script
+from harness.criteria import STUCK_SECONDS, PageQuery, pauses
+from harness.criteria.syntax import SELECTOR_FUNCTIONS
+from harness.resilience import Clock, Deadline
+from harness.spec.names import well_formed
+
+LEAST_SECONDS = 0.02
+"""The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
+ARRIVES_SECONDS = 1.0
+"""How long a criterion waits for the rest of a document; one that never ends is judged by what has come of it."""
+_ASKED = (
+    DISPLAYED
+    + """
+  const first = matches[0];
+  const text = () => {
+    const shown = matches.find(displayed);
+    return shown ? textOf(shown) : null;
+  };
+  const value = () => first ? (field(first) ? first.value : first.getAttribute('value')) : null;
+"""
+)
+_READ = script(
+    "read",
+    "(matches, [what, name]) => {"
+    + _ASKED
+    + """
+  switch (what) {
+    case 'visible': return matches.some(visible);
+    case 'text': return text();
+    case 'text_content': return first ? first.textContent : null;
+    case 'value': return value();
+    case 'attr': return first ? first.getAttribute(name) : null;
+    case 'count': return matches.length;
+    case 'exists': return matches.length > 0;
+  }
+}
+""",
+)
+_STATE = script(
+    "state",
+    "matches => {"
+    + _ASKED
+    + """
+  const attributes = {};
+  for (const name of first?.getAttributeNames() ?? []) {
+    const found = first.getAttribute(name);
+    if (found !== null) attributes[name] = found;
+  }
+  return {count: matches.length, visible: matches.some(visible), text: text(),
+    text_content: first ? first.textContent : null, value: value(), field: !!first && field(first), attributes};
+}
+""",
+)
+NO_ELEMENT: dict[str, Any] = {
+    "count": 0, "visible": False, "text": None, "text_content": None, "value": None, "field": False, "attributes": {},
+}  # fmt: skip
+LARGEST = 2_000_000
+"""Characters of a page's state, as JSON."""
+_REPLACED = re.compile(r"Execution context was destroyed|page is navigating|Frame was detached")
+_ABSENT: dict[str, Any] = {"exists": False, "count": 0, "visible": False}
+"""The answers of the functions about elements if there is none; of all others it is None."""
+FRAME_SECONDS = 1.0
+"""Seconds for one look into a frame, which may vanish meanwhile; then it is looked for again."""
+
+
+async def arrived(page: Page) -> None:
+    """Wait until the document is whole, for `ARRIVES_SECONDS` at most.
+
+    A click is over as soon as the page to which it leads begins to come, and what is at the end of it would be missing.
+    """
+    with contextlib.suppress(PlaywrightTimeoutError):
+        await page.wait_for_load_state("domcontentloaded", timeout=ARRIVES_SECONDS * 1000)
+
+
+async def read_page(page: Page, query: PageQuery, seconds: float) -> Any:
+    """Evaluate one page function now; a page that is busy is waited for, at most so many seconds.
+
+    A missing element gives None (`count` 0, `exists` false). Raises Playwright's errors.
+    """
+    if query.function == "url":
+        return page.url
+    if query.function == "title":
+        return well_formed(await page.title())
+    if query.function not in SELECTOR_FUNCTIONS or query.selector is None:
+        raise ValueError(f"no such page function: {query.function}")
+    scope = await _scope(page, query.frame)
+    if scope is None:
+        return _ABSENT.get(query.function)
+    seconds = seconds if query.frame is None else min(seconds, FRAME_SECONDS)
+    found = await _READ.of_all(scope.locator(query.selector), [query.function, query.name], seconds)
+    return well_formed(found) if isinstance(found, str) else found
+
+
+async def _scope(page: Page, frame: str | None) -> Page | FrameLocator | None:
+    """The page, or the frame; None if there is no such frame."""
+    scope: Page | FrameLocator = page
+    for part in frames_of(frame):
+        if not await scope.locator(part).count():
+            return None
+        scope = scope.frame_locator(part)
+    return scope
+
+
+async def read_between_pages(page: Page, query: PageQuery, clock: Clock, seconds: float) -> Any:
+    """`read_page`; while the page or the frame is being replaced it cannot be read, so the new one is."""
+    until = Deadline.after(seconds, clock.now())
+    while True:
+        try:
+            return await read_page(page, query, max(until.left(clock.now()), LEAST_SECONDS))
+        except PlaywrightError as error:
+            vanished = query.frame is not None and isinstance(error, PlaywrightTimeoutError)
+            if not (vanished or _REPLACED.search(error.message)) or not until.left(clock.now()):
+                raise
+            await clock.sleep(0.02)
+
+
+async def shown_text(
+    tab: Tab,
+    query: PageQuery,
+    accepts: Callable[[str], bool],
+    until: Deadline,
+    clock: Clock,
+    patience: float = math.inf,
+) -> str | None:
+    """The text of the first match that is displayed, once there is one that is accepted; None after `patience`.
+
+    A look at a page that is busy takes as long as the page, but not longer than `until`. Raises UnseenError if the time
+    is over and the page had answered lately, else Playwright's error.
+    """
+    end = min(until.at, clock.now() + patience)
+    answered, waits = -math.inf, pauses()
+    while True:
+        began = clock.now()
+        try:
+            text = await look_at(tab, query, until.left(began), clock)
+        except PlaywrightTimeoutError as error:
+            if clock.now() - answered < STUCK_SECONDS:
+                raise UnseenError(error.message) from error
+            raise
+        answered = clock.now()
+        if text is not None and accepts(text):
+            return str(text)
+        if began >= end:
+            return None
+        await clock.sleep(max(0.0, min(next(waits), end - clock.now())))
+
+
+async def look_at(tab: Tab, query: PageQuery, seconds: float, clock: Clock) -> Any:
+    """One look at the page, once what arrives of it is there. Raises Playwright's errors."""
+    if tab.watch.arriving:
+        await arrived(tab.page)
+    return await read_between_pages(tab.page, query, clock, seconds)
+
+
+async def page_state(page: Page, selectors: Iterable[tuple[str, str | None]]) -> dict[str, Any]:
+    """The answers of every page function now: `url`, `title`, and in `elements` the matches of each selector.
+
+    A selector is named with its frame. One that Playwright refuses is left out. Raises Playwright's errors, and
+    ValueError for a page that is too large.
+    """
+    elements = []
+    for selector, frame in selectors:
+        with contextlib.suppress(PlaywrightError):
+            scope = await _scope(page, frame)
+            found = NO_ELEMENT if scope is None else await _STATE.of_all(scope.locator(selector))
+            elements.append({"selector": selector, "frame": frame, **found})
+    state = {"version": 3, "url": page.url, "title": well_formed(await page.title()), "elements": elements}
+    if len(json.dumps(state)) > LARGEST:
+        raise ValueError(f"what criteria look at has more than {LARGEST} characters")
+    return state

@@ -1,0 +1,65 @@
+"""A path with `*` is a list of values: which comparisons are about the list, and which about each of its values."""
+
+from __future__ import annotations
+
+from harness.criteria.paths import list_root
+from harness.criteria.syntax import (
+    Compare,
+    Condition,
+    CriterionError,
+    ListOf,
+    Number,
+    Read,
+    Value,
+    oriented,
+    walk,
+)
+
+_WITH_PATHS = frozenset({"json", "mem", "result", "time_since", "time_until"})
+
+
+def is_list(value: Value) -> bool:
+    """Return whether the value is the list of what a path with `*` finds."""
+    if isinstance(value, Number):
+        return is_list(value.of)
+    return isinstance(value, Read) and value.function in _WITH_PATHS and list_root(value.arguments[-1]) is not None
+
+
+def one_by_one(operator: str, left: Value, right: Value) -> tuple[bool, bool]:
+    """Which sides are lists whose values are compared one by one.
+
+    Two lists are equal or not, and `includes` asks for an item of the list. Every other comparison is about one value.
+    """
+    lists = is_list(left), is_list(right)
+    if operator == "includes":
+        return False, lists[1]
+    if operator in ("==", "!=") and all(is_list(side) or isinstance(side, ListOf) for side in (left, right)):
+        return False, False
+    return lists
+
+
+def needs_a_word(comparison: Compare) -> bool:
+    """Return whether it compares values of a list one by one, so that `ANY` or `ALL` must say how many must do."""
+    return any(one_by_one(*oriented(comparison)))
+
+
+def check_lists(text: str, tree: Value | Condition) -> None:
+    """Refuse a comparison of the values of a list that does not say `ANY[...]` or `ALL[...]`. Raises CriterionError."""
+    for node in walk(tree):
+        if isinstance(node, Compare) and not node.over and needs_a_word(node):
+            raise CriterionError(text, node.offset, _problem(node), hint=_lines_to_write(node))
+
+
+def _problem(comparison: Compare) -> str:
+    operator, left, right = oriented(comparison)
+    many = left if one_by_one(operator, left, right)[0] else right
+    return f"`{many.source}` is the list of all values found, and `{comparison.operator}` compares one value"
+
+
+def _lines_to_write(comparison: Compare) -> str:
+    operator, left, right = oriented(comparison)
+    some, each = f"ANY[{comparison.source}]", f"ALL[{comparison.source}]"
+    if operator == "!=":
+        return f"write `{each}` if no value may be this one, or `{some}` if one other value is enough"
+    member = f", which is also `{left.source} includes {right.source}`" if operator == "==" and is_list(left) else ""
+    return f"write `{some}` if one of them is enough{member}, or `{each}` if each of them must"

@@ -1,0 +1,102 @@
+"""Pages that lack a part, and tasks that must fail, in whole runs: what is repeated, what is said, what is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.acceptance.conftest import Project
+from tests.acceptance.warm import warm
+from tests.browser.parts_site import PartsSite
+
+HOST = "parts.test"
+
+
+@pytest.fixture
+def parts(project: Project) -> Iterator[PartsSite]:
+    site = PartsSite()
+    file = project.path / "pyproject.toml"
+    service = (
+        f'\n[tool.harness.services.parts]\nhosts = {{ "{HOST}" = {site.port} }}\nhealth = "http://{HOST}/ok/health"\n'
+    )
+    file.write_text(file.read_text("utf-8") + service, "utf-8")
+    yield site
+    site.shutdown()
+    site.server_close()
+
+
+def page(html: str) -> str:
+    return f"http://{HOST}/page?{quote(html)}"
+
+
+def opens(html: str) -> dict[str, Any]:
+    return {"act": "open", "url": page(html)}
+
+
+def script(path: str) -> str:
+    return f"<script src={path}></script>"
+
+
+def declared(project: Project, task_id: str, *steps: dict[str, Any], **keys: Any) -> None:
+    rules = {"on_network_error": {"strategy": "retry", "retry_delay_ms": 100}}
+    project.task(task_id, steps=steps, allowed_domains=[HOST], error_recovery=rules, **keys)
+
+
+def said(name: str) -> list[str]:
+    return [f"text('#said') == '{name}'"]
+
+
+def test_a_part_that_did_not_come_is_recovered_or_named(project: Project, parts: PartsSite) -> None:
+    link = f"<a id=go href='{page(script('/once-reset/clicked.js'))}'>go</a>"
+    declared(project, "OPENED", opens(script("/once-reset/opened.js")), success_criteria=said("opened"))
+    declared(project, "CLICKED", opens(link), {"act": "click", "selector": "#go"}, success_criteria=said("clicked"))
+    fault = {"kind": "reset", "url": f"http://{HOST}/ok/struck.js", "times": 2}
+    declared(project, "STRUCK", opens(script("/ok/struck.js")), success_criteria=said("struck"), faults=[fault])
+    route = {"url": f"http://{HOST}/reset/routed.js", "body": "said.textContent = 'routed'", "status": 200}
+    declared(project, "ROUTED", opens(script("/reset/routed.js")), success_criteria=said("routed"), routes=[route])
+    form = f"<form method=post action='/posted?{quote(script('/reset/after.js'))}'><button id=send>go</button></form>"
+    declared(project, "POSTED", opens(form), {"act": "submit", "selector": "#send"})
+    declared(project, "NAMED", opens(script("/404/none.js")), success_criteria=said("none"))
+    late = {**opens(script("/once-reset/late.js")), "until": "commit"}
+    declared(project, "LATE", late, success_criteria=said("late"), expect_timeout=2)
+    done = project.run("-v")
+    done.assert_outcomes(passed=5, failed=2)
+    done.stdout.fnmatch_lines(["*5 completed (*recovered: network_error_recovered*"])
+    assert parts.hits["POST /posted"] == 1
+    assert parts.hits["GET /reset/after.js"] == 1
+    posted, named = project.report("POSTED"), project.report("NAMED")
+    assert (posted["code"], posted["step_index"]) == ("NET_CONNECTION_RESET", 1)
+    assert posted["context"]["resource"] == f"http://{HOST}/reset/after.js"
+    assert "the answer to a request that is not sent again" in posted["error_message"]
+    assert len(posted["tried"]) == 1
+    assert named["code"] == "CRITERIA_UNMET"
+    assert f"the page came without its script http://{HOST}/404/none.js: HTTP 404" in named["error_message"]
+    assert named["context"]["missing_parts"] == [f"script http://{HOST}/404/none.js: HTTP 404"]
+
+
+def test_a_task_that_must_fail_says_what_its_page_must_show(project: Project, parts: PartsSite) -> None:
+    refused = {"act": "open", "url": f"http://{HOST}/403/x?{quote('<p id=said>wrong password</p>')}"}
+    fails = {"final_state": "aborted", "code": "AUTHENTICATION_FAILED"}
+    declared(project, "SHOWN", refused, expect={**fails, "criteria": said("wrong password")})
+    declared(project, "OTHER", refused, expect={**fails, "criteria": [*said("welcome"), "exists('p')"]})
+    gone = {"act": "api", "url": f"http://{HOST}/404/x", "method": "GET"}
+    blank = {"final_state": "failed", "code": "HTTP_NOT_FOUND", "criteria": ["exists('#said')"]}
+    declared(project, "BLANK", gone, expect=blank)
+    declared(project, "UNJUDGED", refused, expect=fails, success_criteria=said("anything"))
+    done = project.run("-v", "--junitxml=junit.xml", "--alluredir=allure")
+    done.assert_outcomes(passed=2, failed=2)
+    text = done.stdout.str()
+    assert "OTHER did not end as it declares: Assertion failed: text('#said') == 'welcome'" in text
+    assert "'wrong password'" in text
+    assert "BLANK did not end as it declares" in text
+    unjudged = "The `success_criteria` were not judged: the task failed before, as its `expect` declares"
+    assert f"UNJUDGED: {unjudged}" in text
+    assert [each["message"] for each in project.report("UNJUDGED")["warnings"]] == [unjudged]
+    shown = [path.read_text("utf-8") for path in (project.path / "allure").iterdir() if path.suffix == ".json"]
+    assert any("UNJUDGED" in each and "criteria_not_judged" in json.dumps(json.loads(each)) for each in shown)
+    checked = warm().run("tests.acceptance.command", "validate", ".", cwd=project.path).stdout
+    assert "success_criteria: never judged: the task must fail before, as its `expect` declares" in checked

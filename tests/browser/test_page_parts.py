@@ -1,0 +1,162 @@
+"""A page without one of its scripts or stylesheets is not there; what is refused or late is named later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure, Passed
+from tests.browser.conftest import Run
+from tests.browser.parts_site import PartsSite
+from tests.browser.stage import SHOP, STEP, Stage, failed, passed
+
+HOSTS = (SHOP, "cdn.test", "ads.test")
+
+
+@pytest.fixture(scope="module")
+def parts() -> Iterator[PartsSite]:
+    site = PartsSite()
+    yield site
+    site.shutdown()
+    site.server_close()
+
+
+def page(html: str) -> str:
+    return f"http://{SHOP}/page?{quote(html)}"
+
+
+def script(path: str, more: str = "") -> str:
+    return f"<script src={path} {more}></script>"
+
+
+async def session_of(stage: Stage, parts: PartsSite, **fields: Any) -> Any:
+    hosts = dict.fromkeys(HOSTS, parts.port)
+    return await stage.session(hosts=hosts, **{"allowed_domains": (SHOP, "cdn.test"), **fields})
+
+
+NEEDED = {
+    "reset": (script("/reset/a.js"), "NET_CONNECTION_RESET", "script", "/reset/a.js: net::ERR_CONNECTION_RESET"),
+    "500": (script("/500/a.js"), "HTTP_SERVER_ERROR", "script", "/500/a.js: HTTP 500"),
+    "503": (script("/503/a.js", "defer"), "HTTP_UNAVAILABLE", "script", "/503/a.js: HTTP 503"),
+    "async": (script("/reset/b.js", "async"), "NET_CONNECTION_RESET", "script", "/reset/b.js"),
+    "module": (script("/reset/c.js", "type=module"), "NET_CONNECTION_RESET", "script", "/reset/c.js"),
+    "stylesheet": ("<link rel=stylesheet href=/reset/d.css>", "NET_CONNECTION_RESET", "stylesheet", "/reset/d.css"),
+    "other-host": (script("http://cdn.test/500/e.js"), "HTTP_SERVER_ERROR", "script", "http://cdn.test/500/e.js"),
+    "written": (
+        "<script>document.head.append(Object.assign(document.createElement('script'), {src: '/reset/f.js'}))</script>",
+        "NET_CONNECTION_RESET", "script", "/reset/f.js",
+    ),
+    "in-a-frame": (
+        f"<iframe src='/page?{quote(script('/reset/h.js'))}'></iframe>", "NET_CONNECTION_RESET", "script", "/reset/h.js"
+    ),
+    "module-preload": (
+        "<link rel=modulepreload href=/reset/i.js><script type=module>import '/reset/i.js'</script>",
+        "NET_CONNECTION_RESET", "script", "/reset/i.js",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_page_without_a_part_that_it_needs_is_not_there(
+    run: Run[Any], stage: Stage, parts: PartsSite, name: str
+) -> None:
+    html, code, kind, named = NEEDED[name]
+
+    async def play() -> Failure:
+        return await failed(await session_of(stage, parts), {"act": "open", "url": page(html)}, 20)
+
+    failure = run(play())
+    assert (failure.code, failure.effect) == (code, Effect.POSSIBLE), failure
+    assert failure.message.startswith(f"the page http://{SHOP}/page")
+    assert f"without its {kind} " in failure.message
+    assert named in failure.message
+    assert failure.details["url"].startswith(f"http://{SHOP}/page")
+    assert failure.details["resource"] in failure.message
+    assert "routes:" in failure.hint
+
+
+SPARE = {
+    "not-found": script("/404/a.js"),
+    "refused-by-status": script("/403/a.js"),
+    "not-allowed": script("http://ads.test/ok/a.js"),
+    "picture": "<img src=/reset/a.png>",
+    "print": "<link rel=stylesheet media=print href=/reset/a.css>",
+    "alternate": "<link rel='alternate stylesheet' title=x href=/reset/a.css>",
+    "preload": "<link rel=preload as=script href=/reset/a.js>",
+    "prefetch": "<link rel=prefetch as=script href=/reset/a.js>",
+    "retried": '<script src=/once-reset/again.js onerror="document.head.append(Object.assign('
+    "document.createElement('script'), {src: '/once-reset/again.js?retry=1'}))\"></script>",
+    "late": "<script>addEventListener('load', () => setTimeout(() => import('/reset/l.js').catch(() => 0)))</script>",
+}
+
+
+@pytest.mark.parametrize("name", SPARE)
+def test_what_a_page_can_do_without_fails_no_step(run: Run[Any], stage: Stage, parts: PartsSite, name: str) -> None:
+    async def play() -> Passed:
+        return await passed(await session_of(stage, parts), {"act": "open", "url": page(SPARE[name])})
+
+    assert "status" in run(play()).details
+
+
+def test_without_allowed_domains_only_the_own_host_counts(run: Run[Any], stage: Stage, parts: PartsSite) -> None:
+    async def play() -> Failure:
+        session = await session_of(stage, parts, allowed_domains=())
+        await passed(session, {"act": "open", "url": page(script("http://cdn.test/reset/a.js"))})
+        return await failed(session, {"act": "open", "url": page(script("/reset/a.js"))}, 20)
+
+    assert run(play()).details["resource"] == f"http://{SHOP}/reset/a.js"
+
+
+def test_a_click_fails_by_the_page_that_it_opened(run: Run[Any], stage: Stage, parts: PartsSite) -> None:
+    """Its GET may be sent again; the answer to a POST is not, unless the file says that the step may be repeated."""
+    bad = script("/reset/a.js")
+
+    async def play() -> list[Failure]:
+        found = []
+        for step in ({"act": "click"}, {"act": "submit"}, {"act": "submit", "effect": "idempotent"}):
+            session = await session_of(stage, parts)
+            form = f"<form method=post action='/posted?{quote(bad)}'><button id=post>go</button></form>"
+            await passed(session, {"act": "open", "url": page(f"<a id=get href='{page(bad)}'>go</a>{form}")})
+            found.append(await failed(session, {**step, "selector": "#get" if step["act"] == "click" else "#post"}, 20))
+        return found
+
+    click, submit, repeated = run(play())
+    assert (click.details["method"], click.effect, click.retryable) == ("GET", Effect.DONE, True)
+    assert click.details["url"] == page(bad)
+    assert (submit.details["method"], submit.retryable, submit.act_done) == ("POST", False, True)
+    assert "not sent again" in submit.message
+    assert (repeated.details["method"], repeated.retryable) == ("POST", True)
+
+
+def test_a_later_failure_names_what_the_page_lacks(run: Run[Any], stage: Stage, parts: PartsSite) -> None:
+    """Something was done on the page, so it is not opened again; on an untouched page, that is the failure."""
+    late = "<button id=b onclick=\"import('/reset/lazy.js').catch(() => 0)\">b</button>"
+
+    async def play() -> list[Failure]:
+        session = await session_of(stage, parts)
+        await passed(session, {"act": "open", "url": page(script("/404/x.js") + late)})
+        named = await session.by_page(await failed(session, {"act": "click", "selector": "#none"}))
+        await passed(session, {"act": "click", "selector": "#b", "expect_request": {"url": "*/lazy.js"}})
+        both = await session.by_page(await failed(session, {"act": "click", "selector": "#none"}))
+        other = await session_of(stage, parts)
+        opened = await other.perform(STEP.validate_python({"act": "open", "url": page(script("/reset/x.js"))}), 20, 9)
+        assert isinstance(opened, Failure)
+        await passed(other, {"act": "open", "url": page(script("/reset/y.js", "async")), "until": "commit"})
+        await other.perform(STEP.validate_python({"act": "wait", "value": 0.3}), 5, 5)
+        again = await other.by_page(await failed(other, {"act": "click", "selector": "#none"}))
+        return [named, both, again]
+
+    named, both, again = run(play())
+    assert (named.code, named.tainted) == ("ELEMENT_NOT_FOUND", False)
+    assert f"came without its script http://{SHOP}/404/x.js: HTTP 404" in named.message
+    assert named.hint.startswith(f"Look first at http://{SHOP}/404/x.js")
+    assert both.code == "ELEMENT_NOT_FOUND"
+    assert "and 1 more" in both.message
+    assert [each.split(": ")[1] for each in both.details["missing_parts"]] == ["HTTP 404", "net::ERR_CONNECTION_RESET"]
+    assert (again.code, again.tainted) == ("NET_CONNECTION_RESET", True)
+    assert again.circumstances.opened_before
+    assert again.details["instead_of"] == "ELEMENT_NOT_FOUND"

@@ -1,0 +1,38 @@
+"""What was not judged is not met: no recovery skips a criterion or a precondition, and no time-out passes one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Never
+
+import pytest
+
+from harness.recovery.failure import Failed, Failure
+from tests.unit.fakes import Theatre
+
+CLICK = {"act": "click", "selector": "#a"}
+
+
+def too_late(_: float) -> Never:
+    raise Failed(Failure("STEP_TIMEOUT", "Step timeout: exists(#b) exceeded 2s"))
+
+
+@pytest.mark.parametrize("key", ["success_criteria", "preconditions"])
+def test_what_was_not_judged_is_not_skipped(key: str) -> None:
+    theatre = Theatre()
+    theatre.session.page = {"exists #b": too_late}
+    spec: dict[str, Any] = {"steps": [CLICK], "error_recovery": {"on_timeout": "skip_step"}, key: ["exists('#b')"]}
+    result = asyncio.run(theatre.play(**spec))
+    assert result.final_state == "failed"
+    assert result.failure is not None
+    assert result.failure.code == "STEP_TIMEOUT"
+    assert not any(record.skipped for record in result.history)
+
+
+def test_a_step_that_asserts_is_a_step() -> None:
+    """It is skipped as its file declares, and then the task is at most a partial success."""
+    theatre = Theatre()
+    theatre.session.page = {"exists #b": too_late}
+    steps = [{"act": "assert", "expr": "exists('#b')"}]
+    result = asyncio.run(theatre.play(steps=steps, error_recovery={"on_timeout": "skip_step"}))
+    assert result.final_state == "partial_success"
