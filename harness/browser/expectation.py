@@ -10,7 +10,7 @@ from msgspec import Struct
 from harness.browser.acts.attempt import ActContext
 from harness.browser.exchanges import RequestRecord
 from harness.criteria import difference, equal, lookup
-from harness.criteria.check import in_sentence
+from harness.criteria.written import in_sentence
 from harness.model.record import PageRequest
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Assertion, Failed, Failure

@@ -25,7 +25,7 @@ def lines(found: FailedTasks, causes: Sequence[Cause], width: int) -> Iterator[s
     code = max((len(cause.code or "-") for cause in causes), default=0)
     for cause in sorted(causes, key=lambda each: not each.judged):
         start = f"{cause.count:>4}  {printable(cause.code) or '-':<{code}}  "
-        rest = f"  [{tasks(cause)}]{_new(cause)}  look: {first_look(cause)}"
+        rest = f"  [{tasks(cause)}]{_new(cause)}{_suspect(cause)}  look: {first_look(cause)}"
         room = min(WIDEST, max(NARROWEST, width - len(start) - len(rest)))
         yield f"{start}{shortened(cause.title, room)}{rest}"
 
@@ -62,6 +62,10 @@ def _new(cause: Cause) -> str:
     return " new" if cause.new == cause.count else f" {cause.new} new"
 
 
+def _suspect(cause: Cause) -> str:
+    return f"  suspect: {cause.suspect}" if cause.suspect else ""
+
+
 def document(found: FailedTasks, causes: Sequence[Cause]) -> Mapping[str, Any]:
     """The same as plain JSON, with all tasks."""
     return {
@@ -86,6 +90,7 @@ def _of_cause(cause: Cause) -> Mapping[str, Any]:
         "site": cause.site,
         "service": cause.service,
         "selector": cause.selector,
+        "suspect": cause.suspect or None,
         "look": first_look(cause),
         "tasks": [asdict(task) for task in cause.tasks],
     }

@@ -34,6 +34,7 @@ def facts(row: Row) -> Iterator[tuple[str, str]]:
     """Label and text of all facts about a code, without its example."""
     yield "error_type", row.error_type
     yield "category", f"{row.category}, severity {row.severity}, scope {row.scope}"
+    yield "suspect", row.suspect
     yield "retryable", "yes" if row.retryable else "no"
     yield "cause", row.cause
     yield "rule", treatment(row)
@@ -152,7 +153,7 @@ def _tell(row: Row | None, others: Sequence[Row]) -> None:
     if row and others:
         typer.echo(f"\nmore codes of {row.error_type}:")
     for each in others:
-        typer.echo(f"{each.code:24} {each.error_type:28} {each.cause}")
+        typer.echo(f"{each.code:24} {each.kind:28} {each.cause}")
 
 
 def _document(row: Row | None, others: Sequence[Row]) -> Mapping[str, Any]:
@@ -168,6 +169,7 @@ def _row_document(row: Row) -> Mapping[str, Any]:
         "category": str(row.category),
         "severity": str(row.severity),
         "scope": str(row.scope),
+        "suspect": str(row.suspect),
         "retryable": row.retryable,
         "cause": row.cause,
         "rule": treatment(row),
@@ -177,7 +179,7 @@ def _row_document(row: Row) -> Mapping[str, Any]:
 
 
 def _explain(row: Row) -> None:
-    typer.echo(f"{row.code}  ({row.error_type})")
+    typer.echo(f"{row.code}  ({row.kind})")
     for label, text in facts(row):
         if label != "error_type":
             typer.echo(f"{f'{label}:':10} {text}")

@@ -13,6 +13,7 @@ from harness.cli.ending import fail
 from harness.cli.project import settings_at
 from harness.model.settings import Settings
 from harness.model.settings_errors import SettingsError
+from harness.reporting.files import printable
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def triage(
     except SettingsError as error:
         fail(str(error))
     found = _find_failures(settings, run, artifacts)
+    if run == "last" and artifacts is None:
+        found = _of_an_earlier_run(found, settings)
     for note in found.notes:
         typer.echo(note, err=True)
     hosts = {host: name for name, service in settings.services.items() for host in service.hosts}
@@ -75,6 +78,20 @@ def _find_failures(settings: Settings, run: str, artifacts: Path | None) -> Fail
         if run != "last" or not kept.run:
             fail(str(error))
         return kept
+
+
+def _of_an_earlier_run(found: FailedTasks, settings: Settings) -> FailedTasks:
+    """The same failures; if a later run is known, which they are not of, a note says so."""
+    from harness.reporting.task_record import LAST_RUN, load_last_run
+
+    try:
+        last = load_last_run(settings.root / LAST_RUN)
+    except (OSError, ValueError):
+        return found
+    if last is None or not found.run or last.run <= found.run:
+        return found
+    later = f"the last run ({printable(last.run)}) left none, or is not in the history"
+    return replace(found, notes=(*found.notes, f"these are failures of an earlier run: {later}"))
 
 
 def _at_work(found: FailedTasks, settings: Settings) -> FailedTasks:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from harness.exports import exports
 
 if TYPE_CHECKING:
-    from harness.criteria.check import Explanation, LateError, Sources, Verdict, difference
+    from harness.criteria.check import Explanation, LateError, Sources, Verdict
     from harness.criteria.evaluation import STUCK_SECONDS, evaluate, evaluate_value, look_once, pauses
     from harness.criteria.parser import Criterion, ValueExpression, parse, parse_value, text_comparison
     from harness.criteria.paths import PathError, assign, lookup, memory_lookup
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from harness.criteria.syntax import CriterionError, Json, PageQuery
     from harness.criteria.texts import fold
     from harness.criteria.values import compare, equal
+    from harness.criteria.written import difference
 
 __all__ = [
     "STUCK_SECONDS",
@@ -49,7 +50,8 @@ if not TYPE_CHECKING:  # type checkers would otherwise accept any name
     __getattr__ = exports(
         __name__,
         {
-            "harness.criteria.check": ("Explanation", "LateError", "Sources", "Verdict", "difference"),
+            "harness.criteria.check": ("Explanation", "LateError", "Sources", "Verdict"),
+            "harness.criteria.written": ("difference",),
             "harness.criteria.evaluation": ("STUCK_SECONDS", "evaluate", "evaluate_value", "look_once", "pauses"),
             "harness.criteria.parser": ("Criterion", "ValueExpression", "parse", "parse_value", "text_comparison"),
             "harness.criteria.paths": ("PathError", "assign", "lookup", "memory_lookup"),

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
-import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
-from difflib import unified_diff
 from itertools import islice, product
 from typing import Protocol
 
@@ -41,6 +37,7 @@ from harness.criteria.syntax import (
 )
 from harness.criteria.texts import fold, look_alike, with_escapes
 from harness.criteria.values import Reading, moment_in, null_and_empty, number_in, order_problem, satisfied
+from harness.criteria.written import in_sentence
 from harness.values import replace
 
 _EXPECTED = {"==": "", "!=": "anything but ", "includes": "to include ", "matches": "to match "}
@@ -136,45 +133,6 @@ async def _question(condition: Test, reads: Pass) -> Finding:
         f"{'an' if holds and not visibly else 'a' if holds else 'no'} {visibly}element matches {selector!r}{place}"
     )
     return Finding(holds, condition.source, expected=True, actual=holds, message=message)
-
-
-# The difference of two values as a short text.
-
-SHORT = 60
-WIDTH = 80
-MOST_LINES = 400
-SHOWN_LINES = 40
-_ADDRESS = re.compile(r"://|[?#&][^\s=]{1,80}=")
-"""Matches text that looks like an address, and hardly any other text."""
-
-
-def difference(expected: Json, actual: Json) -> str:
-    """Two lines for short scalars, a bounded unified diff for long or multi-line texts, lists and objects."""
-    left, right = _lines(expected), _lines(actual)
-    if len(left) == len(right) == 1:
-        return "" if left == right else f"- {left[0]}\n+ {right[0]}"
-    lines = unified_diff(left[:MOST_LINES], right[:MOST_LINES], "expected", "actual", lineterm="", n=2)
-    shown = list(islice(lines, SHOWN_LINES + 1))
-    return "\n".join([*shown[:SHOWN_LINES], "..."] if len(shown) > SHOWN_LINES else shown)
-
-
-def _lines(value: Json) -> list[str]:
-    if isinstance(value, list | dict):
-        return _wrap_lines(written(value, indent=1))
-    if not isinstance(value, str):
-        return [written(value)]
-    return [value] if "\n" not in value and len(value) <= SHORT else _wrap_lines(value)
-
-
-def _wrap_lines(text: str) -> list[str]:
-    head = text[: WIDTH * MOST_LINES]
-    return [piece for line in head.splitlines() for piece in _pieces(line) or [""]]
-
-
-def _pieces(line: str) -> list[str]:
-    """Pieces of at most WIDTH letters. An address stays whole: a broken one can be neither copied nor redacted."""
-    breaks = not _ADDRESS.search(line)
-    return textwrap.wrap(line, WIDTH, drop_whitespace=False, break_long_words=breaks, break_on_hyphens=breaks)
 
 
 # The operands of a comparison, and its result.
@@ -288,31 +246,35 @@ async def read(value: Value, reads: Pass) -> Operand:
     match value:
         case Literal(value=constant):
             return Operand((constant,), reading=Reading(reads.locale, field=True))
-        case ListOf(items=items):
-            return _whole([await read(item, reads) for item in items], list)
-        case ObjectOf(entries=entries):
-            return _whole(
-                [await read(item, reads) for _, item in entries],
-                lambda values: dict(zip((key for key, _ in entries), values, strict=True)),
-            )
-        case Part() | Length():
+        case ListOf() | ObjectOf():
+            return await _whole(value, reads)
+        case Part() | Length() | Number():
             return await _derived(value, reads)
-        case Number(of=of, pattern=pattern):
-            return _number(await read(of, reads), pattern, reads)
         case Read():
             return await _call(value, reads)
         case Compare():
-            _, left, right = oriented(value)
-            judgement = _judged(value, await read(left, reads), await read(right, reads), reads)
-            if not judgement.decided:
-                return Operand((), judgement.note or f"{value.source} is not decided", unread=True)
-            return Operand((judgement.holds,))
+            return await _truth(value, reads)
 
 
-def _whole(parts: Sequence[Operand], build: Callable[[list[Json]], Json]) -> Operand:
+async def _whole(value: ListOf | ObjectOf, reads: Pass) -> Operand:
     """A list or an object of parts; it cannot be read if one of them cannot."""
-    unreadable = next((part for part in parts if part.unread), None)
-    return unreadable or Operand((build([part.json for part in parts]),))
+    items = value.items if isinstance(value, ListOf) else [item for _, item in value.entries]
+    parts = [await read(item, reads) for item in items]
+    if unreadable := next((part for part in parts if part.unread), None):
+        return unreadable
+    values = [part.json for part in parts]
+    if isinstance(value, ListOf):
+        return Operand((values,))
+    return Operand((dict(zip((key for key, _ in value.entries), values, strict=True)),))
+
+
+async def _truth(value: Compare, reads: Pass) -> Operand:
+    """True or false; a comparison that is not decided cannot be read."""
+    _, left, right = oriented(value)
+    judgement = _judged(value, await read(left, reads), await read(right, reads), reads)
+    if not judgement.decided:
+        return Operand((), judgement.note or f"{value.source} is not known", unread=True)
+    return Operand((judgement.holds,))
 
 
 async def _call(call: Read, reads: Pass) -> Operand:
@@ -423,11 +385,13 @@ def _number_of(value: Json, pattern: str, reading: Reading, reads: Pass) -> tupl
     return number, "" if number is not None else why
 
 
-async def _derived(value: Part | Length, reads: Pass) -> Operand:
-    """An item or a part of `requests(...)` or `dialogs()`, or a length."""
+async def _derived(value: Part | Length | Number, reads: Pass) -> Operand:
+    """An item or a part of `requests(...)` or `dialogs()`, a length, or a number in a text."""
     of = value.of
     if isinstance(value, Length):
         return _length(await read(of, reads), of.source)
+    if isinstance(value, Number):
+        return _number(await read(of, reads), value.pattern, reads)
     if isinstance(of, Read) and of.function == "dialogs":  # its items are the dialogs themselves, not only their texts
         return _part(Operand(([*await reads.dialogs()],)), value.segment, "no dialog has opened")
     return _part(await read(of, reads), value.segment, "no request matches")
@@ -569,8 +533,6 @@ class Pass:
 
 # Judges a criterion, with the reason if it does not hold.
 
-SHOWN = 200
-
 
 class Explanation(Struct, frozen=True):
     """The smallest failing part: its text, what was expected, what was there, and one sentence about it."""
@@ -606,18 +568,3 @@ class Finding(Struct, frozen=True):
     """Whether `expected` and `actual` say all that `message` says."""
     decided: bool = True
     """Whether it is known not to hold. If not, its opposite does not hold either."""
-
-
-def written(value: Json, indent: int | None = None) -> str:
-    """A value as JSON for reading; a description if its nesting or a number is too long for Python to write."""
-    try:
-        return json.dumps(value, ensure_ascii=False, indent=indent, sort_keys=indent is not None, default=str)
-    except (RecursionError, ValueError):
-        return "a value too deep or too long to be shown"
-
-
-def in_sentence(value: Json) -> str:
-    """A value inside a sentence: several lines are folded into one, and a long text is cut."""
-    folded = " ".join(value.split()) if isinstance(value, str) and "\n" in value else value
-    text = repr(folded) if isinstance(value, str) else written(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

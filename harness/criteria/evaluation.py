@@ -8,10 +8,11 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from harness.criteria.check import Explanation, Finding, LateError, Pass, Sources, Verdict, check, difference, read
+from harness.criteria.check import Explanation, Finding, LateError, Pass, Sources, Verdict, check, read
 from harness.criteria.parser import Criterion, ValueExpression
 from harness.criteria.patterns import Patience
 from harness.criteria.syntax import Compare, Condition, Every, Json, Not, Some, Stable, Test, Within
+from harness.criteria.written import difference
 from harness.resilience import Clock, Deadline
 from harness.values import replace
 

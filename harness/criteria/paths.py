@@ -135,7 +135,7 @@ _FILTER = re.compile(
     r"""\s*(?P<key>[^=!<>'"\[\]]*[^=!<>'"\[\]\s])\s*==\s*"""
     r"""(?:'(?P<one>[^']*)'|"(?P<two>[^"]*)"|(?P<word>true|false|null)|(?P<number>-?[0-9]+(?:\.[0-9]+)?))\s*"""
 )
-_WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
+_WORDS = {"true": True, "false": False, "null": None}
 _INTEGER = re.compile(r"-?[0-9]{1,9}\Z")
 
 

@@ -151,7 +151,7 @@ def _matches(value: Json, pattern: Json, seconds: float) -> bool:
     return text is not None and isinstance(pattern, str) and has_match(plain(pattern), plain(text), seconds)
 
 
-def order_problem(left: Json, right: Json, readings: tuple[Reading, Reading] = _SAME_READING) -> str:
+def order_problem(left: Json, right: Json, readings: tuple[Reading, Reading]) -> str:
     """The reason why two values have no order, for an explanation; empty if they have one."""
     if _orderable(left, right, readings) is not None:
         return ""

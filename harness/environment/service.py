@@ -85,8 +85,8 @@ class Diagnosis(Struct, frozen=True):
         table = f"[tool.harness.services.{self.name.partition('[')[0]}]"
         if answer.health is Health.OTHER:
             advice = (
-                f"A program answers there. Check that `health` in {table} is a URL that answers 200 when the service is "
-                "ready, with the values of `identity`."
+                f"A program answers there. Check that `health` in {table} is a URL that answers 200 when the service "
+                "is ready, with the values of `identity`."
             )
         else:
             advice = (

@@ -304,4 +304,9 @@ class Supervision:
             f"service `{self._service.name}` is permanently_failed: it crashed {self._supervisor.limit} times within "
             f"{minutes:g} minutes and is not started again. Last: {last.message}"
         )
-        return Failure("SERVICE_DOWN", message, details=last.details, circumstances=last.circumstances)
+        return Failure(
+            "SERVICE_DOWN",
+            message,
+            details={**last.details, "crashes": self._supervisor.limit},
+            circumstances=last.circumstances,
+        )

@@ -32,6 +32,8 @@ from harness.model.tools import ToolCall
 from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure
+from harness.recovery.suspect import suspect_of
+from harness.recovery.vocabulary import Suspect
 from harness.spec.steps import Step
 
 # The consequences of a fault: the failure that it caused, whether the task recovered, and how long it took.
@@ -284,6 +286,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         code=failure.code,
         category=failure.category,
         severity=failure.severity,
+        suspect=suspect(plan, result) or failure.row.suspect,
         retryable=failure.retryable,
         hint=advice(result, expected=expected) or _hint(plan, failure),
         tried=tuple(note(attempt, record.step) for attempt in record.attempts) if record else (),
@@ -295,6 +298,14 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         source=plan.source,
         **{**_agent_facts(plan, result), **_tool_facts(result)},
     )
+
+
+def suspect(plan: Plan, result: TaskResult) -> Suspect | None:
+    """Where to look first; None for a result without a failure."""
+    if result.failure is None:
+        return None
+    by_agent, after_fault = bool(result.ended_by(plan.agent)), bool(responsible_faults(result))
+    return suspect_of(result.failure, by_agent=by_agent, after_fault=after_fault)
 
 
 def _agent_facts(plan: Plan, result: TaskResult) -> dict[str, Any]:

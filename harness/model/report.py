@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.model.consumption import ModelCallLine, ModelFigures
 from harness.model.tool_use import ToolCallLine, ToolErrorReport, ToolFigures
-from harness.recovery.catalog import Category, ErrorType, Severity
+from harness.recovery.catalog import Category, ErrorType, Severity, Suspect
 from harness.spec.task import FinalState
 
 
@@ -127,6 +127,7 @@ class ErrorReport(BaseModel):
     code: str = "UNKNOWN"
     category: Category = Category.EXECUTION
     severity: Severity = Severity.ERROR
+    suspect: Suspect = Field(Suspect.SITE, description="Where to look first.")
     retryable: bool = False
     hint: str = ""
     tried: tuple[str, ...] = Field((), description="The attempts at the failed step, one line each.")

@@ -199,10 +199,11 @@ class RunHistory:
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """Begin the run in the controller, which collects nothing itself, with the first worker that found tasks."""
         if not self._begun and self._writes:
+            from harness.pytest_plugin.crashed_workers import of_task
             from harness.pytest_plugin.xdist import tasks_in
 
-            if tasks := tasks_in(node.config, ids):
-                self.begin(tasks)
+            if any(map(of_task, ids)):  # a file that cannot be loaded has an item, too
+                self.begin(tasks_in(node.config, ids))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._run is not None and (execution := self._executions.of(report)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from harness.pytest_plugin.collect import TaskFile
 from harness.pytest_plugin.errors import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.options import chosen_profiles
 from harness.pytest_plugin.state import STATE
+from harness.recovery.failure import Failure
 from harness.reporting.allure.labels import entitle, labels
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
@@ -23,6 +25,7 @@ from harness.spec.names import commandless
 from harness.spec.parametrize import expand, param
 from harness.spec.problems import Problem, SpecError
 from harness.spec.references import ReferenceScope, as_text, interpolate
+from harness.spec.source import Origin, file_label
 from harness.spec.task import TaskSpec
 
 # The advice for a project that does not declare how its tasks' states are kept apart.
@@ -64,6 +67,8 @@ class TaskItem(pytest.Function):
     loaded: Loaded
     cases: tuple[Loaded, ...]
     """All cases that its file declares, selected for this run or not."""
+    unloaded: Failure | None = None
+    """Why its file cannot be loaded; then `loaded` has hardly more than a name, and the item fails with this."""
 
     @property
     def id(self) -> Any:
@@ -81,28 +86,58 @@ class TaskItem(pytest.Function):
 
 
 def items_of(file: TaskFile) -> Iterator[TaskItem]:
-    """The items of a file: one for each case of its task. Raises CollectError for a file that is no good task."""
-    state = file.config.stash[STATE]
+    """The items of a file: one for each case of its task, or one that fails because the file is no good task.
+
+    Where nothing is run (`--collect-only`), such a file is an error of the collection: CollectError.
+    """
     try:
-        loaded = load_file(
-            file.path,
-            file.config.getoption("--taskspec-strict"),
-            file.config.stash[CHANNELS],
-            needs_steps=not state.agent,
-            agents=tuple(state.settings.agents),
-            defaults=state.settings.defaults,
-            extra_keys=state.settings.extra_keys,
-            logins=tuple(state.settings.logins),
-            tools={name: each.allow for name, each in state.settings.tools.items()},
-        )
+        loaded = _load(file)
+        _modify(file, loaded)
+        warnings = (*loaded.warnings, *_misplaced_faults(file, loaded))
     except SpecError as error:
-        raise file.CollectError(commandless(str(error))) from None
-    _modify(file, loaded)
-    for warning in (*loaded.warnings, *_misplaced_faults(file, loaded)):
+        if file.config.getoption("collectonly"):
+            raise file.CollectError(commandless(str(error))) from None
+        yield _unloaded(file, error)
+        return
+    for warning in warnings:
         file.warn(TaskSpecWarning(str(warning)))
     cases = expand(loaded, chosen_profiles(file.config))
     for case in cases:
         yield _item(file, case, cases)
+
+
+def _load(file: TaskFile) -> Loaded:
+    """The task of a file, by the settings of the project. Raises SpecError."""
+    state = file.config.stash[STATE]
+    return load_file(
+        file.path,
+        file.config.getoption("--taskspec-strict"),
+        file.config.stash[CHANNELS],
+        needs_steps=not state.agent,
+        agents=tuple(state.settings.agents),
+        defaults=state.settings.defaults,
+        extra_keys=state.settings.extra_keys,
+        logins=tuple(state.settings.logins),
+        tools={name: each.allow for name, each in state.settings.tools.items()},
+    )
+
+
+_NAMED = re.compile(r"""^[\s{"']*task_id["']?\s*:\s*["']?([A-Za-z0-9][\w.-]{0,199})""", re.MULTILINE)
+"""Finds the id of a task in a file that cannot be read as a whole."""
+
+
+def _unloaded(file: TaskFile, error: SpecError) -> TaskItem:
+    """The item of a file that cannot be loaded: it has the name that it would have, so that its history goes on."""
+    try:
+        found = _NAMED.search(file.path.read_text("utf-8", "replace"))
+    except OSError:
+        found = None
+    first = error.problems[0]
+    spec = TaskSpec(task_id=found[1] if found else file.path.name.partition(".")[0])
+    item = _item(file, Loaded(spec, file.path, Origin(file_label(file.path))), ())
+    details = {"file": first.file, "line": first.line, "problems": list(map(str, error.problems))}
+    item.unloaded = Failure("SPEC_INVALID", commandless(str(error)), details=details)
+    return item
 
 
 def _modify(file: TaskFile, loaded: Loaded) -> None:
@@ -119,14 +154,14 @@ def _modify(file: TaskFile, loaded: Loaded) -> None:
 
 
 def _misplaced_faults(file: TaskFile, loaded: Loaded) -> list[Problem]:
-    """Warnings about faults that do not fit the project; raises CollectError for one that could not even begin."""
+    """Warnings about faults that do not fit the project; raises SpecError for one that could not even begin."""
     if not loaded.spec.faults:
         return []
     from harness.faults.checks import Project, misplaced_faults  # not loaded in a session without faults
 
     found = list(misplaced_faults(loaded, Project(file.config.stash[STATE].settings)))
     if errors := [each for each in found if each.severity == "error"]:
-        raise file.CollectError(commandless(str(SpecError(errors))))
+        raise SpecError(errors)
     return found
 
 

@@ -93,7 +93,8 @@ class ParallelItems:
         return not may_run_again(item) and all(self._is_prepared(each, current) for each in together)
 
     def _is_prepared(self, item: TaskItem, current: pytest.Item) -> bool:
-        apart = item.loaded.source in self._state.problems or item.loaded.spec.task_id in self._state.lost
+        task_id = item.loaded.spec.task_id
+        apart = item.unloaded or item.loaded.source in self._state.problems or task_id in self._state.lost
         return is_plain(item, current) and not apart
 
     def _faults(self, spec: TaskSpec) -> Iterator[Fault]:

@@ -144,7 +144,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     state, item = request.config.stash[STATE], request.node
     if problems := state.problems.get(loaded.source):
         raise TaskFailed(problems[0].splitlines()[0], "\n".join(problems))
-    if failure := state.lost.get(loaded.spec.task_id):
+    if failure := item.unloaded or state.lost.get(loaded.spec.task_id):
         if state.ahead is not None:
             state.ahead.skip(item)
         raise _not_begun(state, item, loaded, failure)
@@ -290,7 +290,7 @@ def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord) -> None:
     """Add the data that travels with the report: to junit.xml, and from an xdist worker to its controller."""
     item.user_properties += [("task_id", result.task_id), ("final_state", result.final_state)]
     if result.failure is not None:
-        item.user_properties += [("error_type", str(result.failure.type)), ("code", result.failure.code)]
+        item.user_properties += [("error_type", result.failure.row.kind), ("code", result.failure.code)]
     if result.artifacts is not None:
         item.user_properties.append(("task_artifacts", str(result.artifacts)))
     item.stash[RECORD] = record

@@ -25,6 +25,7 @@ from harness.pytest_plugin.state import BROWSER, RECORD, STATE, UPLINK, SessionS
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import add_properties, environment, write_or_report, write_summary
 from harness.reporting.archive import moved_aside
+from harness.reporting.summary import rerun_lines
 from harness.reporting.task_record import LAST_RUN, TaskRecord, write_last_run
 from harness.runner.chain import is_remote
 from harness.spec.agents import BRIDGE
@@ -118,7 +119,8 @@ def first_to_run(config: pytest.Config, tasks: Sequence[TaskItem]) -> TaskItem |
     """The first task that is certain to run here: a worker of xdist does not know its tasks yet."""
     if hasattr(config, "workerinput") or config.getoption("setuponly") or config.getoption("setupplan"):
         return None
-    return next((item for item in tasks if _MAY_SKIP.isdisjoint(mark.name for mark in item.iter_markers())), None)
+    sure = (item for item in tasks if _MAY_SKIP.isdisjoint(mark.name for mark in item.iter_markers()))
+    return next((item for item in sure if item.unloaded is None), None)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -238,6 +240,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)
     more += [f"services: {line}" for line in state.kept_services]
     more += undeclared_lines(config, state.settings)
+    more += rerun_lines(records, _earlier(terminalreporter))
     write_summary(terminalreporter, records, skipped, state.settings, place, more, state.idle)
 
 
@@ -256,6 +259,12 @@ def _records(terminalreporter: Any) -> list[TaskRecord]:
     reports = (r for kind in ("passed", "failed") for r in stats.get(kind, []) if hasattr(r, "taskspec"))
     last = {_execution(r): r for r in reports} | torn
     return [TaskRecord.model_validate(report.taskspec) for report in last.values()]
+
+
+def _earlier(terminalreporter: Any) -> list[TaskRecord]:
+    """The executions that `--reruns` has repeated."""
+    reports = (report for report in terminalreporter.stats.get("rerun", []) if hasattr(report, "taskspec"))
+    return [TaskRecord.model_validate(report.taskspec) for report in reports]
 
 
 def _execution(report: Any) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from harness.model.settings import Settings
 from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.not_run import CODE as INTERRUPTED
 from harness.pytest_plugin.state import SessionState
+from harness.recovery.catalog import CATALOG, row
 from harness.reporting.files import shown_path
 from harness.reporting.progress import ProgressLine
 from harness.reporting.summary import summary_lines
@@ -42,7 +43,8 @@ def properties(record: TaskRecord) -> Iterator[tuple[str, object]]:
     yield "healed", str(any(each.get("type") == "fallback_selector_used" for each in record.warnings)).lower()
     facts = {
         "code": record.code,
-        "error_type": record.error_type,
+        "suspect": record.suspect or None,
+        "error_type": row(record.code).kind if record.code in CATALOG else record.error_type,
         "step_index": record.step_index,
         "artifacts": record.artifacts,
     }

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from harness.recovery.vocabulary import Family, Scope
+from harness.recovery.vocabulary import Family, Scope, Suspect
 from harness.resilience.categories import SESSION
 
 
@@ -14,6 +14,7 @@ class Group(StrEnum):
     """The headings of reports, in their order: product defects apart from infrastructure."""
 
     PRODUCT = "Product defects (assertions and success criteria)"
+    FILE = "Task files that cannot be loaded"
     STATE = "Preconditions and state"
     TIME = "Timeouts"
     ELEMENT = "Elements (not found, ambiguous)"
@@ -29,6 +30,8 @@ class FamilyFacts(Struct, frozen=True, kw_only=True):
 
     scope: Scope
     """How far such a failure reaches."""
+    suspect: Suspect
+    """Where to look first."""
     leaves_open: bool
     """Whether it stays unknown if a write took effect, unless the code itself is an answer (4xx)."""
     awaits: bool
@@ -56,6 +59,7 @@ _CHECKPOINT = "checkpoints: [0]   # or the last step that is safe to go back to"
 FAMILIES: dict[Family, FamilyFacts] = {
     Family.TIMEOUT: FamilyFacts(
         scope=Scope.PAGE,
+        suspect=Suspect.SITE,
         leaves_open=True,
         awaits=False,
         report_group=Group.TIME,
@@ -68,6 +72,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.NETWORK: FamilyFacts(
         scope=Scope.ORIGIN,
+        suspect=Suspect.SITE,
         leaves_open=True,
         awaits=True,
         report_group=Group.NETWORK,
@@ -80,6 +85,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.ELEMENT: FamilyFacts(
         scope=Scope.PAGE,
+        suspect=Suspect.TASK,
         leaves_open=False,
         awaits=True,
         report_group=Group.ELEMENT,
@@ -92,6 +98,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.AMBIGUOUS: FamilyFacts(
         scope=Scope.PAGE,
+        suspect=Suspect.TASK,
         leaves_open=False,
         awaits=False,
         report_group=Group.ELEMENT,
@@ -104,6 +111,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.ACTION: FamilyFacts(
         scope=Scope.PAGE,
+        suspect=Suspect.SITE,
         leaves_open=False,
         awaits=True,
         report_group=Group.ACTION,
@@ -116,6 +124,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.ASSERTION: FamilyFacts(
         scope=Scope.PAGE,
+        suspect=Suspect.SITE,
         leaves_open=False,
         awaits=False,
         report_group=Group.PRODUCT,
@@ -128,6 +137,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.PRECONDITION: FamilyFacts(
         scope=Scope.WORLD,
+        suspect=Suspect.PROJECT,
         leaves_open=False,
         awaits=False,
         report_group=Group.STATE,
@@ -140,6 +150,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.INCONSISTENCY: FamilyFacts(
         scope=Scope.WORLD,
+        suspect=Suspect.SITE,
         leaves_open=False,
         awaits=False,
         report_group=Group.STATE,
@@ -152,6 +163,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.BROWSER: FamilyFacts(
         scope=Scope.BROWSER,
+        suspect=Suspect.MACHINE,
         leaves_open=True,
         awaits=False,
         report_group=Group.BROWSER,
@@ -165,6 +177,7 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.NONE: FamilyFacts(
         scope=Scope.TASK,
+        suspect=Suspect.TASK,
         leaves_open=False,
         awaits=False,
         report_group=Group.REST,

@@ -83,3 +83,18 @@ class Effect(StrEnum):
     NONE = "none"
     POSSIBLE = "possible"
     DONE = "done"
+
+
+class Suspect(StrEnum):
+    """Where to look first after a failure."""
+
+    SITE = "site"
+    """The system under test."""
+    TASK = "task"
+    """The task's file: its steps, selectors, criteria and limits."""
+    MACHINE = "machine"
+    """The computer of the run: its browser, its network, its memory."""
+    AGENT = "agent"
+    """The agent that chose the steps, or its model."""
+    PROJECT = "project"
+    """What the project provides: settings, services, accounts, data, hooks, tool servers."""

@@ -20,6 +20,7 @@ from harness.model.diagnosis import (
     fault_reports,
     note,
     substitute_text,
+    suspect,
     uninjected_fault,
     went_back,
 )
@@ -272,7 +273,7 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
         lines += matches[:_MATCHES]
         lines += [f"injected fault: {each.text}" for each in fault_reports(result) if each.behind][:_MATCHES]
         url = result.error.context.url if result.error else None
-        lines += [f"url: {url}" if url else "", fitting_hint(plan, result)]
+        lines += [f"url: {url}" if url else "", f"suspect: {suspect(plan, result)}", fitting_hint(plan, result)]
     return _as_printed("\n".join(filter(None, lines)), plan, redactor)
 
 
@@ -301,7 +302,8 @@ def cause(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
 
 def _cause(result: TaskResult, failure: Failure) -> str:
     """The code, where Allure's categories look for it, the place, and the criterion or step that failed there."""
-    what = failure.details.get("criterion") or _step(result)
+    problems = failure.details.get("problems", ("",))  # of a file that cannot be loaded
+    what = failure.details.get("criterion") or _step(result) or problems[0].partition("\n")[0]
     named = f": {shortened(str(what), CRITERION)}" if what else ""
     return f"{failure.code} {_failure_place(result)}{after_faults(fault_reports(result))}{named}"
 
@@ -355,6 +357,7 @@ def _body(
             "answered by routes", [clean(met.describe()) for met in answered_routes(result)], width, _FAULTS
         )
         hint = fitting_hint(plan, result, _shown_parts(result), unserved)
+        yield f"  suspect: {suspect(plan, result)}"
         yield from _wrap_titled("hint", clean(hint), width, 2)
     yield from _score(result, width)
     told = [f"{w.type}: {w.message}" for w in result.warnings if w.type != "fault_not_met"]  # the faults say it

@@ -41,7 +41,13 @@ def commands(causes: Sequence[Cause], place: Callable[[Trouble], Line]) -> Itera
 def _annotation(cause: Cause, task: Trouble, place: Line) -> str:
     file, line = place
     alike = f"the same cause as for {cause.count - 1} more" if cause.count > 1 else ""
-    lines = [task.message, task.hint and f"hint: {task.hint}", alike, f"look at: {first_look(cause)}"]
+    lines = [
+        task.message,
+        task.hint and f"hint: {task.hint}",
+        alike,
+        task.suspect and f"suspect: {task.suspect}",
+        f"look at: {first_look(cause)}",
+    ]
     title = printable(f"{task.task_id}: {task.code}" if task.code else task.task_id)
     message = visible("\n".join(filter(None, lines)))
     return workflow_command("error", message, {"file": file, "line": line, "title": title})
@@ -53,8 +59,9 @@ def line_of(task: Trouble, environment: Mapping[str, str]) -> Line:
         return "", None
     try:
         loaded = load_file(Path(task.source), needs_steps=False)
-    except SpecError:
-        return _from_checkout(task.source, environment), 1
+    except SpecError as error:
+        first = error.problems[0]
+        return _from_checkout(first.file or task.source, environment), first.line or 1
     problem = _problem(loaded, task.step_index)
     return _from_checkout(problem.file, environment), problem.line
 
@@ -226,16 +233,26 @@ def _uncollected_section(found: Mapping[str, str], rows: int) -> Iterator[str]:
 
 def _causes(causes: Sequence[Cause], rows: int) -> Iterator[str]:
     cells = [
-        (str(cause.count), code(cause.code) or "-", escape_markdown(cause.title), _few(cause), code(first_look(cause)))
+        (
+            str(cause.count),
+            code(cause.code) or "-",
+            escape_markdown(cause.title),
+            _few(cause),
+            cause.suspect or "-",
+            code(first_look(cause)),
+        )
         for cause in causes[:rows]
     ]
-    yield from _table("Failures by cause", ("tasks", "code", "what", "which", "look first at"), cells, len(causes))
+    yield from _table(
+        "Failures by cause", ("tasks", "code", "what", "which", "suspect", "look first at"), cells, len(causes)
+    )
 
 
 def _single(cause: Cause) -> Iterator[str]:
     """The lines about a single cause that its table would contain."""
     new = "It passed when it ran before. " if cause.new else ""
-    yield f"{new}Look first at {code(first_look(cause))}.\n"
+    suspect = f"Suspect: {cause.suspect}. " if cause.suspect else ""
+    yield f"{new}{suspect}Look first at {code(first_look(cause))}.\n"
 
 
 def _few(cause: Cause) -> str:

@@ -116,6 +116,29 @@ def summary_lines(
     return [*lines, *(_closer(records, command) if artifacts is not None else ())]
 
 
+_RERUN = 5
+"""The number of tasks that are named of those that passed only in a rerun."""
+
+
+def rerun_lines(records: Sequence[TaskRecord], earlier: Sequence[TaskRecord]) -> Iterator[str]:
+    """What `--reruns` has done: the tasks that passed only in a rerun, and the number of those that did not.
+
+    `earlier`: the executions before the last one of each task, in order.
+    """
+    first: dict[str, TaskRecord] = {}
+    for record in earlier:
+        first.setdefault(record.task_id, record)
+    again = [record for record in records if record.task_id in first]
+    flaky = [record for record in again if record.verdict in ("passed", "passed as declared")]
+    if flaky:
+        named = [f"{each.task_id} (at first {first[each.task_id].code or 'failed'})" for each in flaky[:_RERUN]]
+        more = f" and {len(flaky) - _RERUN} more" if len(flaky) > _RERUN else ""
+        yield f"flaky: {how_many(len(flaky), 'task')} passed only in a rerun: {', '.join(named)}{more}"
+    if earlier:
+        failed = len(again) - len(flaky)
+        yield f"reruns: {len(earlier)}" + (f"; {how_many(failed, 'task')} failed again" if failed else "")
+
+
 def _closer(records: Sequence[TaskRecord], command: str) -> Iterator[str]:
     """The commands to use after a failed run."""
     red = [each for each in records if each.verdict == "failed" or each.code == "WORKER_CRASHED"]

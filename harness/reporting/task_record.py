@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.model.agent_events import shown
 from harness.model.consumption import ModelCallLine, ModelFigures, by_model, call_lines
-from harness.model.diagnosis import note, trace
+from harness.model.diagnosis import note, suspect, trace
 from harness.model.figures import Verdict, figures, model_calls, success_rates, tool_calls, verdict
 from harness.model.plan import Plan
 from harness.model.ports import Json
@@ -191,6 +191,7 @@ class TaskRecord(BaseModel):
     faults: dict[str, FaultState] = Field({}, description="Name of each fault -> what became of it.")
     artifacts: str | None = None
     hint: str = Field("", description="What to do about the failure.")
+    suspect: str = Field("", description="Where to look first after the failure: `Suspect`.")
     started: datetime | None = None
     goal: str = ""
     feature: str = Field("", description="The task's `family`.")
@@ -264,6 +265,7 @@ def task_record(
         faults=dict(sorted(map(_fault, result.faults), key=lambda pair: pair[1] == "struck")),
         artifacts=str(result.artifacts) if result.artifacts else None,
         hint=redactor.text(result.error.hint) if result.error else "",
+        suspect=str(suspect(plan, result) or ""),
         started=result.started,
         steps=tuple(step_lines(result.history, redactor)),
         baselines=tuple(map(redactor.text, written_baselines(plan, result))),

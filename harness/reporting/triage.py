@@ -26,7 +26,7 @@ from harness.spec.pictures import ACTUAL, DIFF, LOOKS_LIKE
 
 _BY_FUNCTION = {function: each.name for each in ARTIFACTS for function in each.functions}
 _READS = re.compile(rf"\b({'|'.join(FUNCTIONS)})\(")
-_OF_THE_FILE = frozenset({"INVALID_INPUT"})
+_OF_THE_FILE = frozenset({"INVALID_INPUT", "SPEC_INVALID"})
 """Codes of failures whose remedy is a change of the task's own file."""
 
 
@@ -97,6 +97,7 @@ class Trouble(Struct, frozen=True):
     source: str = ""
     artifacts: str = ""
     hint: str = ""
+    suspect: str = ""
     new: bool = False
     """Whether it passed when it ran before."""
     faulted: bool = False
@@ -108,7 +109,7 @@ class Trouble(Struct, frozen=True):
         if self.step_index is None:
             return ""
         counted = self.steps_total and not self.code.startswith("AGENT_")  # an agent has no fixed number of steps
-        where = place(self.step_index, self.steps_total) if counted else str(self.step_index)
+        where = place(self.step_index, self.steps_total) if counted or self.step_index < 0 else str(self.step_index)
         return f"{where} {self.act}".strip()
 
     @property
@@ -154,6 +155,7 @@ def of_record(record: TaskRecord, nodeid: str = "", *, new: bool = False) -> Tro
         source=record.source,
         artifacts=record.artifacts or "",
         hint=record.hint,
+        suspect=record.suspect,
         new=new,
         faulted="struck" in record.faults.values(),
     )
@@ -216,6 +218,13 @@ class Cause(Struct, frozen=True):
     @property
     def count(self) -> int:
         return len(self.tasks)
+
+    @property
+    def suspect(self) -> str:
+        """Where to look first: as most of its tasks say; empty if none does."""
+        return next(
+            (name for name, _ in Counter(task.suspect for task in self.tasks if task.suspect).most_common(1)), ""
+        )
 
     @property
     def judged(self) -> bool:

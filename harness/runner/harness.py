@@ -282,7 +282,7 @@ class Harness:
 
         The slot is None if no state is shared.
         """
-        await self.start()
+        await self.start_all()
         if not self.settings.shared_state:
             return None, self.services.hosts
         slot = await self._slots.take(world, episode=False, task=name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urljoin
 
 from harness.model.channel_settings import ChannelSettings
 from harness.model.plan import Plan
@@ -51,16 +52,11 @@ class Needs:
             named |= {host_of(plan.base_url)} & self._hosts.keys()
         if domains:
             named |= {host for host in self._hosts if reaches(host, domains)}
-        elif not named or self._is_open(plan):
+        elif _is_open(plan):
             return None
         found = {self._hosts[host] for host in named}
         found |= {service for fault in plan.faults if (service := getattr(fault, "service", None))}
         return frozenset(found.union(*self._read_by(plan, texts)) & self._settings.services.keys())
-
-    def _is_open(self, plan: Plan) -> bool:
-        """Whether a task without `allowed_domains` goes where only its run can tell."""
-        late = any(_LATE_HOST.match(url) for step in plan.steps if (url := getattr(step, "url", None)))
-        return plan.agent is not None or plan.chain is not None or late
 
     def _read_by(self, plan: Plan, texts: frozenset[str]) -> Iterator[set[str]]:
         """The services behind the channels and tools that the task names, and behind those that every task has."""
@@ -86,6 +82,13 @@ class Needs:
                 elif placeholder == "port":
                     found |= {self._hosts.get((target or "").lower())}
         return {name for name in found if name is not None}
+
+
+def _is_open(plan: Plan) -> bool:
+    """Whether a task without `allowed_domains` goes where only its run can tell."""
+    urls = [url for step in plan.steps if (url := getattr(step, "url", None))]
+    somewhere = any(host_of(urljoin(plan.base_url or "", url)) for url in urls)
+    return plan.agent is not None or plan.chain is not None or not somewhere or any(map(_LATE_HOST.match, urls))
 
 
 def _is_named(channel: str, text: str) -> bool:

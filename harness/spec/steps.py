@@ -145,6 +145,12 @@ class Option(Declaration):
             raise ValueError("an option is named by exactly one of `value`, `label`, `index`")
         return self
 
+    def __repr__(self) -> str:
+        """As a task file has it: `{label: 'Green'}`. Reports show steps with this."""
+        return f"{{{', '.join(f'{name}: {value!r}' for name, value in self.model_dump(exclude_none=True).items())}}}"
+
+    __str__ = __repr__
+
 
 class Select(ForcibleStep):
     """Choose one or several options of a list, by value, label or position."""
@@ -156,8 +162,7 @@ class Select(ForcibleStep):
     )
 
     def describe(self) -> str:
-        value = self.value.model_dump(exclude_none=True) if isinstance(self.value, Option) else self.value
-        return f"select {self.selector} = {value!r}"
+        return f"select {self.selector} = {self.value!r}"
 
 
 class Submit(ElementStep):

@@ -34,7 +34,7 @@ def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 GROUPS = tuple(each.value for each in Group)
 
 _BY_TYPE = {ErrorType.ACTION_FAILED: Group.ACTION, ErrorType.STATE_INCONSISTENCY: Group.STATE}
-_BY_PREFIX = {"BROWSER": Group.BROWSER, "SERVICE": Group.NETWORK, "INCOMPLETE": Group.STATE}
+_BY_PREFIX = {"BROWSER": Group.BROWSER, "SERVICE": Group.NETWORK, "SPEC": Group.FILE, "INCOMPLETE": Group.STATE}
 
 
 def group(row: Row) -> Group:

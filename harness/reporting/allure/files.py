@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.model.diagnosis import AFTER
+from harness.recovery.vocabulary import Suspect
 from harness.reporting.allure.categories import grouped_codes
 from harness.reporting.allure.labels import RUN_LABEL
 from harness.reporting.files import write_json, write_text
@@ -19,6 +20,8 @@ NOISE = ["host", "thread", "framework", "language", "package", "parentSuite", "s
 """Labels that say nothing about a task."""
 INJECTED = "Injected faults"
 """The group of failures that follow an injected fault; it comes first, since they are no defects."""
+SUSPECTS = {each: f"Suspect: {each}" for each in Suspect}
+"""Where to look first -> its category, after the groups by code. Allure 2 shows a failure in all that fit."""
 
 
 def write_allure_files(results: Path, environment: Mapping[str, str], environ: Mapping[str, str]) -> None:
@@ -55,9 +58,10 @@ def _unicode(letter: str) -> str:
 def categories() -> list[dict[str, object]]:
     """Allure 2: the first line of a failure's message has its code after a colon (console.headline) or first."""
     groups = {name: _first_line_has(codes) for name, codes in grouped_codes().items()}
+    suspects = {name: rf"(?s).*\nsuspect: {suspect}(?:\n.*)?" for suspect, name in SUSPECTS.items()}
     return [
         {"name": name, "matchedStatuses": ["failed", "broken"], "messageRegex": pattern}
-        for name, pattern in {INJECTED: rf"(?s)[^\n]*{AFTER}.*", **groups}.items()
+        for name, pattern in {INJECTED: rf"(?s)[^\n]*{AFTER}.*", **groups, **suspects}.items()
     ]
 
 
@@ -69,6 +73,7 @@ def _first_line_has(codes: Sequence[str]) -> str:
 def allurerc(*, single_file: bool = False, history: Path | None = None) -> str:
     """Allure 3: categories by the label `code`; grouped by site and family. `history`: the file of earlier runs."""
     groups = {name: f"code: /^(?:{'|'.join(codes)})$/" for name, codes in grouped_codes().items()}
+    groups |= {name: f"suspect: /^{suspect}$/" for suspect, name in SUSPECTS.items()}
     matched = ",\n".join(
         f"    {{ name: {json.dumps(name)}, matchers: [{{ labels: {{ {labels} }} }}] }}"
         for name, labels in {INJECTED: f"{AFTER_FAULT}: /^true$/", **groups}.items()

@@ -14,7 +14,7 @@ from allure_commons.model2 import Attachment, Label, Link, Parameter, Status, St
 from allure_commons.utils import uuid4
 
 from harness.model.consumption import ModelFigures, by_model
-from harness.model.diagnosis import fault_reports, note
+from harness.model.diagnosis import fault_reports, note, suspect
 from harness.model.figures import figures, model_calls, tool_calls
 from harness.model.plan import Plan
 from harness.model.record import Attempt, StepRecord, TaskResult
@@ -141,8 +141,9 @@ _uuid: Callable[[], Any] = uuid4
 def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
     """Add labels for the categories; parameters are excluded, so that the test keeps its history."""
     if result.failure is not None:
-        test.labels.append(Label("error_type", str(result.failure.type)))
+        test.labels.append(Label("error_type", result.failure.row.kind))
         test.labels.append(Label("code", result.failure.code))
+        test.labels.append(Label("suspect", str(suspect(plan, result))))
     if (site := site_of(plan.steps, plan.base_url)) and not site_of(plan.spec.steps):
         test.labels.append(Label("epic", site))  # the site was unknown when the marks were made
     faults = fault_reports(result)

@@ -277,6 +277,7 @@ class CauseGroup(Struct, frozen=True):
 
     title: str
     executions: tuple[Execution, ...]
+    suspect: str = ""
     judged: bool = True
     """Whether it says something about its tasks: not all of them were cut off from outside."""
 
@@ -285,7 +286,7 @@ def grouped(run: RunRecord) -> list[CauseGroup]:
     """Group the failures as `harness triage` does, so that both give the same answer."""
     found = {each.nodeid: each for each in failed_executions(run)}
     made = [
-        CauseGroup(cause.title, tuple(found[task.nodeid] for task in cause.tasks), cause.judged)
+        CauseGroup(cause.title, tuple(found[task.nodeid] for task in cause.tasks), cause.suspect, cause.judged)
         for cause in behind(troubles(run))
     ]
     return sorted(made, key=lambda group: not group.judged)
@@ -303,6 +304,7 @@ def causes(
             title=shortened(group.title, _TITLE),
             codes=dict(Counter(map(_code, ordered)).most_common()),
             hint=first.record.hint if first.record else "",
+            suspect=group.suspect,
             first=len(groups) > 1 and group.judged and _moment(group, run) == earliest,
             faulted=_has_fault(first.record),
             around=tuple(_events_around(first.record, run.happenings)),

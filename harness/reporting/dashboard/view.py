@@ -91,6 +91,7 @@ class CauseView(ViewPart):
     title: str
     codes: dict[str, int] = Field(description="Code -> failures.")
     hint: str = ""
+    suspect: str = Field("", description="Where to look first; empty if that is not known.")
     first: bool = Field(False, description="It has the failure that was seen first.")
     faulted: bool = Field(False, description="Faults were injected into these tasks, and struck.")
     around: tuple[str, ...] = Field((), description="Services, circuits, thresholds shortly before its first failure.")

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.criteria import difference
-from harness.criteria.check import in_sentence
+from harness.criteria.written import in_sentence
 from harness.reporting.console import shortened
 from harness.reporting.redaction import MARK, Redactor
 

@@ -1,0 +1,63 @@
+"""Values as text for a reader: alone, inside a sentence, and the difference of two as a short text."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from difflib import unified_diff
+from itertools import islice
+
+from harness.criteria.syntax import Json
+
+SHOWN = 200
+SHORT = 60
+WIDTH = 80
+MOST_LINES = 400
+SHOWN_LINES = 40
+_ADDRESS = re.compile(r"://|[?#&][^\s=]{1,80}=")
+"""Matches text that looks like an address, and hardly any other text."""
+
+
+def difference(expected: Json, actual: Json) -> str:
+    """Two lines for short scalars, a bounded unified diff for long or multi-line texts, lists and objects."""
+    left, right = _lines(expected), _lines(actual)
+    if len(left) == len(right) == 1:
+        return "" if left == right else f"- {left[0]}\n+ {right[0]}"
+    lines = unified_diff(left[:MOST_LINES], right[:MOST_LINES], "expected", "actual", lineterm="", n=2)
+    shown = list(islice(lines, SHOWN_LINES + 1))
+    return "\n".join([*shown[:SHOWN_LINES], "..."] if len(shown) > SHOWN_LINES else shown)
+
+
+def _lines(value: Json) -> list[str]:
+    if isinstance(value, list | dict):
+        return _wrap_lines(written(value, indent=1))
+    if not isinstance(value, str):
+        return [written(value)]
+    return [value] if "\n" not in value and len(value) <= SHORT else _wrap_lines(value)
+
+
+def _wrap_lines(text: str) -> list[str]:
+    head = text[: WIDTH * MOST_LINES]
+    return [piece for line in head.splitlines() for piece in _pieces(line) or [""]]
+
+
+def _pieces(line: str) -> list[str]:
+    """Pieces of at most WIDTH letters. An address stays whole: a broken one can be neither copied nor redacted."""
+    breaks = not _ADDRESS.search(line)
+    return textwrap.wrap(line, WIDTH, drop_whitespace=False, break_long_words=breaks, break_on_hyphens=breaks)
+
+
+def written(value: Json, indent: int | None = None) -> str:
+    """A value as JSON for reading; a description if its nesting or a number is too long for Python to write."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, sort_keys=indent is not None, default=str)
+    except (RecursionError, ValueError):
+        return "a value too deep or too long to be shown"
+
+
+def in_sentence(value: Json) -> str:
+    """A value inside a sentence: several lines are folded into one, and a long text is cut."""
+    folded = " ".join(value.split()) if isinstance(value, str) and "\n" in value else value
+    text = repr(folded) if isinstance(value, str) else written(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

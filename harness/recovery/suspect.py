@@ -1,0 +1,35 @@
+"""Where to look first: the catalog's answer for a failure's code, which the evidence of the failure may change."""
+
+from __future__ import annotations
+
+from harness.recovery.failure import Failure
+from harness.recovery.vocabulary import Suspect
+
+
+def suspect_of(failure: Failure, *, by_agent: bool = False, after_fault: bool = False) -> Suspect:
+    """Return where a person should look first.
+
+    `by_agent`: an agent chose the step, not the task's file. `after_fault`: the failure follows an injected fault.
+    """
+    known = failure.row.suspect
+    if found := _by_circumstances(failure, after_fault=after_fault):
+        return found
+    if "crashes" in failure.details:  # a service of the project that had started, and died by itself
+        return Suspect.SITE
+    if "login" in failure.details:  # the site shows its login page
+        return Suspect.PROJECT
+    if known is not Suspect.TASK:
+        return known
+    if failure.details.get("pending") or failure.details.get("flood"):  # the page was never whole
+        return Suspect.SITE
+    return Suspect.AGENT if by_agent else known
+
+
+def _by_circumstances(failure: Failure, *, after_fault: bool) -> Suspect | None:
+    """The suspect if something else than the failed act itself brought the failure about."""
+    how = failure.circumstances
+    if how.others_may_be_to_blame:
+        return Suspect.MACHINE
+    if after_fault or how.injected or how.routed:  # the task declares what was done to it, and how to outlast that
+        return Suspect.TASK
+    return Suspect.PROJECT if how.intended else None
