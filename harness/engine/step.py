@@ -404,7 +404,7 @@ def _with_known_reason(outcome: Outcome, before: Failure | None) -> Outcome:
     """An attempt that was cut off and knows no reason does not replace the reason of the one before."""
     if not isinstance(outcome, Failure) or outcome.code != "STEP_TIMEOUT" or not outcome.tainted:
         return outcome
-    if before is None or before.family not in (Family.ELEMENT, Family.ACTION):
+    if before is None or before.scope is not Scope.PAGE:
         return outcome
     return replace(before, effect=outcome.effect, tainted=True, details={**before.details, **outcome.details})
 

@@ -83,10 +83,7 @@ def _forced(record: StepRecord) -> Iterator[Warning_]:
     """Yield a warning for an act with `force` on a covered element: what covers it was acted on instead."""
     last = record.attempts[-1].outcome if record.attempts else None
     if isinstance(last, Passed) and (covering := last.details.get("covered_by")):
-        act, target = record.step.act, record.step.target
-        text = (
-            f"Step {record.index} did {act} {target} with `force`, but {covering} covers it and got the {act} instead"
-        )
+        text = f"{covering} covers {record.step.target}: it got the {record.step.act} of step {record.index} (`force`)"
         yield Warning_("forced_on_covered", text, record.index, {"covered_by": covering})
 
 

@@ -16,6 +16,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser.context import Opened
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import (
+    SECOND_LOOK,
     aborted,
     blocked,
     dead,
@@ -201,8 +202,8 @@ async def _explain_cut_off(failure: Failure, scene: FailureContext) -> Failure:
     pending = scene.watch.unanswered
     if pending is not None and scene.acts:
         return replace(no_answer(scene, pending, failure.effect), tainted=True)
-    facts, held_up = scene.seen.facts or await facts_now(scene), scene.waits or scene.seen.log.obstacle is not None
-    if facts is None or (facts.count and not held_up):
+    facts = scene.seen.facts or await facts_now(scene, SECOND_LOOK)
+    if facts is None or (facts.ready and not scene.waits and scene.seen.log.obstacle is None):
         return failure
     why = wait_failure(scene, facts) if scene.waits else element_failure(scene, facts, scene.seen.log)
     return replace(why, effect=failure.effect if facts.count else why.effect, tainted=True)
@@ -286,7 +287,10 @@ async def _examine(scene: FailureContext, log: CallLog) -> tuple[Facts | None, t
     """The facts, and whether page and browser answer; what was seen before the limit needs no second look."""
     if scene.seen.facts is not None and log.effect is Effect.NONE:
         return scene.seen.facts, (True, True)
-    return await asyncio.gather(facts_now(scene), who_answers(scene))
+    facts, (page, browser) = await asyncio.gather(facts_now(scene), who_answers(scene))
+    if facts is None and page and scene.watch.unanswered is None:  # it was only slow to answer
+        facts = await facts_now(scene, SECOND_LOOK)
+    return facts, (page, browser)
 
 
 def _unready(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:

@@ -102,6 +102,13 @@ def test_refused_hosts_are_told_once_for_the_whole_task() -> None:
     ]
 
 
+def test_a_forced_act_on_a_covered_element_is_told() -> None:
+    of = step(act="click", selector="#go", force=True)
+    done = attempt(of, 0, 1, Passed({"covered_by": "<div id=veil>"}))
+    words = "<div id=veil> covers #go: it got the click of step 2 (`force`)"
+    assert told(StepRecord(2, of, (done,))) == [("forced_on_covered", words)]
+
+
 def test_steps_done_again_count_once() -> None:
     history = (record(Passed(), index=0), record(LATE, index=1, rewound=Rewound(0)), record(Passed(), index=0))
     result = TaskResult("T", "T", "failed", history, START, 1.0, 2)

@@ -216,6 +216,19 @@ def test_the_matches_of_an_ambiguous_selector_are_listed() -> None:
     assert "the report lists" not in "\n".join(lines)
 
 
+def test_the_limit_and_the_requests_without_an_answer_stand_below_the_cause() -> None:
+    made = sample.plan()
+    details = {"limit": "step_timeout 3 s", "unanswered": ["GET http://shop.local/api/cart"]}
+    found = Failure("ELEMENT_COVERED", "#buy is covered by <div>", "#buy", details)
+    lines = failure_text(made, sample.failed(made, found)).splitlines()
+    place = lines.index("  message: #buy is covered by <div>")
+    assert lines[place + 1 : place + 3] == [
+        "  limit: step_timeout 3 s",
+        "  no answer yet: GET http://shop.local/api/cart",
+    ]
+    assert "limit: step_timeout 3 s" in brief(made, sample.failed(made, found))
+
+
 def test_faults_of_the_task_are_named() -> None:
     faults = (Hang(url="http://shop.local/*", seconds=2, step=4), Refuse(host="bank.local", connections=2))
     plan = sample.plan(faults=faults)
