@@ -35,7 +35,7 @@ from harness.criteria.syntax import (
     constant,
     oriented,
 )
-from harness.criteria.values import Reading, moment_in, null_and_empty, number_in, satisfied, unordered
+from harness.criteria.values import NumberReading, moment_in, null_and_empty, number_in, satisfied, unordered
 from harness.values import replace
 
 _EXPECTED = {"==": "", "!=": "anything but ", "includes": "to include ", "matches": "to match "}
@@ -158,7 +158,7 @@ class Operand(Struct, frozen=True):
     """It is missing because nothing is there that could have it: no element, no request."""
     unread: bool = False
     """It is there, but cannot be read as what is wanted, such as a number."""
-    reading: Reading = Reading()
+    reading: NumberReading = NumberReading()
 
     @property
     def missing(self) -> bool:
@@ -250,7 +250,7 @@ async def read(value: Value, reads: Pass) -> Operand:
     """Read what the value needs. Errors of the sources pass through."""
     match value:
         case Literal(value=constant):
-            return Operand((constant,), reading=Reading(reads.locale, field=True))
+            return Operand((constant,), reading=NumberReading(reads.locale, field=True))
         case ListOf() | ObjectOf():
             return await _whole(value, reads)
         case Part(of=of) | Length(of=of) | Number(of=of):
@@ -305,7 +305,7 @@ async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Opera
 async def _page(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:
     found = await reads.page(function, *arguments)
     if found is not None:
-        return Operand((found,), reading=Reading(reads.locale, field=function == "value"))
+        return Operand((found,), reading=NumberReading(reads.locale, field=function == "value"))
     what = f"no element matches {arguments[0]!r}" if arguments else f"the page has no {function}"
     # An element without this attribute is there, and its attribute is null.
     there = function in ("attr", "value") and await reads.page("exists", arguments[0]) is True
@@ -315,7 +315,7 @@ async def _page(function: str, arguments: tuple[str, ...], reads: Pass) -> Opera
 
 def _found(document: Json, path: str, missing: str, reads: Pass) -> Operand:
     """What a path leads to in a document; `missing` says that it leads nowhere."""
-    reading, root = Reading(reads.locale, data=True), list_root(path)
+    reading, root = NumberReading(reads.locale, data=True), list_root(path)
     if root is None:
         return _one(tuple(lookup(document, path)), ambiguous(document, path), missing.format(path), reading)
     if not any(isinstance(each, list | dict) for each in lookup(document, root)):
@@ -323,7 +323,7 @@ def _found(document: Json, path: str, missing: str, reads: Pass) -> Operand:
     return Operand(tuple(lookup(document, path)), "", many=True, reading=reading)
 
 
-def _one(matches: tuple[Json, ...], several: str, missing: str, reading: Reading) -> Operand:
+def _one(matches: tuple[Json, ...], several: str, missing: str, reading: NumberReading) -> Operand:
     if several:
         note = f"several records match {several}: write `{several}[*]` for all of them, `{several}[0]` for the first"
         return Operand((), note, unread=True)
@@ -331,7 +331,7 @@ def _one(matches: tuple[Json, ...], several: str, missing: str, reading: Reading
 
 
 def _memory(key: str, entries: Mapping[str, Json], reads: Pass) -> Operand:
-    matches, reading = tuple(memory_lookup(entries, key)), Reading(reads.locale)
+    matches, reading = tuple(memory_lookup(entries, key)), NumberReading(reads.locale)
     root = None if key in entries else list_root(key)
     if root is None:
         several = memory_ambiguous(entries, key) if len(matches) > 1 else ""
@@ -366,7 +366,7 @@ def _number(of: Operand, pattern: str, reads: Pass) -> Operand:
     return replace(of, matches=tuple(numbers))
 
 
-def _number_of(value: Json, pattern: str, reading: Reading, reads: Pass) -> tuple[Decimal | None, str]:
+def _number_of(value: Json, pattern: str, reading: NumberReading, reads: Pass) -> tuple[Decimal | None, str]:
     """The number, or the reason why there is none."""
     picked = value
     if pattern and isinstance(value, str):
@@ -391,7 +391,7 @@ def _part(of: Operand, segment: str | int) -> Operand:
     empty = of.json == [] or (isinstance(of.json, list) and isinstance(segment, int))
     if of.matches and not matches:
         note = "no request matches" if of.json == [] else f"it has no {segment!r}"
-    return Operand(matches, note, ownerless=of.ownerless or (empty and not matches), reading=Reading(data=True))
+    return Operand(matches, note, ownerless=of.ownerless or (empty and not matches), reading=NumberReading(data=True))
 
 
 def _length(of: Operand, source: str) -> Operand:

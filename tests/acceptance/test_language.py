@@ -60,7 +60,9 @@ success_criteria:
 def folder(tmp_path: Path, httpserver: HTTPServer) -> Path:
     httpserver.expect_request("/").respond_with_data(PAGE, content_type="text/html; charset=utf-8")
     (tmp_path / "crew.json").write_text(json.dumps(CREW), "utf-8")
-    settings = f'[tool.harness]\nbase_url = "{httpserver.url_for("")}"\n[tool.harness.channels.crew]\nfile = "crew.json"\n'
+    settings = (
+        f'[tool.harness]\nbase_url = "{httpserver.url_for("")}"\n[tool.harness.channels.crew]\nfile = "crew.json"\n'
+    )
     (tmp_path / "pyproject.toml").write_text(settings, "utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest -p no:faker\n", "utf-8")
     return tmp_path
@@ -80,7 +82,7 @@ def test_numbers_and_lists_are_what_the_page_and_the_channel_say(folder: Path) -
 
 def test_validate_says_which_lines_to_write_for_a_comparison_with_a_list(folder: Path) -> None:
     (folder / "unsaid.task.yaml").write_text(UNSAID, "utf-8")
-    done = warm().run("harness.cli", "validate", "unsaid.task.yaml", cwd=folder)
+    done = warm().run("harness", "validate", "unsaid.task.yaml", cwd=folder)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "unsaid.task.yaml:6:5: success_criteria[1]: `json('crew', 'people[*].id')` is the list" in done.stdout
     assert "write `ALL[json('crew', 'people[*].id') != 13]`" in done.stdout
