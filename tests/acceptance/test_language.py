@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pytest_httpserver import HTTPServer
 
+from tests.acceptance.command import harness
 from tests.acceptance.warm import warm
 
 PAGE = "<!doctype html><title>Cart</title><p id=total>1.234 €</p><p id=page>Page 3 of 10</p><p id=price>24,99 €</p>"
@@ -82,7 +83,7 @@ def test_numbers_and_lists_are_what_the_page_and_the_channel_say(folder: Path) -
 
 def test_validate_says_which_lines_to_write_for_a_comparison_with_a_list(folder: Path) -> None:
     (folder / "unsaid.task.yaml").write_text(UNSAID, "utf-8")
-    done = warm().run("harness", "validate", "unsaid.task.yaml", cwd=folder)
+    done = harness("validate", "unsaid.task.yaml", cwd=folder)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "unsaid.task.yaml:6:5: success_criteria[1]: `json('crew', 'people[*].id')` is the list" in done.stdout
     assert "write `ALL[json('crew', 'people[*].id') != 13]`" in done.stdout

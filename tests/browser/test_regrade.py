@@ -172,6 +172,7 @@ class Live:
     """The session's page, with memory and channels that do not change."""
 
     session: PlaywrightSession
+    locale: str | None = None
 
     async def page(self, function: str, selector: str | None, name: str | None) -> Any:
         return await self.session.read(function, selector, name, 5)

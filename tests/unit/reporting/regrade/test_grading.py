@@ -45,6 +45,7 @@ class Moving:
     """A world whose page changes as time goes by."""
 
     clock: FakeClock
+    locale: str | None = None
 
     async def page(self, function: str, selector: str | None, name: str | None) -> Any:
         present = there((selector or "#")[1:], self.clock.time)
