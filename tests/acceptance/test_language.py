@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pytest_httpserver import HTTPServer
 
-from tests.acceptance.command import harness
-from tests.acceptance.warm import warm
+from tests.acceptance.warm import harness, warm
 
 PAGE = "<!doctype html><title>Cart</title><p id=total>1.234 €</p><p id=page>Page 3 of 10</p><p id=price>24,99 €</p>"
 CREW = {"people": [{"id": 1, "name": "Ann"}, {"id": 13, "name": "Joann"}, {"id": 30, "name": "Bob"}]}
