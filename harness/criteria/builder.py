@@ -47,7 +47,6 @@ from harness.criteria.syntax import (
     of_happenings,
     suggestion,
 )
-from harness.values import replace
 
 DEEPEST = 50
 _LISTS = ("items", "entries")
@@ -173,7 +172,9 @@ def _bracket(branch: Branch) -> Condition:
 
 def _over(name: str, part: Condition) -> Condition:
     """A comparison that stands directly in `ANY[...]` or `ALL[...]` is made for each value of a list."""
-    return replace(part, over=name) if isinstance(part, Compare) and needs_a_word(part) else part
+    if not isinstance(part, Compare) or not needs_a_word(part):
+        return part
+    return Compare(part.operator, part.left, part.right, name, source=part.source, offset=part.offset)
 
 
 def _wait(branch: Branch) -> Condition:

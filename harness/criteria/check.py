@@ -36,7 +36,7 @@ from harness.criteria.syntax import (
     oriented,
 )
 from harness.criteria.texts import fold, look_alike, with_escapes
-from harness.criteria.values import Reading, moment_in, null_and_empty, number_in, order_problem, satisfied
+from harness.criteria.values import NumberReading, moment_in, null_and_empty, number_in, order_problem, satisfied
 from harness.criteria.written import in_sentence
 from harness.values import replace
 
@@ -153,7 +153,7 @@ class Operand(Struct, frozen=True):
     """It is missing because nothing is there that could have it: no element, no request."""
     unread: bool = False
     """It is there, but cannot be read as what is wanted, such as a number."""
-    reading: Reading = Reading()
+    reading: NumberReading = NumberReading()
 
     @property
     def missing(self) -> bool:
@@ -245,7 +245,7 @@ async def read(value: Value, reads: Pass) -> Operand:
     """Read what the value needs. Errors of the sources pass through."""
     match value:
         case Literal(value=constant):
-            return Operand((constant,), reading=Reading(reads.locale, field=True))
+            return Operand((constant,), reading=NumberReading(reads.locale, field=True))
         case ListOf() | ObjectOf():
             return await _whole(value, reads)
         case Part() | Length() | Number():
@@ -297,7 +297,7 @@ async def _call(call: Read, reads: Pass) -> Operand:
 async def _page(query: PageQuery, reads: Pass) -> Operand:
     found, shown = await reads.page(query), query.function in SHOWN_TEXTS
     if found is not None:
-        return Operand((found,), shown=shown, reading=Reading(reads.locale, field=query.function == "value"))
+        return Operand((found,), shown=shown, reading=NumberReading(reads.locale, field=query.function == "value"))
     # An element without this attribute is there, and its attribute is null.
     there = query.function in ("attr", "value") and await reads.page(query._replace(function="exists", name=None))
     return Operand((), await _missing(query, reads), shown=shown, ownerless=there is not True)
@@ -316,7 +316,7 @@ async def _missing(query: PageQuery, reads: Pass) -> str:
 
 def _found(document: Json, path: str, missing: str, reads: Pass) -> Operand:
     """What a path leads to in a document; `missing` says that it leads nowhere."""
-    reading, root = Reading(reads.locale, data=True), list_root(path)
+    reading, root = NumberReading(reads.locale, data=True), list_root(path)
     if root is None:
         return _one(tuple(lookup(document, path)), ambiguous(document, path), missing.format(path), reading)
     if not any(isinstance(each, list | dict) for each in lookup(document, root)):
@@ -324,7 +324,7 @@ def _found(document: Json, path: str, missing: str, reads: Pass) -> Operand:
     return Operand(tuple(lookup(document, path)), "", many=True, reading=reading)
 
 
-def _one(matches: tuple[Json, ...], several: str, missing: str, reading: Reading) -> Operand:
+def _one(matches: tuple[Json, ...], several: str, missing: str, reading: NumberReading) -> Operand:
     if several:
         note = f"several records match {several}: write `{several}[*]` for all of them, `{several}[0]` for the first"
         return Operand((), note, unread=True)
@@ -332,7 +332,7 @@ def _one(matches: tuple[Json, ...], several: str, missing: str, reading: Reading
 
 
 def _memory(key: str, entries: Mapping[str, Json], reads: Pass) -> Operand:
-    matches, reading = tuple(memory_lookup(entries, key)), Reading(reads.locale)
+    matches, reading = tuple(memory_lookup(entries, key)), NumberReading(reads.locale)
     root = None if key in entries else list_root(key)
     if root is None:
         several = memory_ambiguous(entries, key) if len(matches) > 1 else ""
@@ -367,7 +367,7 @@ def _number(of: Operand, pattern: str, reads: Pass) -> Operand:
     return replace(of, matches=tuple(numbers))
 
 
-def _number_of(value: Json, pattern: str, reading: Reading, reads: Pass) -> tuple[Decimal | None, str]:
+def _number_of(value: Json, pattern: str, reading: NumberReading, reads: Pass) -> tuple[Decimal | None, str]:
     """The number, or the reason why there is none."""
     picked = value
     if pattern and isinstance(value, str):
@@ -404,7 +404,7 @@ def _part(of: Operand, segment: str | int, none: str) -> Operand:
     empty = of.json == [] or (isinstance(of.json, list) and isinstance(segment, int))
     if of.matches and not matches:
         note = none if of.json == [] else f"it has no {segment!r}"
-    return Operand(matches, note, ownerless=of.ownerless or (empty and not matches), reading=Reading(data=True))
+    return Operand(matches, note, ownerless=of.ownerless or (empty and not matches), reading=NumberReading(data=True))
 
 
 def _length(of: Operand, source: str) -> Operand:

@@ -17,7 +17,6 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from harness.criteria.syntax import Json
-from harness.values import replace
 
 # Puts a value into a JSON document, without changing the given one.
 
@@ -242,8 +241,8 @@ def _picked(filtered: Segment, segment: Segment, match: re.Match[str]) -> Filter
     if not isinstance(filtered, Filter) or filtered.pick is not None or filtered.every:
         return None
     if isinstance(segment, int):
-        return replace(filtered, pick=segment)
-    return replace(filtered, every=True) if match["any"] else None
+        return Filter(filtered.key, filtered.wanted, filtered.source, pick=segment)
+    return Filter(filtered.key, filtered.wanted, filtered.source, every=True) if match["any"] else None
 
 
 def _segment(match: re.Match[str]) -> Segment:

@@ -66,7 +66,7 @@ def _decimal(number: float) -> Decimal | None:
     return Decimal(repr(number)) if math.isfinite(number) else None
 
 
-class Reading(Struct, frozen=True):
+class NumberReading(Struct, frozen=True):
     """How texts become numbers: by the browser's locale (None: not declared), except for data of programs."""
 
     locale: str | None = None
@@ -88,14 +88,14 @@ def compare(operator: str, left: Json, right: Json, locale: str | None = None) -
 
     Raises ValueError for an unknown operator or a wrong pattern; a pattern that takes too long is false.
     """
-    reading = Reading(locale)
+    reading = NumberReading(locale)
     try:
         return satisfied(operator, left, right, readings=(reading, reading))
     except TimeoutError:
         return False
 
 
-_SAME_READING = (Reading(), Reading())
+_SAME_READING = (NumberReading(), NumberReading())
 
 
 def satisfied(
@@ -103,7 +103,7 @@ def satisfied(
     left: Json,
     right: Json,
     seconds: float = SECONDS,
-    readings: tuple[Reading, Reading] = _SAME_READING,
+    readings: tuple[NumberReading, NumberReading] = _SAME_READING,
 ) -> bool:
     """Like `compare`, but raises TimeoutError for a pattern that takes longer than `seconds`."""
     match operator:
@@ -151,7 +151,7 @@ def _matches(value: Json, pattern: Json, seconds: float) -> bool:
     return text is not None and isinstance(pattern, str) and has_match(plain(pattern), plain(text), seconds)
 
 
-def order_problem(left: Json, right: Json, readings: tuple[Reading, Reading]) -> str:
+def order_problem(left: Json, right: Json, readings: tuple[NumberReading, NumberReading]) -> str:
     """The reason why two values have no order, for an explanation; empty if they have one."""
     if _orderable(left, right, readings) is not None:
         return ""
@@ -163,7 +163,9 @@ def order_problem(left: Json, right: Json, readings: tuple[Reading, Reading]) ->
     return "both sides must read as one number, or both as ISO dates"
 
 
-def _orderable(left: Json, right: Json, readings: tuple[Reading, Reading]) -> tuple[Decimal, Decimal] | None:
+def _orderable(
+    left: Json, right: Json, readings: tuple[NumberReading, NumberReading]
+) -> tuple[Decimal, Decimal] | None:
     moments = moment_in(left), moment_in(right)
     if moments[0] is not None and moments[1] is not None:
         return Decimal(moments[0].timestamp()), Decimal(moments[1].timestamp())
@@ -184,7 +186,7 @@ def moment_in(value: Json) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def number_in(value: Json, reading: Reading) -> Decimal | None:
+def number_in(value: Json, reading: NumberReading) -> Decimal | None:
     """The number that a value is, or the only number in a text; None if it is or has none."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None

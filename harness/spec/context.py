@@ -164,7 +164,9 @@ class ContextOptions(Declaration):
         None, description="Width and height of pages, as `[390, 844]` or `{width: 390, height: 844}`, in pixels."
     )
     locale: Annotated[str, AfterValidator(_locale)] | None = Field(
-        None, description="Language of the browser, such as `de-DE`: `navigator.language`, `Accept-Language`, formats."
+        None,
+        description="Language of the browser, such as `de-DE`: `navigator.language`, `Accept-Language`, formats. "
+        "Numbers in texts are read as it writes them; en-US by default.",
     )
     timezone: Annotated[str, AfterValidator(_timezone)] | None = Field(
         None, description="Time zone of the browser, such as `Europe/Berlin`."

@@ -69,7 +69,7 @@ title().length > 100
 mem('orders.last.id') == 'O-1'
 mem('orders.last.total') < 25
 mem('orders.none') == null
-json('env', 'shop.orders.*.id') == 'O-2'
+json('env', 'shop.orders.*.id') includes 'O-2'
 json('env', 'shop.orders').length == 2
 time_since('begun') < 24h
 time_until('begun') > 0
@@ -172,6 +172,7 @@ class Live:
     """The session's page, with memory and channels that do not change."""
 
     session: PlaywrightSession
+    locale: str | None = None
 
     async def page(self, query: PageQuery, until: float) -> Any:
         return await self.session.read(query, 5)

@@ -88,7 +88,8 @@ def touches(key: str, keys: Iterable[str]) -> bool:
 
 
 def _parts(key: str) -> list[str]:
-    return [part for part in re.split(r"[.\[\]]+", key) if part]
+    """The parts of a path; a filter may lead to any record, as `*` does."""
+    return [part for part in re.split(r"[.\[\]]+", re.sub(r"\[\?[^\]]*\]", ".*", key)) if part]
 
 
 def _overlap(one: list[str], other: list[str]) -> bool:

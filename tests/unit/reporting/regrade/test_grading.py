@@ -18,7 +18,7 @@ from harness.reporting.redaction import MARK
 from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
 from harness.reporting.regrade.regrading import Grade, grade
 from harness.resilience import Deadline
-from tests.unit.criteria.trees import Hand, joined
+from tests.unit.criteria.trees import Hand, joined, settled
 from tests.unit.fakes import FakeClock
 
 NOW = datetime(2025, 11, 16, 9, tzinfo=UTC)
@@ -45,6 +45,7 @@ class Moving:
     """A world whose page changes as time goes by."""
 
     clock: FakeClock
+    locale: str | None = None
 
     async def page(self, query: PageQuery, until: float) -> Any:
         present = there((query.selector or "#")[1:], self.clock.time)
@@ -107,7 +108,9 @@ checks: st.SearchStrategy[Condition] = st.one_of(
     st.builds(Compare, operators, reads, st.one_of(literals, reads)),
 )
 limits = st.sampled_from([0.0, 0.5, 1.0, 2.0])
-trees: st.SearchStrategy[Condition] = st.recursive(checks, lambda parts: joined(parts, limits), max_leaves=8)
+trees: st.SearchStrategy[Condition] = st.recursive(checks, lambda parts: joined(parts, limits), max_leaves=8).map(
+    settled
+)
 
 
 def real(text: str, limit: float) -> bool:
@@ -130,7 +133,7 @@ def test_redacted_evidence_decides_less_and_nothing_else(tree: Condition) -> Non
 
 
 @settings(deadline=None, max_examples=80)
-@given(checks.map(Hand().write).filter(lambda text: "time_" not in text))
+@given(checks.map(settled).map(Hand().write).filter(lambda text: "time_" not in text))
 def test_without_waits_and_clocks_whole_evidence_decides_all(text: str) -> None:
     assert judged(text).holds is real(text, 5)
 
@@ -153,7 +156,7 @@ def test_without_waits_and_clocks_whole_evidence_decides_all(text: str) -> None:
         ("mem('pin') == '4711'", None),
         ("mem('pin').length > 0", None),
         ("mem('list[0]') == 'a'", True),
-        ("mem('list[*]') == 'b'", None),
+        ("mem('list[*]') includes 'b'", None),
         ("[mem('pin'), 1] == [1, 1]", None),
         ("time_since('begun') < 3601", None),
         ("ALL[time_since('begun') > 3599, time_since('begun') < 3601]", None),
@@ -222,7 +225,7 @@ def test_a_redacted_name_may_be_the_one_that_is_missed() -> None:
     sources = evidence({MARK: 1}, channels={"env": {"a": {MARK: 1}}})
     assert judged("mem('x') == null", sources).holds is None
     assert judged("json('env', 'a.x') == null", sources).holds is None
-    assert judged("json('env', 'a.*') == 1", sources).holds is None
+    assert judged("ANY[json('env', 'a.*') == 1]", sources).holds is None
     quoted = evidence({"a": f'{MARK}": 1', "b": [MARK, "c"]})  # a value that looks like a name
     assert judged("mem('x') == null", quoted).holds is True
 
@@ -245,6 +248,12 @@ def test_what_was_not_recorded_is_undecided_with_the_reason() -> None:
         assert judged(text, sources).why == why
     assert judged("url() == 'http://u/'", sources).holds is True
     assert judged("time_since('begun') > 0", evidence(at=None)).why == "the time was not recorded"
+
+
+def test_a_number_in_a_text_is_read_as_the_run_read_it() -> None:
+    price = page(element("#price", text="1.234 \u20ac"))
+    assert judged("text('#price') > 1000", evidence(recorded_page=price)).holds is False
+    assert judged("text('#price') > 1000", evidence(recorded_page=price, locale="de-DE")).holds is True
 
 
 def test_a_pattern_that_takes_too_long_is_not_taken_for_unmet() -> None:
