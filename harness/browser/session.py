@@ -195,21 +195,25 @@ class PlaywrightSession:
 
         What a call that does not only read has done in a page is not done again in another one.
         """
+        await self._leave_closed()
         while True:
-            await self._leave_closed()
             try:
                 found = await see()
             except Failed as failed:
-                if not closed_before(failed.failure, self.tab, reads=reads):
+                if not (closed_before(failed.failure, self.tab, reads=reads) and await self._leave_closed()):
                     raise
                 continue
-            if not (isinstance(found, Failure) and closed_before(found, self.tab, reads=reads)):
+            again = isinstance(found, Failure) and closed_before(found, self.tab, reads=reads)
+            if not (again and await self._leave_closed()):
                 return found
 
-    async def _leave_closed(self) -> None:
+    async def _leave_closed(self) -> bool:
+        """Leave the current page if the site closed it; return whether the task goes on at another one."""
         with contextlib.suppress(PlaywrightError):  # the call that follows finds out what is wrong
             if left := await leave_closed(self.tab):
                 self._closed_pages.append(left)
+                return True
+        return False
 
     @property
     def closed_pages(self) -> tuple[Mapping[str, str], ...]:

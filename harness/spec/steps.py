@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
 from harness.spec.expected_request import ExpectedRequest
@@ -331,20 +331,9 @@ class DialogText(Declaration):
 
     matches: str = Field(min_length=1, max_length=1000, description="Regular expression that must match the text.")
 
-    @field_validator("matches")
-    @classmethod
-    def _is_a_pattern(cls, pattern: str) -> str:
-        from harness.criteria.patterns import PatternError, compiled  # few dialogs have a pattern
-
-        try:
-            compiled(pattern) if "${" not in pattern else None  # a reference is filled in later
-        except PatternError as error:
-            raise ValueError(str(error)) from None
-        return pattern
-
 
 class Dialog(StepBase):
-    """Answer the next dialog (alert, confirm, prompt); put it before the step that opens the dialog.
+    """Choose the answer to the next dialog (alert, confirm, prompt); put it before the step that opens the dialog.
 
     That step fails if no such dialog comes, unless this one is `optional`. Without it alerts are accepted, and
     questions dismissed.
@@ -364,6 +353,18 @@ class Dialog(StepBase):
     def _text_is_for_accepting(self) -> Dialog:
         if self.text is not None and self.value == "dismiss":
             raise ValueError("a dialog that is dismissed takes no `text`")
+        return self
+
+    @model_validator(mode="after")
+    def _pattern_is_one(self) -> Dialog:
+        pattern = self.message.matches if isinstance(self.message, DialogText) else "${"
+        if "${" not in pattern:  # a reference is filled in later
+            from harness.criteria.patterns import PatternError, compiled  # few dialogs have a pattern
+
+            try:
+                compiled(pattern)
+            except PatternError as error:
+                raise ValueError(f"`message`: {error}") from None
         return self
 
     def describe(self) -> str:

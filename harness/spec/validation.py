@@ -14,7 +14,7 @@ from harness.recovery.declaration import Table
 from harness.spec.expected_request import ExpectedRequest
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, describe_value, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
-from harness.spec.steps import Option, Step
+from harness.spec.steps import DialogText, Option, Step
 from harness.spec.task import (
     AllowedWrite,
     Budget,
@@ -329,7 +329,7 @@ def _nested() -> Mapping[str, type[BaseModel]]:
 _NESTED = Table(_nested)
 
 
-_IN_STEPS: Mapping[str, type[BaseModel]] = {"value": Option, "expect_request": ExpectedRequest}
+_IN_STEPS: Mapping[str, type[BaseModel]] = {"value": Option, "expect_request": ExpectedRequest, "message": DialogText}
 """Mappings inside a step."""
 
 

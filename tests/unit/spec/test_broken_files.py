@@ -114,6 +114,7 @@ BROKEN = {
     "act-unknown": Broken(steps("{act: clik, selector: '#a'}"), "3:11", ("not a known act", "`click`?")),
     "switch-nowhere": Broken(steps("{act: switch_page}"), "3:5", ("needs either `value`",)),
     "switch-twice": Broken(steps("{act: switch_page, value: 1, url: x}"), "3:5", ("needs either `value`",)),
+    "dialog-pattern": Broken(steps("{act: dialog, message: {matches: '('}}"), "3:5", ("bad regular expression",)),
     "dialog-word": Broken(steps("{act: dialog, value: maybe}"), "3:26", ("expected: accept or dismiss",)),
     "dialog-dismissed": Broken(steps("{act: dialog, value: dismiss, text: x}"), "3:5", ("takes no `text`",)),
     "screenshot-nameless": Broken(steps("{act: screenshot}"), "3:5", ("`screenshot_id` is missing",)),
