@@ -153,10 +153,11 @@ def test_a_later_failure_names_what_the_page_lacks(run: Run[Any], stage: Stage, 
     named, both, again = run(play())
     assert (named.code, named.tainted) == ("ELEMENT_NOT_FOUND", False)
     assert f"came without its script http://{SHOP}/404/x.js: HTTP 404" in named.message
-    assert named.hint.startswith(f"Look first at http://{SHOP}/404/x.js")
+    assert named.hint.endswith(f"If the page needs http://{SHOP}/404/x.js (HTTP 404), look there first.")
     assert both.code == "ELEMENT_NOT_FOUND"
     assert "and 1 more" in both.message
-    assert [each.split(": ")[1] for each in both.details["missing_parts"]] == ["HTTP 404", "net::ERR_CONNECTION_RESET"]
+    assert both.hint.startswith(f"Look first at http://{SHOP}/reset/lazy.js")
+    assert [each.split(": ")[1] for each in both.details["missing_parts"]] == ["net::ERR_CONNECTION_RESET", "HTTP 404"]
     assert (again.code, again.tainted) == ("NET_CONNECTION_RESET", True)
     assert again.circumstances.opened_before
     assert again.details["instead_of"] == "ELEMENT_NOT_FOUND"

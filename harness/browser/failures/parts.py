@@ -179,7 +179,7 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
         details = {**failure.details, **cause.details, "instead_of": failure.code}
         cause = replace(cause, details=details, tainted=cause.retryable, selector=failure.selector)
         return cause.also(Circumstances(opened_before=True))
-    parts = missing_parts(document, tuple(scene.watch.exchanges))
+    parts = sorted(missing_parts(document, tuple(scene.watch.exchanges)), key=_is_refused)
     if not parts:
         return failure
     listed = describe(parts)
@@ -188,7 +188,18 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     return replace(failure, message=f"{failure.message}; {words}", details=details, advice=_hint(failure, parts))
 
 
+def _is_refused(part: RequestRecord) -> bool:
+    """Return whether the site or the browser refused the part: the page is perhaps meant to do without it."""
+    if (part.status or 0) >= 400:
+        return (part.status or 0) < 500
+    name = net_error(part.error or "")
+    return name is None or code_of(name, policed=True) in _REFUSED
+
+
 def _hint(failure: Failure, parts: Sequence[RequestRecord]) -> str:
-    """The failure's own hint comes after that about the part, which may explain it."""
-    first = f"Look first at {parts[0].url}, which the page did not get ({_reason(parts[0])})."
-    return f"{first} {failure.hint}".rstrip()
+    """The failure's own hint, after that about a part that was lost and before that about one that was refused."""
+    part = parts[0]
+    if not _is_refused(part):
+        return f"Look first at {part.url}, which the page did not get ({_reason(part)}). {failure.hint}".rstrip()
+    why = f"If the page needs {part.url} ({_reason(part)}), look there first."
+    return f"{failure.hint} {why}".lstrip()
