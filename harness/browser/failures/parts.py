@@ -30,8 +30,8 @@ SHOWN = 5
 NEEDED = ("script", "stylesheet")
 _REFUSED = ("NET_BLOCKED", "POLICY_DOMAIN", "AUTHENTICATION_FAILED")
 """Codes of requests that were refused: by the task's own domains, by the browser or by the site."""
-_EXPLAINED = (Family.ELEMENT, Family.ACTION, Family.ASSERTION, Family.TIMEOUT, Family.PRECONDITION)
-"""Families of failures that a part which did not come may explain."""
+_OTHERWISE = (Family.NETWORK, Family.BROWSER, Family.NONE)
+"""Families of failures that a part which did not come does not explain."""
 _SPARE = script(
     "spare_parts",
     """
@@ -172,7 +172,7 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     step. Otherwise the parts are named.
     """
     document = scene.watch.latest
-    if document is None or not document.unmet or failure.family not in _EXPLAINED or "resource" in failure.details:
+    if document is None or not document.unmet or failure.family in _OTHERWISE or "resource" in failure.details:
         return failure
     untouched = not document.acted and document.method in SAFE_METHODS and not failure.tainted
     if untouched and (cause := incomplete(document, scene, Effect.NONE)):
