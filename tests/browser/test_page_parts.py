@@ -132,6 +132,21 @@ def test_a_click_fails_by_the_page_that_it_opened(run: Run[Any], stage: Stage, p
     assert (repeated.details["method"], repeated.retryable) == ("POST", True)
 
 
+def test_a_page_that_comes_while_a_step_waits_is_requested_again_before_it(
+    run: Run[Any], stage: Stage, parts: PartsSite
+) -> None:
+    async def play() -> Failure:
+        session = await session_of(stage, parts)
+        target = page(script("/reset/a.js") + "<b id=there>b</b>")
+        leads = f'<script>setTimeout(() => location = "{target}", 500)</script>'
+        await passed(session, {"act": "open", "url": page(leads)})
+        return await failed(session, {"act": "wait", "selector": "#there"}, 20)
+
+    failure = run(play())
+    assert (failure.code, failure.effect, failure.tainted) == ("NET_CONNECTION_RESET", Effect.NONE, True)
+    assert failure.circumstances.opened_before
+
+
 def test_a_later_failure_names_what_the_page_lacks(run: Run[Any], stage: Stage, parts: PartsSite) -> None:
     """Something was done on the page, so it is not opened again; on an untouched page, that is the failure."""
     late = "<button id=b onclick=\"import('/reset/lazy.js').catch(() => 0)\">b</button>"
@@ -153,10 +168,11 @@ def test_a_later_failure_names_what_the_page_lacks(run: Run[Any], stage: Stage, 
     named, both, again = run(play())
     assert (named.code, named.tainted) == ("ELEMENT_NOT_FOUND", False)
     assert f"came without its script http://{SHOP}/404/x.js: HTTP 404" in named.message
-    assert named.hint.startswith(f"Look first at http://{SHOP}/404/x.js")
+    assert named.hint.endswith(f"If the page needs http://{SHOP}/404/x.js (HTTP 404), look there first.")
     assert both.code == "ELEMENT_NOT_FOUND"
     assert "and 1 more" in both.message
-    assert [each.split(": ")[1] for each in both.details["missing_parts"]] == ["HTTP 404", "net::ERR_CONNECTION_RESET"]
+    assert both.hint.startswith(f"Look first at http://{SHOP}/reset/lazy.js")
+    assert [each.split(": ")[1] for each in both.details["missing_parts"]] == ["net::ERR_CONNECTION_RESET", "HTTP 404"]
     assert (again.code, again.tainted) == ("NET_CONNECTION_RESET", True)
     assert again.circumstances.opened_before
     assert again.details["instead_of"] == "ELEMENT_NOT_FOUND"

@@ -122,6 +122,17 @@ def test_a_new_page_may_be_answered_as_wanted(run: Run[Any], stage: Stage, answe
     assert run(session.text("#no", None, 5)) == "no"
 
 
+def test_a_wanted_answer_may_come_again_when_its_page_was_lost(run: Run[Any], stage: Stage, answers: PartsSite) -> None:
+    async def play() -> tuple[Any, Any]:
+        session = await session_of(stage, answers)
+        await passed(session, {"act": "open", "url": at("/404/x", "<p id=no>no</p>"), "status": 404})
+        return await session.renew(Failure("STEP_TIMEOUT", "late", tainted=True), 20), session
+
+    failure, session = run(play())
+    assert failure is None
+    assert run(session.text("#no", None, 5)) == "no"
+
+
 def test_a_page_counts_as_opened_when_the_step_says(run: Run[Any], stage: Stage) -> None:
     """`/slow` has a picture that never comes."""
 

@@ -145,9 +145,16 @@ def navigation_failure(scene: FailureContext) -> Failure | None:
 
 
 def _without_parts(navigation: RequestRecord, scene: FailureContext) -> Failure | None:
-    """The failure of a page that came without a script or a stylesheet; it may be the answer to a write."""
+    """The failure of a page that came without a script or a stylesheet; it may be the answer to a write.
+
+    A step that only looks has not opened the page: it is done again when the page is there.
+    """
     failure = incomplete(navigation, scene, Effect.POSSIBLE if scene.opens else Effect.DONE)
-    return answers_a_write(failure) if failure and posted(navigation) and not scene.repeats else failure
+    if failure is None:
+        return None
+    if posted(navigation) and not scene.repeats:
+        return answers_a_write(failure)
+    return failure if scene.acts else _of_before(replace(failure, effect=Effect.NONE))
 
 
 def strayed_page(scene: FailureContext, effect: Effect) -> Failure | None:

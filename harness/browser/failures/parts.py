@@ -30,8 +30,8 @@ SHOWN = 5
 NEEDED = ("script", "stylesheet")
 _REFUSED = ("NET_BLOCKED", "POLICY_DOMAIN", "AUTHENTICATION_FAILED")
 """Codes of requests that were refused: by the task's own domains, by the browser or by the site."""
-_EXPLAINED = (Family.ELEMENT, Family.ACTION, Family.ASSERTION, Family.TIMEOUT, Family.PRECONDITION)
-"""Families of failures that a part which did not come may explain."""
+_OTHERWISE = (Family.NETWORK, Family.BROWSER, Family.NONE)
+"""Families of failures that a part which did not come does not explain."""
 _SPARE = script(
     "spare_parts",
     """
@@ -172,14 +172,14 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     step. Otherwise the parts are named.
     """
     document = scene.watch.latest
-    if document is None or not document.unmet or failure.family not in _EXPLAINED or "resource" in failure.details:
+    if document is None or not document.unmet or failure.family in _OTHERWISE or "resource" in failure.details:
         return failure
     untouched = not document.acted and document.method in SAFE_METHODS and not failure.tainted
     if untouched and (cause := incomplete(document, scene, Effect.NONE)):
         details = {**failure.details, **cause.details, "instead_of": failure.code}
         cause = replace(cause, details=details, tainted=cause.retryable, selector=failure.selector)
         return cause.also(Circumstances(opened_before=True))
-    parts = missing_parts(document, tuple(scene.watch.exchanges))
+    parts = sorted(missing_parts(document, tuple(scene.watch.exchanges)), key=_is_refused)
     if not parts:
         return failure
     listed = describe(parts)
@@ -188,7 +188,18 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     return replace(failure, message=f"{failure.message}; {words}", details=details, advice=_hint(failure, parts))
 
 
+def _is_refused(part: RequestRecord) -> bool:
+    """Return whether the site or the browser refused the part: the page is perhaps meant to do without it."""
+    if (part.status or 0) >= 400:
+        return (part.status or 0) < 500
+    name = net_error(part.error or "")
+    return name is None or code_of(name, policed=True) in _REFUSED
+
+
 def _hint(failure: Failure, parts: Sequence[RequestRecord]) -> str:
-    """The failure's own hint comes after that about the part, which may explain it."""
-    first = f"Look first at {parts[0].url}, which the page did not get ({_reason(parts[0])})."
-    return f"{first} {failure.hint}".rstrip()
+    """The failure's own hint, after that about a part that was lost and before that about one that was refused."""
+    part = parts[0]
+    if not _is_refused(part):
+        return f"Look first at {part.url}, which the page did not get ({_reason(part)}). {failure.hint}".rstrip()
+    why = f"If the page needs {part.url} ({_reason(part)}), look there first."
+    return f"{failure.hint} {why}".lstrip()

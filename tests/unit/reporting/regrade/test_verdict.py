@@ -33,6 +33,7 @@ def told(**grading: Any) -> Recorded:
 
 PARTIAL, REPLACED = told(skipped=True), told(alternative="T2")
 FAILS = Expect(final_state="failed", error_type="assertion_failed")
+SHOWN = Expect(final_state="failed", error_type="assertion_failed", criteria=("exists('#a')",))
 OTHERWISE = Expect(final_state="failed", code="STEP_TIMEOUT")
 PARTLY = Expect(final_state="partial_success")
 WARNED = Expect(final_state="completed", warnings=("fallback_selector_used",))
@@ -100,6 +101,7 @@ def test_by_its_criteria(criteria: list[Grade], relaxed: list[Grade], expected: 
         (EVIDENCE, PARTLY, HELD, False, "fail", "final_state: expected partial_success, was completed"),
         (PARTIAL, PARTLY, HELD, False, "pass", "end as its file declares"),
         (EVIDENCE, WARNED, HELD, False, "undecided", "declares warnings"),
+        (EVIDENCE, SHOWN, UNMET, False, "undecided", "declares criteria"),
         (REPLACED, None, UNMET, False, "undecided", "T2 passed in its place"),
         (REPLACED, None, HELD, False, "pass", ""),
     ],
