@@ -228,7 +228,7 @@ class ContextHandle:
                 await self._end_pages(seconds)
             return closed
         finally:
-            _go_on(closing)
+            _go_on(closing, self.tab.har)
 
     async def _end_pages(self, seconds: float) -> None:
         """End the pages of a context that is still open: Playwright writes its HAR file before it closes them."""
@@ -463,16 +463,21 @@ async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
     await asyncio.wait({closing}, timeout=GIVE_UP_SECONDS)
 
 
-def _go_on(closing: asyncio.Task[None]) -> None:
+def _go_on(closing: asyncio.Task[None], har: Path | None = None) -> None:
     """Let a closing go on in the background, so that the driver frees what it keeps; nobody needs its result."""
     _closing.add(closing)
-    closing.add_done_callback(_closed)
+    closing.add_done_callback(partial(_closed, har))
 
 
-def _closed(closing: asyncio.Task[None]) -> None:
+def _closed(har: Path | None, closing: asyncio.Task[None]) -> None:
     _closing.discard(closing)
     if not closing.cancelled():
         closing.exception()  # it is known, or nobody cares: a context that is gone, no room for its HAR file
+    if har is not None and har.is_file() and list(har.parent.iterdir()) == [har]:
+        har.unlink()  # the driver has made the folder of the task again, which was deleted meanwhile
+        with contextlib.suppress(OSError):
+            for folder in har.parents[:3]:
+                folder.rmdir()
 
 
 def context_options(
