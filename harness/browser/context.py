@@ -46,8 +46,9 @@ PROMPT_SECONDS = 0.3
 """Seconds after which a context that is still not closed is examined; nearly all are closed by then."""
 FREED_SECONDS = 0.3
 """Seconds that the page may take to answer before its context is closed."""
-END_SECONDS = 2.0
-"""Seconds that the browser may take to end the pages of a context that does not close."""
+END_SECONDS = 5.0
+"""Seconds that the browser may take to end the pages of a context that does not close, before it is killed: other tasks
+may have pages in it."""
 KILL_SECONDS = 1.0
 """Seconds that a killed browser may take to end."""
 TRACE_START_SECONDS = 1.0
@@ -242,17 +243,17 @@ class ContextHandle:
                 await self._end_pages(seconds)
             return closed
         finally:
-            _go_on(closing)
+            closing.cancel()
 
     async def _end_pages(self, seconds: float) -> None:
         """End the pages of a context that is still open: Playwright writes its HAR file before it closes them."""
-        chromium, tab = self.chromium, self.tab
-        if not chromium.alive:
-            return
-        ended = await chromium.answers(STOPPED_SECONDS) and await chromium.end_context(tab.id, END_SECONDS)
-        if not ended:
+        chromium, lived = self.chromium, self.chromium.alive
+        answering = lived and self._pool.driver_alive and not chromium.process.stopped
+        ended = answering and await chromium.end_context(self.tab.id, END_SECONDS)
+        if not ended:  # also if it is gone: stopped pages outlive it
             await self.kill()
-        self._pool.tell(PagesEnded(self._request.world, seconds, "context" if ended else "browser"))
+        if lived:
+            self._pool.tell(PagesEnded(self._request.world, seconds, "context" if ended else "browser"))
 
     async def _help(self, closing: asyncio.Task[None], seconds: float) -> None:
         """Help a slow close: a page in a loop would hold it up."""
@@ -477,24 +478,15 @@ def gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
 async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
     """Close a context that nobody uses, even if it is still being made."""
 
-    async def close() -> None:
-        await (await coming).close()
-
-    closing = asyncio.create_task(close())
-    _go_on(closing)
+    closing = asyncio.create_task(_closed(coming))
+    _closing.add(closing)
+    closing.add_done_callback(_closing.discard)
     await asyncio.wait({closing}, timeout=GIVE_UP_SECONDS)
 
 
-def _go_on(closing: asyncio.Task[None]) -> None:
-    """Let a closing go on in the background, so that the driver frees what it keeps; nobody needs its result."""
-    _closing.add(closing)
-    closing.add_done_callback(_closed)
-
-
-def _closed(closing: asyncio.Task[None]) -> None:
-    _closing.discard(closing)
-    if not closing.cancelled():
-        closing.exception()  # it is known, or nobody cares: a context that is gone, no room for its HAR file
+async def _closed(coming: asyncio.Future[BrowserContext]) -> None:
+    with contextlib.suppress(PlaywrightError, OSError):  # OSError: there is no room for its HAR file
+        await (await coming).close()
 
 
 def context_options(

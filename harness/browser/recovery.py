@@ -121,9 +121,9 @@ class PageRecovery:
         """Open a new context with the storage of the old one."""
         tab, storage, script = self._handle.tab, None, None
         if await self._handle.chromium.answers(FREE_SECONDS):
-            script = await session_of(tab.control)
             within = until.clip(STATE_SECONDS, self._clock.now())
             storage = await read_storage(tab.context, self._free_or_close, within, held_up=not tab.watch.crashed)
+            script = await session_of(tab.control)
         if isinstance(storage, Failure):
             return _replace_failure(failure, failure.code, f"{storage.message}, so a new page would be without it")
         prepared = tab.watch.dialog_answers.prepared

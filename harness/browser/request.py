@@ -125,7 +125,7 @@ class SessionRequest(Struct, frozen=True):
             init_script=settings.init_script,
             webmcp=wants_webmcp(plan.spec, settings),
             debugged=drives_itself(plan.agent, settings.agents),
-            storage_seconds=plan.timeout / 2,
+            storage_seconds=0.9 * plan.timeout,
         )
 
     @property

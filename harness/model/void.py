@@ -28,7 +28,7 @@ MODEL_CODES = frozenset({
 """The provider of the model gave no answer, also after retries and fallbacks."""
 RUN_CODES = frozenset({
     "TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "TOOL_PROTOCOL", "TOOL_AUTH", "CHANNEL_UNREADABLE", "RESET_FAILED",
-    "EPISODE_STATE_LOST", "ARTIFACTS_UNWRITABLE", "INTERRUPTED", "WORKER_CRASHED",
+    "EPISODE_STATE_LOST", "STORAGE_UNREADABLE", "ARTIFACTS_UNWRITABLE", "INTERRUPTED", "WORKER_CRASHED",
     "WORKER_CUT_OFF", "INTERNAL_ERROR",
 })  # fmt: skip
 """The world of the task, a tool server, the machine or the harness itself is broken."""

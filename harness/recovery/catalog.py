@@ -423,7 +423,7 @@ _ROWS: tuple[Row, ...] = (
         "Order the tasks so that no other task runs between those of the episode (see `dependencies`, or the order in Python).",
         named_scope=Scope.WORLD, named_suspect=_W.PROJECT),
     Row("STORAGE_UNREADABLE", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
-        "The cookies, localStorage and IndexedDB of the browser, with which a login or an episode goes on, could not be read within the limit of a step, or not be put back within half of the time of the task.",
+        "The cookies, localStorage and IndexedDB of the browser, with which a login or an episode goes on, could not be read within the limit of a step, or not be put back within the time of the task.",
         "Raise `step_timeout` of the task that leaves it (of a login: in its file, or in [tool.harness.defaults]), or let the site keep less in the browser.",
         named_scope=Scope.CONTEXT, named_suspect=_W.SITE),
     Row("SERVICE_DOWN", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,

@@ -101,7 +101,8 @@ class Logins:
             raise
         self._failures.pop(file.name, None)
         _write(file, kept.state)
-        self._tell(LoginMade(login.name, round(self._clock.now() - begun, 3), why))
+        whole = "; ".join([why, *kept.unsaved])
+        self._tell(LoginMade(login.name, round(self._clock.now() - begun, 3), whole))
         return kept.state
 
     async def _checked(self, login: ReadyLogin, known: StorageState, file: Path, play: Play) -> StorageState | None:

@@ -442,6 +442,19 @@ def test_going_back_takes_no_longer_than_the_task_may() -> None:
     assert result.failure.message.endswith("on the way back to the checkpoint before step 1, after: too late")
 
 
+def test_saving_a_checkpoint_may_take_as_long_as_a_step() -> None:
+    theatre, asked = Theatre(), list[float]()
+    save = theatre.session.save
+
+    async def noted(within: float) -> Any:
+        asked.append(within)
+        return await save(within)
+
+    theatre.session.save = noted  # type: ignore[method-assign]
+    play(theatre, step_timeout=45, checkpoints=[0])
+    assert asked == [45]
+
+
 def test_a_browser_that_is_lost_at_the_end_of_the_time_is_not_started_again() -> None:
     theatre = Theatre()
 

@@ -191,3 +191,24 @@ def test_a_task_that_wants_no_evidence_is_not_asked_for_it(rules: dict[str, Any]
     [(_, _, _, state)] = theatre.archive.kept
     assert theatre.session.wanted == NOTHING
     assert (state.memory, state.environment, state.why) == (None, None, why)
+
+
+UNREAD = Failure("STORAGE_UNREADABLE", "it could not be read: not in 7 s")
+
+
+def test_a_task_that_exists_for_its_storage_fails_if_that_cannot_be_read() -> None:
+    theatre = Theatre()
+    theatre.session.leaving = UNREAD
+    result = asyncio.run(theatre.play(step_timeout=7))
+    assert theatre.session.left == (7, False)
+    assert (result.final_state, result.failure) == ("failed", UNREAD)
+    [(_, report, _, _)] = theatre.archive.kept
+    assert report.code == "STORAGE_UNREADABLE"
+
+
+@pytest.mark.parametrize(("expect", "left"), [(None, None), ({"final_state": "failed", "code": GONE.code}, (30, True))])
+def test_only_a_task_that_ended_as_declared_leaves_its_storage(expect: Any, left: Any) -> None:
+    theatre = Theatre()
+    theatre.session.script = [GONE] * 20
+    asyncio.run(theatre.play(**({"expect": expect} if expect else {})))
+    assert theatre.session.left == left

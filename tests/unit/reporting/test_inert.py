@@ -35,6 +35,7 @@ HARMFUL = [
     "<video autoplay poster=http://evil.example/p.png><source src=http://evil.example/v></video>",
     "<!--><script>alert(1)</script>-->",
     "<script/><p>x</p>",
+    "<div><template shadowrootmode=open><img src=x onerror=alert(1)><script>alert(2)</script></template></div>",
 ]
 
 
