@@ -308,11 +308,13 @@ class RunTelemetry:
     def _tell_crashes(self, session: pytest.Session) -> None:
         """Put crashes of services into junit.xml; where the project says so, they make the run red."""
         crashes = self.service_crashes()
+        if not crashes:
+            return
         reports = (getattr(each, "add_global_property", None) for each in self._config.pluginmanager.get_plugins())
         for report in filter(None, reports):  # pytest's own, with `--junitxml`
             for name, told in crashes.items():
                 report(f"Service {name}", told)
-        if crashes and self._settings.fail_on_service_crash and session.exitstatus == pytest.ExitCode.OK:
+        if self._settings.fail_on_service_crash and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(trylast=True)
