@@ -94,7 +94,9 @@ class Executions:
             return None
         reason, record = self._redacted(_first_line(report)), found.record
         if record is not None:
-            record = record.model_copy(update={"torn": True, "message": record.message or reason})
+            document = getattr(report, "taskspec", None)
+            record = TaskRecord.model_validate(document) if document else record.model_copy(update={"torn": True})
+            record = self._with_kept_place(record.model_copy(update={"message": record.message or reason}))
         return found.model_copy(update={"outcome": report.outcome, "reason": reason, "record": record})
 
     def _with_kept_place(self, record: TaskRecord | None) -> TaskRecord | None:

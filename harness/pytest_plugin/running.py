@@ -24,9 +24,10 @@ from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import BROWSER, RECORD, STATE, UPLINK, SessionState
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import add_properties, environment, write_or_report, write_summary
+from harness.reporting.allure.labels import attach_text
 from harness.reporting.archive import moved_aside
 from harness.reporting.summary import rerun_lines
-from harness.reporting.task_record import LAST_RUN, TaskRecord, write_last_run
+from harness.reporting.task_record import LAST_RUN, TaskRecord, torn_down, write_last_run
 from harness.runner.chain import is_remote
 from harness.spec.agents import BRIDGE
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 RUN_LABEL: pytest.StashKey[RunLabel] = pytest.StashKey()
 ONE_PROCESS = "the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`"
+EVIDENCE = "evidence of the task"
+"""The title of what is said about a task whose fixture failed after it."""
 _MAY_SKIP = {"skip", "skipif"}
 """Marks of an item that is perhaps not run."""
 
@@ -171,7 +174,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
         report.taskspec = record.model_dump(mode="json")
         add_properties(item, record)
     if call.when == "teardown" and report.failed and (record := item.stash.get(RECORD, None)):
-        report.taskspec = record.model_copy(update={"torn": True}).model_dump(mode="json")
+        record = torn_down(record, item.config.stash[STATE].settings.evidence == "all")
+        report.taskspec = record.model_dump(mode="json")
+        report.sections.append((EVIDENCE, record.hint))
+        attach_text(EVIDENCE, record.hint)
     if call.when == "teardown" and RECORD in item.stash:
         del item.stash[RECORD]  # pytest keeps the items until the end of the run
     if call.when != "teardown" and report.skipped and isinstance(item, TaskItem):  # a mark skips the test in its setup

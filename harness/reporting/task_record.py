@@ -22,6 +22,7 @@ from harness.model.tool_evidence import bounded_call
 from harness.model.tool_use import ToolFigures, by_tool, of_all_tools
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure, Passed
+from harness.recovery.vocabulary import Suspect
 from harness.reporting.console import also_unmet, cause, reason, shortened, worked_on
 from harness.reporting.files import read_json, write_json
 from harness.reporting.redaction import Redactor, masked_step
@@ -275,6 +276,26 @@ def task_record(
         **_of_file(plan.spec, redactor),
         **(_of_failure(failure, redactor) if failure else {}),
     )
+
+
+_PASSED = "A fixture failed after the task, which itself had passed"
+_GONE = "so its page was closed, and no screenshot and no trace were kept"
+
+
+def torn_down(record: TaskRecord, keeps_passed: bool) -> TaskRecord:
+    """The record of a task after which a fixture failed: a failure of the project's, which says what evidence there is.
+
+    `keeps_passed`: the evidence of tasks that pass is kept (`evidence = "all"`).
+    """
+    update: dict[str, Any] = {"torn": True}
+    if record.ok:
+        kept = "its last page and its state are in .harness/evidence: `harness regrade` reads them"
+        way = f"{_GONE}; to keep both, run it with `--task-evidence all --task-tracing on`"
+        update |= {
+            "suspect": str(Suspect.PROJECT),
+            "hint": f"{_PASSED}; {kept}." if keeps_passed else f"{_PASSED}, {way}.",
+        }
+    return record.model_copy(update=update)
 
 
 def _of_agents(plan: Plan, result: TaskResult) -> dict[str, Any]:

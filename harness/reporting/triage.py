@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from harness.criteria.syntax import FUNCTIONS
 from harness.model.figures import UNJUDGED
-from harness.recovery.catalog import CATALOG, Family, Scope
+from harness.recovery.catalog import CATALOG, Family, Scope, Suspect
 from harness.reporting.comparisons import compared_pictures
 from harness.reporting.console import place
 from harness.reporting.files import ARTIFACTS, printable, shown_path
@@ -133,7 +133,9 @@ def troubles(run: RunRecord, passed_before: Collection[str] = ()) -> tuple[Troub
 def _of_execution(execution: Execution, *, new: bool) -> Trouble:
     if execution.record is None:
         message = execution.reason or "it failed before or after the task itself"
-        return Trouble(execution.task_id, message=message, nodeid=execution.nodeid, new=new)
+        hint = "A fixture or a hook failed before or after the task, so there is no evidence of a page."
+        project = str(Suspect.PROJECT)
+        return Trouble(execution.task_id, message=message, nodeid=execution.nodeid, hint=hint, suspect=project, new=new)
     return of_record(execution.record, execution.nodeid, new=new)
 
 

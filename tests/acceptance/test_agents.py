@@ -154,7 +154,7 @@ def test_of_several_agents_none_is_chosen_and_the_hint_names_them(project: Proje
     extend(project, '[tool.harness.agents.words]\npython = "a:B"\n[tool.harness.agents.mine]\npython = "a:C"\n')
     project.task("T", steps=[])
     found = project.run()
-    found.assert_outcomes(errors=1)
+    found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(['*there are 2 agents (words, mine): set agent = "words" in [[]tool.harness]*'])
 
 

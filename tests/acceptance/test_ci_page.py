@@ -38,9 +38,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProces
 def test_the_page_has_the_tasks_of_all_workers(run: tuple[Path, CompletedProcess[str]]) -> None:
     folder, done = run
     text = (folder / "ci" / "page.md").read_text("utf-8")
-    assert text.startswith("## ❌ 2 of 3 tasks failed\n"), done.stdout + done.stderr
+    assert text.startswith("## ❌ 3 of 4 tasks failed\n"), done.stdout + done.stderr
     assert "| 2 | <code>ELEMENT\\_NOT\\_FOUND</code> |" in text
-    assert text.count("<code>broken.task.yaml</code>") == 1
+    assert "| 1 | <code>SPEC\\_INVALID</code> | broken.task.yaml:" in text
 
 
 def test_nothing_is_annotated_twice(run: tuple[Path, CompletedProcess[str]]) -> None:

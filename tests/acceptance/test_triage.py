@@ -128,6 +128,7 @@ def test_junit_says_what_is_known_of_each(project_path: Path) -> None:
         "task_id": "MISSING-1",
         "final_state": "failed",
         "code": "ELEMENT_NOT_FOUND",
+        "suspect": "task",
         "error_type": "element_not_found",
         "step_index": "1",
         "retries": cases["MISSING-1"]["retries"],

@@ -101,6 +101,15 @@ def running_test() -> TestResult | None:
     return None
 
 
+def attach_text(name: str, text: str) -> None:
+    """Attach a text to the running Allure test, if there is one."""
+    if running_test() is not None:
+        import allure
+
+        attach: Callable[..., Any] = allure.attach
+        attach(text, name=name, attachment_type=allure.attachment_type.TEXT)
+
+
 # Labels each Allure result with its run: a folder of results may contain those of several runs.
 
 RUN_LABEL = "run"
