@@ -408,7 +408,9 @@ class Assert(PictureKeys, StepBase):
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["assert"] = "assert"
-    selector: str | None = Field(None, max_length=2000, description="Element whose text is compared: the first match that is displayed.")
+    selector: str | None = Field(
+        None, max_length=2000, description="Element whose text is compared: the first match that is displayed."
+    )
     frame: str | None = Field(
         None,
         max_length=2000,
