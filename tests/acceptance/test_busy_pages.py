@@ -18,7 +18,7 @@ PAGES = {
     "busy": BUSY % "b",
     "wrong": BUSY % "c",
     "blocked": "setTimeout(() => { hold(2500); x.textContent = 'b'; }, 50);",
-    "long": "setTimeout(() => { hold(5000); x.textContent = 'b'; }, 300);",
+    "long": "setTimeout(() => { hold(6000); x.textContent = 'b'; }, 2000);",
     "replaced": """let rounds = 0; const again = () => {
       document.body.innerHTML = `<h1>Cart</h1><p id=x>${++rounds > 60 ? 'b' : 'a'}</p>`;
       if (rounds <= 60) { hold(20); setTimeout(again, 10); } };
@@ -60,7 +60,7 @@ def test_all_forms_of_one_question_give_one_verdict(folder: Path) -> None:
     for page, form in right:
         (folder / f"{page}-{form}.task.yaml").write_text(task(f"{page}-{form}", page, form, limits), "utf-8")
     retried = "{on_assertion_fail: {strategy: retry_after_wait, wait_before_retry_seconds: 6}}"
-    limits = f"expect_timeout: 1\nstep_timeout: 30\nerror_recovery: {retried}"
+    limits = f"expect_timeout: 4\nstep_timeout: 30\nerror_recovery: {retried}"
     for page, form in (long := [("long", "assert"), ("long", "criterion")]):  # a failed look ends no script of the page
         (folder / f"{page}-{form}.task.yaml").write_text(task(f"{page}-{form}", page, form, limits), "utf-8")
     right += long
