@@ -44,7 +44,9 @@ def not_run_result(
         failed_index=-1,
     )
     # nothing was measured: a number of steps or seconds would be invented
-    report = error_report(plan, result, Context(**failure.evidence), expected=False).model_copy(update={"metrics": None})
+    report = error_report(plan, result, Context(**failure.evidence), expected=False).model_copy(
+        update={"metrics": None}
+    )
     items = tuple(Item(name, "missed", missed) for name in names_of("browser"))
     result = replace(result, error=report)
     try:

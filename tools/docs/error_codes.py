@@ -46,7 +46,9 @@ def document(rows: Iterable[Row] = CATALOG.values()) -> str:
 
 
 def _contents(rows: Iterable[Row]) -> str:
-    lines = [f"| [`{row.code}`](#{row.code.lower()}) | `{row.error_type}` | {row.suspect} | {row.cause} |" for row in rows]
+    lines = [
+        f"| [`{row.code}`](#{row.code.lower()}) | `{row.error_type}` | {row.suspect} | {row.cause} |" for row in rows
+    ]
     return "\n".join(["| code | error_type | suspect | cause |", "|---|---|---|---|", *lines, ""])
 
 
