@@ -136,7 +136,7 @@ def _trouble_of(kept: ArtifactDirectory) -> Trouble:
         source=report.source,
         artifacts=str(kept.folder),
         hint=report.hint,
-        suspect=str(report.suspect),
+        suspect=str(report.suspect or ""),
     )
 
 

@@ -271,7 +271,7 @@ def _facts(kept: ArtifactDirectory, last_run: str | None) -> Mapping[str, Any]:
         "final_state": report.final_state,
         "code": report.code,
         "error_type": str(report.error_type),
-        "suspect": str(report.suspect),
+        "suspect": report.suspect and str(report.suspect),
         "step_index": report.step_index,
         "message": report.error_message,
         "expected": report.expected,

@@ -235,7 +235,7 @@ def _lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     yield from _titled_list("matches", _matches(report))
     yield from _titled_list("faults injected", [each.text for each in report.faults])
     yield from _titled_list("answered by routes", [each.text for each in report.routes if each.count])
-    yield from _text("suspect", report.suspect)
+    yield from _text("suspect", report.suspect or "")
     yield from _text("hint", report.hint)
     told = [each for each in report.warnings if each.get("type") != "fault_not_met"]  # the list of faults says it
     yield from _titled_list("warnings", [f"{each.get('type')}: {each.get('message', '')}" for each in told])

@@ -127,7 +127,7 @@ class ErrorReport(BaseModel):
     code: str = "UNKNOWN"
     category: Category = Category.EXECUTION
     severity: Severity = Severity.ERROR
-    suspect: Suspect = Field(Suspect.SITE, description="Where to look first.")
+    suspect: Suspect | None = Field(None, description="Where to look first.")
     retryable: bool = False
     hint: str = ""
     tried: tuple[str, ...] = Field((), description="The attempts at the failed step, one line each.")

@@ -85,7 +85,7 @@ def _record(report: ErrorReport, key: str, folder: Path) -> TaskRecord:
         family=Failure(report.code, "").family,
         step_index=report.step_index,
         message=report.error_message,
-        suspect=str(report.suspect),
+        suspect=str(report.suspect or ""),
         seconds=metrics.time_elapsed_seconds if metrics else 0,
         steps_completed=metrics.steps_completed if metrics else 0,
         steps_total=metrics.steps_total if metrics else 0,

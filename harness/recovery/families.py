@@ -14,7 +14,6 @@ class Group(StrEnum):
     """The headings of reports, in their order: product defects apart from infrastructure."""
 
     PRODUCT = "Product defects (assertions and success criteria)"
-    FILE = "Task files that cannot be loaded"
     STATE = "Preconditions and state"
     TIME = "Timeouts"
     ELEMENT = "Elements (not found, ambiguous)"
@@ -23,6 +22,7 @@ class Group(StrEnum):
     BROWSER = "Browser"
     POLICY = "Policy, login, budget"
     REST = "Harness and unknown"
+    FILE = "Task files that cannot be loaded"
 
 
 class FamilyFacts(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,14 @@ from harness.model.record import MetFault
 from harness.recovery.catalog import CATALOG
 from harness.recovery.failure import Failure
 from harness.reporting.allure.categories import GROUPS, group, grouped_codes
-from harness.reporting.allure.files import allurerc, categories, environment_properties, executor_of, write_allure_files
+from harness.reporting.allure.files import (
+    SUSPECTS,
+    allurerc,
+    categories,
+    environment_properties,
+    executor_of,
+    write_allure_files,
+)
 from harness.reporting.console import headline
 from harness.spec.faults import BrowserKill
 from harness.values import replace
@@ -85,7 +92,7 @@ def test_allurerc_is_javascript(tmp_path: Path) -> None:
     shown = json.loads(
         subprocess.run([node, "show.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     )
-    first, n = ["Injected faults", True], len(grouped_codes()) + 1
+    first, n = ["Injected faults", True], len(grouped_codes()) + 1 + len(SUSPECTS)
     assert shown == {"hit": ["Timeouts"], "first": first, "single": True, "n": n}
 
 

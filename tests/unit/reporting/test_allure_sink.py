@@ -217,7 +217,7 @@ def test_labels_and_excluded_parameters(allure: Allure) -> None:
     result = replace(result, error=sample.report(plan, result, expected=True))
     AllureSink().finish(plan, result, "chromium 140")
     assert {label.name: label.value for label in allure.test.labels} == {
-        "error_type": "timeout_step", "code": "STEP_TIMEOUT", "expected": "true", "epic": "shop.local",
+        "error_type": "timeout_step", "code": "STEP_TIMEOUT", "suspect": "site", "expected": "true", "epic": "shop.local",
     }  # fmt: skip
     found = {p.name: (p.value, p.excluded) for p in allure.test.parameters}
     assert found == {"seed": ("7", True), "browser": ("chromium 140", True), "final_state": ("failed", True)}
@@ -229,7 +229,8 @@ def test_a_failure_that_follows_a_fault_is_labelled_and_the_fault_is_a_step_at_i
     met = (MetFault("nightly/gone", gone, 1, (3.0,), steps=(4,)), MetFault("dns-1", Dns(url="*"), why="nobody asked"))
     AllureSink().finish(plan, replace(sample.failed(plan), faults=met), "chromium 140")
     labels = [(label.name, label.value) for label in allure.test.labels]
-    assert labels[3:] == [("fault", "nightly/gone"), ("after_fault", "true"), ("tag", "after fault")]
+    assert labels[2] == ("suspect", "task")
+    assert labels[4:] == [("fault", "nightly/gone"), ("after_fault", "true"), ("tag", "after fault")]
     told = "nightly/gone (browser_kill at step 0, n.faults.yaml:5): struck once in step 4 at 3.0 s"
     assert [step.name for step in allure.test.steps][-1] == f"injected fault {told}"
     assert allure.test.steps[-1].start == EPOCH + 3000

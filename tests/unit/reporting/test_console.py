@@ -99,7 +99,8 @@ def test_of_a_services_log_the_last_lines_are_shown() -> None:
     lines = failure_text(plan, sample.failed(plan, Failure("SERVICE_DOWN", text), -1)).splitlines()
     said = lines.index("  message: service `desk` ended with exit code 1. The end of .harness/logs/desk.log:")
     assert lines[said + 3 : said + 6] == [f"    | {line}" for line in log[-3:]]
-    assert lines[said + 6].startswith("  hint: See the end of its log")
+    assert lines[said + 6] == "  suspect: project"
+    assert lines[said + 7].startswith("  hint: See the end of its log")
 
 
 def test_a_task_whose_process_died_says_nothing_of_its_steps() -> None:

@@ -31,7 +31,7 @@ def test_a_selector(tmp_path: Path, snapshot: bool, heal: bool, hint: str) -> No
     assert fitting_hint(plan, result) == hint
     shown = " ".join(failure_text(plan, result).split())
     assert (f"hint: {hint}" in shown, "hint:" in shown) == (bool(hint), bool(hint))
-    assert brief(plan, result).splitlines()[3:] == ([hint] if hint else [])
+    assert brief(plan, result).splitlines()[3:] == ["suspect: task", *([hint] if hint else [])]
     assert result.error is not None
     assert result.error.hint == f"{SELECTOR}; d{FALLBACK}"
 
