@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psutil
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Locator
-from playwright.async_api import TimeoutError as PlaywrightTimeoutError
-from playwright.async_api import expect as expect_of
 
 from harness.browser import evidence as collecting
 from harness.browser.acts import ACTIONS
@@ -23,27 +19,23 @@ from harness.browser.acts.files import free_path
 from harness.browser.acts.navigation import await_answer, await_parts
 from harness.browser.acts.page_tools import ANSWER, offered, tool_failure
 from harness.browser.checkpoint import PageCheckpoint, take
-from harness.browser.closed_pages import closed_before, leave_closed
-from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, ContextHandle, Tab
+from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, Tab
 from harness.browser.debugger import DebuggedContext, debugged
 from harness.browser.dialogs import await_dialogs
 from harness.browser.evidence import LastGood
 from harness.browser.exchanges import RequestRecord, document_of
-from harness.browser.failures.classify import facts_now, failure_of, hidden, with_popups, with_redirect, with_unanswered
-from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
+from harness.browser.failures.classify import facts_now, failure_of, with_unanswered
+from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, with_missing_parts
-from harness.browser.failures.scene import SECONDS as FRAME_SECONDS
-from harness.browser.failures.scene import Facts, FailureContext, UnseenError, answers, describe, locate, other_frame
+from harness.browser.failures.scene import Facts, FailureContext, describe, locate
 from harness.browser.page_events import PageEvents
+from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
-from harness.browser.queries import look_at, shown_text
 from harness.browser.reading import look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
-from harness.browser.vanished import VanishedTexts
-from harness.criteria import PageQuery
 from harness.criteria.syntax import Selected
 from harness.model.dialogs import MetDialog
 from harness.model.policy import WritePermission
@@ -56,10 +48,8 @@ from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.spec.navigation_keys import AnswerKeys, as_statuses
-from harness.spec.pictures import COMPARISONS, platform_of
 from harness.spec.steps import (
     Api,
-    Assert,
     Check,
     Click,
     EffectClass,
@@ -78,14 +68,6 @@ if TYPE_CHECKING:
     from harness.browser.faults import Sabotage
 
 T = TypeVar("T")
-_REFUSED_SNAPSHOT = re.compile(
-    r"\nActual value: None\nError: (?!element\(s\) not found|.*(?:context was destroyed|navigating|detached))"
-    r"(?P<why>.*?)\s*\nCall log:",
-    re.S,
-)
-"""Playwright's words for an expected ARIA snapshot that it cannot read, and for which waiting is in vain."""
-_SEEN_SNAPSHOT = re.compile(r"\nActual value: (?!None\s*\n)(?P<snapshot>.*?)\s*\nCall log:", re.S)
-"""Playwright's words for the ARIA snapshot that it saw last."""
 HOLD_SECONDS = 0.1
 """Seconds within which a held-back request of an act appears."""
 STOP_SECONDS = 0.1
@@ -94,26 +76,20 @@ LAST_WORDS = 0.05
 """Seconds for the last messages of a lost browser or driver: a request that left is evidence."""
 
 
-class PlaywrightSession:
+class PlaywrightSession(PageLooks):
     """One task's page. Every call is bounded; `perform` and `evidence` never raise."""
 
     def __init__(self, pool: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
-        self._pool = pool
-        self._clock = clock
-        self._request = request
-        self._handle = ContextHandle(pool, clock, request, chromium, tab)
+        super().__init__(pool, clock, request, chromium, tab)
         self._files: list[Path] = []
         self._unfound: str | None = None
         self._begun: tuple[PageEvents, int] | None = None
         """The context in which the last act began that may have caused requests, and how many there were before."""
         self._recorded: tuple[Chromium, list[Sent]] | None = None
         """The browser that records its repeated requests, and the requests that left meanwhile."""
-        self._closed_pages: list[Mapping[str, str]] = []
-        """The pages that the site closed since the step began, and where the task went on."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock, request.scale)
-        self._vanished = VanishedTexts(clock)
         self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
 
     @cached_property
@@ -152,16 +128,6 @@ class PlaywrightSession:
             await self.tab.switch(page)
 
     @property
-    def tab(self) -> Tab:
-        """The context with its current page; a recovery that needs a fresh context replaces it."""
-        return self._handle.tab
-
-    @property
-    def chromium(self) -> Chromium:
-        """The browser of the context; a restart replaces it."""
-        return self._handle.chromium
-
-    @property
     def url(self) -> str | None:
         return self.tab.page.url
 
@@ -189,35 +155,6 @@ class PlaywrightSession:
         if isinstance(step, SwitchPage):  # it leaves the page anyway
             return await act()
         return await self._where_open(act, reads=step.effect_class == "read")
-
-    async def _where_open(self, see: Callable[[], Awaitable[T]], *, reads: bool = True) -> T:
-        """The result of a call on the current page; if the site closes it first, on the one at which the task goes on.
-
-        What a call that does not only read has done in a page is not done again in another one.
-        """
-        await self._leave_closed()
-        while True:
-            try:
-                found = await see()
-            except Failed as failed:
-                if not (closed_before(failed.failure, self.tab, reads=reads) and await self._leave_closed()):
-                    raise
-                continue
-            again = isinstance(found, Failure) and closed_before(found, self.tab, reads=reads)
-            if not (again and await self._leave_closed()):
-                return found
-
-    async def _leave_closed(self) -> bool:
-        """Leave the current page if the site closed it; return whether the task goes on at another one."""
-        with contextlib.suppress(PlaywrightError):  # the call that follows finds out what is wrong
-            if left := await leave_closed(self.tab):
-                self._closed_pages.append(left)
-                return True
-        return False
-
-    @property
-    def closed_pages(self) -> tuple[Mapping[str, str], ...]:
-        return tuple(self._closed_pages)
 
     async def _perform(self, step: Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
@@ -286,10 +223,6 @@ class PlaywrightSession:
         count = watch.requests - before if watch is self.tab.watch else watch.requests
         return list(self.tab.watch.exchanges)[-count:] if count else []
 
-    def _unanswered(self) -> Failure | None:
-        """The failure of a request that a route could not answer: it outweighs what followed from it."""
-        return self._request.routing.take_problem() if self._request.routing else None
-
     def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
         self._request.announcer.heard = heard
         self._closed_pages.clear()
@@ -317,22 +250,6 @@ class PlaywrightSession:
 
     async def await_dialogs(self, within: float) -> Failure | None:
         return await await_dialogs(self.tab.watch.dialog_answers, self._clock, within)
-
-    def _scene(self, within: float) -> FailureContext:
-        return FailureContext(
-            page=self.tab.page,
-            watch=self.tab.watch,
-            chromium=self.chromium,
-            control=self.tab.control,
-            driver_alive=lambda: self._pool.driver_alive,
-            clock=self._clock,
-            domains=self._request.domains,
-            within=within,
-            until=Deadline.after(within, self._clock.now()),
-            world=self._request.world,
-            logins=frozenset(self.tab.passwords),
-            scale=self._request.scale,
-        )
 
     def _attempt(self, within: float, patience: float) -> ActContext:
         until = Deadline.after(within, self._clock.now())
@@ -376,11 +293,6 @@ class PlaywrightSession:
             await find_spare_parts(self.tab.page, document, self._request.domains)
         return with_missing_parts(failure, self._scene(0))
 
-    def _with_pages(self, failure: Failure) -> Failure:
-        """Add the pages that explain a missing element: new ones, and the one that was requested instead."""
-        opened = with_redirect(failure, self.tab.opened, self.tab.page.url)
-        return with_popups(opened, self.tab.watch.popups.values())
-
     def _finish_passed(self, step: Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
@@ -398,127 +310,6 @@ class PlaywrightSession:
         refused = refused_hosts(watch.exchanges, watch.lines, self.tab.page.url, domains)
         found = {"dialogs": [each.as_json() for each in watch.dialogs], "refused_hosts": list(refused)}
         return {name: value for name, value in found.items() if value}
-
-    async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
-        return await self._where_open(lambda: self._text(selector, frame, patience, max(within, patience)))
-
-    async def _text(self, selector: str, frame: str | None, patience: float, within: float) -> str | Failure:
-        query = PageQuery("text", selector, None, frame)
-        scene = replace(self._scene(within), selector=selector, frame=frame, patience=min(patience, within))
-        scene, clock = replace(scene, what=f"text of {selector}"), self._clock
-        self._vanished.looked(self.tab.control)
-        try:
-            async with asyncio.timeout(within + GRACE):
-                text = await shown_text(self.tab, query, lambda _: True, scene.until, clock, patience)
-                if text is not None:
-                    return text
-                matches = int(await look_at(self.tab, query._replace(function="count"), within, clock))
-            if matches:
-                return hidden(selector, matches, self.tab.page.url)
-            raise UnseenError(f"{selector} did not appear")
-        except (PlaywrightError, TimeoutError) as error:
-            return self._with_pages(await failure_of(error, scene))
-
-    async def aria(self, selector: str, frame: str | None, within: float) -> str | Failure:
-        what = f"ARIA snapshot of {selector}"
-        return await self._look_at(selector, frame, within, lambda target, ms: target.aria_snapshot(timeout=ms), what)
-
-    async def matches_aria(
-        self, selector: str, frame: str | None, expected: str, expect: float, within: float
-    ) -> str | Failure | None:
-        async def compare(target: Locator, ms: float) -> str | Failure | None:
-            until = Deadline.after(ms / 1000, self._clock.now())
-            await target.wait_for(state="attached", timeout=ms)
-            while (left := until.left(self._clock.now())) > 0:
-                try:
-                    await expect_of(target).to_match_aria_snapshot(
-                        expected, timeout=1000 * max(0.001, min(expect, left))
-                    )
-                except AssertionError as error:
-                    if refused := _REFUSED_SNAPSHOT.search(str(error)):
-                        message = f"Playwright cannot read the ARIA snapshot of the step: {refused['why']}"
-                        return Failure("INVALID_INPUT", message, selector)
-                    if seen := _SEEN_SNAPSHOT.search(str(error)):
-                        return seen["snapshot"]
-                    await self._clock.sleep(0.02)  # the page was being replaced: there was no look
-                else:
-                    return None
-            raise UnseenError(f"no look at {selector} ended in time")
-
-        return await self._look_at(selector, frame, within, compare, f"ARIA snapshot of {selector}")
-
-    async def picture(self, step: Assert, patience: float, within: float) -> bytes | Failure:
-        selector = step.selector or ":root"
-        mask = [locate(self.tab.page, each, step.frame) for each in step.mask]
-        of_page = step.selector is None and step.frame is None
-
-        async def take(target: Locator, ms: float) -> bytes:
-            await self._appeared(target, patience, within)
-            return await self.tab.steady_picture(None if of_page else target, ms, mask, full_page=step.full_page)
-
-        what = f"screenshot of {step.selector or step.frame or 'the page'}"
-        return await self._look_at(selector, step.frame, within, take, what, pictures=True)
-
-    async def _appeared(self, target: Locator, patience: float, within: float) -> None:
-        """Wait for an element; a page that is busy when the patience ends is waited for as long as there is time."""
-        until = Deadline.after(within, self._clock.now())
-        try:
-            await target.wait_for(state="attached", timeout=1000 * min(patience, within))
-        except PlaywrightTimeoutError:
-            left = until.left(self._clock.now())
-            if left <= 0 or await answers(self.tab.control, PROBE_SECONDS):
-                raise
-            await target.wait_for(state="attached", timeout=1000 * left)
-
-    @property
-    def pictures(self) -> Path:
-        return self._request.folder / COMPARISONS
-
-    @property
-    def platform(self) -> str:
-        return platform_of(self.chromium.user_agent)
-
-    async def _look_at(
-        self,
-        selector: str,
-        frame: str | None,
-        within: float,
-        look: Callable[[Locator, float], Awaitable[T]],
-        what: str,
-        *,
-        pictures: bool = False,
-    ) -> T | Failure:
-        """Look at the first match of a selector; `look` gets it, and the time in milliseconds."""
-
-        async def look_here() -> T | Failure:
-            scene = replace(self._scene(within), selector=selector, frame=frame, what=what, patience=within)
-            try:
-                async with asyncio.timeout(within + GRACE):
-                    return await look(locate(self.tab.page, selector, frame).first, within * 1000)
-            except (PlaywrightError, TimeoutError) as error:
-                return self._with_pages(await failure_of(error, replace(scene, pictures=pictures)))
-
-        return await self._where_open(look_here)
-
-    async def read(self, query: PageQuery, within: float) -> Any:
-        return await self._where_open(lambda: self._read(query, within))
-
-    async def _read(self, query: PageQuery, within: float) -> Any:
-        what = f"{query.function}({query.selector or ''})"
-        scene = replace(self._scene(within), selector=query.selector, frame=query.frame, what=what)
-        self._vanished.looked(self.tab.control)
-        try:
-            async with asyncio.timeout(within):
-                value = await look_at(self.tab, query, within + GRACE, self._clock)
-        except (PlaywrightError, TimeoutError) as error:
-            raise Failed(await failure_of(error, scene)) from error
-        failure = dead("", scene) or self._unanswered()
-        if failure is not None:
-            raise Failed(failure)
-        return value
-
-    async def frame_of(self, selector: str) -> str:
-        return await other_frame(self.tab.page, selector, FRAME_SECONDS * self._request.scale)
 
     async def screenshot(self, name: str, within: float) -> Path | None:
         path = free_path(self._request.folder / "screenshots", f"{name}.png")
@@ -605,21 +396,6 @@ class PlaywrightSession:
             raise Failed(tool_failure(name, outcome))
         answer: ToolAnswer = outcome.details[ANSWER]
         return answer
-
-    async def _read_page(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
-        """The result of `see`; raises Failed if the page cannot be read, or not in time."""
-        return await self._where_open(lambda: self._read_here(what, within, see))
-
-    async def _read_here(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
-        scene = replace(self._scene(within), what=what)
-        failure = await lost("", scene)
-        if failure is not None:
-            raise Failed(failure)
-        try:
-            async with asyncio.timeout(within):
-                return await see()
-        except (PlaywrightError, TimeoutError) as error:
-            raise Failed(await failure_of(error, scene)) from error
 
     async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:
         leave, tab = self._request.leave, self.tab
