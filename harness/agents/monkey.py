@@ -14,7 +14,8 @@ from harness.model.snapshot import PageElement, elements
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.spec.names import names
-from harness.spec.steps import Check, Click, Open, Option, Select, Step, Type, Uncheck
+from harness.spec.options import Option
+from harness.spec.steps import Check, Click, Open, Select, Step, Type, Uncheck
 
 WORDS = ("tea", "Zoë", "42", "-1", "0", "O'Neill", "<b>", "a" * 60, "%", "ada@example.org", "2026-02-30", "ß ö 茶")
 NUMBERS = (-1, 0, 1, 2, 7, 99999)

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue, model_validator
 from harness.recovery.declaration import ChosenBy, Declaration
 from harness.spec.expected_request import ExpectedRequest
 from harness.spec.navigation_keys import AnswerKeys, ArrivalKeys, Statuses
+from harness.spec.options import Option
 from harness.spec.pictures import PictureKeys
 
 # The common keys of a task's steps.
@@ -130,26 +131,6 @@ class Type(ForcibleStep):
 
     def describe(self) -> str:
         return f"type {self.selector} = {str(self.value)!r}"
-
-
-class Option(Declaration):
-    """One option of a list, named by exactly one of its value, its label and its place."""
-
-    value: str | None = Field(None, description="The option's value.")
-    label: str | None = Field(None, description="The option's label.")
-    index: int | None = Field(None, ge=0, description="0 is the first option, as a place in the list.")
-
-    @model_validator(mode="after")
-    def _named_once(self) -> Option:
-        if len(self.model_dump(exclude_none=True)) != 1:
-            raise ValueError("an option is named by exactly one of `value`, `label`, `index`")
-        return self
-
-    def __repr__(self) -> str:
-        """As a task file has it: `{label: 'Green'}`. Reports show steps with this."""
-        return f"{{{', '.join(f'{name}: {value!r}' for name, value in self.model_dump(exclude_none=True).items())}}}"
-
-    __str__ = __repr__
 
 
 class Select(ForcibleStep):

@@ -12,9 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from harness.recovery.declaration import Table
 from harness.spec.expected_request import ExpectedRequest
+from harness.spec.options import Option
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, describe_value, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
-from harness.spec.steps import DialogText, Option, Step
+from harness.spec.steps import DialogText, Step
 from harness.spec.task import (
     AllowedWrite,
     Budget,

@@ -23,8 +23,9 @@ from harness.criteria import fold
 from harness.model.record import NOT_KEPT
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
+from harness.spec.options import Option
 from harness.spec.references import HIDDEN
-from harness.spec.steps import Option, Select, Type
+from harness.spec.steps import Select, Type
 
 # `select`: choose options of a list.
 
