@@ -277,12 +277,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         recovery_strategy=rule.strategy if rule else None,
         recovery_success=False,
         final_state=result.final_state,
-        metrics=Metrics(
-            steps_completed=result.steps_completed,
-            steps_total=result.steps_total,
-            time_elapsed_seconds=round(result.elapsed, 3),
-            retries_count=figures(result).retries,
-        ),
+        metrics=_metrics(result),
         code=failure.code,
         category=failure.category,
         severity=failure.severity,
@@ -297,6 +292,15 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         expected=expected,
         source=plan.source,
         **{**_agent_facts(plan, result), **_tool_facts(result)},
+    )
+
+
+def _metrics(result: TaskResult) -> Metrics:
+    return Metrics(
+        steps_completed=result.steps_completed,
+        steps_total=result.steps_total,
+        time_elapsed_seconds=round(result.elapsed, 3),
+        retries_count=figures(result).retries,
     )
 
 
