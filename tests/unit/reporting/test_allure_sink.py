@@ -217,7 +217,8 @@ def test_labels_and_excluded_parameters(allure: Allure) -> None:
     result = replace(result, error=sample.report(plan, result, expected=True))
     AllureSink().finish(plan, result, "chromium 140")
     assert {label.name: label.value for label in allure.test.labels} == {
-        "error_type": "timeout_step", "code": "STEP_TIMEOUT", "suspect": "site", "expected": "true", "epic": "shop.local",
+        "error_type": "timeout_step", "code": "STEP_TIMEOUT", "suspect": "site", "expected": "true",
+        "epic": "shop.local",
     }  # fmt: skip
     found = {p.name: (p.value, p.excluded) for p in allure.test.parameters}
     assert found == {"seed": ("7", True), "browser": ("chromium 140", True), "final_state": ("failed", True)}
