@@ -273,11 +273,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
             time_elapsed_seconds=round(result.elapsed, 3),
             retries_count=figures(result).retries,
         ),
-        code=failure.code,
-        category=failure.category,
-        severity=failure.severity,
-        suspect=suspect(plan, result) or failure.row.suspect,
-        retryable=failure.retryable,
+        **_classes(plan, result, failure),
         hint=advice(result, expected=expected) or _hint(plan, failure),
         tried=tuple(note(attempt, record.step) for attempt in record.attempts) if record else (),
         warnings=tuple(w.as_json() for w in result.warnings),
@@ -288,6 +284,17 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         source=plan.source,
         **{**_agent_facts(plan, result), **_tool_facts(result)},
     )
+
+
+def _classes(plan: Plan, result: TaskResult, failure: Failure) -> dict[str, Any]:
+    """What the catalog says of the failure, and where its evidence points to."""
+    return {
+        "code": failure.code,
+        "category": failure.category,
+        "severity": failure.severity,
+        "suspect": suspect(plan, result),
+        "retryable": failure.retryable,
+    }
 
 
 def suspect(plan: Plan, result: TaskResult) -> Suspect | None:
