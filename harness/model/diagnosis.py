@@ -277,12 +277,13 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         recovery_strategy=rule.strategy if rule else None,
         recovery_success=False,
         final_state=result.final_state,
-        metrics=_metrics(result),
-        code=failure.code,
-        category=failure.category,
-        severity=failure.severity,
-        suspect=suspect(plan, result) or failure.row.suspect,
-        retryable=failure.retryable,
+        metrics=Metrics(
+            steps_completed=result.steps_completed,
+            steps_total=result.steps_total,
+            time_elapsed_seconds=round(result.elapsed, 3),
+            retries_count=figures(result).retries,
+        ),
+        **_classes(plan, result, failure),
         hint=advice(result, expected=expected) or _hint(plan, failure),
         tried=tuple(note(attempt, record.step) for attempt in record.attempts) if record else (),
         warnings=tuple(w.as_json() for w in result.warnings),
@@ -295,13 +296,15 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
     )
 
 
-def _metrics(result: TaskResult) -> Metrics:
-    return Metrics(
-        steps_completed=result.steps_completed,
-        steps_total=result.steps_total,
-        time_elapsed_seconds=round(result.elapsed, 3),
-        retries_count=figures(result).retries,
-    )
+def _classes(plan: Plan, result: TaskResult, failure: Failure) -> dict[str, Any]:
+    """What the catalog says of the failure, and where its evidence points to."""
+    return {
+        "code": failure.code,
+        "category": failure.category,
+        "severity": failure.severity,
+        "suspect": suspect(plan, result),
+        "retryable": failure.retryable,
+    }
 
 
 def suspect(plan: Plan, result: TaskResult) -> Suspect | None:

@@ -18,8 +18,8 @@ FILES = {
     "unreadable.task.yaml": "goal: g\ntask_id: [",
     "needs.task.yaml": f"task_id: NEEDS\ngoal: g\ndependencies: [WRONG]\n{OPEN}",
     "torn.task.yaml": f"task_id: TORN\ngoal: g\ntags: [torn]\n{OPEN}",
-    "flaky.task.yaml": "task_id: FLAKY\ngoal: g\ntags: [counted]\n"
-    f"{OPEN}success_criteria: [\"json('count', 'n') == 2\"]\n",
+    "flaky.task.yaml": f"task_id: FLAKY\ngoal: g\ntags: [counted]\n{OPEN}"
+    "success_criteria: [\"json('count', 'n') == 2\"]\n",
 }
 PYPROJECT = '[tool.harness]\nisolation = "none"\n[tool.harness.channels.count]\npython = "counted:read"\n'
 COUNTED = """

@@ -27,11 +27,11 @@ This page is generated from the catalog by `python -m tools.docs.error_codes doc
 
 The `error_type` of a report is one of 14 values. If none fits it is `unknown`, and `code` is more precise. *What the
 harness does* names the rule in `error_recovery` that applies to the code, and what the rule does if the task does not
-declare it. *Suspect* says where to look first: the `site` under test, the `task`'s file, the `machine` with its
-browser and network, the `agent` with its model, or what the `project` provides (settings, services, accounts, data).
-Evidence may change it: after an injected fault it is the task, after a crash of a service the site, on a login page
-the project, in a step that an agent chose the agent. *Retryable* says whether the same step may pass when it is done
-again, and *scope* says how far the failure reaches. The examples are excerpts of `errors/<task_id>/error_report.json`.
+declare it. *Suspect* says where to look first: the `site` under test, the `task`'s file, the `machine` with its browser
+and network, the `agent` with its model, or what the `project` provides (settings, services, accounts, data). Evidence
+may change it: after an injected fault it is the task, after a crash of a service the site, on a login page the project,
+in a step that an agent chose the agent. *Retryable* says whether the same step may pass when it is done again, and
+*scope* says how far the failure reaches. The examples are excerpts of `errors/<task_id>/error_report.json`.
 """
 
 
