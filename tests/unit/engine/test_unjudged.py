@@ -36,3 +36,21 @@ def test_a_step_that_asserts_is_a_step() -> None:
     steps = [{"act": "assert", "expr": "exists('#b')"}]
     result = asyncio.run(theatre.play(steps=steps, error_recovery={"on_timeout": "skip_step"}))
     assert result.final_state == "partial_success"
+
+
+def test_an_assertion_about_elements_none_of_which_is_shown_fails_and_says_so() -> None:
+    theatre = Theatre()
+    waited: list[float] = []
+
+    async def text(selector: str, frame: str | None, patience: float, within: float = 0) -> Failure:
+        theatre.clock.time += patience
+        waited.append(patience)
+        return Failure("ELEMENT_HIDDEN", f"{selector}: 3 elements match, none is shown", selector)
+
+    theatre.session.text = text  # type: ignore[method-assign]
+    steps = [{"act": "assert", "selector": "#x", "value": "done"}]
+    result = asyncio.run(theatre.play(steps=steps, expect_timeout=15))
+    assert result.failure is not None
+    assert result.failure.code == "ASSERTION_FAILED"
+    assert result.failure.message == "Assertion failed: #x: 3 elements match, none is shown, expected 'done'"
+    assert waited == [10, 5], "as long as for an element, and as long as for its text"
