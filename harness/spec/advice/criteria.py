@@ -218,7 +218,8 @@ def _verdict(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> boo
     if any(before in criterion.text for before in _OF_A_RUN):
         return None
     entries = interpolate(spec.memory, scope)
-    asked = evaluate(criterion, MemoryAlone(entries), NoTime(), Deadline.after(0.0, 0.0))
+    locale = None if spec.browser is None else spec.browser.locale
+    asked = evaluate(criterion, MemoryAlone(entries, locale), NoTime(), Deadline.after(0.0, 0.0))
     try:
         asked.send(None)
     except StopIteration as settled:
@@ -242,9 +243,9 @@ def _may_change(spec: TaskSpec, criterion: Criterion) -> bool:
 class MemoryAlone:
     """Sources that know only the initial memory."""
 
-    def __init__(self, entries: dict[str, Any]) -> None:
+    def __init__(self, entries: dict[str, Any], locale: str | None) -> None:
         self._entries = entries
-        self.locale = None
+        self.locale = locale
 
     async def page(self, query: PageQuery, until: float) -> Never:  # noqa: ARG002 (as criteria.Sources has it)
         raise UnknownError(query)
