@@ -266,7 +266,7 @@ async def await_parts(attempt: ActContext, step: StepBase) -> None:
     """Wait until the page that an act opened has its scripts and stylesheets, or knows that it does not get them.
 
     `open` waits by itself, as its `until` says, and a page without an answer yet is waited for by the next step. A page
-    that takes longer than the elements' patience is judged by what is known then: the steps after it name what it lacks.
+    that takes longer than the elements' patience is judged by what is known then; later steps name what it lacks.
     """
     watch = attempt.tab.watch
     navigation = watch.navigation
