@@ -12,7 +12,13 @@ from harness.browser.failures.scene import CallLog, Facts
 from harness.recovery.catalog import Effect
 
 SCENE: Any = SimpleNamespace(
-    page=SimpleNamespace(url="http://shop.test/"), selector="#b", what="type #b", within=2.0, patience=1.0
+    page=SimpleNamespace(url="http://shop.test/"),
+    selector="#b",
+    what="type #b",
+    within=2.0,
+    patience=1.0,
+    pictures=False,
+    watch=SimpleNamespace(loading={}),
 )
 LOOK = ("locator resolved to <input/>", "attempting fill action", "waiting for element to be visible, enabled")
 AGAIN = ("element is not enabled", "retrying fill action", "waiting 20ms", LOOK[-1])
