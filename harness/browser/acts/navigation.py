@@ -281,12 +281,12 @@ def _other_status(attempt: ActContext, navigation: RequestRecord, status: int, w
 async def await_parts(attempt: ActContext, step: StepBase) -> None:
     """Wait until the page that an act opened has its scripts and stylesheets, or knows that it does not get them.
 
-    `open` waits by itself, as its `until` says. A page that takes longer than the elements' patience is judged by what
-    is known then: the steps after it name what it lacks.
+    `open` waits by itself, as its `until` says, and a page without an answer yet is waited for by the next step. A page
+    that takes longer than the elements' patience is judged by what is known then; later steps name what it lacks.
     """
     watch = attempt.tab.watch
     navigation = watch.navigation
-    if navigation is None:
+    if navigation is None or not navigation.answered:
         return
 
     def ended() -> bool:
@@ -296,7 +296,8 @@ async def await_parts(attempt: ActContext, step: StepBase) -> None:
 
     waited = isinstance(step, Open) or (isinstance(step, SwitchPage) and not awaits_parts(navigation))
     if not waited:
-        await poll_until(attempt.clock, ended, PARTS_POLL, min(attempt.patience, attempt.left()))
+        rest = attempt.left() - PROBE_SECONDS  # the page may still be asked, and the act is done: it must not time out
+        await poll_until(attempt.clock, ended, PARTS_POLL, max(0.0, min(attempt.patience, rest)))
     await find_spare_parts(attempt.page, navigation, attempt.request.domains)
 
 

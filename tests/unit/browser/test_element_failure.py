@@ -18,6 +18,7 @@ SCENE: Any = SimpleNamespace(
     within=2.0,
     patience=1.0,
     pictures=False,
+    watch=SimpleNamespace(loading={}),
 )
 LOOK = ("locator resolved to <input/>", "attempting fill action", "waiting for element to be visible, enabled")
 AGAIN = ("element is not enabled", "retrying fill action", "waiting 20ms", LOOK[-1])
