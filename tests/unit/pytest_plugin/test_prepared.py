@@ -11,7 +11,7 @@ from harness.pytest_plugin.running import first_to_run
 
 
 def item(*marks: str) -> Any:
-    return SimpleNamespace(iter_markers=lambda: iter(SimpleNamespace(name=name) for name in marks))
+    return SimpleNamespace(unloaded=None, iter_markers=lambda: iter(SimpleNamespace(name=name) for name in marks))
 
 
 def config(*given: str, **more: Any) -> Any:
