@@ -278,7 +278,10 @@ class _Children:
 
     def _reap(self, _number: int, _frame: object) -> None:
         for pid in list(self._telling):
-            ended, status = os.waitpid(pid, os.WNOHANG)
+            try:
+                ended, status = os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:  # another signal has come inside this handler, and told of it
+                continue
             if ended:
                 with contextlib.suppress(OSError), self._telling.pop(pid) as tells:
                     tells.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
