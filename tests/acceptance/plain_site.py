@@ -13,9 +13,11 @@ PAGE = """<!doctype html><title>Plain</title><h1>Plain</h1>
 <form id=form action=/done><input id=name name=name><select id=size name=size><option>S<option>L</select>
 <input type=checkbox id=box><input type=file id=file name=file><button id=send>Send</button></form>
 <a id=get href=/file download>get</a> <a id=new href=/done target=_blank>new</a> <button id=ask>ask</button>
-<p id=asked>no</p><p id=from draggable=true>from</p><p id=to>to</p><p id=flag></p>
+<p id=asked>no</p><p id=from draggable=true>from</p><p id=to>to</p><p id=flag></p><p id=user></p>
 <script>
 document.querySelector('#ask').onclick = () => { document.querySelector('#asked').textContent = confirm('Sure?') }
+if (location.search === '?login') document.cookie = 'user=ann'
+document.querySelector('#user').textContent = document.cookie
 document.querySelector('#flag').textContent = (window.__taskspec || {}).flag + ' ' + window.FROM_INIT
 fetch('/routed').then(answer => answer.text()).then(text => { document.body.dataset.routed = text })
 </script>"""

@@ -129,5 +129,5 @@ def test_a_task_whose_fault_needs_a_process_here_is_refused_before_it_runs(
 ) -> None:
     project.task("A-1", faults=[{"kind": "browser_stop", "seconds": 1}])
     result = project.run("--task-browser-endpoint", server.url)
-    result.assert_outcomes(errors=1)
+    result.assert_outcomes(failed=1)
     assert "the process of a browser at --task-browser-endpoint cannot be stopped from here" in result.stdout.str()

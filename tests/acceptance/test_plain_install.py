@@ -59,9 +59,10 @@ restore = "plain_code:write"
 arguments = {{ folder = "{{folder}}" }}
 
 [tool.harness.logins.ann]
-steps = [{{act = "open", url = "http://plain.test/"}}]
+steps = [{{act = "open", url = "http://plain.test/?login"}}]
 check_url = "http://plain.test/"
-holds = "exists('#form')"
+holds = "text('#user') == 'user=ann'"
+lost_when = "text('#user') == ''"
 
 [tool.harness.browser.profiles.phone]
 device = "iPhone 13"

@@ -9,6 +9,7 @@ import pytest
 
 from harness.browser.clipboard import copies, pastes
 from harness.browser.session import PlaywrightSession
+from harness.criteria import PageQuery
 from tests.browser.stage import Stage, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -62,13 +63,13 @@ def test_what_is_copied_is_what_the_page_gives(run: Any, stage: Stage) -> None:
         await press(session, "#inner", "Control+V", frame="iframe")
         assert await session.text("#inner", "iframe", 5) == "own word"
         await press(session, "#from", "Control+A", "Control+X")
-        assert await session.read("value", "#from", None, 5) == ""
+        assert await session.read(PageQuery("value", "#from"), 5) == ""
         await press(session, "#from", "Shift+Insert")
-        assert await session.read("value", "#from", None, 5) == "word"
+        assert await session.read(PageQuery("value", "#from"), 5) == "word"
         select = "getSelection().selectAllChildren(document.querySelector('#bold')); document.execCommand('copy')"
         await session.tab.page.evaluate(select)
         await press(session, "#rich", "Control+V")
-        assert await session.read("count", "#rich b", None, 5) == 1
+        assert await session.read(PageQuery("count", "#rich b"), 5) == 1
 
     run(body())
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.criteria import PageQuery
 from harness.recovery.catalog import Effect
 from tests.browser.stage import Stage, failed, passed
 
@@ -25,7 +26,7 @@ def test_a_box_that_a_script_ticks_later_is_clicked_once(run: Any, stage: Stage)
         await session.tab.page.evaluate(BOX, 400)
         await passed(session, {"act": "check", "selector": "#box"})
         await passed(session, {"act": "check", "selector": "#box"})
-        assert await session.read("attr", "#box", "data-clicks", 5) == "1"
+        assert await session.read(PageQuery("attr", "#box", "data-clicks"), 5) == "1"
 
     run(body())
 
@@ -37,6 +38,6 @@ def test_a_box_that_does_not_change_was_clicked(run: Any, stage: Stage) -> None:
         failure = await failed(session, {"act": "check", "selector": "#box"}, within=8, patience=0.5)
         assert (failure.code, failure.effect) == ("ACTION_FAILED", Effect.DONE)
         assert failure.message == "#box was clicked, and is still unchecked"
-        assert await session.read("attr", "#box", "data-clicks", 5) == "1"
+        assert await session.read(PageQuery("attr", "#box", "data-clicks"), 5) == "1"
 
     run(body())

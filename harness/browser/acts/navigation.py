@@ -179,22 +179,8 @@ async def screenshot(attempt: ActContext, step: Screenshot) -> Mapping[str, Any]
     target = None
     if step.selector is not None or step.frame is not None:
         target = attempt.locator(step.selector or ":root", step.frame).first
-    try:
-        await attempt.act(target, lambda ms: attempt.tab.picture(path, ms / 1000, target))
-    except PlaywrightTimeoutError as error:
-        fonts = [request.url for request in attempt.tab.watch.loading if request.resource_type == "font"]
-        if fonts and (target is None or await target.count()):
-            raise Failed(_without_fonts(attempt, fonts)) from error
-        raise
+    await attempt.act(target, lambda ms: attempt.tab.picture(path, ms / 1000, target))
     return {"file": path.name, "path": str(path)}
-
-
-def _without_fonts(attempt: ActContext, fonts: Sequence[str]) -> Failure:
-    """The failure of a picture that waited for fonts: Playwright takes none without them."""
-    message = f"Step timeout: the screenshot waited for the page's fonts, and {', '.join(fonts)} has not arrived"
-    advice = f"See in the network log what became of {fonts[0]}; `routes` can answer or refuse it."
-    details = {"url": attempt.page.url, "pending": list(fonts)}
-    return Failure("STEP_TIMEOUT", message, details=details, effect=Effect.NONE, advice=advice)
 
 
 NOTHING_TO_SHOW = (204, 205)

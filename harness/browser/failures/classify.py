@@ -75,7 +75,8 @@ def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) ->
     details: dict[str, Any] = {"url": scene.page.url, "call_log": log.tail}
     if log.dragging and log.covering:
         return _no_place(scene, log.covering, details)
-    if facts is None and log.untouched and not log.found and scene.watch.unanswered is None:
+    looked = scene.selector is not None and log.untouched and not log.found
+    if facts is None and looked and scene.watch.unanswered is None:
         facts = Facts(0)  # Playwright has looked for it all the time
     begun, obstacle = log.effect is not Effect.NONE and not _never_ready(facts, log), _obstacle(facts, log)
     if facts is not None and facts.frame_missing and not begun:
