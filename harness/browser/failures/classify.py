@@ -278,8 +278,7 @@ async def _too_late(text: str, scene: FailureContext) -> Failure:
         return hung(scene, browser, performed(scene, log))
     if pending is not None:
         return no_answer(scene, pending, log.effect)
-    if log.effect is Effect.NONE and not log.found and not (facts and facts.count):
-        failure = lost_page(scene)
+    failure = lost_page(scene) if log.effect is Effect.NONE else None
     return failure or (wait_failure(scene, facts) if scene.waits else _unready(scene, facts, log))
 
 
