@@ -156,7 +156,7 @@ CASES = (
         message="#colour has no such option: 'Pink'; it has: r (Red), g (Green), b (Blue) [disabled]",
         fast=True,
     ),
-    wrong("type-into-a-div", {"act": "type", "selector": "#div", "value": "x"}, "Element is not an <input>", fast=True),
+    wrong("type-into-a-div", {"act": "type", "selector": "#div", "value": "x"}, "has no text to type into", fast=True),
     wrong("type-into-a-file-field", {"act": "type", "selector": "#file", "value": "x"}, 'type "file" cannot be filled'),
     wrong("type-into-a-radio", {"act": "type", "selector": "#radio", "value": "x"}, 'type "radio" cannot be filled'),
     wrong("check-a-div", {"act": "check", "selector": "#div"}, "Not a checkbox or radio button"),
