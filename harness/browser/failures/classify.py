@@ -97,7 +97,11 @@ def _obstacle(facts: Facts | None, log: CallLog) -> str | None:
         return "ELEMENT_HIDDEN"
     shown = "ELEMENT_DISABLED" if facts.disabled else "ELEMENT_COVERED" if facts.covered_by else None
     obstacle = told or shown
-    return "ELEMENT_DISABLED" if obstacle == "ELEMENT_COVERED" and facts.untouchable else obstacle
+    if obstacle == "ELEMENT_COVERED" and facts.untouchable:
+        return "ELEMENT_DISABLED"
+    if obstacle == "ELEMENT_COVERED" and facts.covered_by is None and (facts.endless or log.moving):
+        return "ELEMENT_UNSTABLE"  # it had moved away from under the pointer
+    return obstacle
 
 
 def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Failure:
