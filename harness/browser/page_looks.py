@@ -18,6 +18,7 @@ from harness.browser.closed_pages import closed_before, leave_closed
 from harness.browser.context import GRACE, BrowserPool, ContextHandle, Tab
 from harness.browser.failures.classify import failure_of, hidden, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
+from harness.browser.failures.navigation import lost_page
 from harness.browser.failures.scene import SECONDS as FRAME_SECONDS
 from harness.browser.failures.scene import FailureContext, UnseenError, answers, locate, other_frame
 from harness.browser.process import Chromium
@@ -233,7 +234,7 @@ class PageLooks:
                 value = await look_at(self.tab, query, within + GRACE, self._clock)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
-        failure = dead("", scene) or self._unanswered()
+        failure = dead("", scene) or self._unanswered() or lost_page(scene)
         if failure is not None:
             raise Failed(failure)
         return value

@@ -33,6 +33,7 @@ from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Pa
 from harness.recovery.network import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
+from harness.spec.navigation_keys import AnswerKeys
 from harness.spec.references import MissingMemory, resolve
 from harness.spec.steps import Api, Download, Open, Step, Tool, Wait
 from harness.values import replace
@@ -543,4 +544,5 @@ def _retry_step(progress: StepState, failure: Failure) -> Step:
         return progress.current
     if not isinstance(url, str):
         return progress.current
-    return Open(url=url, timeout=step.timeout, remember=step.remember, screenshot_id=step.screenshot_id)
+    wanted = step.status if isinstance(step, AnswerKeys) else None
+    return Open(url=url, status=wanted, timeout=step.timeout, remember=step.remember, screenshot_id=step.screenshot_id)

@@ -100,3 +100,23 @@ def test_a_task_that_must_fail_says_what_its_page_must_show(project: Project, pa
     assert any("UNJUDGED" in each and "criteria_not_judged" in json.dumps(json.loads(each)) for each in shown)
     checked = warm().run("tests.acceptance.command", "validate", ".", cwd=project.path).stdout
     assert "success_criteria: never judged: the task must fail before, as its `expect` declares" in checked
+
+
+def test_a_wait_whose_page_breaks_waits_again_on_the_page_that_came(project: Project, parts: PartsSite) -> None:
+    """The page is requested again, which alone would be no answer to what was waited for.
+
+    Criteria do not look at the browser's own error page either, which has none of the elements that must not be there.
+    """
+
+    def leads(name: str) -> dict[str, Any]:
+        return opens(f"<script>setTimeout(() => location = '/once-reset/{name}.js', 300)</script>")
+
+    there = {"act": "wait", "selector": "body", "value": "textContent", "timeout": 3}
+    declared(project, "THERE", leads("there"), there)
+    declared(project, "NOT-THERE", leads("not-there"), {"act": "wait", "selector": "#none", "timeout": 3})
+    gone = opens("<script>setTimeout(() => location = '/reset/gone', 300)</script>")
+    declared(project, "GONE", gone, success_criteria=["STABLE(2, NOT[exists('#none')])"], step_timeout=5)
+    project.run("--task-workers", "3").assert_outcomes(passed=1, failed=2)
+    assert project.report("NOT-THERE")["code"] == "STEP_TIMEOUT"
+    assert parts.hits["GET /once-reset/there.js"] == parts.hits["GET /once-reset/not-there.js"] == 2
+    assert project.report("GONE")["code"] == "NET_CONNECTION_RESET"

@@ -53,7 +53,7 @@ line says that a later one replaces it. A test keeps the lists true.
 - `element_failure`: the act was not performed.
 
 `navigation_failure`: the page that the act has opened.
-- `_unopened`: it failed, or its site refused it.
+- `_broken_page`: it failed, or its site refused it.
 - `strayed_page`: a popup was about to leave the allowed domains.
 - `_without_parts`: the page came without a script or a stylesheet.
 - `_redirected_astray`: a redirect has left them.

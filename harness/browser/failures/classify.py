@@ -98,7 +98,11 @@ def _obstacle(facts: Facts | None, log: CallLog) -> str | None:
         return "ELEMENT_HIDDEN"
     shown = "ELEMENT_DISABLED" if facts.disabled else "ELEMENT_COVERED" if facts.covered_by else None
     obstacle = told or shown
-    return "ELEMENT_DISABLED" if obstacle == "ELEMENT_COVERED" and facts.untouchable else obstacle
+    if obstacle == "ELEMENT_COVERED" and facts.untouchable:
+        return "ELEMENT_DISABLED"
+    if obstacle == "ELEMENT_COVERED" and facts.covered_by is None and (facts.endless or log.moving):
+        return "ELEMENT_UNSTABLE"  # it had moved away from under the pointer
+    return obstacle
 
 
 def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Failure:
@@ -279,8 +283,7 @@ async def _too_late(text: str, scene: FailureContext) -> Failure:
         return hung(scene, browser, performed(scene, log))
     if pending is not None:
         return no_answer(scene, pending, log.effect)
-    if log.effect is Effect.NONE and not log.found and not (facts and facts.count):
-        failure = lost_page(scene)
+    failure = lost_page(scene) if log.effect is Effect.NONE else None
     return failure or (wait_failure(scene, facts) if scene.waits else _unready(scene, facts, log))
 
 

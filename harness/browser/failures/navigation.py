@@ -133,10 +133,11 @@ async def late_opening(scene: FailureContext) -> Failure:
 def navigation_failure(scene: FailureContext) -> Failure | None:
     """The failure of what the act opened: an error, a refusal by its site (`refuses`), or a domain not allowed.
 
-    Only what is known by now is judged: an act that started no navigation waits for none.
+    Only what is known by now is judged: an act that started no navigation waits for none. A step that only looks has
+    not opened the page: it is done again when the page is there.
     """
     navigation = scene.watch.navigation
-    failure = (_unopened(navigation, scene) if navigation else None) or strayed_page(scene, Effect.DONE)
+    failure = (_broken_page(navigation, scene) if navigation else None) or strayed_page(scene, Effect.DONE)
     failure = failure or (_without_parts(navigation, scene) if navigation else None)
     routed = navigation is not None and navigation.promised  # then nothing was sent to its host
     if failure is None and navigation is not None and not (routed or scene.domains.allows(navigation.url)):
@@ -144,11 +145,14 @@ def navigation_failure(scene: FailureContext) -> Failure | None:
     return replace(failure, selector=scene.selector) if failure else None
 
 
-def _without_parts(navigation: RequestRecord, scene: FailureContext) -> Failure | None:
-    """The failure of a page that came without a script or a stylesheet; it may be the answer to a write.
+def _broken_page(navigation: RequestRecord, scene: FailureContext) -> Failure | None:
+    """The failure of a page that did not come, or came with an error."""
+    failure = _unopened(navigation, scene)
+    return failure if failure is None or scene.acts else _of_before(replace(failure, effect=Effect.NONE))
 
-    A step that only looks has not opened the page: it is done again when the page is there.
-    """
+
+def _without_parts(navigation: RequestRecord, scene: FailureContext) -> Failure | None:
+    """The failure of a page that came without a script or a stylesheet; it may be the answer to a write."""
     failure = incomplete(navigation, scene, Effect.POSSIBLE if scene.opens else Effect.DONE)
     if failure is None:
         return None

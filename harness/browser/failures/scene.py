@@ -107,6 +107,11 @@ class CallLog(Struct, frozen=True):
         return None
 
     @property
+    def moving(self) -> bool:
+        """Whether the element moved at some check."""
+        return self.contains(r"is not stable")
+
+    @property
     def covering(self) -> str | None:
         """The element that receives the click instead."""
         for line in reversed(self.lines):

@@ -41,3 +41,23 @@ def test_an_element_that_was_never_ready_says_so_whenever_its_time_ends(
 ) -> None:
     failure = element_failure(SCENE, facts, CallLog(lines))
     assert (failure.code, failure.effect) == (code, effect)
+
+
+CLICKED = ("locator resolved to <b/>", "attempting click action")
+PASSED_BY = ("element is not stable", "retrying click action", "<body>…</body> intercepts pointer events")
+
+
+@pytest.mark.parametrize(
+    ("lines", "facts", "code"),
+    [
+        ((*CLICKED, *PASSED_BY), Facts(1), "ELEMENT_UNSTABLE"),
+        ((*CLICKED, PASSED_BY[-1]), Facts(1, endless="slide"), "ELEMENT_UNSTABLE"),
+        ((*CLICKED, *PASSED_BY), Facts(1, covered_by="<div>"), "ELEMENT_COVERED"),
+        ((*CLICKED, PASSED_BY[-1]), Facts(1), "ELEMENT_COVERED"),
+    ],
+)
+def test_an_element_that_moves_away_from_under_the_pointer_is_not_covered(
+    lines: tuple[str, ...], facts: Facts, code: str
+) -> None:
+    """On a busy machine two looks at a moving element may find it at the same place."""
+    assert element_failure(SCENE, facts, CallLog(lines)).code == code

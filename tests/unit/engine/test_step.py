@@ -276,8 +276,8 @@ def test_a_click_that_was_performed_is_not_repeated_its_get_is() -> None:
     theatre = Theatre()
     lost = Failure("NET_CONNECTION_REFUSED", "refused", details={"url": "http://shop.local/next"}, effect=Effect.DONE)
     theatre.session.script = [lost, Passed()]
-    assert play(theatre, steps=[{"act": "click", "selector": "#next"}]).ok
-    assert [step.act for _, step, *_ in theatre.session.acts] == ["click", "open"]
+    assert play(theatre, steps=[{"act": "click", "selector": "#next", "status": 404}]).ok
+    assert [(step.act, step.status) for _, step, *_ in theatre.session.acts] == [("click", 404), ("open", 404)]
 
 
 def test_a_click_that_posted_is_not_repeated_at_all() -> None:
