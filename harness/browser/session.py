@@ -413,6 +413,8 @@ class PlaywrightSession(PageLooks):
         vanished = await self._vanished.collect(self.tab.control) if capture.dom else ()
         har = self._request.recording != "minimal"
         await collecting.take(round_, capture, self._handle.segments if har else None, self._handle.end)
+        if self._request.tracing == "on" and capture.logs:
+            self._files.append(folder / collecting.TRACE)
         lines = self._handle.console if capture.logs else ()
         return Evidence(folder, tuple(round_.items), url, lines, round_.page, vanished=vanished)
 

@@ -509,6 +509,10 @@ class Archive(Protocol):
         """Write `errors/<key>` completely, redacted and inert, by a rename. Returns its path."""
         ...
 
+    def hold(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> None:
+        """Write the evidence of a task that passed and is judged later, where nobody sees it yet. Raises OSError."""
+        ...
+
     def skipped(self, plan: Plan) -> None:
         """The task was left out: delete the scratch folder, keep an old directory."""
         ...
