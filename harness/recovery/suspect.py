@@ -14,7 +14,7 @@ def suspect_of(failure: Failure, *, by_agent: bool = False, after_fault: bool = 
     known = failure.row.suspect
     if found := _by_circumstances(failure, after_fault=after_fault):
         return found
-    if "crashes" in failure.details:  # a service of the project that had started, and died by itself
+    if "crashes" in failure.details and "at_start" not in failure.details:  # a service that ran, and died by itself
         return Suspect.SITE
     if "login" in failure.details:  # the site shows its login page
         return Suspect.PROJECT

@@ -30,6 +30,7 @@ def test_without_evidence_the_catalog_answers(code: str) -> None:
         (Failure("LOGIN_FAILED", ""), "project"),
         (Failure("SERVICE_DOWN", "could not be started"), "project"),
         (Failure("SERVICE_DOWN", "", details={"crashes": 3}), "site"),
+        (Failure("SERVICE_DOWN", "", details={"crashes": 3, "at_start": True}), "project"),
         (Failure("SERVICE_DOWN", "", circumstances=Circumstances(intended=True)), "project"),
         (Failure("NET_EMPTY_RESPONSE", "", circumstances=Circumstances(intended=True)), "project"),
         (Failure("HTTP_SERVER_ERROR", "", circumstances=Circumstances(routed=True)), "task"),
