@@ -23,7 +23,7 @@ from harness.pytest_plugin.shards import DURATIONS
 from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import BROWSER, RECORD, STATE, UPLINK, SessionState
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
-from harness.pytest_plugin.terminal import add_properties, environment, write_or_report, write_summary
+from harness.pytest_plugin.terminal import add_properties, environment, torn_properties, write_or_report, write_summary
 from harness.reporting.allure.labels import attach_text
 from harness.reporting.archive import moved_aside
 from harness.reporting.summary import rerun_lines
@@ -191,6 +191,7 @@ def _torn_down(item: pytest.Item, report: Any, record: TaskRecord) -> None:
         return
     record = torn_down(record, kept, keeps_passed=state.settings.evidence == "all")
     report.taskspec = record.model_dump(mode="json")
+    report.user_properties += torn_properties(record)  # junit.xml reads them from this report
     report.sections.append((EVIDENCE, record.hint))
     attach_text(EVIDENCE, record.hint)
 

@@ -115,6 +115,9 @@ def test_a_fixture_that_fails_after_a_passed_task_keeps_its_evidence(
     report = json.loads((errors / "TORN" / "error_report.json").read_text("utf-8"))
     assert (report["code"], report["suspect"]) == ("FIXTURE_FAILED", "project")
     assert "the log of the server has an error" in report["error_message"]
+    cases = [case for case in ET.parse(folder / "out.xml").iter("testcase") if case.get("name") == "TORN"]
+    properties = {each.get("name"): each.get("value") for case in cases for each in case.iter("property")}
+    assert (properties["suspect"], properties["artifacts"]) == ("project", str(errors / "TORN"))
     told = json.loads(harness("triage", "--json", cwd=folder).stdout)
     torn = next(each for each in told["causes"] if each["tasks"][0]["task_id"] == "TORN")
     assert torn["suspect"] == "project"
