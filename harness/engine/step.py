@@ -34,7 +34,7 @@ from harness.recovery.network import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
 from harness.spec.references import MissingMemory, resolve
-from harness.spec.steps import Api, Download, Open, Step, Tool, Wait
+from harness.spec.steps import Api, Assert, Download, Open, Step, Tool, Wait
 from harness.values import replace
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
@@ -393,6 +393,8 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
         outcome = await run.stage.session.by_page(outcome)
+    elif isinstance(step, Assert):
+        outcome = await run.stage.session.page_failure() or outcome
     outcome = _note_closed_pages(run, _attribute_cause(run, outcome))
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)

@@ -211,6 +211,10 @@ class Session(Protocol):
     async def frame_of(self, selector: str) -> str:
         """The `frame` with an element that the page itself lacks; empty if none. Bounded, never raises."""
 
+    async def page_failure(self) -> Failure | None:
+        """The failure of the page if it lacks a part that it needs and nothing was done on it: it proves nothing."""
+        ...
+
     async def by_page(self, failure: Failure) -> Failure:
         """The failure of a step, by the scripts and stylesheets that its page did not get."""
 

@@ -164,6 +164,9 @@ class FakeSession:
     async def read(self, query: PageQuery, within: float) -> Any:
         return self._page(f"{query.function} {query.selector}" if query.selector else query.function)
 
+    async def page_failure(self) -> Failure | None:
+        return None
+
     async def by_page(self, failure: Failure) -> Failure:
         return failure
 
