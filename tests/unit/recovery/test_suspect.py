@@ -51,3 +51,4 @@ def test_an_agent_is_suspected_for_what_it_chose_and_not_for_the_site() -> None:
 
 def test_after_an_injected_fault_the_task_is_suspected() -> None:
     assert suspect_of(Failure("NET_CONNECTION_REFUSED", ""), after_fault=True) is Suspect.TASK
+    assert suspect_of(Failure("INTERNAL_ERROR", ""), after_fault=True) is Suspect.MACHINE, "no fault brings that about"
