@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import Struct
 
+from harness.model.diagnosis import suspect
 from harness.model.events import Event, TaskEnded
 from harness.model.outcome import ended_as_declared, outcome_differences
 from harness.model.plan import Plan
@@ -299,6 +300,7 @@ def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: 
     _tell_allure(state.harness(), plan, result)
     _tell(item, result, task_record(plan, result, redactor))
     lines = [headline(plan, result, redactor), *(f"  {line}" for line in failure.message.splitlines())]
+    lines.append(f"  suspect: {suspect(plan, result)}")
     if result.artifacts is not None:
         lines.append(f"  artifacts: {shown_path(result.artifacts)}")
     return TaskFailed(brief(plan, result, redactor), "\n".join(lines), cause(plan, result, redactor))

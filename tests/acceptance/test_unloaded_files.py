@@ -72,6 +72,7 @@ def test_a_file_that_cannot_be_loaded_is_in_every_view_with_its_line(
         report = json.loads((folder / "errors" / name / "error_report.json").read_text("utf-8"))
         assert (report["code"], report["suspect"], report["context"]["line"]) == (CODE, "task", line)
     assert "did you mean `click`?" in done.stdout
+    assert done.stdout.count("\n  suspect: task\n  artifacts: errors/") >= len(UNLOADED)
     assert (folder / "page.md").read_text("utf-8").count("<code>SPEC\\_INVALID</code>") == 2 * len(UNLOADED)
     tests = [json.loads(each.read_bytes()) for each in (folder / "allure").glob("*-result.json")]
     labels = [{each["name"]: each["value"] for each in test["labels"]} for test in tests]
