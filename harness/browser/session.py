@@ -27,7 +27,7 @@ from harness.browser.exchanges import RequestRecord, document_of
 from harness.browser.failures.classify import facts_now, failure_of, with_unanswered
 from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
-from harness.browser.failures.parts import find_spare_parts, with_missing_parts
+from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import Facts, FailureContext, describe, locate
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
@@ -293,6 +293,13 @@ class PlaywrightSession(PageLooks):
             await find_spare_parts(self.tab.page, document, self._request.domains)
         return with_missing_parts(failure, self._scene(0))
 
+    async def page_failure(self) -> Failure | None:
+        document = self.tab.watch.latest
+        if document is None or not document.unmet:
+            return None
+        await find_spare_parts(self.tab.page, document, self._request.domains)
+        return never_there(document, self._scene(0))
+
     def _finish_passed(self, step: Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
@@ -413,6 +420,8 @@ class PlaywrightSession(PageLooks):
         vanished = await self._vanished.collect(self.tab.control) if capture.dom else ()
         har = self._request.recording != "minimal"
         await collecting.take(round_, capture, self._handle.segments if har else None, self._handle.end)
+        if self._request.tracing == "on" and capture.logs:
+            self._files.append(folder / collecting.TRACE)
         lines = self._handle.console if capture.logs else ()
         return Evidence(folder, tuple(round_.items), url, lines, round_.page, vanished=vanished)
 

@@ -40,6 +40,8 @@ SNAPSHOT_LIMIT = 3.0
 ERROR_PAGE = "chrome-error:"
 """The scheme of the page that Chromium shows if it could not load one: it is no address of the site."""
 NOT_BEGUN = "the task ended before it had a page"
+TORN = "A fixture failed after the task, which itself had passed"
+TRACE = "trace.zip"
 PASSED = Capture(screenshot=False, logs=False, why="the task passed")
 """The evidence of a task that passed, if it is wanted."""
 FULL = (None, errno.ENOSPC, errno.EDQUOT)
@@ -60,6 +62,7 @@ async def close_task(played: TaskRun) -> TaskResult:
         result = judge_result(played, score)
     if played.failed is None or result.skipped:
         if stage:
+            result = await _hold_evidence(plan, ports, stage, played.folder, result)
             result = await _keep_final_view(plan, ports, stage, played.folder, result)
             await _close(stage)
             result = replace(_with_faults(result, stage), routes=stage.session.routes)
@@ -138,6 +141,24 @@ def not_kept(result: TaskResult, error: OSError) -> TaskResult:
     mend = "free space on the disk" if error.errno in FULL else "make the folder writable"
     why = f"The evidence of the task could not be kept: {error.strerror or error}; {mend}{where}"
     return replace(result, warnings=(*result.warnings, Warning_("evidence_not_kept", why, None)))
+
+
+async def _hold_evidence(plan: Plan, ports: Ports, stage: Stage, folder: Path, result: TaskResult) -> TaskResult:
+    """Hold the evidence of a task that passed, if a fixture may fail after it; an error of the disk fails no task."""
+    if not plan.judged_later or result.skipped:
+        return result
+    state = await _snapshot(stage, Capture(), _scale(plan))
+    evidence = await stage.session.evidence(Capture(), folder, _looked_at(plan, stage))
+    failure, last = Failure("FIXTURE_FAILED", TORN), max(0, len(result.history) - 1)
+    failed = replace(result, final_state="failed", failure=failure, failed_index=last)
+    report = error_report(plan, failed, _context(failed, evidence, state), expected=False)
+    try:
+        await asyncio.to_thread(ports.archive.hold, plan, failed, report, evidence, state)
+    except OSError as error:
+        return not_kept(result, error)
+    if folder / TRACE not in stage.session.files:  # otherwise it is kept of every task that passed
+        (folder / TRACE).unlink(missing_ok=True)
+    return result
 
 
 async def _keep_final_view(plan: Plan, ports: Ports, stage: Stage, folder: Path, result: TaskResult) -> TaskResult:

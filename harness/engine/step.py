@@ -35,7 +35,7 @@ from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Trans
 from harness.resilience.circuits import CircuitScope
 from harness.spec.navigation_keys import AnswerKeys
 from harness.spec.references import MissingMemory, resolve
-from harness.spec.steps import Api, Download, Open, Step, Tool, Wait
+from harness.spec.steps import Api, Assert, Download, Open, Step, Tool, Wait
 from harness.values import replace
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
@@ -394,6 +394,8 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
         outcome = await run.stage.session.by_page(outcome)
+    elif isinstance(step, Assert):
+        outcome = await run.stage.session.page_failure() or outcome
     outcome = _note_closed_pages(run, _attribute_cause(run, outcome))
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)

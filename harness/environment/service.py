@@ -80,6 +80,7 @@ class Diagnosis(Struct, frozen=True):
         """The failure if its process ended, or was ended, before it answered with its identity."""
         problem = f" ({answer.problem})" if answer.health in (Health.OTHER, *WAITS) else ""
         failure = self.process_ended(child, what, code, f"{problem}{self._taken_ports()}")
+        failure = replace(failure, details={**failure.details, "at_start": True})
         if what.startswith("ended"):
             return failure
         table = f"[tool.harness.services.{self.name.partition('[')[0]}]"

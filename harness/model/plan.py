@@ -142,6 +142,8 @@ class Plan:
     """The name of its recordings of models, if it is not `key`."""
     context: ContextOptions = NO_OPTIONS
     """What the browser context emulates: the settings, the profile and the task in one."""
+    judged_later: bool = False
+    """Whether a fixture of its test may fail after the task: the evidence of its end is held until then."""
     in_full: bool = False
     """Whether it is recorded with snapshots from the start, whatever the settings say."""
 

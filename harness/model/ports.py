@@ -211,6 +211,10 @@ class Session(Protocol):
     async def frame_of(self, selector: str) -> str:
         """The `frame` with an element that the page itself lacks; empty if none. Bounded, never raises."""
 
+    async def page_failure(self) -> Failure | None:
+        """The failure of the page if it lacks a part that it needs and nothing was done on it: it proves nothing."""
+        ...
+
     async def by_page(self, failure: Failure) -> Failure:
         """The failure of a step, by the scripts and stylesheets that its page did not get."""
 
@@ -507,6 +511,10 @@ class Archive(Protocol):
 
     def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
         """Write `errors/<key>` completely, redacted and inert, by a rename. Returns its path."""
+        ...
+
+    def hold(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> None:
+        """Write the evidence of a task that passed and is judged later, where nobody sees it yet. Raises OSError."""
         ...
 
     def skipped(self, plan: Plan) -> None:

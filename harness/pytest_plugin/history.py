@@ -92,7 +92,7 @@ class Executions:
         found = self._open.pop(where, None)
         if found is None or report.passed or found.outcome == "failed":
             return None
-        reason, record = self._redacted(_first_line(report)), found.record
+        reason, record = self._redacted(first_line(report)), found.record
         if record is not None:
             document = getattr(report, "taskspec", None)
             record = TaskRecord.model_validate(document) if document else record.model_copy(update={"torn": True})
@@ -111,10 +111,10 @@ def _reason(report: Any, record: TaskRecord | None) -> str:
         return f"xfail: {report.wasxfail}"
     if report.skipped and isinstance(report.longrepr, tuple):
         return str(report.longrepr[2]).removeprefix("Skipped: ")
-    return _first_line(report) if report.when == "setup" and record is None else ""
+    return first_line(report) if report.when == "setup" and record is None else ""
 
 
-def _first_line(report: pytest.TestReport) -> str:
+def first_line(report: pytest.TestReport) -> str:
     """The first line of a fixture's error, as pytest shows it at the end."""
     crash = getattr(report.longrepr, "reprcrash", None)
     lines = str(getattr(crash, "message", None) or report.longrepr or "").strip().splitlines()

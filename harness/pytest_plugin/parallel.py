@@ -18,7 +18,7 @@ import pytest
 from harness.pytest_plugin.crashed_workers import runs_alone
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.not_run import CODE as INTERRUPTED
-from harness.pytest_plugin.run import asking, plan_of, repair
+from harness.pytest_plugin.run import HARMLESS, asking, has_own_fixtures, plan_of, repair, session_wide
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.state import RECORD, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
@@ -32,8 +32,6 @@ from harness.spec.faults import Fault
 from harness.spec.suite import dependencies
 from harness.spec.task import TaskSpec
 
-HARMLESS = frozenset({"request", "_pw_trace_api_requests"})
-"""Fixtures that do not keep a task from running early: pytest's own, and what pytest-playwright gives to every test."""
 TOLD_IN_TURN = ("skip", "skipif", "xfail")
 """Marks that decide only in the item's turn whether it runs."""
 STEPPING_IN = (
@@ -78,7 +76,7 @@ class ParallelItems:
     def _job(self, item: TaskItem, current: pytest.Item, *, held: bool) -> tuple[Job, Make]:
         self._look(item.session.items)
         spec, name = item.loaded.spec, item.nodeid
-        make = partial(plan_of, self._state, item.loaded)
+        make = partial(plan_of, self._state, item.loaded, judged_later=has_own_fixtures(item))
         wants, after = (self._wanted or {}).get(name, frozenset()), self._before.get(name, frozenset())
         alone = any(fault.kind in SHARED for fault in self._faults(spec))
         free = not held and self._may_run_ahead(item, current)
@@ -206,7 +204,7 @@ def assigned(config: pytest.Config) -> Iterator[int]:
 
 def is_plain(item: TaskItem, current: pytest.Item) -> bool:
     """Return whether nothing is prepared for the item, or decided about it, in its own turn."""
-    ready = HARMLESS | set(_session_wide(current))
+    ready = HARMLESS | set(session_wide(current))
     if not ready.issuperset(item.fixturenames) or any(map(item.get_closest_marker, TOLD_IN_TURN)):
         return False
     spec = item.loaded.spec
@@ -236,13 +234,6 @@ def may_run_again(item: pytest.Item) -> bool:
         return False
     asked = config.getoption("reruns", 0) or config.getoption("force_reruns", 0) or config.getini("reruns")
     return bool(asked) or any(each.get_closest_marker("flaky") for each in item.session.items)
-
-
-def _session_wide(item: Any) -> Iterator[str]:
-    """The session-wide fixtures of the item, which are set up already."""
-    for name, found in item._fixtureinfo.name2fixturedefs.items():  # noqa: SLF001 - `fixturenames` has no scopes
-        if found and found[-1].scope == "session":
-            yield name
 
 
 def steps_in(config: pytest.Config) -> bool:

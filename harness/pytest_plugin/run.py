@@ -6,13 +6,14 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import Struct
 
+from harness.model.diagnosis import suspect
 from harness.model.events import Event, TaskEnded
 from harness.model.outcome import ended_as_declared, outcome_differences
 from harness.model.plan import Plan
@@ -212,13 +213,31 @@ def _run_in_turn(
     if state.ahead is not None:
         ran = state.ahead.run(item, sink, idle)
         return ran.plan, ran.result
-    plan = plan_of(state, loaded)
+    plan = plan_of(state, loaded, judged_later=has_own_fixtures(item))
     return plan, state.harness().run(plan, sink, asking(state, item.config), partial(repair, item.config), idle)
 
 
-def plan_of(state: SessionState, loaded: Loaded) -> Plan:
+HARMLESS = frozenset({"request", "_pw_trace_api_requests"})
+"""Fixtures that do nothing around a task: pytest's own, and what pytest-playwright gives to every test."""
+
+
+def has_own_fixtures(item: pytest.Item) -> bool:
+    """Return whether fixtures are set up for the item itself, or for its file: they are torn down after it."""
+    return not set(getattr(item, "fixturenames", ())) <= HARMLESS | set(session_wide(item))
+
+
+def session_wide(item: Any) -> Iterator[str]:
+    """The session-wide fixtures of the item, which are set up already."""
+    for name, found in item._fixtureinfo.name2fixturedefs.items():  # noqa: SLF001 - `fixturenames` has no scopes
+        if found and found[-1].scope == "session":
+            yield name
+
+
+def plan_of(state: SessionState, loaded: Loaded, *, judged_later: bool = False) -> Plan:
     """Compile the plan. Raises SpecError. A task that runs again after its worker died has a fresh world."""
     plan = compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
+    if judged_later:
+        plan = replace(plan, judged_later=True)
     episode = plan.spec.episode_id
     if episode and state.last.get(episode) != plan.task_id:
         plan = replace(plan, last_of_episode=False)
@@ -281,6 +300,7 @@ def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: 
     _tell_allure(state.harness(), plan, result)
     _tell(item, result, task_record(plan, result, redactor))
     lines = [headline(plan, result, redactor), *(f"  {line}" for line in failure.message.splitlines())]
+    lines.append(f"  suspect: {suspect(plan, result)}")
     if result.artifacts is not None:
         lines.append(f"  artifacts: {shown_path(result.artifacts)}")
     return TaskFailed(brief(plan, result, redactor), "\n".join(lines), cause(plan, result, redactor))

@@ -15,7 +15,7 @@ import pytest
 from harness.model.tool_settings import shared_problem
 from harness.pytest_plugin import foreign
 from harness.pytest_plugin.activation import RUN, RUN_ID, drives_cluster, is_controller
-from harness.pytest_plugin.history import HISTORY, RunHistory
+from harness.pytest_plugin.history import HISTORY, RunHistory, first_line
 from harness.pytest_plugin.items import TaskItem, undeclared_lines
 from harness.pytest_plugin.not_run import interrupted_tasks
 from harness.pytest_plugin.selection import task_items
@@ -23,7 +23,7 @@ from harness.pytest_plugin.shards import DURATIONS
 from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import BROWSER, RECORD, STATE, UPLINK, SessionState
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
-from harness.pytest_plugin.terminal import add_properties, environment, write_or_report, write_summary
+from harness.pytest_plugin.terminal import add_properties, environment, torn_properties, write_or_report, write_summary
 from harness.reporting.allure.labels import attach_text
 from harness.reporting.archive import moved_aside
 from harness.reporting.summary import rerun_lines
@@ -173,16 +173,27 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     if call.when == "call" and (record := item.stash.get(RECORD, None)):
         report.taskspec = record.model_dump(mode="json")
         add_properties(item, record)
-    if call.when == "teardown" and report.failed and (record := item.stash.get(RECORD, None)):
-        record = torn_down(record, item.config.stash[STATE].settings.evidence == "all")
-        report.taskspec = record.model_dump(mode="json")
-        report.sections.append((EVIDENCE, record.hint))
-        attach_text(EVIDENCE, record.hint)
+    if call.when == "teardown" and (record := item.stash.get(RECORD, None)):
+        _torn_down(item, report, record)
     if call.when == "teardown" and RECORD in item.stash:
         del item.stash[RECORD]  # pytest keeps the items until the end of the run
     if call.when != "teardown" and report.skipped and isinstance(item, TaskItem):  # a mark skips the test in its setup
         report.taskspec_skipped = item.loaded.spec.task_id
     return report
+
+
+def _torn_down(item: pytest.Item, report: Any, record: TaskRecord) -> None:
+    """Judge a task whose fixtures were torn down: if one failed, what is held of the task becomes its evidence."""
+    state = item.config.stash[STATE]
+    failed = first_line(report) if report.failed else None
+    kept = state.harness().archive.judged(record.key, failed)
+    if failed is None:
+        return
+    record = torn_down(record, kept, keeps_passed=state.settings.evidence == "all")
+    report.taskspec = record.model_dump(mode="json")
+    report.user_properties += torn_properties(record)  # junit.xml reads them from this report
+    report.sections.append((EVIDENCE, record.hint))
+    attach_text(EVIDENCE, record.hint)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -68,6 +68,14 @@ def properties(record: TaskRecord) -> Iterator[tuple[str, object]]:
         yield "tool_failures", called.failed
 
 
+def torn_properties(record: TaskRecord) -> Iterator[tuple[str, object]]:
+    """Yield what the report of a failed fixture adds to those of a task that had passed."""
+    if record.ok:
+        yield "suspect", record.suspect
+        if record.artifacts:
+            yield "artifacts", record.artifacts
+
+
 class Terminal(io.TextIOBase):
     """pytest's own terminal, without its capturing of standard output."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.recovery.failure import Failure
-from harness.recovery.vocabulary import Suspect
+from harness.recovery.vocabulary import Scope, Suspect
 
 
 def suspect_of(failure: Failure, *, by_agent: bool = False, after_fault: bool = False) -> Suspect:
@@ -12,9 +12,10 @@ def suspect_of(failure: Failure, *, by_agent: bool = False, after_fault: bool = 
     `by_agent`: an agent chose the step, not the task's file. `after_fault`: the failure follows an injected fault.
     """
     known = failure.row.suspect
-    if found := _by_circumstances(failure, after_fault=after_fault):
+    of_run = failure.row.scope is Scope.RUN  # the harness or its disk: no fault and no agent brings that about
+    if found := known if of_run else _by_circumstances(failure, after_fault=after_fault):
         return found
-    if "crashes" in failure.details:  # a service of the project that had started, and died by itself
+    if "crashes" in failure.details and "at_start" not in failure.details:  # a service that ran, and died by itself
         return Suspect.SITE
     if "login" in failure.details:  # the site shows its login page
         return Suspect.PROJECT

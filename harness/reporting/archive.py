@@ -45,6 +45,7 @@ from harness.reporting.task_record import write_trace
 from harness.reporting.whole_trace import TRACE, write_whole_trace
 
 KEPT = ".kept"
+REPORT = "error_report.json"
 FULL_TRACE = "trace_full.zip"
 """The trace of a second run that was made for it (`--task-retrace`)."""
 
@@ -61,6 +62,8 @@ class DirectoryArchive:
         self._workspace = Workspace(self._root, run_id)
         self._previous = Previous(self._root, keep_previous, self._workspace)
         self._scratch: dict[str, list[Path]] = {}
+        self._held: dict[str, Path] = {}
+        """Key of a task that is judged later -> its directory, which is complete and not published."""
         self._lock = threading.Lock()
 
     @property
@@ -90,6 +93,32 @@ class DirectoryArchive:
             self._previous.take(target)
             build.rename(target)
         self._forget(plan, evidence.folder)
+        return target
+
+    def hold(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> None:
+        """Write the directory of a task that passed; `judged` publishes or deletes it. Raises OSError."""
+        build = self._workspace.folder(f"{plan.key}-held")
+        self._redactor.learn(plan.all_secrets)
+        assemble(build, plan, result, report, evidence, state, self._redactor, self._run_id)
+        with self._lock:
+            self._held[plan.key] = build
+
+    def judged(self, key: str, failed: str | None) -> Path | None:
+        """Publish what is held of a task if a fixture `failed` after it, with the reason; else delete it."""
+        with self._lock:
+            build = self._held.pop(key, None)
+        if build is None:
+            return None
+        if failed is None:
+            self._workspace.discard(build)
+            return None
+        target, report = self._root / safe_name(key), build / REPORT
+        document = read_json(report)
+        document["error_message"] = self._redactor.text(f"{document['error_message']}: {failed}")
+        write_json(report, document)
+        with self._lock:
+            self._previous.take(target)
+            build.rename(target)
         return target
 
     def skipped(self, plan: Plan) -> None:
@@ -183,7 +212,7 @@ def assemble(
 ) -> None:  # fmt: skip
     """Write all artifacts of a failed task. Report, trace and manifest are always written, or OSError is raised."""
     writers = _writers(result, evidence, state, redactor)
-    entries = [_always(folder / "error_report.json", lambda path: write_json(path, report_json(report, redactor)))]
+    entries = [_always(folder / REPORT, lambda path: write_json(path, report_json(report, redactor)))]
     entries.append(_always(folder / "partial_trace.json", lambda path: write_trace(result, path, redactor)))
     for name in NAMES:
         if name not in names_of("report"):

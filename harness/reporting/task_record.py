@@ -278,23 +278,22 @@ def task_record(
     )
 
 
-_PASSED = "A fixture failed after the task, which itself had passed"
-_GONE = "so its page was closed, and no screenshot and no trace were kept"
-
-
-def torn_down(record: TaskRecord, keeps_passed: bool) -> TaskRecord:
+def torn_down(record: TaskRecord, held: Path | None, *, keeps_passed: bool) -> TaskRecord:
     """The record of a task after which a fixture failed: a failure of the project's, which says what evidence there is.
 
-    `keeps_passed`: the evidence of tasks that pass is kept (`evidence = "all"`).
+    `held`: the directory of what was held of the task. `keeps_passed`: the evidence of tasks that pass is kept
+    (`evidence = "all"`).
     """
-    update: dict[str, Any] = {"torn": True}
-    if record.ok:
+    if not record.ok:
+        return record.model_copy(update={"torn": True})
+    kept = "its page was closed, and no screenshot and no trace were kept"
+    if held is not None:
+        kept = "the directory of the task has its screenshot, trace and state"
+    elif keeps_passed:
         kept = "its last page and its state are in .harness/evidence: `harness regrade` reads them"
-        way = f"{_GONE}; to keep both, run it with `--task-evidence all --task-tracing on`"
-        update |= {
-            "suspect": str(Suspect.PROJECT),
-            "hint": f"{_PASSED}; {kept}." if keeps_passed else f"{_PASSED}, {way}.",
-        }
+    hint = f"A fixture failed after the task, which itself had passed; {kept}."
+    artifacts = str(held) if held else record.artifacts
+    update = {"torn": True, "suspect": str(Suspect.PROJECT), "hint": hint, "artifacts": artifacts}
     return record.model_copy(update=update)
 
 

@@ -155,6 +155,9 @@ class LoginArchive(Struct, frozen=True):
         self.archive.skipped(plan)
         return evidence.folder
 
+    def hold(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> None:
+        self.archive.hold(plan, result, report, evidence, state)
+
     def skipped(self, plan: Plan) -> None:
         self.archive.skipped(plan)
 

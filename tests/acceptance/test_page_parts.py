@@ -63,9 +63,13 @@ def test_a_part_that_did_not_come_is_recovered_or_named(project: Project, parts:
     declared(project, "NAMED", opens(script("/404/none.js")), success_criteria=said("none"))
     late = {**opens(script("/once-reset/late.js")), "until": "commit"}
     declared(project, "LATE", late, success_criteria=said("late"), expect_timeout=2)
+    for task_id, part in (("AFTERWARDS", "/once-reset/afterwards.js"), ("NEVER", "/500/never.js")):
+        soon = f"<button id=go onclick=\"setTimeout(() => location = '{page(script(part))}', 400)\">go</button>"
+        steps = [opens(f"<i>{task_id}</i>{soon}"), {"act": "click", "selector": "#go"}]
+        declared(project, task_id, *steps, success_criteria=["NOT[exists('i')]"], expect_timeout=5)
     done = project.run("-v")
-    done.assert_outcomes(passed=5, failed=2)
-    done.stdout.fnmatch_lines(["*5 completed (*recovered: network_error_recovered*"])
+    done.assert_outcomes(passed=6, failed=3)
+    done.stdout.fnmatch_lines(["*6 completed (*recovered: network_error_recovered*"])
     assert parts.hits["POST /posted"] == 1
     assert parts.hits["GET /reset/after.js"] == 1
     posted, named = project.report("POSTED"), project.report("NAMED")
@@ -73,6 +77,10 @@ def test_a_part_that_did_not_come_is_recovered_or_named(project: Project, parts:
     assert posted["context"]["resource"] == f"http://{HOST}/reset/after.js"
     assert "the answer to a request that is not sent again" in posted["error_message"]
     assert len(posted["tried"]) == 1
+    never = project.report("NEVER")
+    assert (never["code"], never["context"]["resource"]) == ("HTTP_SERVER_ERROR", f"http://{HOST}/500/never.js")
+    assert never["step_index"] == 2, "a criterion does not hold on a page that is not there"
+    assert parts.hits["GET /once-reset/afterwards.js"] == 2
     assert named["code"] == "CRITERIA_UNMET"
     assert f"the page came without its script http://{HOST}/404/none.js: HTTP 404" in named["error_message"]
     assert named["context"]["missing_parts"] == [f"script http://{HOST}/404/none.js: HTTP 404"]

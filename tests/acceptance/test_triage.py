@@ -92,6 +92,18 @@ def test_without_a_history_the_directories_say_the_same(project_path: Path) -> N
     assert kept["passed_as_declared"] == 1
 
 
+def test_failures_of_an_earlier_run_are_said_to_be_that(project_path: Path, tmp_path: Path) -> None:
+    shutil.copytree(project_path, folder := tmp_path / "project", symlinks=True)
+    assert "earlier run" not in harness("triage", cwd=folder).stderr
+    last = folder / ".harness" / "last-run.json"
+    document = json.loads(last.read_text("utf-8"))
+    last.write_text(json.dumps({**document, "run": "2999" + document["run"][4:]}), "utf-8")
+    for options in ((), ("--json",)):
+        found = harness("triage", *options, cwd=folder)
+        assert "these are failures of an earlier run: the last run (2999" in found.stderr
+    assert "earlier run" not in harness("triage", "--run", "last", "--artifacts", "errors", cwd=folder).stderr
+
+
 def test_what_is_no_report_is_named_and_left_out(tmp_path: Path) -> None:
     for name, text in (("half", '{"task_id": "T'), ("foreign", "[]")):
         (tmp_path / "errors" / name).mkdir(parents=True)

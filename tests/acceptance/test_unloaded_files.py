@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -71,6 +72,7 @@ def test_a_file_that_cannot_be_loaded_is_in_every_view_with_its_line(
         report = json.loads((folder / "errors" / name / "error_report.json").read_text("utf-8"))
         assert (report["code"], report["suspect"], report["context"]["line"]) == (CODE, "task", line)
     assert "did you mean `click`?" in done.stdout
+    assert done.stdout.count("\n  suspect: task\n  artifacts: errors/") >= len(UNLOADED)
     assert (folder / "page.md").read_text("utf-8").count("<code>SPEC\\_INVALID</code>") == 2 * len(UNLOADED)
     tests = [json.loads(each.read_bytes()) for each in (folder / "allure").glob("*-result.json")]
     labels = [{each["name"]: each["value"] for each in test["labels"]} for test in tests]
@@ -103,18 +105,35 @@ def test_a_task_that_needs_one_is_skipped_and_says_why(run: tuple[Path, Complete
     assert "NEEDS: depends on WRONG, which did not pass" in run[1].stdout
 
 
-def test_a_fixture_that_fails_after_a_passed_task_says_what_evidence_there_is(
+def test_a_fixture_that_fails_after_a_passed_task_keeps_its_evidence(
     run: tuple[Path, CompletedProcess[str]],
 ) -> None:
     folder, done = run
-    assert "no screenshot and no trace were kept" in done.stdout
+    kept = "the directory of the task has its screenshot, trace and state"
+    assert kept in done.stdout
+    errors = folder / "errors"
+    assert {"screenshot.png", "dom_snapshot.html", "trace.zip", "manifest.json"} <= set(os.listdir(errors / "TORN"))
+    report = json.loads((errors / "TORN" / "error_report.json").read_text("utf-8"))
+    assert (report["code"], report["suspect"]) == ("FIXTURE_FAILED", "project")
+    assert "the log of the server has an error" in report["error_message"]
+    cases = [case for case in ET.parse(folder / "out.xml").iter("testcase") if case.get("name") == "TORN"]
+    properties = {each.get("name"): each.get("value") for case in cases for each in case.iter("property")}
+    assert (properties["suspect"], properties["artifacts"]) == ("project", str(errors / "TORN"))
     told = json.loads(harness("triage", "--json", cwd=folder).stdout)
     torn = next(each for each in told["causes"] if each["tasks"][0]["task_id"] == "TORN")
     assert torn["suspect"] == "project"
     assert "the log of the server has an error" in torn["what"]
-    assert "no screenshot and no trace were kept" in torn["tasks"][0]["hint"]
+    assert kept in torn["tasks"][0]["hint"]
     attached = (each.read_text("utf-8") for each in (folder / "allure").glob("*-attachment.txt"))
-    assert any("no screenshot and no trace were kept" in each for each in attached)
+    assert any(kept in each for each in attached)
+
+
+def test_what_is_held_of_a_task_goes_when_its_fixtures_are_torn_down_without_failure(
+    run: tuple[Path, CompletedProcess[str]],
+) -> None:
+    folder, done = run
+    assert "FLAKY" not in {each.name for each in (folder / "errors").iterdir()}, done.stdout
+    assert not list((folder / "errors").rglob("*-held*"))
 
 
 def test_the_last_lines_name_flaky_tasks_and_count_reruns(run: tuple[Path, CompletedProcess[str]]) -> None:

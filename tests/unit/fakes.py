@@ -164,6 +164,9 @@ class FakeSession:
     async def read(self, query: PageQuery, within: float) -> Any:
         return self._page(f"{query.function} {query.selector}" if query.selector else query.function)
 
+    async def page_failure(self) -> Failure | None:
+        return None
+
     async def by_page(self, failure: Failure) -> Failure:
         return failure
 
@@ -332,6 +335,7 @@ class FakeToolBox:
 @dataclass
 class FakeArchive:
     kept: list[tuple[TaskResult, ErrorReport, Evidence, Snapshot]] = field(default_factory=list)
+    held: list[tuple[TaskResult, ErrorReport, Evidence, Snapshot]] = field(default_factory=list)
     passes: list[TaskResult] = field(default_factory=list)
     skips: list[Any] = field(default_factory=list)
 
@@ -341,6 +345,9 @@ class FakeArchive:
     def keep(self, plan: Any, result: Any, report: Any, evidence: Any, state: Any) -> Path:
         self.kept.append((result, report, evidence, state))
         return Path("errors") / plan.key
+
+    def hold(self, plan: Any, result: Any, report: Any, evidence: Any, state: Any) -> None:
+        self.held.append((result, report, evidence, state))
 
     def skipped(self, plan: Any) -> None:
         self.skips.append(plan)

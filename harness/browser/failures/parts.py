@@ -165,6 +165,14 @@ def answers_a_write(failure: Failure) -> Failure:
     return replace(failure, message=message, act_done=True).also(Circumstances(permanent=True))
 
 
+def never_there(document: RequestRecord, scene: FailureContext) -> Failure | None:
+    """The failure of a page that came without a part that it needs, if nothing was done on it since."""
+    if document.acted or document.method not in SAFE_METHODS:
+        return None
+    cause = incomplete(document, scene, Effect.NONE)
+    return cause and replace(cause, tainted=cause.retryable).also(Circumstances(opened_before=True))
+
+
 def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     """A later step's failure, by the parts that its page did not get.
 
@@ -174,11 +182,9 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     document = scene.watch.latest
     if document is None or not document.unmet or failure.family in _OTHERWISE or "resource" in failure.details:
         return failure
-    untouched = not document.acted and document.method in SAFE_METHODS and not failure.tainted
-    if untouched and (cause := incomplete(document, scene, Effect.NONE)):
+    if not failure.tainted and (cause := never_there(document, scene)):
         details = {**failure.details, **cause.details, "instead_of": failure.code}
-        cause = replace(cause, details=details, tainted=cause.retryable, selector=failure.selector)
-        return cause.also(Circumstances(opened_before=True))
+        return replace(cause, details=details, selector=failure.selector)
     parts = sorted(missing_parts(document, tuple(scene.watch.exchanges)), key=_is_refused)
     if not parts:
         return failure

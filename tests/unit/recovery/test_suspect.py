@@ -30,6 +30,7 @@ def test_without_evidence_the_catalog_answers(code: str) -> None:
         (Failure("LOGIN_FAILED", ""), "project"),
         (Failure("SERVICE_DOWN", "could not be started"), "project"),
         (Failure("SERVICE_DOWN", "", details={"crashes": 3}), "site"),
+        (Failure("SERVICE_DOWN", "", details={"crashes": 3, "at_start": True}), "project"),
         (Failure("SERVICE_DOWN", "", circumstances=Circumstances(intended=True)), "project"),
         (Failure("NET_EMPTY_RESPONSE", "", circumstances=Circumstances(intended=True)), "project"),
         (Failure("HTTP_SERVER_ERROR", "", circumstances=Circumstances(routed=True)), "task"),
@@ -50,3 +51,4 @@ def test_an_agent_is_suspected_for_what_it_chose_and_not_for_the_site() -> None:
 
 def test_after_an_injected_fault_the_task_is_suspected() -> None:
     assert suspect_of(Failure("NET_CONNECTION_REFUSED", ""), after_fault=True) is Suspect.TASK
+    assert suspect_of(Failure("INTERNAL_ERROR", ""), after_fault=True) is Suspect.MACHINE, "no fault brings that about"

@@ -15,6 +15,7 @@ import pytest
 from harness.environment.ownership import Ownership
 from harness.environment.services import Services
 from harness.recovery.failure import Failed, Failure
+from harness.recovery.suspect import suspect_of
 from harness.resilience.events import ResilienceEvent, ServiceChanged
 from harness.resilience.process import Identity
 from tests.unit.environment.services.conftest import (
@@ -134,8 +135,9 @@ def test_what_was_reused_and_cannot_be_started_fails_for_good_the_third_time(mak
         for _ in range(2):
             with pytest.raises(Failed, match="ended at start with exit code 3"):
                 await services.recover("site")
-        with pytest.raises(Failed, match="permanently_failed"):
+        with pytest.raises(Failed, match="permanently_failed") as down:
             await services.recover("site")
+        assert suspect_of(down.value.failure) == "project", "it never ran here"
 
     play(services, main)
 
