@@ -98,7 +98,7 @@ def test_bad_cases_are_told_where_they_stand(project: Project) -> None:
     (project.path / "t.task.yaml").write_text(text, "utf-8")
     result = project.run()
     assert "t.task.yaml:6:5: parametrize[1]: the case has no `x`" in result.stdout.str()
-    assert result.parseoutcomes() == {"errors": 1} or result.parseoutcomes() == {"error": 1}
+    result.assert_outcomes(failed=1)
 
 
 def suite(project: Project) -> None:
