@@ -146,9 +146,9 @@ class Operand(Struct, frozen=True):
     matches: tuple[Json, ...]
     note: str = ""
     many: bool = False
+    """It is the list of what a path with `*` has found, which may be empty."""
     shown: bool = False
     """Whether it is a text that people read on the page."""
-    """It is the list of what a path with `*` has found, which may be empty."""
     ownerless: bool = False
     """It is missing because nothing is there that could have it: no element, no request."""
     unread: bool = False
