@@ -39,7 +39,7 @@ def permitted(
     match remedy:
         case Retry():
             rewind_instead = None if barred else _rewind_instead(run, progress, failure, known)
-            instead = _over_retry_budget(run, progress, failure) or rewind_instead
+            instead = _over_retry_budget(run, progress, failure) or _unlike(progress, failure) or rewind_instead
             return instead or _unknown(progress, failure, known) or _retry(run, progress, failure, remedy)
         case RepairPrecondition():
             return _over_retry_budget(run, progress, failure) or (failure, remedy)
@@ -58,6 +58,12 @@ def permitted(
 def _leaves_unjudged(progress: StepState, remedy: Trust | Skip) -> bool:
     """Return whether a criterion, a precondition or a binding would be skipped: what was not judged is not met."""
     return isinstance(remedy, Skip) and remedy.what == "step" and progress.request.code != ASSERTION
+
+
+def _unlike(progress: StepState, failure: Failure) -> Answer | None:
+    """The end of a criterion whose page hung until the limit: a page opened anew is not the one that the task left."""
+    hung = failure.code == "PAGE_UNRESPONSIVE" and progress.request.code != ASSERTION
+    return (failure, GiveUp()) if hung else None
 
 
 def _note_doubt(failure: Failure) -> Failure:

@@ -29,6 +29,23 @@ def test_what_was_not_judged_is_not_skipped(key: str) -> None:
     assert not any(record.skipped for record in result.history)
 
 
+def test_a_criterion_of_a_page_that_hung_is_not_judged_on_a_page_opened_anew() -> None:
+    theatre = Theatre()
+    looks: list[float] = []
+
+    def hangs(within: float) -> bool:
+        looks.append(within)
+        if len(looks) == 1:
+            raise Failed(Failure("PAGE_UNRESPONSIVE", "the page stopped answering", tainted=True))
+        return False
+
+    theatre.session.page = {"exists #err": hangs}
+    result = asyncio.run(theatre.play(steps=[CLICK], success_criteria=["NOT[exists('#err')]"]))
+    assert (result.final_state, len(looks)) == ("failed", 1)
+    assert result.failure is not None
+    assert result.failure.code == "PAGE_UNRESPONSIVE"
+
+
 def test_a_step_that_asserts_is_a_step() -> None:
     """It is skipped as its file declares, and then the task is at most a partial success."""
     theatre = Theatre()
