@@ -328,7 +328,7 @@ def test_the_shipped_tasks_follow_the_advice(path: Path) -> None:
     [
         "#buy-now", ".btn.placeOrder", "[data-testid=place-order]", "#delete-message", "//button[text()='Pay now']",
         "text=Send", 'role=button[name="Submit order"]', "form >> button:has-text('Buy') >> nth=0", "#book-flight",
-        "div > .modal-confirm", "[aria-label='Remove from cart']",
+        "div > .modal-confirm", "[aria-label='Remove from cart']", "button:has-text('Order 2 tickets')",
     ],
 )  # fmt: skip
 def test_selectors_that_sound_like_a_write(selector: str) -> None:
@@ -340,6 +340,7 @@ def test_selectors_that_sound_like_a_write(selector: str) -> None:
     [
         "", "#order-1 .order-link", "button[type='submit']", "#confirm-password", ".order-row", "#orders", "#paypal",
         "form#order-form .qty", "#x:has(.buy)", "li:has-text('Pay') .name", "#bookmark", "#undelete", "role=button",
+        "role=link[name='Book 7']", "a:has-text('Order #12')",
     ],
 )  # fmt: skip
 def test_selectors_that_do_not(selector: str) -> None:
@@ -348,6 +349,14 @@ def test_selectors_that_do_not(selector: str) -> None:
 
 def test_notes() -> None:
     writes = ["Place the order", "Buy it", "Click 'Confirm'", "Delete row 3", "and now pay"]
-    others = ["", "Open the order page", "Click 'Track Order'", "order by price", "Remove the filter", "Go to pay"]
+    others = [
+        "",
+        "Click 'Book 7'",
+        "Open the order page",
+        "Click 'Track Order'",
+        "order by price",
+        "Remove the filter",
+        "Go to pay",
+    ]
     assert [note for note in writes if not note_says_write(note)] == []
     assert [note for note in others if note_says_write(note)] == []
