@@ -128,7 +128,7 @@ PARTS = 6
 """The most parts of a selector that are tried one after the other."""
 INSIDE = ">>>"
 """Separates the selectors of nested frames."""
-_NAMES = """
+_NAMES_OF = """
   const names = roots => {
     const found = new Set();
     const all = roots.flatMap(root => [...root.querySelectorAll('[id],[name],[class],[data-testid]')]);
@@ -142,14 +142,14 @@ _NAMES = """
 """
 _NAMES_IN = script(
     "names",
-    "(matches, beside) => {" + _NAMES + "return names(beside ? matches.map(e => e.parentNode) : matches); }",
+    "(matches, beside) => {" + _NAMES_OF + "return names(beside ? matches.map(e => e.parentNode) : matches); }",
 )
 """The names in what matches, or beside it."""
 _ASK = script(
     "ask",
     "matches => {"
     + DISPLAYED
-    + _NAMES
+    + _NAMES_OF
     + """
   const short = e => {
     const text = (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 60);

@@ -58,6 +58,11 @@ UNWISE = {
         START + FINE + "expect: {final_state: aborted, code: HTTP_NOT_FOUND}\nsteps:\n" + OPEN,
         "2:1 success_criteria: never judged: the task must fail before",
     ),
+    "text-and-number": (
+        HEAD + "success_criteria: [\"ANY[exists('#a'), text('#n') == 24.99]\"]\n",
+        "5:39 success_criteria[0]: `==` compares the text, and one such as `$5` or `1,024` never equals a number",
+    ),
+    "text-is-not-a-number": (HEAD + "success_criteria: [\"text('#n') != 24.99\"]\n", "`!=` compares the text"),
     # writes
     "submit": (steps("{act: submit, selector: form}"), "5:5 steps[1]: a `write` without `done_when`"),
     "post": (steps("{act: api, url: 'http://x/', method: POST}"), "a `write` without `done_when`"),
@@ -217,6 +222,7 @@ FIT = {
     "channel": HEAD + "success_criteria: [\"json('env', 'a') == null\"]\n",
     "key-called-length": HEAD + "success_criteria: [\"json('x', \\\"a['length']\\\") == 3\"]\n",
     "size-of-a-file": HEAD + "success_criteria: [\"json('x', 'file.size') == 3\", \"json('x', 'length') == 3\"]\n",
+    "number": HEAD + "success_criteria: [\"ALL[number(text('#n')) == 5, text('#n') < 5, text('#n') == '5']\"]\n",
     "counted": HEAD + "success_criteria: [\"json('x', 'a.list').length == 3\"]\n",
     "variable": HEAD + "success_criteria: [\"'${env:HARNESS_X}' != ''\"]\n",
     "one-case-only": HEAD + CASES + "memory: {k: 1}\nsuccess_criteria: [\"mem('k') == ${param.n}\"]\n",
