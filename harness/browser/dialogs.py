@@ -22,6 +22,7 @@ DIALOGS = 20
 KEPT = 200
 """The number of dialogs of a context that are kept: the newest."""
 TEXT_LENGTH = 2000
+TEXTLESS = "A `beforeunload` dialog has no text, whatever the page says: leave out `message` at the `dialog` step."
 POLL = 0.02
 """Seconds between two looks whether a dialog has come."""
 
@@ -120,7 +121,9 @@ class Dialogs:
         came = ", ".join(each.describe() for each in self.told if not each.declared)
         instead = f"what came instead: {came}" if came else "no other came"
         message = f"no {wanted.describe()} has opened by the end of this step; {instead}"
+        textless = any(each.type == "beforeunload" and not each.declared for each in self.told)
         advice = CATALOG["DIALOG_MISSING"].hint  # a dialog is waited for: the hint for assertions would mislead
+        advice = TEXTLESS if textless and not wanted.fits("") else advice
         return Failure("DIALOG_MISSING", message, effect=Effect.DONE, act_done=True, advice=advice)
 
     def blocking(self, page: Page) -> bool:

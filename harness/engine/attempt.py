@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from harness.criteria import (
-    CriterionError,
-    LateError,
-    PageQuery,
     Verdict,
     difference,
     evaluate,
@@ -23,6 +20,7 @@ from harness.criteria import (
     text_comparison,
 )
 from harness.criteria.syntax import Literal, Value
+from harness.engine.hints import with_hint
 from harness.engine.run import PageSources, Run, StepAnswer
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
@@ -250,8 +248,9 @@ async def _compare_text(run: Run, step: Assert, patience: float, until: Deadline
         if isinstance(text, Failure):
             return _not_shown(step, operator, expected, text) if text.code == HIDDEN else text
     elif verdict.holds or not expect:
-        return _compared(step, operator, verdict, 0.0)
-    return _compared(step, operator, await evaluate(comparison, sources, clock, until, expect=expect), expect)
+        return await _compared(run, step, verdict, 0.0, until)
+    verdict = await evaluate(comparison, sources, clock, until, expect=expect)
+    return await _compared(run, step, verdict, expect, until)
 
 
 HIDDEN = "ELEMENT_HIDDEN"
@@ -269,9 +268,9 @@ def _expected(value: Json) -> tuple[str, Value]:
     return "==", Literal(value, source=repr(value))
 
 
-def _compared(step: Assert, operator: str, verdict: Verdict, expect: float) -> Outcome:
+async def _compared(run: Run, step: Assert, verdict: Verdict, expect: float, until: Deadline) -> Outcome:
     """The outcome of comparing the text."""
-    why = verdict.explanation
+    operator, why = _expected(step.value)[0], verdict.explanation
     if verdict.holds or why is None:
         return Passed()
     actual = fold(why.actual) if isinstance(why.actual, str) else why.actual
@@ -280,7 +279,8 @@ def _compared(step: Assert, operator: str, verdict: Verdict, expect: float) -> O
     message = f"Assertion failed: {step.selector}: {said}"
     assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual), message)
     waited = f" (waited {expect:g} s for it)" if expect else ""
-    return Failure(ASSERTION, f"{message}{waited}", step.selector, assertion=assertion)
+    failure = Failure(ASSERTION, f"{message}{waited}", step.selector, assertion=assertion)
+    return await with_hint(run, failure, why.expression, until)
 
 
 def _not_shown(step: Assert, operator: str, expected: Value, hidden: Failure) -> Failure:
@@ -292,7 +292,6 @@ def _not_shown(step: Assert, operator: str, expected: Value, hidden: Failure) ->
 
 
 _OF_TESTERS = (ASSERTION, "CRITERIA_UNMET", "PRECONDITION_NOT_MET")
-IN_FRAME = "{} is in the frame {}: write `frame={}` after the selector."
 _WORDS = {"PRECONDITION_NOT_MET": "Precondition not met", "STATE_INCONSISTENT": "Memory and environment differ"}
 
 
@@ -307,23 +306,7 @@ async def judge(
     words = _WORDS.get(code, "Assertion failed")
     assertion = Assertion(why.expression, why.expected, why.actual, why.diff, why.message if why.plain else "")
     failure = Failure(code, f"{words}: {text}: {why.message}", details={"criterion": text}, assertion=assertion)
-    return await _with_frame(run, failure, until) if code in _OF_TESTERS else failure
-
-
-async def _with_frame(run: Run, failure: Failure, until: Deadline) -> Failure:
-    """Add to a failed criterion the frame that contains the element which the page itself lacks."""
-    assert failure.assertion is not None
-    part, page = failure.assertion.expression, PageSources(run, until)
-    try:
-        for selector, frame in sorted(parse(part).selectors, key=str):
-            if frame is not None or await page.page(PageQuery("exists", selector)):
-                continue
-            if inside := await run.stage.session.frame_of(selector):
-                details = {**failure.details, "in_frame": inside}
-                return replace(failure, details=details, advice=IN_FRAME.format(selector, inside, repr(inside)))
-    except (CriterionError, LateError, Failed):  # the part is no criterion by itself, or the page is gone by now
-        pass
-    return failure
+    return await with_hint(run, failure, why.expression, until) if code in _OF_TESTERS else failure
 
 
 async def remember(

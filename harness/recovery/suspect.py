@@ -19,6 +19,8 @@ def suspect_of(failure: Failure, *, by_agent: bool = False, after_fault: bool = 
         return Suspect.SITE
     if "login" in failure.details:  # the site shows its login page
         return Suspect.PROJECT
+    if "other_match" in failure.details:  # the page has the text, and the selector names another element
+        known = Suspect.TASK
     if known is not Suspect.TASK:
         return known
     if failure.details.get("pending") or failure.details.get("flood"):  # the page was never whole

@@ -45,6 +45,9 @@ CAUSES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"act": "api", "url": HANG}, "NET_TIMEOUT"),
 )
 """Steps on the page of causes, and the code that each has on an idle machine."""
+BEHIND = """<div id=root inert><button id=b>Go</button><button id=off disabled>Off</button><input id=t></div>
+<section role=dialog style="display: none">closed</section><section role=dialog><button id=mine disabled>OK</button>
+</section>"""
 ATTEMPTS = 200 if FULL else len(CAUSES)
 ALLOWED = ATTEMPTS // 40
 WITHIN = 1.0
@@ -114,8 +117,34 @@ def test_what_a_person_reads_of_the_cause(run: Any, stage: Stage) -> None:
         assert wrong.hint.startswith("Did you mean #open ")
         inner = await failed(session, {"act": "click", "selector": "#open .butten"})
         assert inner.message.endswith("; #open matches, but with .butten nothing does")
+        other = await failed(session, {"act": "click", "selector": "form #pulsee"})
+        assert "Did you mean" not in other.hint  # `#pulse` is on the page, but not in the form
+        close = await failed(session, {"act": "click", "selector": "#open #pulsee"})
+        assert close.hint.startswith("Did you mean #pulse")
+        beside = await failed(session, {"act": "click", "selector": "#pulse ~ #asksy"})
+        assert beside.hint.startswith("Did you mean #asks")
+        inert = await failed(session, {"act": "click", "selector": "#inert"})
+        assert inert.message == "#inert is inert"
+        assert "attribute `inert`" in inert.hint
         text = await failed(session, {"act": "click", "selector": "#open button:has-text('Wihtin')"})
         assert text.message.endswith("; #open button matches, with the text 'Within'")
+
+    run(body())
+
+
+def test_an_open_dialog_that_makes_the_page_inert_is_named(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        await session.tab.page.set_content(BEHIND)
+        for selector in ("#b", "#off"):
+            behind = await failed(session, {"act": "click", "selector": selector})
+            assert behind.message == f"{selector} is inert: the dialog section[role=dialog] is open"
+            assert (behind.code, behind.details["dialog"]) == ("ELEMENT_DISABLED", "section[role=dialog]")
+            assert behind.hint.startswith("Close the dialog")
+        typed = await failed(session, {"act": "type", "selector": "#t", "value": "x"})
+        assert typed.message.startswith("#t is inert")
+        off = await failed(session, {"act": "click", "selector": "#mine"})
+        assert off.message == "#mine is disabled or read-only"
 
     run(body())
 

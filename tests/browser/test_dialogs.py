@@ -136,6 +136,20 @@ def test_leaving_a_page_may_be_dismissed(run: Any, stage: Stage) -> None:
     run(body())
 
 
+def test_a_text_demanded_of_what_has_none_is_said(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/leaving")
+        await passed(session, {"act": "press", "selector": "#x", "value": "a"})
+        await passed(session, {"act": "dialog", "message": "Leave?"})
+        session.begin_step(1, lambda _: None)
+        await passed(session, {"act": "click", "selector": "#go"})
+        missing = await session.await_dialogs(0.05)
+        assert missing is not None
+        assert "leave out `message`" in missing.hint
+
+    run(body())
+
+
 def test_a_text_for_what_takes_none_is_said(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()

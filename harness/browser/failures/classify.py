@@ -59,9 +59,14 @@ from harness.values import replace
 
 OTHER_TEXT = "The element exists with another text: correct the text in the selector."
 _OUTSIDE = "outside of the viewport"
+_INERT = "is inert"
 UNTOUCHABLE = (
     "The page gives it the style `pointer-events: none`, as links and buttons that are switched off have: an earlier "
     "step did not do what the page needs to switch it on."
+)
+INERT = (
+    "Close the dialog that is open, or act in it: until then the page behind it takes no clicks and no keys. Without a "
+    "dialog, look for what sets the attribute `inert`."
 )
 LOGIN_PAGE = (
     "The site shows its login page because nobody is signed in: name a `login` in the task, or sign in with its steps."
@@ -144,6 +149,11 @@ def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, code: str, det
             words = "is outside the view" if outside else "is not visible"
         case "ELEMENT_DISABLED" if facts.untouchable and not facts.disabled:
             words, advice = "takes no clicks: its style is `pointer-events: none`", UNTOUCHABLE
+        case "ELEMENT_DISABLED" if facts.inert or (log.obstacle is not None and _INERT in log.obstacle[1]):
+            words, advice = "is inert", INERT
+            if facts.dialog:
+                details["dialog"] = facts.dialog
+                words += f": the dialog {facts.dialog} is open"
         case "ELEMENT_DISABLED":
             words = "is disabled or read-only"
         case "ELEMENT_COVERED":

@@ -128,10 +128,28 @@ PARTS = 6
 """The most parts of a selector that are tried one after the other."""
 INSIDE = ">>>"
 """Separates the selectors of nested frames."""
+_NAMES_OF = """
+  const names = roots => {
+    const found = new Set();
+    const all = roots.flatMap(root => [...root.querySelectorAll('[id],[name],[class],[data-testid]')]);
+    for (const e of all.slice(0, 500)) {
+      if (e.id) found.add('#' + e.id);
+      for (const c of e.classList) found.add('.' + c);
+      for (const a of ['name', 'data-testid']) if (e.hasAttribute(a)) found.add(`[${a}="${e.getAttribute(a)}"]`);
+    }
+    return [...found].slice(0, 500);
+  };
+"""
+_NAMES_IN = script(
+    "names",
+    "(matches, beside) => {" + _NAMES_OF + "return names(beside ? matches.map(e => e.parentNode) : matches); }",
+)
+"""The names in what matches, or beside it."""
 _ASK = script(
     "ask",
     "matches => {"
     + DISPLAYED
+    + _NAMES_OF
     + """
   const short = e => {
     const text = (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 60);
@@ -140,15 +158,12 @@ _ASK = script(
   const told = e => e.type === 'password' ? '' : fold(textOf(e)).slice(0, 1000);
   matches = matches.filter(e => e.isConnected);  // one that is re-created may be gone by now
   const first = matches[0];
-  if (!first) {
-    const names = new Set();
-    for (const e of [...document.querySelectorAll('[id],[name],[class],[data-testid]')].slice(0, 500)) {
-      if (e.id) names.add('#' + e.id);
-      for (const c of e.classList) names.add('.' + c);
-      for (const a of ['name', 'data-testid']) if (e.hasAttribute(a)) names.add(`[${a}="${e.getAttribute(a)}"]`);
-    }
-    return {count: 0, matches: [], names: [...names].slice(0, 500)};
-  }
+  if (!first) return {count: 0, matches: [], names: names([document])};
+  const up = e => e.assignedSlot || e.parentElement || e.getRootNode().host;
+  const inertAt = e => { for (; e; e = up(e)) if (e.inert) return e; return null; };
+  const named = e => e.tagName.toLowerCase() + (e.id ? '#' + e.id : e.tagName === 'DIALOG' ? '' : `[role=${e.role}]`);
+  const open = [...document.querySelectorAll('dialog[open], [role=dialog], [role=alertdialog]')].filter(
+    e => visible(e) && !inertAt(e) && !e.contains(first));
   const box = first.getBoundingClientRect();
   const top = first.getRootNode().elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
   const free = !top || first.contains(top) || top.contains(first)
@@ -171,7 +186,9 @@ _ASK = script(
     visible: visible(first),
     visible_count: matches.filter(visible).length,
     text: told(matches.find(displayed) || first),
-    disabled: first.matches(':disabled') || !!first.closest('[aria-disabled="true"], [inert]'),
+    disabled: first.matches(':disabled') || !!first.closest('[aria-disabled="true"]') || !!inertAt(first),
+    inert: !!inertAt(first),
+    dialog: open.length ? named(open.at(-1)) : '',
     read_only: first.matches('input[readonly], textarea[readonly], [aria-readonly="true"]'),
     untouchable: getComputedStyle(first).pointerEvents === 'none',
     covered_by: free ? null : short(top),
@@ -211,6 +228,10 @@ class Facts(Struct, frozen=True):
     text: str = ""
     """The text of the first visible match, else of the first match."""
     disabled: bool = False
+    inert: bool = False
+    """Whether it is in a part of the page that is `inert`: it counts as disabled too."""
+    dialog: str = ""
+    """The open dialog that it is not in; empty if there is none."""
     read_only: bool = False
     untouchable: bool = False
     """Whether its style lets the pointer through: `pointer-events: none`."""
@@ -277,8 +298,10 @@ async def _with_near_misses(page: Page, selector: str, frame: str | None, facts:
     for beginning, part in beginnings:
         found = facts_of(await _ASK.of_all(locate(page, beginning, frame)), part)
         if found.count == 0:
-            unmatched = part if len(beginnings) > 1 else ""
-            return replace(facts, similar=found.similar, matched=matched, unmatched=unmatched)
+            unmatched, near = part if len(beginnings) > 1 else "", found.similar
+            if matched:
+                near = similar(part, await _NAMES_IN.of_all(locate(page, matched, frame), part.startswith(("+", "~"))))
+            return replace(facts, similar=near, matched=matched, unmatched=unmatched)
         matched = beginning
     return facts
 
@@ -314,6 +337,8 @@ def facts_of(answer: dict[str, Any], selector: str) -> Facts:
         visible_count=answer.get("visible_count", 0),
         text=answer.get("text", ""),
         disabled=answer.get("disabled", False),
+        inert=answer.get("inert", False),
+        dialog=answer.get("dialog", ""),
         read_only=answer.get("read_only", False),
         untouchable=answer.get("untouchable", False),
         covered_by=answer.get("covered_by"),

@@ -40,6 +40,8 @@ _ROLE_NAME = re.compile(r"""\[\s*name\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _NAMES = re.compile(r"[#.](-?[A-Za-z_][\w-]*)")
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_NUMBERED = re.compile(r"\b(?:book|order)\s+#?[0-9]+[^0-9A-Za-z]*$", re.IGNORECASE)
+"""`Book 7` is one of several books, and `Order #12` an order."""
 _ENCLOSED = re.compile(r"""\[(?:[^\[\]"']|"[^"]*"|'[^']*')*\]|\((?:[^()"']|"[^"]*"|'[^']*')*\)""")
 _SHORT_NOTE = 5
 
@@ -67,7 +69,8 @@ def _says_write(words: Sequence[str]) -> bool:
 
 
 def _split_words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)]
+    """The words in small letters, without a noun with its number."""
+    return [word.lower() for word in _WORD.findall(_NUMBERED.sub(" ", text))]
 
 
 def _last_selector_part(selector: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from harness.model.events import ResilienceActed
 from harness.model.record import TaskResult
+from harness.recovery.suspect import suspect_of
 from tests.unit.fakes import Theatre
 
 RETRY = {"on_assertion_fail": {"strategy": "retry_after_wait", "wait_before_retry_seconds": 2}}
@@ -66,6 +67,45 @@ def test_an_element_of_a_criterion_that_is_in_a_frame(criterion: str) -> None:
     assert result.error is not None
     assert result.failure.details["in_frame"] == "#inner"
     assert result.error.hint.startswith("#b is in the frame #inner: write `frame='#inner'` after the selector.")
+
+
+STOCK: dict[str, Any] = {
+    "exists h1": True, "count h1": 2, "text h1": "Site", "text h1 >> nth=0": "Site", "text h1 >> nth=1": "Stock",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "criterion", ["text('h1') == 'Stock'", "text('h1') includes 'toc'", "text('h1') matches '^St'"]
+)
+def test_another_match_that_has_the_text_is_named(criterion: str) -> None:
+    theatre = Theatre()
+    theatre.session.page = STOCK
+    result = play(theatre, success_criteria=[criterion])
+    assert result.error is not None
+    assert result.error.hint == (
+        "h1 matches 2 elements, and the first that is shown was read; number 2 has 'Stock': select that one, such as "
+        "`h1 >> nth=1`."
+    )
+    assert result.failure is not None
+    assert suspect_of(result.failure) == "task"
+
+
+@pytest.mark.parametrize("criterion", ["text('h1') == 'Stocks'", "text('h1') != 'Site'", "NOT[text('h1') == 'Site']"])
+def test_no_other_match_is_named_if_none_has_the_text_or_another_would_prove_nothing(criterion: str) -> None:
+    theatre = Theatre()
+    theatre.session.page = STOCK
+    result = play(theatre, success_criteria=[criterion])
+    assert result.error is not None
+    assert "nth" not in result.error.hint
+
+
+@pytest.mark.parametrize(("wanted", "meant"), [("24.99", True), ("24.5", False), ("'24.99'", False)])
+def test_a_text_that_is_compared_with_the_number_in_it(wanted: str, *, meant: bool) -> None:
+    theatre = Theatre()
+    theatre.session.page = {"exists #n": True, "count #n": 1, "text #n": "$24.99"}
+    result = play(theatre, success_criteria=[f"text('#n') == {wanted}"])
+    assert result.error is not None
+    assert ("write the criterion `number(text('#n')) == 24.99`" in result.error.hint) is meant
 
 
 def test_an_element_that_is_on_the_page_is_sought_in_no_frame() -> None:

@@ -25,6 +25,7 @@ def test_without_evidence_the_catalog_answers(code: str) -> None:
         (Failure("CRITERIA_UNMET", ""), "site"),
         (Failure("ELEMENT_NOT_FOUND", ""), "task"),
         (Failure("SPEC_INVALID", ""), "task"),
+        (Failure("CRITERIA_UNMET", "", details={"other_match": {"count": 2, "number": 2, "text": "Stock"}}), "task"),
         (Failure("BROWSER_CRASHED", ""), "machine"),
         (Failure("AGENT_STUCK", ""), "agent"),
         (Failure("LOGIN_FAILED", ""), "project"),

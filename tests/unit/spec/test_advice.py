@@ -58,6 +58,11 @@ UNWISE = {
         START + FINE + "expect: {final_state: aborted, code: HTTP_NOT_FOUND}\nsteps:\n" + OPEN,
         "2:1 success_criteria: never judged: the task must fail before",
     ),
+    "text-and-number": (
+        HEAD + "success_criteria: [\"ANY[exists('#a'), text('#n') == 24.99]\"]\n",
+        "5:39 success_criteria[0]: `==` compares the text, and one such as `$5` or `1,024` never equals a number",
+    ),
+    "text-is-not-a-number": (HEAD + "success_criteria: [\"text('#n') != 24.99\"]\n", "`!=` compares the text"),
     # writes
     "submit": (steps("{act: submit, selector: form}"), "5:5 steps[1]: a `write` without `done_when`"),
     "post": (steps("{act: api, url: 'http://x/', method: POST}"), "a `write` without `done_when`"),
@@ -217,6 +222,7 @@ FIT = {
     "channel": HEAD + "success_criteria: [\"json('env', 'a') == null\"]\n",
     "key-called-length": HEAD + "success_criteria: [\"json('x', \\\"a['length']\\\") == 3\"]\n",
     "size-of-a-file": HEAD + "success_criteria: [\"json('x', 'file.size') == 3\", \"json('x', 'length') == 3\"]\n",
+    "number": HEAD + "success_criteria: [\"ALL[number(text('#n')) == 5, text('#n') < 5, text('#n') == '5']\"]\n",
     "counted": HEAD + "success_criteria: [\"json('x', 'a.list').length == 3\"]\n",
     "variable": HEAD + "success_criteria: [\"'${env:HARNESS_X}' != ''\"]\n",
     "one-case-only": HEAD + CASES + "memory: {k: 1}\nsuccess_criteria: [\"mem('k') == ${param.n}\"]\n",
@@ -328,7 +334,7 @@ def test_the_shipped_tasks_follow_the_advice(path: Path) -> None:
     [
         "#buy-now", ".btn.placeOrder", "[data-testid=place-order]", "#delete-message", "//button[text()='Pay now']",
         "text=Send", 'role=button[name="Submit order"]', "form >> button:has-text('Buy') >> nth=0", "#book-flight",
-        "div > .modal-confirm", "[aria-label='Remove from cart']",
+        "div > .modal-confirm", "[aria-label='Remove from cart']", "button:has-text('Order 2 tickets')",
     ],
 )  # fmt: skip
 def test_selectors_that_sound_like_a_write(selector: str) -> None:
@@ -340,6 +346,7 @@ def test_selectors_that_sound_like_a_write(selector: str) -> None:
     [
         "", "#order-1 .order-link", "button[type='submit']", "#confirm-password", ".order-row", "#orders", "#paypal",
         "form#order-form .qty", "#x:has(.buy)", "li:has-text('Pay') .name", "#bookmark", "#undelete", "role=button",
+        "role=link[name='Book 7']", "a:has-text('Order #12')",
     ],
 )  # fmt: skip
 def test_selectors_that_do_not(selector: str) -> None:
@@ -348,6 +355,14 @@ def test_selectors_that_do_not(selector: str) -> None:
 
 def test_notes() -> None:
     writes = ["Place the order", "Buy it", "Click 'Confirm'", "Delete row 3", "and now pay"]
-    others = ["", "Open the order page", "Click 'Track Order'", "order by price", "Remove the filter", "Go to pay"]
+    others = [
+        "",
+        "Click 'Book 7'",
+        "Open the order page",
+        "Click 'Track Order'",
+        "order by price",
+        "Remove the filter",
+        "Go to pay",
+    ]
     assert [note for note in writes if not note_says_write(note)] == []
     assert [note for note in others if note_says_write(note)] == []
