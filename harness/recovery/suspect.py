@@ -21,9 +21,15 @@ def suspect_of(failure: Failure, *, by_agent: bool = False, after_fault: bool = 
         return Suspect.PROJECT
     if known is not Suspect.TASK:
         return known
-    if failure.details.get("pending") or failure.details.get("flood"):  # the page was never whole
+    if _was_never_whole(failure):
         return Suspect.SITE
     return Suspect.AGENT if by_agent else known
+
+
+def _was_never_whole(failure: Failure) -> bool:
+    """Whether the page was not complete: requests had no answer, or the site did not give one of its parts."""
+    lacked = any("ERR_BLOCKED" not in str(each) for each in failure.details.get("missing_parts", ()))
+    return lacked or bool(failure.details.get("pending") or failure.details.get("flood"))
 
 
 def _died_by_itself(failure: Failure) -> bool:

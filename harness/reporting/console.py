@@ -239,7 +239,8 @@ def shortened(text: str, width: int) -> str:
 
 CRITERION = 120
 """The number of characters of a criterion in the first line."""
-_TRIED, _MESSAGE, _LOG, _UNMET, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS, _CRASHES = 5, 3, 5, 3, 4, 2, 3, 5, 3, 2
+_TRIED, _MESSAGE, _LOG, _UNMET, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 5, 3, 4, 2, 3, 5, 3
+_CRASHES, _HINT = 2, 3
 """The number of lines of each part that fit on a screen."""
 
 
@@ -361,7 +362,7 @@ def _body(
         )
         hint = fitting_hint(plan, result, _shown_parts(result), unserved)
         yield f"  suspect: {suspect(plan, result)}"
-        yield from _wrap_titled("hint", clean(hint), width, 2)
+        yield from _wrap_titled("hint", clean(hint), width, _HINT)
     yield from _score(result, width)
     told = [f"{w.type}: {w.message}" for w in result.warnings if w.type != "fault_not_met"]  # the faults say it
     yield from _list("warnings", told, width, _WARNINGS)
