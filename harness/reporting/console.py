@@ -417,7 +417,7 @@ def _attempt_lines(result: TaskResult, width: int) -> Iterator[str]:
     if record is not None and not record.passed and (record.extra_attempts or lines):
         again = "AFTER GOING BACK" if lines else "ATTEMPT 1"
         lines += [note(each, record.step).replace("ATTEMPT 1", again) for each in record.attempts]
-    yield from _list("tried", lines, width, _TRIED)
+    yield from _list("tried", _first_and_last(lines, _TRIED), width, _TRIED)
 
 
 def _score(result: TaskResult, width: int) -> Iterator[str]:
@@ -564,12 +564,13 @@ def _list(title: str, items: list[str], width: int, most: int) -> Iterator[str]:
 
 
 def _few(items: list[str], most: int) -> list[str]:
-    """The first ones and the last, if there are too many."""
-    if len(items) <= most:
-        return items
-    first = items[: max(1, most - 2)]
-    last = items[-1:] if most > 2 else []
-    return [*first, f"... {len(items) - len(first) - len(last)} more", *last]
+    """The first ones, and below them the number of the others."""
+    return items if len(items) <= most else [*items[: most - 1], f"... {len(items) - most + 1} more"]
+
+
+def _first_and_last(items: list[str], most: int) -> list[str]:
+    """The first ones and the last: of what was tried in turn, the last says how it ended."""
+    return items if len(items) <= most else [*_few(items[:-1], most - 1), items[-1]]
 
 
 def _wrap_titled(title: str, text: str, width: int, most: int) -> Iterator[str]:
