@@ -42,6 +42,7 @@ from harness.model.record import control_of
 from harness.model.report import ErrorReport
 from harness.reporting.console import (
     CRITERION,
+    crash_lines,
     fails_the_choice,
     fold_lines,
     place,
@@ -229,6 +230,7 @@ def _lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     yield from _agent(report)
     yield from attempt_lines(kept, width)
     yield from _titled_list("tried", report.tried if report.recovery_attempted else ())
+    yield from (f"  {line}" for line in crash_lines(report.context.model_extra or {}))
     yield from _text("message", report.error_message)
     yield from _calls(kept)
     yield from _comparison(report)

@@ -259,7 +259,8 @@ def _call(branch: Branch) -> Read | Number:
     if name in OPTIONAL and not items:
         return Read(name, ("",), **branch.place)
     if len(items) != len(takes):
-        branch.fail(f"`{name}` takes {len(takes) or 'no'} argument{'s' * (len(takes) != 1)}", (form(name),))
+        whole = "the path '*' takes all of the document" if name == "json" and len(items) == 1 else ""
+        branch.fail(f"`{name}` takes {len(takes) or 'no'} argument{'s' * (len(takes) != 1)}", (form(name),), hint=whole)
     return Read(name, tuple(map(_argument, [name] * len(takes), takes, items)), named.get("frame"), **branch.place)
 
 

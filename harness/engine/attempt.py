@@ -277,7 +277,8 @@ async def _compared(run: Run, step: Assert, verdict: Verdict, expect: float, unt
     wanted = why.expected if operator == "==" else f"{operator} {why.expected:g}"
     said = f"actual value = {actual!r}, expected {wanted!r}" if why.plain else why.message
     message = f"Assertion failed: {step.selector}: {said}"
-    assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual), message)
+    told = message if why.plain else ""
+    assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual), told)
     waited = f" (waited {expect:g} s for it)" if expect else ""
     failure = Failure(ASSERTION, f"{message}{waited}", step.selector, assertion=assertion)
     return await with_hint(run, failure, why.expression, until)
@@ -287,7 +288,7 @@ def _not_shown(step: Assert, operator: str, expected: Value, hidden: Failure) ->
     """The failure of an element that is on the page, and not displayed: it shows no text."""
     wanted = expected.source if operator != "==" or not isinstance(expected, Literal) else expected.value
     message = f"Assertion failed: {hidden.message}, expected {wanted!r}"
-    assertion = Assertion(step.describe(), wanted, None, "", message)
+    assertion = Assertion(step.describe(), wanted, None)  # the two values do not say why: the message does
     return Failure(ASSERTION, message, step.selector, hidden.details, assertion=assertion)
 
 

@@ -44,6 +44,10 @@ TORN = "A fixture failed after the task, which itself had passed"
 TRACE = "trace.zip"
 PASSED = Capture(screenshot=False, logs=False, why="the task passed")
 """The evidence of a task that passed, if it is wanted."""
+RECENT = 60.0
+"""A service that crashed more seconds before a failure is not its cause, even in a long task."""
+AT_ONCE = 0.05
+"""Seconds that are shown as none."""
 FULL = (None, errno.ENOSPC, errno.EDQUOT)
 """The `errno` values of an OSError from a full disk; None, since some errors have none."""
 
@@ -108,13 +112,14 @@ async def _last_memory(stage: Stage | None, scale: float) -> None:
 async def _report(
     plan: Plan, ports: Ports, stage: Stage | None, folder: Path, result: TaskResult, ending: TaskStop
 ) -> TaskResult:
-    evidence, state = Evidence(folder, why=NOT_BEGUN), Snapshot()
+    evidence, state, failed = Evidence(folder, why=NOT_BEGUN), Snapshot(), ports.clock.now()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
         state = await _snapshot(stage, capture, _scale(plan))
         evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
         await _close(stage)
         result = replace(_with_faults(result, stage), routes=stage.session.routes)
+    result = after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
     expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
     report = error_report(plan, result, _context(result, evidence, state), expected)
     result = replace(result, error=report)
@@ -123,6 +128,20 @@ async def _report(
     except OSError as error:
         return not_kept(result, error)
     return replace(result, artifacts=path)
+
+
+def after_crashes(result: TaskResult, crashes: Iterable[tuple[str, float]], failed: float) -> TaskResult:
+    """The same result, whose failure names the services that crashed shortly before it."""
+    told = {name: _crash_words(name, failed - at) for name, at in crashes if failed - at <= RECENT}
+    if result.failure is None or not told:
+        return result
+    details = {**result.failure.details, "service_crashes": told}
+    return replace(result, failure=replace(result.failure, details=details))
+
+
+def _crash_words(name: str, seconds: float) -> str:
+    when = f"{seconds:.1f} s before" if seconds >= AT_ONCE else "at"
+    return f"service `{name}` crashed {when} the failure"
 
 
 async def _put_away(plan: Plan, ports: Ports, result: TaskResult) -> TaskResult:

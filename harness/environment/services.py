@@ -294,6 +294,11 @@ class Services:
                 return replace(down, effect=failure.effect, details={**down.details, **circuit})
         return failure
 
+    def crashed(self, since: float, slot: int = 0, needed: Needed = None) -> list[tuple[str, float]]:
+        """The `needed` services that crashed after a moment, each with the time; one that came back counts too."""
+        looked_at = (service.name for service in self._of(slot) if is_needed(service.name, needed))
+        return [(name, at) for name in looked_at for at in self._kept[name].crashes if at >= since]
+
     def _suggest_host(self, failure: Failure) -> Failure:
         host = urlsplit(failure.requested or "").hostname or ""
         meant = nearest(host, self.hosts)

@@ -89,6 +89,8 @@ class Supervision:
         """Whether supervision has ended: what is started from now on would not be stopped."""
         self.failure: Failure | None = None
         """The failure after which it is not restarted any more."""
+        self.crashes: list[float] = []
+        """The times at which it ended or hung, and not on purpose."""
 
     @property
     def begun(self) -> bool:
@@ -293,6 +295,7 @@ class Supervision:
         permanent = supervisor.record_death(intended=intended) is Condition.PERMANENTLY_FAILED
         self.failure = self._permanent(death) if permanent else None
         state = ServiceState.PERMANENTLY_FAILED if permanent else ServiceState.RESTARTING
+        self.crashes += [] if intended else [self._clock.now()]
         reason = "ended_on_purpose" if intended else f"crash_{supervisor.crashes}"
         count = "ended on purpose" if intended else f"{how}crash {supervisor.crashes} of {supervisor.limit}"
         self._service.note(f"{count}: {'permanently_failed' if permanent else 'started again'}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from random import Random as SeededRandom
@@ -591,3 +591,5 @@ class Ports(Struct, frozen=True):
     before_write: Callable[[Plan], Awaitable[None]] = not_recorded
     """Awaited before each `write` of a task: returns when it is recorded where it outlasts this process that the task
     has begun to write. Raises Failed if that is impossible; then the step is not begun."""
+    crashed: Callable[[], Sequence[tuple[str, float]]] = tuple
+    """The services that crashed while the task ran, each with the time."""

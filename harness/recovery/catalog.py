@@ -298,7 +298,7 @@ _ROWS: tuple[Row, ...] = (
         "The step was done, but the value that it should `remember` did not appear.",
         "Compare the `remember` expression with dom_snapshot.html and env_snapshot.json.", named_suspect=_W.TASK),
     Row("AUTHENTICATION_FAILED", _T.AUTHENTICATION_FAILED, _FATAL, _S.CRITICAL, _F.NONE, False,
-        "The site refused the login (401 or 403), or a proxy did (407).", "Check the account that the task uses.",
+        "The site refused the login (401 or 403), or a proxy did (407).", "Check the account that the task uses; if the refusal is wanted, write its status at the step, such as `status: 403`.",
         named_artifact="screenshot.png",
         named_event_category="auth", named_suspect=_W.PROJECT),
     Row("SESSION_LOST", _T.AUTHENTICATION_FAILED, _FATAL, _S.CRITICAL, _F.NONE, False,

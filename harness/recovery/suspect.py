@@ -15,7 +15,7 @@ def suspect_of(failure: Failure, *, by_agent: bool = False, after_fault: bool = 
     of_run = failure.row.scope is Scope.RUN  # the harness or its disk: no fault and no agent brings that about
     if found := known if of_run else _by_circumstances(failure, after_fault=after_fault):
         return found
-    if "crashes" in failure.details and "at_start" not in failure.details:  # a service that ran, and died by itself
+    if _died_by_itself(failure):
         return Suspect.SITE
     if "login" in failure.details:  # the site shows its login page
         return Suspect.PROJECT
@@ -23,9 +23,22 @@ def suspect_of(failure: Failure, *, by_agent: bool = False, after_fault: bool = 
         known = Suspect.TASK
     if known is not Suspect.TASK:
         return known
-    if failure.details.get("pending") or failure.details.get("flood"):  # the page was never whole
+    if _was_never_whole(failure):
         return Suspect.SITE
     return Suspect.AGENT if by_agent else known
+
+
+def _was_never_whole(failure: Failure) -> bool:
+    """Whether the page was not complete: requests had no answer, or the site did not give one of its parts."""
+    lacked = any("ERR_BLOCKED" not in str(each) for each in failure.details.get("missing_parts", ()))
+    return lacked or bool(failure.details.get("pending") or failure.details.get("flood"))
+
+
+def _died_by_itself(failure: Failure) -> bool:
+    """Whether a service that ran has ended by itself: it is down now, or crashed shortly before the failure."""
+    if "service_crashes" in failure.details and failure.row.suspect is not Suspect.MACHINE:
+        return True
+    return "crashes" in failure.details and "at_start" not in failure.details
 
 
 def _by_circumstances(failure: Failure, *, after_fault: bool) -> Suspect | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,7 @@ def shortened(text: str, width: int) -> str:
 CRITERION = 120
 """The number of characters of a criterion in the first line."""
 _TRIED, _MESSAGE, _LOG, _UNMET, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 5, 3, 4, 2, 3, 5, 3
+_CRASHES, _HINT = 2, 3
 """The number of lines of each part that fit on a screen."""
 
 
@@ -266,7 +268,8 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
     """The failure for one box, such as Allure's: where, why, expected and actual, what to do. It has no secrets."""
     lines = [_headline(result)]
     if result.failure is not None:
-        lines += [reason(result.failure), *(line.strip() for line in _comparison(result, 200))]
+        lines += [*crash_lines(result.failure.details), reason(result.failure)]
+        lines += [*(line.strip() for line in _comparison(result, 200))]
         lines += _limits(result.failure, 200, str)
         lines += [f"also unmet: {each}" for each in also_unmet(result.failure)]
         matches = [f"match: {shortened(str(each), 200)}" for each in result.failure.details.get("matches", ())]
@@ -344,6 +347,7 @@ def _body(
     yield from _table([] if _is_process_lost(result) else list(table(plan, result)), width)
     yield from _attempt_lines(result, width)
     if result.failure is not None:
+        yield from (f"  {shortened(line, width - 2)}" for line in crash_lines(result.failure.details))
         message, log = _without_log(result.failure.code, clean(reason(result.failure)))
         yield from _wrap_titled("message", message, width, _MESSAGE)
         yield from (f"    | {shortened(line, width - 6)}" for line in log[-_LOG:])  # the last lines say why it ended
@@ -358,11 +362,22 @@ def _body(
         )
         hint = fitting_hint(plan, result, _shown_parts(result), unserved)
         yield f"  suspect: {suspect(plan, result)}"
-        yield from _wrap_titled("hint", clean(hint), width, 2)
+        yield from _wrap_titled("hint", clean(hint), width, _HINT)
     yield from _score(result, width)
     told = [f"{w.type}: {w.message}" for w in result.warnings if w.type != "fault_not_met"]  # the faults say it
     yield from _list("warnings", told, width, _WARNINGS)
     yield from _page_lines(result, width)
+
+
+def crash_lines(details: Mapping[str, Any]) -> list[str]:
+    """The services that crashed shortly before the failure with these details, and where their last words are."""
+    crashes = details.get("service_crashes", {})
+    return [f"{text}; look: {service_log(name)}" for name, text in crashes.items()][:_CRASHES]
+
+
+def service_log(name: str, command: str = "harness") -> str:
+    """The command that shows the log of a service."""
+    return f"{command} services logs {shlex.quote(printable(name))}"
 
 
 def _limits(failure: Failure, width: int, clean: Callable[[str], str]) -> list[str]:
@@ -402,7 +417,7 @@ def _attempt_lines(result: TaskResult, width: int) -> Iterator[str]:
     if record is not None and not record.passed and (record.extra_attempts or lines):
         again = "AFTER GOING BACK" if lines else "ATTEMPT 1"
         lines += [note(each, record.step).replace("ATTEMPT 1", again) for each in record.attempts]
-    yield from _list("tried", lines, width, _TRIED)
+    yield from _list("tried", _first_and_last(lines, _TRIED), width, _TRIED)
 
 
 def _score(result: TaskResult, width: int) -> Iterator[str]:
@@ -549,12 +564,13 @@ def _list(title: str, items: list[str], width: int, most: int) -> Iterator[str]:
 
 
 def _few(items: list[str], most: int) -> list[str]:
-    """The first ones and the last, if there are too many."""
-    if len(items) <= most:
-        return items
-    first = items[: max(1, most - 2)]
-    last = items[-1:] if most > 2 else []
-    return [*first, f"... {len(items) - len(first) - len(last)} more", *last]
+    """The first ones, and below them the number of the others."""
+    return items if len(items) <= most else [*items[: most - 1], f"... {len(items) - most + 1} more"]
+
+
+def _first_and_last(items: list[str], most: int) -> list[str]:
+    """The first ones and the last: of what was tried in turn, the last says how it ended."""
+    return items if len(items) <= most else [*_few(items[:-1], most - 1), items[-1]]
 
 
 def _wrap_titled(title: str, text: str, width: int, most: int) -> Iterator[str]:

@@ -204,6 +204,7 @@ class TaskRecord(BaseModel):
     selector: str = Field("", description="Of the failure, when it is one of an element.")
     site: str = Field("", description="Host (and port, where it says one) of the page or request that failed.")
     service: str = Field("", description="The service behind the failure, when that is known.")
+    crashes: dict[str, str] = Field({}, description="Service that crashed shortly before the failure -> when.")
     agent: str = Field("", description="The agent that chose its last steps; empty when its file did.")
     takeovers: int = Field(0, description="How often another agent went on in place of one that failed.")
     models: dict[str, ModelFigures] = Field({}, description="Name of each model that was asked -> what that has used.")
@@ -337,6 +338,7 @@ def _of_failure(failure: Failure, redactor: Redactor) -> dict[str, Any]:
         "selector": redactor.text(failure.selector or ""),
         "site": redactor.text(site_of(failure.details.get("url"))),
         "service": str(failure.details.get("service", "")),
+        "crashes": failure.details.get("service_crashes", {}),
     }
 
 

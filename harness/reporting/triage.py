@@ -10,13 +10,13 @@ from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from harness.criteria.syntax import FUNCTIONS
 from harness.model.figures import UNJUDGED
 from harness.recovery.catalog import CATALOG, Family, Scope, Suspect
 from harness.reporting.comparisons import compared_pictures
-from harness.reporting.console import place
+from harness.reporting.console import place, service_log
 from harness.reporting.files import ARTIFACTS, printable, shown_path
 from harness.reporting.history.record import Execution, RunRecord
 from harness.reporting.task_record import TaskRecord, site_of
@@ -34,8 +34,8 @@ def first_look(cause: Cause, exists: Callable[[Path], bool] = Path.is_file, comm
     """The file to look at first, or a command line. `exists` says whether an artifact exists."""
     first = next(each for each in cause.tasks if each.code == cause.code)
     code = underlying_code(first)
-    if cause.service and code in UNREACHABLE:
-        return f"{command} services logs {shlex.quote(printable(cause.service))}"
+    if service := cause.service if cause.service and code in UNREACHABLE else next(iter(first.crashes), ""):
+        return service_log(service, command)
     if code in _OF_THE_FILE and first.source:
         return printable(first.source)
     if file := _artifact(cause, code, exists):
@@ -100,6 +100,8 @@ class Trouble(Struct, frozen=True):
     suspect: str = ""
     new: bool = False
     """Whether it passed when it ran before."""
+    crashes: dict[str, str] = field(default_factory=dict)
+    """Service that crashed shortly before -> when."""
     faulted: bool = False
     """Whether an ordered fault struck it: then it never has the same cause as a failure without one."""
 
@@ -159,6 +161,7 @@ def of_record(record: TaskRecord, nodeid: str = "", *, new: bool = False) -> Tro
         hint=record.hint,
         suspect=record.suspect,
         new=new,
+        crashes=record.crashes,
         faulted="struck" in record.faults.values(),
     )
 
@@ -279,7 +282,8 @@ def _cause_key(trouble: Trouble, down: Mapping[str, str]) -> Key:
         return code, trouble.site
     if code in OF_THE_MACHINE:
         return (code,)
-    return code, _site_of_page(code, trouble), trouble.selector, trouble.criterion, normalised(trouble.message)
+    what = (trouble.selector, trouble.criterion, normalised(trouble.message))
+    return code, _site_of_page(code, trouble), *what, *sorted(trouble.crashes)
 
 
 def _site_of_page(code: str, trouble: Trouble) -> str:
@@ -303,7 +307,13 @@ def _cause(group: Sequence[Trouble], service: str) -> Cause:
 
 
 def _describe_cause(first: Trouble, code: str, service: str) -> str:
-    """The criterion that does not hold, or the first message; if the site failed, it is named first."""
+    """The criterion that does not hold, or the first message; a service that crashed, or the site, is named first."""
+    crashed = printable(next(iter(first.crashes.values()), ""))
+    said = _what_failed(first, code, service)
+    return f"{crashed}: {said}" if crashed else said
+
+
+def _what_failed(first: Trouble, code: str, service: str) -> str:
     if first.criterion and code in CATALOG and CATALOG[code].family is Family.ASSERTION:
         return f"{printable(first.criterion)} does not hold"
     said = first.message.strip()[:LONGEST].splitlines()

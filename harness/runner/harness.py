@@ -335,12 +335,13 @@ class Harness:
         random = Random(plan.spec.seed).random
         breaker = self.circuits.of(plan)
         explain = partial(self.services.explain, slot=ground.slot, needed=ground.needed)
+        crashed = partial(self.services.crashed, self.clock.now(), ground.slot, ground.needed)
         recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground, inference)
         ports = Ports(
             stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover,
             partial(self.services.await_ready, ground.slot, ground.needed), inference.calls, ask=interaction.ask,
             repair=interaction.repair, policy=agent.policy, witness=None if plan.in_full else self._witness,
-            tool_breaker=self.circuits.tool_of(plan), before_write=self.before_write,
+            tool_breaker=self.circuits.tool_of(plan), before_write=self.before_write, crashed=crashed,
         )  # fmt: skip
         if self.bridge is not None:
             ports = self.bridge.joined(ports)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -57,6 +58,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "MAY-REACH-DEAD": {"steps": [act("/")], "allowed_domains": ["test"], "success_criteria": ["exists('#number')"]},
     "ELSEWHERE": {"steps": [{"act": "open", "url": "about:blank"}], "success_criteria": ["title() == ''"]},
 }
+FAILS = {"steps": [act("/add"), act("/crash"), act("/add")], "success_criteria": number(7)}
 NEED_IT = {"OPENS-DEAD", "READS-DEAD", "MAY-REACH-DEAD", "ELSEWHERE"}
 """Those that name the dead service; nobody can know what the last one needs."""
 
@@ -107,3 +109,17 @@ def test_a_crash_makes_the_run_red_where_the_project_says_so(tmp_path: Path) -> 
     told = "crashed once and came back"
     assert f"service `ledger` {told} (the run is red: `fail_on_service_crash` in [tool.harness])" in said
     assert f"Service ledger={told}" in (tmp_path / "allure/environment.properties").read_text("utf-8").replace("\\", "")
+
+
+def test_a_crash_during_a_task_is_named_first_in_its_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASKS, "FAILS", FAILS)
+    code, said = play(tmp_path, tasks={"FAILS"})
+    assert code == 1, said
+    crash = r"service `ledger` crashed \d+\.\d s before the failure"
+    look = "look: harness services logs ledger"
+    assert re.search(rf"(?m)^  {crash}; {look}$", said), said
+    assert "suspect: site" in said
+    shown = warm().run("tests.acceptance.command", "show", "FAILS", cwd=tmp_path).stdout
+    assert re.search(rf"(?m)^  {crash}; {look}$", shown), shown
+    causes = warm().run("tests.acceptance.command", "triage", cwd=tmp_path).stdout
+    assert re.search(rf"CRITERIA_UNMET  {crash}: .*{look}", causes), causes

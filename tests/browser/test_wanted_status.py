@@ -104,6 +104,8 @@ def test_what_a_retry_may_change_keeps_its_own_code(run: Run[Any], stage: Stage,
     down, plain = run(play())
     assert (down.code, down.message.partition(", ")[2]) == ("HTTP_UNAVAILABLE", "expected 404")
     assert plain.code == "AUTHENTICATION_FAILED"
+    assert "if the refusal is wanted" in plain.hint
+    assert "`status: 403`" in plain.hint
 
 
 def test_a_new_page_may_be_answered_as_wanted(run: Run[Any], stage: Stage, answers: PartsSite) -> None:

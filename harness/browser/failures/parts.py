@@ -27,6 +27,8 @@ from harness.values import replace
 
 SHOWN = 5
 """The number of missing parts that a failure names."""
+LONGEST_URL, FILE_NAME = 60, 24
+"""The number of characters of a URL in a sentence; of its path that many are always shown."""
 NEEDED = ("script", "stylesheet")
 _REFUSED = ("NET_BLOCKED", "POLICY_DOMAIN", "AUTHENTICATION_FAILED")
 """Codes of requests that were refused: by the task's own domains, by the browser or by the site."""
@@ -145,6 +147,18 @@ def describe(parts: Sequence[RequestRecord]) -> list[str]:
     return [f"{part.kind} {part.url}: {_reason(part)}" for part in parts[:SHOWN]]
 
 
+def short_url(url: str) -> str:
+    """A URL for a sentence, whose end is not to be cut: without its query, and of a long path only the end."""
+    if len(url) <= LONGEST_URL:
+        return url
+    parts = urlsplit(url)
+    origin, asked = f"{parts.scheme}://{parts.netloc}", "?…" if parts.query else ""
+    room = max(FILE_NAME, LONGEST_URL - len(origin) - len(asked))
+    end = parts.path[2 - room :]
+    path = parts.path if len(parts.path) <= room else f"/…{end[max(0, end.find('/')) :]}"
+    return f"{origin}{path}{asked}"
+
+
 def _reason(part: RequestRecord) -> str:
     return f"HTTP {part.status}" if (part.status or 0) >= 400 else part.error or "no answer"
 
@@ -189,7 +203,8 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     if not parts:
         return failure
     listed = describe(parts)
-    words = f"the page came without its {listed[0]}" + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
+    first = f"{parts[0].kind} {short_url(parts[0].url)}: {_reason(parts[0])}"
+    words = f"the page came without its {first}" + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
     details = {**failure.details, "missing_parts": listed}
     return replace(failure, message=f"{failure.message}; {words}", details=details, advice=_hint(failure, parts))
 
@@ -205,7 +220,8 @@ def _is_refused(part: RequestRecord) -> bool:
 def _hint(failure: Failure, parts: Sequence[RequestRecord]) -> str:
     """The failure's own hint, after that about a part that was lost and before that about one that was refused."""
     part = parts[0]
+    url = short_url(part.url)
     if not _is_refused(part):
-        return f"Look first at {part.url}, which the page did not get ({_reason(part)}). {failure.hint}".rstrip()
-    why = f"If the page needs {part.url} ({_reason(part)}), look there first."
+        return f"Look first at {url}, which the page did not get ({_reason(part)}). {failure.hint}".rstrip()
+    why = f"If the page needs {url} ({_reason(part)}), look there first."
     return f"{failure.hint} {why}".lstrip()

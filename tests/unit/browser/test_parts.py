@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Request
 
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.parts import is_needed, missing_parts
+from harness.browser.failures.parts import is_needed, missing_parts, short_url
 from harness.spec.names import ANYWHERE, Domains
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -85,3 +85,16 @@ def test_only_the_first_missing_parts_are_kept() -> None:
         page.lacks(record(f"http://shop.test/{number}.js", status=404))
     page.lacks(record("http://shop.test/a.png", "image", status=404))
     assert len(page.unmet) == 50
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://shop.test/a.js?v=1", "http://shop.test/a.js?v=1"),
+        (f"http://shop.test/a.js?v={'1' * 90}", "http://shop.test/a.js?…"),
+        (f"http://shop.test/{'static/' * 20}app.js", "http://shop.test/…/static/static/static/static/static/app.js"),
+        (f"http://{'shop.' * 20}test/{'static/' * 20}app.js?1", f"http://{'shop.' * 20}test/…/static/static/app.js?…"),
+    ],
+)
+def test_a_url_in_a_sentence_is_short_so_that_its_end_is_not_cut(url: str, shown: str) -> None:
+    assert short_url(url) == shown

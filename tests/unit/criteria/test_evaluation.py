@@ -135,6 +135,12 @@ def test_an_element_that_is_not_there_neither_equals_nor_differs(shop: World, go
     assert "is not known" in shop.message(f"NOT[{gone} == 'x']")
 
 
+def test_a_whole_document_is_counted_by_the_path_of_all(shop: World) -> None:
+    for document, count in (([{"id": 1}, {"id": 2}], 2), ([], 0), ({"a": 1, "b": 2, "c": 3}, 3)):
+        shop.channels = {"env": document}
+        assert shop.holds(f"json('env', '*').length == {count}")
+
+
 def test_a_list_with_nothing_in_it_is_a_list_and_a_list_that_is_not_there_is_missing(shop: World) -> None:
     shop.channels = {"env": {"none": [], "some": [{"id": 1}, {"id": 13}, {"id": 30}]}}
     for text in ("json('env', 'none[*].id').length == 0", "json('env', 'none[*].id') == []"):

@@ -114,7 +114,7 @@ def test_escapes(quoted: str, value: str) -> None:
         ("NOT[exists('a')] == true", 0, "a condition cannot stand", ""),
         ("EVENTUALLY(exists('a')) == true", 0, "a condition cannot stand", ""),
         ("mem('a') == (exists('a') && exists('b'))", 13, "a condition cannot stand", ""),
-        ("json('env') == 1", 0, "`json` takes 2 arguments", ""),
+        ("json('env') == 1", 0, "`json` takes 2 arguments", "the path '*' takes all"),
         ("url('x') == 1", 0, "`url` takes no arguments", ""),
         ("exists(mem('sel'))", 7, "quoted text", ""),
         ("exists(' ')", 7, "is empty", ""),

@@ -33,6 +33,16 @@ def test_without_evidence_the_catalog_answers(code: str) -> None:
         (Failure("SERVICE_DOWN", "", details={"crashes": 3}), "site"),
         (Failure("SERVICE_DOWN", "", details={"crashes": 3, "at_start": True}), "project"),
         (Failure("SERVICE_DOWN", "", circumstances=Circumstances(intended=True)), "project"),
+        (
+            Failure("ELEMENT_NOT_FOUND", "", details={"missing_parts": ["script a.js: HTTP 404"]}),
+            "site",
+        ),
+        (
+            Failure("ELEMENT_NOT_FOUND", "", details={"missing_parts": ["script a.js: net::ERR_BLOCKED"]}),
+            "task",
+        ),
+        (Failure("ELEMENT_NOT_FOUND", "", details={"service_crashes": {"shop": "it crashed"}}), "site"),
+        (Failure("BROWSER_CRASHED", "", details={"service_crashes": {"shop": "it crashed"}}), "machine"),
         (Failure("NET_EMPTY_RESPONSE", "", circumstances=Circumstances(intended=True)), "project"),
         (Failure("HTTP_SERVER_ERROR", "", circumstances=Circumstances(routed=True)), "task"),
         (Failure("BROWSER_CRASHED", "", circumstances=Circumstances(injected=True)), "task"),

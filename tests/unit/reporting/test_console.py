@@ -384,3 +384,13 @@ def test_a_click_that_was_retried_as_a_navigation_says_so() -> None:
 def test_what_each_attempt_says_to_the_console_stands_once() -> None:
     assert fold_lines(["a", "b", "a", "a"]) == ("b", "a (3 times)")
     assert fold_lines([*["x" * 200] * 2, "y"], 40) == ("x" * 29 + "… (2 times)", "y")
+
+
+def test_of_a_long_list_the_rest_is_counted_below_it() -> None:
+    made = sample.plan()
+    result = sample.failed(made)
+    shown = Context(vanished_texts=["Saving", "Saved", "Retrying", "Failed"])
+    result = replace(result, error=error_report(made, result, shown, expected=False))
+    lines = failure_text(made, result).splitlines()
+    place = lines.index("  shown for a moment:")
+    assert lines[place + 1 : place + 4] == ["    Saving", "    Saved", "    ... 2 more"]
