@@ -119,11 +119,11 @@ def test_a_wait_whose_page_breaks_waits_again_on_the_page_that_came(project: Pro
     def leads(name: str) -> dict[str, Any]:
         return opens(f"<script>setTimeout(() => location = '/once-reset/{name}.js', 300)</script>")
 
-    there = {"act": "wait", "selector": "body", "value": "textContent", "timeout": 3}
+    there = {"act": "wait", "selector": "body", "value": "textContent", "timeout": 30}
     declared(project, "THERE", leads("there"), there)
-    declared(project, "NOT-THERE", leads("not-there"), {"act": "wait", "selector": "#none", "timeout": 3})
+    declared(project, "NOT-THERE", leads("not-there"), {"act": "wait", "selector": "#none", "timeout": 8})
     gone = opens("<script>setTimeout(() => location = '/reset/gone', 300)</script>")
-    declared(project, "GONE", gone, success_criteria=["STABLE(2, NOT[exists('#none')])"], step_timeout=5)
+    declared(project, "GONE", gone, success_criteria=["STABLE(5, NOT[exists('#none')])"], step_timeout=20)
     project.run("--task-workers", "3").assert_outcomes(passed=1, failed=2)
     assert project.report("NOT-THERE")["code"] == "STEP_TIMEOUT"
     assert parts.hits["GET /once-reset/there.js"] == parts.hits["GET /once-reset/not-there.js"] == 2
