@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from harness.spec.advice.criteria import criteria_advice, path_advice, precondition_advice, text_advice
+from harness.spec.advice.criteria import criteria_advice, path_advice, precondition_advice
 from harness.spec.advice.rules import (
     baseline_advice,
     checkpoint_advice,
@@ -28,7 +28,6 @@ _RULES: tuple[Rule, ...] = (
     write_advice,
     criteria_advice,
     path_advice,
-    text_advice,
     selector_advice,
     limit_advice,
     wait_advice,

@@ -18,7 +18,7 @@ from harness.criteria import (
     parse,
     parse_value,
 )
-from harness.criteria.syntax import MEMORY_FUNCTIONS, Compare, Literal, Read, oriented, walk
+from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
 from harness.recovery.vocabulary import ErrorType
 from harness.resilience import Deadline
 from harness.spec.expressions import expressions
@@ -148,29 +148,6 @@ def path_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
                 within = (text, read.offset) if expression.text == text else None
                 message = f"`{read.source}` looks for a key that is called `{meant[0]}`"
                 yield origin.problem(path, message, hint=meant[1], within=within, severity="warning")
-
-
-def text_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Yield warnings for a text that is compared with a number: `$24.99` and `1,024` never equal one."""
-    every = scopes(spec)
-    for path, text, is_value in expressions(spec):
-        if (expression := _read_any(text, is_value, every[0])) is None:
-            continue
-        for node in walk(expression.tree):
-            if isinstance(node, Compare) and node.operator in ("==", "!=") and (read := _text_with_number(node)):
-                within = (text, read.offset) if expression.text == text else None
-                message = f"`{node.operator}` compares the text, and one such as `$5` or `1,024` never equals a number"
-                hint = f"to compare the number in it, write number({read.source})"
-                yield origin.problem(path, message, hint=hint, within=within, severity="warning")
-
-
-def _text_with_number(comparison: Compare) -> Read | None:
-    """The text of an element that is compared with a written number."""
-    _, read, wanted = oriented(comparison)
-    is_number = (
-        isinstance(wanted, Literal) and isinstance(wanted.value, int | float) and not isinstance(wanted.value, bool)
-    )
-    return read if is_number and isinstance(read, Read) and read.function == "text" else None
 
 
 def _probable_mistake(read: Read) -> tuple[str, str] | None:

@@ -58,11 +58,6 @@ UNWISE = {
         START + FINE + "expect: {final_state: aborted, code: HTTP_NOT_FOUND}\nsteps:\n" + OPEN,
         "2:1 success_criteria: never judged: the task must fail before",
     ),
-    "text-and-number": (
-        HEAD + "success_criteria: [\"ANY[exists('#a'), text('#n') == 24.99]\"]\n",
-        "5:39 success_criteria[0]: `==` compares the text, and one such as `$5` or `1,024` never equals a number",
-    ),
-    "text-is-not-a-number": (HEAD + "success_criteria: [\"text('#n') != 24.99\"]\n", "`!=` compares the text"),
     # writes
     "submit": (steps("{act: submit, selector: form}"), "5:5 steps[1]: a `write` without `done_when`"),
     "post": (steps("{act: api, url: 'http://x/', method: POST}"), "a `write` without `done_when`"),
