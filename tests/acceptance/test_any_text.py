@@ -49,7 +49,7 @@ def _write_tasks(folder: Path) -> None:
         {"act": "click", "selector": "#b"},
         {"act": "wait", "value": 0, "remember": {"x": "attr('#b', 'data-x')"}},
     ]
-    select = {"act": "select", "selector": "#s", "value": "none", "timeout": 5}
+    select = {"act": "select", "selector": "#s", "value": "none", "timeout": 2}
     for name, expression in TEXTS.items():
         task = {
             "task_id": name,
@@ -73,8 +73,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProces
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n", "utf-8")
     (folder / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")
     _write_tasks(folder)
-    options = ("-n2", "--alluredir=allure", "--junitxml=out.xml", "--task-summary=page.md", "--task-github-annotations")
-    done = warm().run("pytest", *options, cwd=folder, timeout=500)
+    reports = ("--alluredir=allure", "--junitxml=out.xml", "--task-summary=page.md", "--task-github-annotations")
+    slow = "--task-timeout-scale=4"  # a text of 5 MB needs more time than the evidence of a usual page
+    done = warm().run("pytest", "-n2", *reports, slow, cwd=folder, timeout=500)
     assert done.returncode == 1, done.stdout[-5000:] + done.stderr[-5000:]
     return folder, done
 
