@@ -39,7 +39,7 @@ def permitted(
     match remedy:
         case Retry():
             rewind_instead = None if barred else _rewind_instead(run, progress, failure, known)
-            instead = _over_retry_budget(run, progress, failure) or _unlike(progress, failure) or rewind_instead
+            instead = _over_retry_budget(run, progress, failure) or _page_hung(progress, failure) or rewind_instead
             return instead or _unknown(progress, failure, known) or _retry(run, progress, failure, remedy)
         case RepairPrecondition():
             return _over_retry_budget(run, progress, failure) or (failure, remedy)
@@ -60,7 +60,7 @@ def _leaves_unjudged(progress: StepState, remedy: Trust | Skip) -> bool:
     return isinstance(remedy, Skip) and remedy.what == "step" and progress.request.code != ASSERTION
 
 
-def _unlike(progress: StepState, failure: Failure) -> Answer | None:
+def _page_hung(progress: StepState, failure: Failure) -> Answer | None:
     """The end of a criterion whose page hung until the limit: a page opened anew is not the one that the task left."""
     hung = failure.code == "PAGE_UNRESPONSIVE" and progress.request.code != ASSERTION
     return (failure, GiveUp()) if hung else None

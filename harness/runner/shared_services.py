@@ -98,7 +98,7 @@ class LentServices:
         self._heard: Emit | None = None
 
     def open(self, settings: Settings, clock: Clock, emit: Emit) -> Services:
-        """Those that runs with the same settings use already, or new ones. Raises ValueError, as `Services` does."""
+        """Return the services of other runs with the same settings, or new ones. Raises ValueError."""
         found = next((each for each in self._sets if each.declared == settings.services), None)
         if found is None:
             found = SharedServices(settings.services, settings.root, clock)

@@ -105,7 +105,7 @@ class ActContext(Struct, frozen=True):
     def _more_telling(
         self, error: PlaywrightTimeoutError, before: PlaywrightTimeoutError | None
     ) -> PlaywrightTimeoutError:
-        """Of two tries in vain the later one that says what held it up, and else the later one."""
+        """Return the error of the later try, unless only the one before says what held the act up."""
         log = CallLog.of(error.message)
         if before is not None and log.obstacle is None and CallLog.of(before.message).obstacle:
             return before
