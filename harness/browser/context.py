@@ -230,7 +230,7 @@ class ContextHandle:
         if self._ended:
             return True
         self._console += self.tab.watch.console_lines()
-        self._ended = True
+        self._ended = self.tab.watch.over = True
         if self.tab.watch.pace.floods:  # requests that it still sends would delay the end of the HAR file
             await self.tab.silence_floods(min(FREED_SECONDS, seconds / 2))
         closing = asyncio.create_task(self.tab.context.close())
