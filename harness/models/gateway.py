@@ -16,7 +16,7 @@ from typing import Any, Final
 import httpx2
 from msgspec import Struct
 
-from harness.model.events import Resilience, ResilienceActed
+from harness.model.events import emit_of_call
 from harness.model.forwarding import ForwardedAnswer, ForwardedRequest
 from harness.model.inference import Prompt, Usage
 from harness.model.model_settings import ModelSettings
@@ -132,8 +132,7 @@ class ModelGateway:
         return ForwardedAnswer(status, headers, passage.chunks(work))
 
     def _tell(self, event: ResilienceEvent) -> None:
-        if isinstance(event, Resilience):
-            self._models.emit(ResilienceActed(self._models.plan, self._step(), event))
+        emit_of_call(self._models.emit, self._models.plan, self._step(), event)
 
     def _sent(self, request: ForwardedRequest, dialect: Dialect, model: str, body: Mapping[str, Any]) -> SentRequest:
         """What is sent, and over what. Raises ModelError without the key."""

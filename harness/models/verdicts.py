@@ -76,7 +76,7 @@ class ModelError(Exception):
         kind = self._rule.kind
         most = kind.max_retries if self._max_retries is None else self._max_retries
         delay = self.retry_after if kind.retryable else None
-        return RetryVerdict(kind.category, kind.retryable, str(self), delay, most)
+        return RetryVerdict(kind.category, kind.retryable, str(self), delay, most, self.code)
 
     @property
     def counts(self) -> bool:

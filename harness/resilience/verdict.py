@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from harness.resilience.breaker import CircuitOpen
 from harness.resilience.clock import Clock, SystemClock
+from harness.values import replace
 
 # The kind of an error: names of rows of `verdict.KINDS`, from types, errnos and HTTP statuses.
 
@@ -184,6 +185,10 @@ class RetryVerdict(Struct, frozen=True):
     """Seconds that the server asks to wait; None: it does not say."""
     max_retries: int | None = None
     """The largest number of retries for errors of this kind; None: as many as the schedule has."""
+    code: str = ""
+    """The code of the failure, if its classifier has one."""
+    error: BaseException | None = None
+    """The error that was judged, as it was raised."""
 
 
 Classify = Callable[[BaseException], RetryVerdict]
@@ -261,7 +266,7 @@ def describe_error(error: BaseException) -> str:
 def _judge(error: BaseException, clock: Clock) -> RetryVerdict:
     message = describe_error(error)
     verdicts = (_verdict_of(link, message, clock) for link in _chain(error))
-    return next((verdict for verdict in verdicts if verdict), KINDS["unknown"].verdict(message))
+    return replace(next((verdict for verdict in verdicts if verdict), KINDS["unknown"].verdict(message)), error=error)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -42,7 +42,7 @@ def test_a_transient_failure_is_retried_after_1_2_and_4_seconds() -> None:
     play(story())
     retries = run.told(Retrying)
     assert [(each.attempt, each.retries, each.delay) for each in retries] == [(1, 3, 1), (2, 3, 2), (3, 3, 4)]
-    assert [(each.after, each.attempts) for each in run.told(Recovered)] == [(7, 4)]
+    assert [(each.seconds, each.attempts) for each in run.told(Recovered)] == [(7, 4)]
 
 
 def test_after_three_retries_the_failure_has_its_code() -> None:
