@@ -230,7 +230,7 @@ class ContextHandle:
         if self._ended:
             return True
         self._console += self.tab.watch.console_lines()
-        self._ended = True
+        self._ended = self.tab.watch.over = True
         if self.tab.watch.pace.floods:  # requests that it still sends would delay the end of the HAR file
             await self.tab.silence_floods(min(FREED_SECONDS, seconds / 2))
         closing = asyncio.create_task(self.tab.context.close())
@@ -369,6 +369,7 @@ class Tab(Struct):
         raw = RawTrace.new(chromium.traces)
         target = (await control.send("Target.getTargetInfo"))["targetInfo"]
         name = str(target["browserContextId"])
+        chromium.workers.watch(name, watch)
         pasting, unreachable = chromium.pasting, chromium.unreachable
         tab = cls(context, page, watch, control, har, raw, name, pasting=pasting, unreachable=unreachable)
         if request.traced_from_start:
