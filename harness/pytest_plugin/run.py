@@ -154,7 +154,9 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     finally:  # Allure copies the files that exist now: the second trace, and the manifest that names it
         _tell_allure(state, plan, result, harness.browser)
     telemetry_of(request.config).attach(plan.task_id)
-    record = state.fence.call("history", partial(task_record, unexpected=unexpected), plan, result, harness.redactor)
+    record = state.fence.call(
+        "task record", partial(task_record, unexpected=unexpected), plan, result, harness.redactor
+    )
     if interrupted is not None:
         state.interrupted += [record] if record else []
         raise interrupted.ending if isinstance(interrupted, SessionOver) else interrupted
@@ -295,7 +297,7 @@ def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: 
     plan, redactor = placeholder_plan(loaded, state.run_id), state.harness().redactor
     result = not_run_result(state.harness().archive, plan, failure)
     _tell_allure(state, plan, result)
-    _tell(item, result, state.fence.call("history", task_record, plan, result, redactor))
+    _tell(item, result, state.fence.call("task record", task_record, plan, result, redactor))
     lines = [headline(plan, result, redactor), *(f"  {line}" for line in failure.message.splitlines())]
     lines.append(f"  suspect: {suspect(plan, result)}")
     if result.artifacts is not None:

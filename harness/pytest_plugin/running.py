@@ -21,7 +21,7 @@ from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.shards import DURATIONS
 from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import BROWSER, RECORD, STATE, UPLINK, SessionState
-from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
+from harness.pytest_plugin.telemetry import OUTPUT, TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import add_properties, environment, torn_properties, write_summary
 from harness.reporting.allure.labels import attach_text
 from harness.reporting.archive import moved_aside
@@ -213,6 +213,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             state.close()  # a worker that has reported its end has 5 s; one that cannot report it stops here
             if telemetry := config.stash.get(TELEMETRY, None):
                 telemetry.close()
+                config.workeroutput[OUTPUT] = state.fence.problems  # the controller says it
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -254,9 +255,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         more += [f"services: {line}" for line in state.kept_services]
         more += undeclared_lines(config, state.settings)
         more += rerun_lines(records, _earlier(terminalreporter))
-    telemetry.tell_failed_outputs()
-    more += telemetry.failed_outputs()
     fence.call("summary", write_summary, terminalreporter, records, skipped, state.settings, place, more, state.idle)
+    telemetry.sum_up_failed_outputs()
 
 
 def _write_allure_files(config: pytest.Config, place: Path) -> None:

@@ -282,9 +282,12 @@ class RunTelemetry:
     def _clean(self, text: str) -> str:
         return self._stream.clean(text) if self._stream is not None else text
 
-    def failed_outputs(self) -> list[str]:
-        """A line for each output that failed, for the summary."""
-        return [self._clean(told) for told in self._fence.lines()]
+    def sum_up_failed_outputs(self) -> None:
+        """Say at the end of the summary which outputs have failed, also those that were named before."""
+        self._fence.unsaid()
+        with self._fence.around(self._terminal.name):
+            for told in self._fence.lines():
+                self.say(printable(self._clean(told)))
 
     def receive(self, line: str) -> None:
         """Write a line that a process of a cluster has sent to the file of the run, and read it as a worker's."""
@@ -389,12 +392,9 @@ class RunTelemetry:
                 write_text(self._settings.root / PROMETHEUS, text)
 
     def close(self) -> None:
-        """End the sinks. A worker reports those that failed to its controller, another process says it."""
+        """End the sinks, and say which have failed until then."""
         if self._stream is not None:
             self._stream.close()
-        if self._worker:
-            output: Any = self._config
-            output.workeroutput[OUTPUT] = self._fence.problems
         self.tell_failed_outputs()
 
 

@@ -32,6 +32,7 @@ LOST: Final[Mapping[str, str]] = {
     "terminal": "lines on the terminal are missing",
     "live line": "the live line is missing",
     "metrics": "the figures of this run are incomplete (.harness/metrics.json)",
+    "task record": "the summary, the history and the figures do not know the end of a task",
     "history": "the history of this run is incomplete",
     "store": "the store does not have everything of this run",
     "evidence": "evidence of a task is missing",
