@@ -81,7 +81,8 @@ class Line:
         self._wires[key] = wire
         exchange = Exchange("builder", "it", NOW, NOW(), 10)
         try:
-            answer = await in_time("it", given)(lambda: wire.ask(prompt, exchange))()
+            with exchange.under_way():
+                answer = await in_time("it", given)(lambda: wire.ask(prompt, exchange))()
         except ModelError as error:
             return Asked(None, error, exchange)
         return Asked(answer, None, exchange)
