@@ -76,27 +76,27 @@ class ModelError(Exception):
         self.status = status
         self.retry_after = retry_after
         self.billed = billed
-        self._rule = rule or VERDICTS[code]
+        self.rule = rule or VERDICTS[code]
         self._max_retries = max_retries
 
     @property
     def leads_on(self) -> bool:
-        return self._rule.leads_on
+        return self.rule.leads_on
 
     @property
     def verdict(self) -> RetryVerdict:
-        kind = self._rule.kind
+        kind = self.rule.kind
         most = kind.max_retries if self._max_retries is None else self._max_retries
         delay = self.retry_after if kind.retryable else None
         return RetryVerdict(kind.category, kind.retryable, str(self), delay, most)
 
     @property
     def counts(self) -> bool:
-        return self._rule.counts
+        return self.rule.counts
 
     @property
     def slows(self) -> bool:
-        return self._rule.slows
+        return self.rule.slows
 
 
 def is_the_providers(error: BaseException) -> bool:
