@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from harness.resilience.breaker import CircuitOpen
 from harness.resilience.clock import Clock, SystemClock
+from harness.resilience.outside import seconds_of
 from harness.values import replace
 
 # The kind of an error: names of rows of `verdict.KINDS`, from types, errnos and HTTP statuses.
@@ -142,18 +143,16 @@ def retry_after(headers: Mapping[str, Any], now: datetime) -> float | None:
 
 
 def _seconds_after(value: str, headers: Mapping[str, str], now: datetime) -> float | None:
-    try:
-        seconds = float(value)
-    except ValueError:
-        at = _date(value)
-        return None if at is None else max(0.0, (at - (_date(headers.get("date", "")) or now)).total_seconds())
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    at = _date(value)
+    if at is None:
+        return seconds_of(value)
+    return seconds_of(max(0.0, (at - (_date(headers.get("date", "")) or now)).total_seconds()))
 
 
 def _date(value: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
