@@ -43,18 +43,6 @@ _SEARCHED_AGAIN = 100_000
 """Characters of a text that is searched again between the marks, since an escape may have been cut in two."""
 
 
-# Names whose values are secrets, and values that are learned while a task runs.
-
-_ANYWHERE = re.compile(r"passw|passphrase|secret|token|api[-_ ]?key|credential", re.IGNORECASE)
-_WORDS = frozenset({"pin", "pwd", "pw", "pass", "otp", "cvv", "cvc", "puk", "tan"})
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-
-
-def is_secret_name(name: str) -> bool:
-    """Return whether a field of this name has a secret: `password`, `userPin`, `csrf_token`, not `shipping`."""
-    return bool(_ANYWHERE.search(name)) or any(word.lower() in _WORDS for word in _WORD.findall(name))
-
-
 def hidden_values(secrets: Iterable[str]) -> frozenset[str]:
     """The secrets that are searched: others are too short or too common to be told from ordinary words."""
     return frozenset(each for each in secrets if len(each) >= SHORTEST and each.strip().lower() not in COMMON)
@@ -443,10 +431,7 @@ class Secrets:
         layers: list[_Layer] = []
         for _ in range(_ROUNDS):
             present = layers[-1].text if layers else text
-            for *place, secret in self._in(present):
-                for layer in reversed(layers):
-                    place = layer.before(*place)
-                yield *place, secret
+            yield from (_in_source(span, layers) for span in self._in(present))
             following = _unescaped(present)
             if following is None:
                 return
@@ -462,6 +447,14 @@ class Secrets:
             place = layer.before(start, end)
             if any(letter.isspace() for letter in secret) or _broken(text[slice(*place)]):
                 yield *place, secret
+
+
+def _in_source(span: tuple[int, int, str], layers: list[_Layer]) -> tuple[int, int, str]:
+    """The place in the text itself of what stands there in the last layer."""
+    start, end, secret = span
+    for layer in reversed(layers):
+        start, end = layer.before(start, end)
+    return start, end, secret
 
 
 def _broken(text: str) -> bool:

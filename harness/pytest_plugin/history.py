@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.masking import MARK, is_secret_name
+from harness.masking import MARK
 from harness.model.browser_settings import OPTIONS, names
 from harness.model.settings import Settings
 from harness.pytest_plugin.items import TaskItem
@@ -28,6 +28,7 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
+from harness.task_secrets import is_secret_name
 
 # pytest's reports of tasks as executions: one for each time that a task ran or was left out.
 

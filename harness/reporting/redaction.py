@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
-from harness.masking import LEAST, MARK, Secrets, hidden_values, is_secret_name, secrets_of
+from harness.masking import LEAST, MARK, Secrets, hidden_values, secrets_of
 from harness.model.browser_settings import secrets as secrets_of_endpoints
 from harness.model.model_settings import keys
 from harness.model.ports import Json
@@ -22,6 +22,7 @@ from harness.model.tool_evidence import bounded_call
 from harness.model.tool_settings import secrets as secrets_of_tools
 from harness.model.tool_settings import secrets_of_commands
 from harness.spec.names import well_formed
+from harness.task_secrets import is_secret_name
 
 # Secrets in addresses: `user:password@`, and values of the query and the fragment, by their names.
 

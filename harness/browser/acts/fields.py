@@ -26,6 +26,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec.options import Option
 from harness.spec.steps import Select, Type
+from harness.task_secrets import learn
 
 # `select`: choose options of a list.
 
@@ -243,6 +244,7 @@ async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
         return {}
     if field.kind == "password":
         attempt.tab.passwords.add(page_of(url))
+        learn(text)
     if field.has_dropped(text):
         message = f"{step.selector} does not take {text!r}: it is a field for {field.accepted_values}"
         raise Failed(Failure("INVALID_INPUT", message, details={"field": field.kind, "value": field.value}))
