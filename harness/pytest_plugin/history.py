@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.masking import MARK
 from harness.model.browser_settings import OPTIONS, names
 from harness.model.settings import Settings
 from harness.pytest_plugin.items import TaskItem
@@ -23,10 +24,11 @@ from harness.reporting.history.file import BrokenFileError, HistoryError, put_as
 from harness.reporting.history.reading import kept_place
 from harness.reporting.history.record import Ending, Execution, OwnerProcess, RunRecord, checkout_of
 from harness.reporting.history.writing import RunWriter, happenings_of
-from harness.reporting.redaction import MARK, Redactor, is_secret_name
+from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
+from harness.task_secrets import is_secret_name
 
 # pytest's reports of tasks as executions: one for each time that a task ran or was left out.
 
