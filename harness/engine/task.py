@@ -27,6 +27,7 @@ from harness.model.record import TaskResult
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
+from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
 from harness.spec.agents import SCRIPTED
 from harness.spec.names import slug
 from harness.spec.steps import Step
@@ -221,17 +222,22 @@ def _missing_at_the_end(run: Run) -> TaskStop | None:
 
 def _check_alternative(plan: Plan, ending: TaskStop | None) -> TaskStop | None:
     """The ending; if it forbids the alternative task, with the reason."""
-    if ending is None or plan.alternative is None or not is_unsure(ending.failure):
+    if ending is None or plan.alternative is None or _may_run_instead(ending):
         return ending
     why = f"the alternative task {plan.alternative.task_id} was not run, because it might repeat the write"
     return replace(ending, failure=replace(ending.failure, message=f"{ending.failure.message}; {why}"))
+
+
+def _may_run_instead(ending: TaskStop) -> bool:
+    """Return whether the alternative task may run: nothing else may have done what it would do."""
+    return again(RepeatWay.ALTERNATIVE, Known(is_unsure(ending.failure))) is RepeatVerdict.AGAIN
 
 
 async def _alternative(plan: Plan, ending: TaskStop | None, run_subtask: RunSubtask) -> TaskResult | None:
     """Run `fallback_plan: alternative_task_id` after a task that failed, but not after one that was aborted."""
     if ending is None or plan.alternative is None or ending.give_up.final_state == "aborted":
         return None
-    if is_unsure(ending.failure):  # the alternative task may repeat the write
+    if not _may_run_instead(ending):
         return None
     try:
         return await run_subtask(plan.alternative)
