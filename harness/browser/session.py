@@ -29,6 +29,7 @@ from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import Facts, FailureContext, describe, locate
+from harness.browser.holding import hold, release
 from harness.browser.net_log import Repeatable
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
@@ -347,6 +348,12 @@ class PlaywrightSession(PageLooks):
         answers = chromium.alive and not chromium.process.stopped
         await self._repeatable.count(chromium.net_log, chromium.control, answers=answers)
         return taken
+
+    async def hold(self) -> bool:
+        return self._handle.ended or await hold(self.tab, self.chromium, self._clock)
+
+    async def release(self) -> None:
+        await release(self.tab)
 
     @property
     def renewed_at(self) -> tuple[str, ...]:

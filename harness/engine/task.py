@@ -13,6 +13,7 @@ from harness.engine.agent import is_stuck, looking, next_proposal
 from harness.engine.attempt import StepRequest, StepState
 from harness.engine.checkpoints import at_the_start, checkpoint, rewind
 from harness.engine.conditions import consistent, preconditions, success, with_others
+from harness.engine.effects import stop_sending
 from harness.engine.remedies import is_unsure
 from harness.engine.result import TaskRun, close_task
 from harness.engine.run import RewindRequest, Run, StepTransition, Suspension, TaskStop, overspent
@@ -27,6 +28,7 @@ from harness.model.record import TaskResult
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
+from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
 from harness.spec.agents import SCRIPTED
 from harness.spec.names import slug
 from harness.spec.steps import Step
@@ -52,6 +54,8 @@ async def _run_task(plan: Plan, ports: Ports) -> TaskResult:
     ports.emit(TaskStarted(plan, played.started))
     run_subtask = partial(_run_subtask, played)
     played.run, played.ending = await _play(played, run_subtask)
+    if played.run is not None and played.ending is not None and plan.alternative is not None:
+        await stop_sending(played.run)
     played.ending = _check_alternative(plan, played.ending)
     played.alternative = await _alternative(plan, played.ending, run_subtask)
     return await _shield_from_interruption(close_task(played))
@@ -174,6 +178,7 @@ async def _steps(run: Run) -> StepTransition:
 async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | None:
     """The next step; the agent looks again if its page was lost and could be opened again."""
     while True:
+        await run.stage.session.release()
         try:
             return await next_proposal(run)
         except Failed as failed:
@@ -225,17 +230,22 @@ def _missing_at_the_end(run: Run) -> TaskStop | None:
 
 def _check_alternative(plan: Plan, ending: TaskStop | None) -> TaskStop | None:
     """The ending; if it forbids the alternative task, with the reason."""
-    if ending is None or plan.alternative is None or not is_unsure(ending.failure):
+    if ending is None or plan.alternative is None or _may_run_instead(ending):
         return ending
     why = f"the alternative task {plan.alternative.task_id} was not run, because it might repeat the write"
     return replace(ending, failure=replace(ending.failure, message=f"{ending.failure.message}; {why}"))
+
+
+def _may_run_instead(ending: TaskStop) -> bool:
+    """Return whether the alternative task may run: nothing else may have done what it would do."""
+    return again(RepeatWay.ALTERNATIVE, Known(is_unsure(ending.failure))) is RepeatVerdict.AGAIN
 
 
 async def _alternative(plan: Plan, ending: TaskStop | None, run_subtask: RunSubtask) -> TaskResult | None:
     """Run `fallback_plan: alternative_task_id` after a task that failed, but not after one that was aborted."""
     if ending is None or plan.alternative is None or ending.give_up.final_state == "aborted":
         return None
-    if is_unsure(ending.failure):  # the alternative task may repeat the write
+    if not _may_run_instead(ending):
         return None
     try:
         return await run_subtask(plan.alternative)
