@@ -1,4 +1,6 @@
-"""Chromium's net log: what the browser sends again by itself, which no page and no event of the protocol shows.
+"""Chromium's net log: what the browser sends, also what no page and no event of the protocol shows.
+
+A document that is left may send a last request on `pagehide`: of it only the log tells.
 
 Chromium repeats a request on a kept connection that ends before an answer, or whose answer is 408, and it asks again by
 GET for a download that breaks off (docs/decisions/016-never-twice.md). The log comes through a named pipe while the
@@ -12,8 +14,8 @@ import contextlib
 import json
 import os
 import re
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag
@@ -30,6 +32,13 @@ SECONDS = 10.0
 """Seconds that the log may take to arrive; it takes milliseconds, unless the machine is overloaded."""
 NUDGE = 0.2
 """Seconds after which the browser is asked again for events."""
+MOST = 1000
+"""The number of unsafe requests of one world that are kept, and the number of worlds."""
+UNTOLD_SECONDS = 0.5
+"""Seconds after which no event of the protocol is expected any more that tells of a request which the log has."""
+FAREWELL_BEFORE, FAREWELL_AFTER = 5000.0, 1000.0
+"""Milliseconds around the moment at which this process learns that a document was left."""
+UNREAD = "pages were left, and the browser's log of what they sent did not come in time"
 KEPT = 200
 """The number of repetitions that are kept until the session to which they belong asks."""
 _READ = 1 << 16
@@ -67,6 +76,17 @@ class _Request(Struct):
     method: str
     url: str
     world: str | None = None
+    repeated: bool = False
+    """Whether it is being sent again, and was told of before."""
+
+
+class Departure(Struct, frozen=True):
+    """An unsafe request that has left a context."""
+
+    at: float
+    """The time, in the milliseconds of the browser's monotonic clock."""
+    method: str
+    url: str
 
 
 class NetLog:
@@ -102,7 +122,7 @@ class NetLog:
         """
         if self._silent:
             return False
-        since = asyncio.get_running_loop().time() * 1000  # the browser's log has the same clock
+        since = milliseconds()
         try:
             async with asyncio.timeout(SECONDS):
                 while self._reader.newest <= since:
@@ -127,6 +147,23 @@ class NetLog:
         """Count the repetitions of these requests, given in their order, which left contexts of a world."""
         self._reader.repeated = deque((each for each in self._reader.repeated if not _marked(each, world, sent)), KEPT)
 
+    def departed(
+        self, world: str, since: float, until: float, left_at: Collection[tuple[float, bool]]
+    ) -> Iterator[tuple[str, str, bool]]:
+        """The unsafe requests between two times that a context of the world has sent, or may have sent.
+
+        They are method, URL, and whether an `open` was leaving the document that sent it. `left_at`: the times at which
+        documents of the context were left, and whether an `open` left them. What a document sends then, or a shared
+        worker ever, bears no world: at such a time it may be of this context.
+        """
+        for each in self._reader.left.get(world, ()):
+            if since <= each.at <= until:
+                yield each.method, each.url, False
+        for each in self._reader.left.get("", ()):
+            gone = [opens for at, opens in left_at if at - FAREWELL_BEFORE <= each.at <= at + FAREWELL_AFTER]
+            if gone and since <= each.at <= until:
+                yield each.method, each.url, gone[0]
+
     def has_unanswered(self, world: str) -> bool:
         """Return whether a request of the world has no answer yet: it may be repeated."""
         return any(each.world == world for each in self._reader.under_way.values())
@@ -138,6 +175,11 @@ class NetLog:
             os.close(self._pipe)
             self._pipe = -1
             self._path.unlink(missing_ok=True)
+
+
+def milliseconds() -> float:
+    """The time of the clock that the browser's log has, too."""
+    return asyncio.get_running_loop().time() * 1000
 
 
 def _marked(repetition: Repetition, world: str, sent: Sequence[Sent]) -> bool:
@@ -190,6 +232,8 @@ class LogReader:
         self.repeated: deque[Repetition] = deque(maxlen=KEPT)
         self.under_way: dict[int, _Request] = {}
         """Number of a request without an answer -> what it is. Of safe ones, only those that no page has caused."""
+        self.left: OrderedDict[str, deque[Departure]] = OrderedDict()
+        """World -> its unsafe requests; those without a world are under the empty name."""
         self._rest = b""
         self._names: dict[bytes, str] = {}
 
@@ -216,16 +260,26 @@ class LogReader:
         elif request := self.under_way.get(source):
             if name == _AGAIN:
                 self.repeated.append(Repetition(request.method, request.url, request.world))
+                request.repeated = True
             else:
-                self._sent(source, request, " ".join(params.get("headers", ())))
+                self._sent(event, request, " ".join(params.get("headers", ())))
 
-    def _sent(self, source: int, request: _Request, headers: str) -> None:
-        world = _WORLD.search(headers)
+    def _sent(self, event: dict[str, Any], request: _Request, headers: str) -> None:
+        source, world = event["source"]["id"], _WORLD.search(headers)
         request.world = world[1] if world else None
+        if request.method not in SAFE_METHODS and not request.repeated:
+            self._depart(request.world or "", Departure(float(event["time"]), request.method, request.url))
+        request.repeated = False
         if request.method == "GET":
             del self.under_way[source]
             if world is None:
                 self.repeated.append(Repetition("GET", request.url, None))
+
+    def _depart(self, world: str, departure: Departure) -> None:
+        self.left.setdefault(world, deque(maxlen=MOST)).append(departure)
+        self.left.move_to_end(world)
+        if len(self.left) > MOST:
+            self.left.popitem(last=False)
 
 
 def _types(line: bytes) -> dict[bytes, str]:

@@ -74,7 +74,7 @@ async def close_task(played: TaskRun) -> TaskResult:
         result = await _put_away(plan, ports, result)
     else:
         result = await _report(plan, ports, stage, played.folder, result, played.failed)
-        if stage and (late := stage.session.take_sent()):  # whoever would run the task again must know
+        if stage and (late := await stage.session.take_settled()):  # whoever would run the task again must know
             played.journal.attribute(late)
             result = replace(result, history=tuple(played.journal.trace))
     task_ended(plan, ports, played.journal, played.ending, result)
