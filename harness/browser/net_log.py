@@ -125,7 +125,7 @@ class NetLog:
 
     def mark(self, world: str, sent: Sequence[Sent]) -> None:
         """Count the repetitions of these requests, given in their order, which left contexts of a world."""
-        self._reader.repeated = deque((each for each in self._reader.repeated if not _marked(each, world, sent)), KEPT)
+        self._reader.repeated = deque((each for each in self._reader.repeated if not counted_at(each, world, sent)), KEPT)
 
     def has_unanswered(self, world: str) -> bool:
         """Return whether a request of the world has no answer yet: it may be repeated."""
@@ -140,7 +140,7 @@ class NetLog:
             self._path.unlink(missing_ok=True)
 
 
-def _marked(repetition: Repetition, world: str, sent: Sequence[Sent]) -> bool:
+def counted_at(repetition: Repetition, world: str, sent: Sequence[Sent]) -> bool:
     """Count it at the newest request that it repeats; False if there is none."""
     found = next((each for each in reversed(sent) if repetition.is_of(each, world)), None)
     if found is not None:
