@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.browser import net_log
-from harness.browser.net_log import LogReader, NetLog, Repetition
+from harness.browser.net_log import BrokenRequest, LogReader, NetLog, Repetition
 from harness.model.record import Sent
 from tests.browser.stage import SHOP, Stage, failed, passed
 
@@ -20,6 +20,8 @@ TYPES = {
     "HTTP_TRANSACTION_RESTART_AFTER_ERROR": 2,
     "HTTP_TRANSACTION_SEND_REQUEST_HEADERS": 3,
     "HTTP_TRANSACTION_HTTP2_SEND_REQUEST_HEADERS": 4,
+    "FAILED": 5,
+    "REQUEST_ALIVE": 6,
 }
 
 
@@ -70,8 +72,9 @@ def line(name: str, source: int, phase: int = 1, **params: Any) -> bytes:
 
 
 def test_the_log_is_read_by_request_and_in_any_pieces() -> None:
-    start, again, headers, http2 = TYPES
-    constants = '{"constants":' + json.dumps({"logEventTypes": {**TYPES, "OTHER": 9}})  # closed at the end of the log
+    start, again, headers, http2, *_ = TYPES
+    known = {"logEventTypes": TYPES, "netError": {"ERR_CONNECTION_CLOSED": -100}}
+    constants = '{"constants":' + json.dumps(known)  # the object is closed at the end of the log
     page = {"initiator": "http://x", "request_type": "main frame"}
     own = {"initiator": "not an origin", "request_type": "main frame"}
     in_a = ["Host: x", "User-Agent: Mozilla/5.0 harness-world/a"]
@@ -83,7 +86,10 @@ def test_the_log_is_read_by_request_and_in_any_pieces() -> None:
         line(again, 1, 0, net_error=-100),
         line(start, 1, 2),
         line(start, 1, url="http://x/thanks", method="GET", **page),
+        line(headers, 1, 0, headers=in_a),
         line(again, 1, 0, net_error=-100),  # of the GET to which the answer led
+        line("FAILED", 1, 0, net_error=-100),
+        line("REQUEST_ALIVE", 1, 2, net_error=-100),
         line(again, 7, 0),  # of a request that had begun before
         line(start, 2, url="http://x/pay", method="PUT", **page),
         line(http2, 2, 0, headers=["user-agent: Mozilla/5.0 harness-world/b"]),
@@ -99,9 +105,11 @@ def test_the_log_is_read_by_request_and_in_any_pieces() -> None:
             reader.feed(text[at : at + size])
         assert list(reader.repeated) == [
             Repetition("POST", "http://x/order", "a"),
+            Repetition("GET", "http://x/thanks", "a"),
             Repetition("GET", "http://x/file", None),
         ]
-        assert ([each.world for each in reader.under_way.values()], reader.newest) == (["b"], 7)
+        assert ([each.world for each in reader.requests.values()], reader.newest) == (["b", None, "a"], 7)
+        assert list(reader.broken) == [BrokenRequest(1, "GET", "http://x/thanks", "a", "ERR_CONNECTION_CLOSED")]
 
 
 def test_a_repetition_counts_at_the_newest_request_of_its_world() -> None:
