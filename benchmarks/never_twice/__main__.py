@@ -63,4 +63,5 @@ def report(judged: Sequence[Judged]) -> list[str]:
     return [*lines, f"{len(judged)} trials: {figures}; {unknown} OUTCOME_UNKNOWN, {lost} without an end"]
 
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

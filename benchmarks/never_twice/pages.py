@@ -1,6 +1,7 @@
 """How a page sends: the first table of the campaign. Each kind is one act that must have its effect at most once.
 
-In a script, `u()` is a new address for one order, `post()` sends one, `D` is a delay in milliseconds and `B` the button.
+In a script, `u()` is a new address for one order, `post()` sends one, `D` is a delay in milliseconds, and `B` is the
+button.
 """
 
 from __future__ import annotations
@@ -64,8 +65,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "fetch('/plain').then(r=>r.text()).then(()=>new Promise(r=>setTimeout(r,D/3))).then(()=>post())", late=True
     ),
     "slow-token": _on_click("fetch('/slow?ms='+D).then(()=>post())", late=True),
-    "page-retries": _on_click("const a=u();post({},a).catch(()=>0).then(()=>setTimeout(()=>post({},a+'&again=1'),300))"),
-    "double-handlers": Kind("let a;B.onclick=()=>{a=u();post({},a)};B.addEventListener('click',()=>post({},a+'&again=1'))"),
+    "page-retries": _on_click(
+        "const a=u();post({},a).catch(()=>0).then(()=>setTimeout(()=>post({},a+'&again=1'),300))"
+    ),
+    "double-handlers": Kind(
+        "let a;B.onclick=()=>{a=u();post({},a)};B.addEventListener('click',()=>post({},a+'&again=1'))"
+    ),
     "optimistic": _on_click("done();setTimeout(post,D)", late=True),
     "debounce-click": _on_click("clearTimeout(window.t);window.t=setTimeout(post,400)", late=True),
     "keepalive": _on_click("post({keepalive:true})"),
@@ -92,14 +97,17 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "form": Kind(_SUBMITS, _FORM),
     "form-submitted": Kind(_SUBMITS, _FORM, {"act": "submit", "selector": "#f"}, declared=False),
-    "form-by-script": _on_click("F.action=u();F.submit()", body=f"{BUTTON}<form id=f method=post><input name=t></form>"),
+    "form-by-script": _on_click(
+        "F.action=u();F.submit()", body=f"{BUTTON}<form id=f method=post><input name=t></form>"
+    ),
     "form-requested": Kind(f"{_SUBMITS};B.onclick=()=>F.requestSubmit()", f"{BUTTON}<form id=f method=post></form>"),
     "formaction": Kind("B.onclick=()=>{B.formAction=u()}", _FORM),
     "enter": Kind(_SUBMITS, _FORM, {"act": "press", "selector": "#t", "value": "Enter"}),
     "form-in-frame": Kind(_SUBMITS + ";F.target='i'", _FORM + "<iframe name=i></iframe>"),
     "form-in-popup": Kind(_SUBMITS + ";F.target='_blank'", _FORM),
     "key": Kind(
-        "document.addEventListener('keydown',e=>e.key=='b'&&post())", act={"act": "press", "selector": "#b", "value": "b"}
+        "document.addEventListener('keydown',e=>e.key=='b'&&post())",
+        act={"act": "press", "selector": "#b", "value": "b"},
     ),
     "check": Kind("B.onchange=()=>post()", "<input type=checkbox id=b>", {"act": "check", "selector": "#b"}),
     "select": Kind(
@@ -120,7 +128,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "confirm": _on_click("if(confirm('sure?'))post()", before=_CONFIRM),
     "download": Kind(
-        f"{_SUBMITS};", _FORM.replace("method=post", "method=post data-more='&attach=1'"), {"act": "download", "selector": "#b"}
+        f"{_SUBMITS};",
+        _FORM.replace("method=post", "method=post data-more='&attach=1'"),
+        {"act": "download", "selector": "#b"},
     ),
     "hung-after": _on_click(f"post();{_BUSY}"),
     "hung-before": _on_click(f"{_BUSY}post()", late=True),
@@ -140,7 +150,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         "const w=new SharedWorker('/shared.js').port;w.start();B.onclick=()=>w.postMessage(abs())", late=True
     ),
     "shared-worker-late": Kind(
-        "const w=new SharedWorker('/shared.js').port;w.start();B.onclick=()=>w.postMessage({late:D,url:abs()})", late=True
+        "const w=new SharedWorker('/shared.js').port;w.start();B.onclick=()=>w.postMessage({late:D,url:abs()})",
+        late=True,
     ),
     "service-worker": Kind(
         "navigator.serviceWorker.register('/sw.js');"
@@ -148,7 +159,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         late=True,
     ),
     "service-worker-fetch": Kind(
-        "navigator.serviceWorker.register('/sw.js');B.onclick=()=>navigator.serviceWorker.ready.then(()=>post())", late=True
+        "navigator.serviceWorker.register('/sw.js');B.onclick=()=>navigator.serviceWorker.ready.then(()=>post())",
+        late=True,
     ),
     "background-sync": Kind(
         "navigator.serviceWorker.register('/sw.js');"
@@ -156,11 +168,15 @@ KINDS: Final[Mapping[str, Kind]] = {
         late=True,
     ),
     "websocket": Kind("const s=new WebSocket(WS);B.onclick=()=>s.send(u())", answered=False, late=True),
-    "websocket-late": Kind("B.onclick=()=>{const s=new WebSocket(WS);s.onopen=()=>s.send(u())}", answered=False, late=True),
+    "websocket-late": Kind(
+        "B.onclick=()=>{const s=new WebSocket(WS);s.onopen=()=>s.send(u())}", answered=False, late=True
+    ),
     "websocket-in-worker": Kind(
         f"const w={_WORKER};B.onclick=()=>w.postMessage({{ws:WS,url:u()}})", answered=False, late=True
     ),
-    "broadcast": Kind("const c=new BroadcastChannel('c'+T);B.onclick=()=>c.postMessage(u())", _WITH_OPENER, before=_OTHER, late=True),
+    "broadcast": Kind(
+        "const c=new BroadcastChannel('c'+T);B.onclick=()=>c.postMessage(u())", _WITH_OPENER, before=_OTHER, late=True
+    ),
     "storage-event": Kind("B.onclick=()=>localStorage.setItem('o'+T,u())", _WITH_OPENER, before=_OTHER, late=True),
     "popup": _on_click("window.open('/auto?'+Q+'&to='+encodeURIComponent(u()))", late=True),
     "frame": Kind("B2.src='/inner?'+Q", "<iframe id=i></iframe>", {"act": "click", "selector": "#b", "frame": "#i"}),
@@ -168,8 +184,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "B2.src=OTHER+'/inner?'+Q", "<iframe id=i></iframe>", {"act": "click", "selector": "#b", "frame": "#i"}
     ),
     "frame-told": Kind(
-        "B2.src=OTHER+'/listener?'+Q;B.onclick=()=>B2.contentWindow.postMessage(u(),'*')", BUTTON + "<iframe id=i></iframe>"
-    , late=True),
+        "B2.src=OTHER+'/listener?'+Q;B.onclick=()=>B2.contentWindow.postMessage(u(),'*')",
+        BUTTON + "<iframe id=i></iframe>",
+        late=True,
+    ),
     "link-get": Kind("B.href=u()+'&get=1'", "<a id=b>buy</a>", declared=True),
     "form-get": Kind(
         "const n=u().split('?')[1];F.action='/order';n.split('&').forEach(p=>{const i=document.createElement('input');"

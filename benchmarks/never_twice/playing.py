@@ -97,7 +97,9 @@ class Judged(NamedTuple):
 
     def line(self) -> str:
         """One line of JSON."""
-        return json.dumps({**self.trial._asdict(), **{key: value for key, value in self._asdict().items() if key != "trial"}})
+        return json.dumps(
+            {**self.trial._asdict(), **{key: value for key, value in self._asdict().items() if key != "trial"}}
+        )
 
 
 def play(trials: Sequence[Trial], folder: Path) -> Iterator[Judged]:
@@ -116,9 +118,8 @@ def play(trials: Sequence[Trial], folder: Path) -> Iterator[Judged]:
 
 
 def _batch(kind: str, trials: Sequence[Trial], folder: Path, server: Server) -> Iterator[Judged]:
-    url = f"http://127.0.0.1:{server.server_address[1]}"
     project = folder / f"{kind}-{trials[0].name}"
-    _write(project, trials, url, workers=kind == "worker")
+    _write(project, trials, server, workers=kind == "worker")
     records = _run(kind, project, Random(trials[0].name))
     time.sleep(LATEST)
     effects = server.counted.effects()
@@ -140,17 +141,17 @@ def _batch(kind: str, trials: Sequence[Trial], folder: Path, server: Server) -> 
         )
 
 
-def _write(project: Path, trials: Sequence[Trial], url: str, *, workers: bool) -> None:
+def _write(project: Path, trials: Sequence[Trial], server: Server, *, workers: bool) -> None:
     shutil.rmtree(project, ignore_errors=True)
     (project / "tasks").mkdir(parents=True)
-    (project / "pyproject.toml").write_text(SETTINGS.format(url=url), "utf-8")
+    (project / "pyproject.toml").write_text(SETTINGS.format(url=server.url), "utf-8")
     (project / "pytest.ini").write_text("[pytest]\n", "utf-8")
     (project / "agents_of_trials.py").write_text(AGENTS, "utf-8")
     (project / "tasks" / "file.txt").write_text("x", "utf-8")
     if workers:
-        (project / "conftest.py").write_text(WORKERS.replace("{url}", url), "utf-8")
+        (project / "conftest.py").write_text(WORKERS.replace("{url}", server.url), "utf-8")
     for trial in trials:
-        for task in tasks_of(trial, url):
+        for task in tasks_of(trial, server.url, server.closed):
             (project / "tasks" / f"{task['task_id']}.task.json").write_text(json.dumps(task, indent=1), "utf-8")
 
 
@@ -171,11 +172,30 @@ def _run(kind: str, project: Path, chance: Random) -> Mapping[str, Mapping[str, 
 
 
 def _pytest(project: Path, options: Sequence[str], kill_after: float | None = None) -> None:
-    command = [sys.executable, "-m", "pytest", "tasks", "-q", "--task-breaker", "off", "-p", "no:cacheprovider", "-k", f"not {AGAIN}", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tasks",
+        "-q",
+        "--task-breaker",
+        "off",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        f"not {AGAIN}",
+        *options,
+    ]
     with (project / "output.txt").open("ab") as output:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         process = subprocess.Popen(
-            command, cwd=project, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True, env=environ
+            command,
+            cwd=project,
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            env=environ,
         )
         try:
             process.wait(kill_after or LONGEST)

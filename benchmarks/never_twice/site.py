@@ -69,7 +69,9 @@ class Counted:
 
     def resent(self) -> Counter[str]:
         """How many orders of each trial arrived although the page had sent them once."""
-        seen = Counter((each["trial"], each["n"]) for each in list(self.arrivals) if each["effect"] and not each["again"])
+        seen = Counter(
+            (each["trial"], each["n"]) for each in list(self.arrivals) if each["effect"] and not each["again"]
+        )
         return Counter({trial: count - 1 for (trial, _), count in seen.items() if count > 1})
 
 
@@ -97,9 +99,9 @@ class Site(BaseHTTPRequestHandler):
         if found is not None:
             return found(self)
         script = SCRIPTS.get(address.path)
-        return self._answer(script or "<h1>404</h1>", "text/javascript" if script else "text/html", 200 if script else 404)
-
-    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
+        return self._answer(
+            script or "<h1>404</h1>", "text/javascript" if script else "text/html", 200 if script else 404
+        )
 
     def _order(self) -> None:
         does = self.command not in ("GET", "HEAD", "OPTIONS") or "get" in self.query
@@ -126,7 +128,7 @@ class Site(BaseHTTPRequestHandler):
         headers = {name: value.format(query=urlsplit(self.path).query) for name, value in answer.headers.items()}
         if "attach" in self.query and answer.status == 200:
             headers["Content-Disposition"] = "attachment; filename=order.txt"
-        body = "" if answer.status == 204 else '<title>order</title><p id=o><b id=done>ordered</b></p><p id=a>a</p>'
+        body = "" if answer.status == 204 else "<title>order</title><p id=o><b id=done>ordered</b></p><p id=a>a</p>"
         body = body if answer.status < 300 else "<title>error</title><p id=a>a</p>"
         return self._answer(body, "text/html", answer.status, headers)
 
@@ -142,7 +144,11 @@ class Site(BaseHTTPRequestHandler):
     ) -> None:
         body = text.encode()
         self.send_response(status)
-        for name, value in {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body)), **(headers or {})}.items():
+        for name, value in {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(len(body)),
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
@@ -156,8 +162,14 @@ class Site(BaseHTTPRequestHandler):
         port = self.server.server_address[1]
         self._answer(
             PAGE.format(
-                body=kind.body, script=kind.script, extra=extra, trial=trial, query=self._order_query(), delay=self.query.get("delay", "0"),
-                other=f"http://localhost:{port}", ws=f"ws://127.0.0.1:{port}/socket",
+                body=kind.body,
+                script=kind.script,
+                extra=extra,
+                trial=trial,
+                query=self._order_query(),
+                delay=self.query.get("delay", "0"),
+                other=f"http://localhost:{port}",
+                ws=f"ws://127.0.0.1:{port}/socket",
             )
         )
 
@@ -168,8 +180,16 @@ class Site(BaseHTTPRequestHandler):
     def inner(self) -> None:
         """The document of a frame with the button."""
         self._answer(
-            PAGE.format(body="<button id=b>buy</button>", script="B.onclick=()=>post()", extra="", trial=self.query["trial"],
-                        query=self._order_query(), delay=0, other="", ws="")
+            PAGE.format(
+                body="<button id=b>buy</button>",
+                script="B.onclick=()=>post()",
+                extra="",
+                trial=self.query["trial"],
+                query=self._order_query(),
+                delay=0,
+                other="",
+                ws="",
+            )
         )
 
     def later(self) -> None:
@@ -188,7 +208,8 @@ class Site(BaseHTTPRequestHandler):
         key = self.headers["Sec-WebSocket-Key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
         accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
         self.wfile.write(
-            f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n".encode()
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            + f"Sec-WebSocket-Accept: {accept}\r\n\r\n".encode()
         )
         self.wfile.flush()
         while message := self._message():
@@ -232,9 +253,20 @@ class Site(BaseHTTPRequestHandler):
 
 
 _PLACES: Final[Mapping[str, Callable[[Site], None]]] = {
-    "/page": Site.page, "/inner": Site.inner, "/later": Site.later, "/slow": Site.slow, "/socket": Site.socket,
-    "/listener": Site.listener, "/auto": Site.auto, "/env": Site.env, "/plain": Site.plain, "/thanks": Site.thanks,
+    "/page": Site.page,
+    "/inner": Site.inner,
+    "/later": Site.later,
+    "/slow": Site.slow,
+    "/socket": Site.socket,
+    "/listener": Site.listener,
+    "/auto": Site.auto,
+    "/env": Site.env,
+    "/plain": Site.plain,
+    "/thanks": Site.thanks,
 }
+
+for _method in ("POST", "PUT", "PATCH", "DELETE"):
+    setattr(Site, f"do_{_method}", Site.do_GET)
 
 
 class Server(ThreadingHTTPServer):
@@ -245,8 +277,25 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, file: Path) -> None:
         self.counted = Counted(file)
+        self.nobody = socket.socket()
+        self.nobody.bind(("127.0.0.1", 0))
         super().__init__(("127.0.0.1", 0), type("Counting", (Site,), {"counted": self.counted}))
         threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def server_close(self) -> None:
+        """Give both ports back."""
+        self.nobody.close()
+        super().server_close()
+
+    @property
+    def url(self) -> str:
+        """The origin of the site."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    @property
+    def closed(self) -> str:
+        """An origin that refuses every connection."""
+        return f"http://127.0.0.1:{self.nobody.getsockname()[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that broke is what the campaign is about."""

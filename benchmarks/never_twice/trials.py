@@ -74,10 +74,10 @@ def drawn(seed: int, number: int) -> Trial:
     )
 
 
-def tasks_of(trial: Trial, site: str) -> Sequence[dict[str, Any]]:
-    """The documents of its task, and of the one that runs in its place."""
+def tasks_of(trial: Trial, site: str, closed: str) -> Sequence[dict[str, Any]]:
+    """The documents of its task, and of the one that runs in its place; nobody listens at the origin `closed`."""
     way = WAYS[trial.way]
-    steps = _steps(trial, site)
+    steps = _steps(trial, site, closed)
     act = next(number for number, step in enumerate(steps) if step.get("note") == "act")
     first = {"act": "open", "url": f"{site}/plain"}
     task = {
@@ -95,7 +95,15 @@ def tasks_of(trial: Trial, site: str) -> Sequence[dict[str, Any]]:
         task["checkpoints"] = [max(1, act + way.checkpoint)]
     if way.inside == "repair":
         repair = {"steps": steps}
-        return [{**task, "steps": [first], "preconditions": ["mem('ready') == 1"], "repairs": [repair, repair], "faults": []}]
+        return [
+            {
+                **task,
+                "steps": [first],
+                "preconditions": ["mem('ready') == 1"],
+                "repairs": [repair],
+                "faults": [],
+            }
+        ]
     if way.inside == "alternative":
         plan = {"enabled": True, "alternative_task_id": f"{trial.name}-{AGAIN}"}
         other = {**task, "task_id": f"{trial.name}-{AGAIN}", "faults": []}
@@ -103,10 +111,11 @@ def tasks_of(trial: Trial, site: str) -> Sequence[dict[str, Any]]:
     return [task]
 
 
-def _steps(trial: Trial, site: str) -> list[dict[str, Any]]:
+def _steps(trial: Trial, site: str, closed: str) -> list[dict[str, Any]]:
     kind, failure = KINDS[trial.kind], FAILURES[trial.failure]
     fill = {
         "site": site,
+        "closed": closed,
         "trial": trial.name,
         "query": f"trial={trial.name}&answer={trial.answer}" + "&first=1" * trial.first,
         "once": "&once=1" * trial.once,
