@@ -1,4 +1,4 @@
-"""The campaign of benchmarks/never_twice: no order is placed twice without a word, and no green task lacks its order."""
+"""The campaign of benchmarks/never_twice: no order is placed twice without a word, and no green task lacks one."""
 
 from __future__ import annotations
 
