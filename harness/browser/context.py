@@ -369,6 +369,7 @@ class Tab(Struct):
         raw = RawTrace.new(chromium.traces)
         target = (await control.send("Target.getTargetInfo"))["targetInfo"]
         name = str(target["browserContextId"])
+        chromium.workers.watch(name, watch)
         pasting, unreachable = chromium.pasting, chromium.unreachable
         tab = cls(context, page, watch, control, har, raw, name, pasting=pasting, unreachable=unreachable)
         if request.traced_from_start:

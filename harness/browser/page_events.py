@@ -22,7 +22,7 @@ from harness.browser.flood import Later, Newest, Pace
 from harness.browser.sending import Announcer, Sending
 from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
-from harness.model.record import SAFE_METHODS, Sent
+from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.resilience import Clock
 from harness.spec.steps import Open
 
@@ -31,7 +31,7 @@ from harness.spec.steps import Open
 _ONE: Final = Signature([Parameter("event", Parameter.POSITIONAL_ONLY)])
 
 
-def listen(emitter: BrowserContext | Page, event: str, handler: Callable[[Any], None]) -> None:
+def listen(emitter: BrowserContext | Page | WebSocket, event: str, handler: Callable[[Any], None]) -> None:
     """Like `emitter.on(event, handler)`, but faster.
 
     Playwright asks for the handler's signature at every event, which costs more than everything else; here the handler
@@ -204,8 +204,6 @@ class PageEvents:
         """Tells by method and URL whether a route answers a request; None: the task has no routes."""
         self._sent: dict[Request, Sent] = {}
         """The requests among `_known` that may be evidence of a write."""
-        self._bystanders: frozenset[MainFrame] = frozenset()
-        """Pages that were open when the attempt began and are not the current one."""
         self._wanted: Collection[int] = ()
         self._parting: _Parting | None = None
         """The page that the last `open` leaves; None once something else was done."""
@@ -238,9 +236,8 @@ class PageEvents:
         """
         self._current.navigation = None
         self._wanted = wanted
-        self._bystanders = frozenset(self._frames.values()) - {self._current}
         if not looks:
-            self._parting = _Parting(self._current, self._current.page.url) if kind is Open else None
+            self._parting = _Parting(self._current, self.now()) if kind is Open else None
         self.dialog_answers.begin(kind)
         self.sending.begin(looks=looks, opens=kind is Open)
 
@@ -347,8 +344,7 @@ class PageEvents:
     def _add(self, page: Page) -> MainFrame:
         frame = self._frames[page] = MainFrame(page)
         page.on("close", self._on_close)
-        if self._report:
-            page.on("websocket", self._on_websocket)
+        listen(page, "websocket", lambda socket: self._on_websocket(socket, frame))
         return frame
 
     def _on_close(self, page: Page) -> None:
@@ -387,15 +383,13 @@ class PageEvents:
             page.request_sent(request, exchange)
 
     def _leaves(self, request: Request, exchange: RequestRecord, page: MainFrame | None) -> None:
-        """Record a request that may be evidence of a write.
+        """Record a request that may be evidence of a write, of any page: a step may have woken another one.
 
-        A request of another open page belongs to no step of this one, unless it is for that page's document: a link or
-        a form may have that page as its target.
+        The report of a content security policy tells a site only what the browser has refused.
         """
-        document = page is not None and _is_document(request)
-        if page in self._bystanders and not document:
+        if request.resource_type == "other" and request.headers.get("content-type") == _POLICY_REPORT:
             return
-        safe, whole = exchange.method in SAFE_METHODS, page is None or document
+        safe, whole = exchange.method in SAFE_METHODS, page is None or _is_document(request)
         before = request.redirected_from
         sent = self.sending.leaves(
             exchange.method,
@@ -470,10 +464,38 @@ class PageEvents:
         if self._report:
             self._report(request.url, text)
 
-    def _on_websocket(self, socket: WebSocket) -> None:
-        """Report a WebSocket that could not be opened: there is no request for it."""
+    def _on_websocket(self, socket: WebSocket, page: MainFrame) -> None:
+        """Report a WebSocket that could not be opened: there is no request for it. Its messages may write."""
+        began = self.now()
+        listen(socket, "framesent", lambda text: self._on_message(socket.url, text, page, began))
         if report := self._report:
             socket.on("socketerror", lambda text: report(socket.url, text))
+
+    def _on_message(self, url: str, text: str | bytes, page: MainFrame, began: float) -> None:
+        body = text.encode() if isinstance(text, str) else text
+        before = self._parting is not None and self._parting.outlived_by(began, page)
+        self.sending.leaves(MESSAGE, url, page=False, after=None, body=body, before=before)
+
+    # What a worker that no page owns sends (targets.WorkerListener). It may outlive the page that an `open` leaves.
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    def worker_leaves(self, method: str, url: str, body: bytes | None, after: Sent | None, began: float) -> Sent | None:
+        before = self._parting is not None and self._parting.outlived_by(began)
+        return self.sending.leaves(method, url, page=False, after=after, body=body, before=before)
+
+    def worker_doubt(self, reason: str) -> Sent:
+        return self.sending.doubt(reason)
+
+    def worker_answered(self, sent: Sent) -> None:
+        self.sending.answered(sent)
+
+    def worker_failed(self, sent: Sent, error: str) -> None:
+        self.sending.failed(sent, error)
+
+    def worker_unwatched(self, sent: Sent) -> None:
+        self.sending.announce(sent)
 
     def _on_console(self, message: ConsoleMessage) -> None:
         self.pace.count_event("console lines")
@@ -493,8 +515,13 @@ class _Parting:
     Chromium does not report the requests that it sends on `pagehide`, when the other document is already there.
     """
 
-    def __init__(self, page: MainFrame, url: str) -> None:
-        self._page, self._url, self._arrivals = page, urldefrag(url).url, page.arrivals
+    def __init__(self, page: MainFrame, now: float) -> None:
+        self._page, self._url, self._arrivals = page, urldefrag(page.page.url).url, page.arrivals
+        self._since = now
+
+    def outlived_by(self, began: float, page: MainFrame | None = None) -> bool:
+        """Return whether a socket of this page, or a worker, that began then may have been used by the page."""
+        return began < self._since and page in (None, self._page)
 
     def sends(self, request: Request, page: MainFrame | None) -> bool:
         """Return whether the page sent this request: by its referer, if that names a page that is not opened again."""
@@ -513,6 +540,9 @@ def _judge_part(exchange: RequestRecord) -> None:
     if exchange.of is not None and (failed or (exchange.status or 0) >= 400):
         exchange.late = exchange.of.loaded
         exchange.of.lacks(exchange)
+
+
+_POLICY_REPORT = "application/csp-report"
 
 
 def _path(url: str) -> tuple[str, str, str]:

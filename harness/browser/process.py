@@ -23,6 +23,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser import isolated
 from harness.browser.flood import Pace
 from harness.browser.sending import Resending
+from harness.browser.targets import Workers
 from harness.browser.tls import TlsFront
 from harness.resilience import SystemClock
 
@@ -128,9 +129,12 @@ class Chromium:
     """The turn to use its clipboard, which all its contexts share."""
     resending: Resending = field(init=False)
     """The requests that it repeats by itself."""
+    workers: Workers = field(init=False)
+    """The workers that no page owns, in all its contexts."""
 
     def __post_init__(self) -> None:
         self.resending = Resending(self.control)
+        self.workers = Workers(self.control)
 
     @classmethod
     async def of(
@@ -139,6 +143,7 @@ class Chromium:
         """Connect, and ask for the User-Agent: a browser that answers exists. Raises Playwright's errors."""
         version = await control.send("Browser.getVersion")
         chromium = cls(browser, control, process, version["userAgent"], front, traces)
+        await chromium.workers.start()
         browser.on("disconnected", lambda _: chromium.mark_lost())
         return chromium
 

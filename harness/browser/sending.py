@@ -199,10 +199,11 @@ class Sending:
         before: bool = False,
         routed: bool = False,
     ) -> Sent | None:
-        """Record a request; `after` is the one that was redirected to it. Returns None if it need not be known.
+        """Record a request, or a message of a WebSocket (`MESSAGE`). Returns None if it need not be known.
 
-        `before`: the step opens a page, and the request comes from the page that it leaves. `routed`: a route is to
-        answer it, so it is not announced.
+        `after`: the request that was redirected to it.
+        `before`: the step opens a page, and the request comes from the page that it leaves.
+        `routed`: a route is to answer it, so it is not announced.
         """
         safe = method in SAFE_METHODS
         if safe and not page:
@@ -218,6 +219,17 @@ class Sending:
             if not (safe or routed):
                 self._announcer.heard(sent)
         return sent
+
+    def doubt(self, reason: str, *, before: bool = False) -> Sent:
+        """Record that something may have been sent which could not be seen, until its `arrived` says otherwise."""
+        sent = Sent("", "", before=before, unseen=reason)
+        if len(self._left) < MOST:
+            self._left.append(sent)
+        return sent
+
+    def announce(self, sent: Sent) -> None:
+        """Tell of what was only recorded until now."""
+        self._announcer.heard(sent)
 
     def _own_doing(self, kind: Hashable, *, parting: bool) -> bool:
         """Return whether the page sends this again and again by itself; in doubt it does not.

@@ -10,7 +10,7 @@ from harness.criteria.syntax import PAGE_FUNCTIONS, Stable, Within, walk
 from harness.engine.attempt import ASSERTION, StepState, judge, remember, resolved
 from harness.engine.run import Checkpoint, Run, StepTransition, TaskStop
 from harness.model.events import WriteSeen
-from harness.model.record import Sent, StepRecord, seen_writing, written_addresses
+from harness.model.record import Sent, StepRecord, first_unsafe, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
@@ -187,17 +187,17 @@ def _asks_the_environment(text: str) -> bool:
 
 def observed_write(record: StepRecord) -> str:
     """The request by which a step was seen to write, as a text; empty for a step that its file declares a `write`."""
-    left = next((each for each in record.sent if each.unsafe), None)
+    left = first_unsafe(record.sent)
     if record.step.effect_class == "write" or left is None:
         return ""
-    return f" (it sent {left.method} {left.url}; if it may be done twice, declare `effect: idempotent`)"
+    return f" (it {left.describe()}; if it may be done twice, declare `effect: idempotent`)"
 
 
 def doubt(step: Step, sent: Iterable[Sent] = ()) -> str:
     """The reason why it cannot be known whether a step took effect."""
     if step.done_when is None:
-        left = next((each for each in sent if each.unsafe), None)
-        return "it has no `done_when`" + (f", and sent {left.method} {left.url}" if left else "")
+        left = first_unsafe(sent)
+        return "it has no `done_when`" + (f", and {left.describe()}" if left else "")
     if "json(" in step.done_when and not any(f"{name}(" in step.done_when for name in PAGE_FUNCTIONS):
         return "its `done_when` could not be read"
     return "its `done_when` reads the page or the memory, which are as before the step; read a channel with `json(...)`"
