@@ -405,6 +405,11 @@ class PageEvents:
             if len(self._sent) > NETWORK_ENTRIES:
                 del self._sent[next(iter(self._sent))]
 
+    def undecided(self) -> frozenset[int]:
+        """The requests that may be evidence of a write and have neither answer nor error yet, each as a number."""
+        known = ((sent, self._known.get(request)) for request, sent in self._sent.items() if sent.unsafe)
+        return frozenset(id(sent) for sent, of in known if of and of.status is None and of.error is None)
+
     def _remember(self, request: Request, exchange: RequestRecord) -> None:
         self.exchanges.append(exchange)
         self._known[request] = exchange

@@ -29,6 +29,7 @@ from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import Facts, FailureContext, describe, locate
+from harness.browser.holding import hold, release
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
@@ -354,6 +355,12 @@ class PlaywrightSession(PageLooks):
         if self._recorded is None:
             self._recorded = self.chromium, []
             await self.chromium.resending.begin(self._recorded[1])
+
+    async def hold(self) -> bool:
+        return self._handle.ended or await hold(self.tab, self.chromium, self._clock)
+
+    async def release(self) -> None:
+        await release(self.tab)
 
     @property
     def renewed_at(self) -> tuple[str, ...]:

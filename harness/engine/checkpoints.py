@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 
 from harness.engine.attempt import task_timeout
-from harness.engine.effects import refill_refusal
+from harness.engine.effects import refill_refusal, stop_sending
 from harness.engine.remedies import for_good, with_stretched_limits
 from harness.engine.run import Checkpoint, RewindRequest, Run, TaskStop, counts
 from harness.model.ports import Saved, WorldCheckpoint
@@ -61,6 +61,7 @@ async def checkpoint(run: Run, index: int) -> None:
 async def rewind(run: Run, back: RewindRequest) -> tuple[Run, TaskStop | None]:
     """Go back to the checkpoint with stretched limits; returns a TaskStop if no page could be opened there."""
     run, journal = with_stretched_limits(run, back.remedy), run.journal
+    await stop_sending(run)
     tries = 0
     while isinstance(differences := await _restore_checkpoint(run, back), Failure):
         tries += 1

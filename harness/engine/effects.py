@@ -21,6 +21,8 @@ from harness.spec.steps import Api, Check, Open, Select, Step, Tool, Type, Unche
 UNCERTAIN = (408, 429)
 """Statuses that leave it open whether something was done, like those from 500 on."""
 _FILLS = (Type, Select, Check, Uncheck, Upload)
+UNSEEN = "something unseen at"
+"""In place of a method: the page may have sent something, and did not tell."""
 AGAIN = 0.5
 """Seconds between two requests to a channel that does not answer."""
 SOON = 2.0
@@ -46,6 +48,41 @@ def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
     else:
         progress.sent += sent
         run.journal.pass_on(progress.declared, sent)
+
+
+async def stop_sending(run: Run, progress: StepState | None = None, failure: Failure | None = None) -> bool:
+    """Stop the pages from sending, and note what had left them; return whether something may have been written.
+
+    Only then is it decided what is done again. If a page that hung does not tell what it has sent, the act under way,
+    or the one before, may have sent something that nobody saw.
+    """
+    told = await run.stage.session.hold()
+    known = _suspects(run, progress)
+    if progress is not None and failure is not None:
+        collect(run, progress, failure)
+    else:
+        run.journal.attribute(run.stage.session.take_sent())
+    if not told and failure is not None and (under_way(progress, failure) or failure.code == "PAGE_UNRESPONSIVE"):
+        unseen = Sent(UNSEEN, run.stage.session.url or "")
+        if progress is not None and not progress.declared.looks_only:
+            progress.sent += (unseen,)
+        else:
+            run.journal.attribute((unseen,))
+    return _suspects(run, progress) > known
+
+
+def _suspects(run: Run, progress: StepState | None) -> int:
+    """The number of requests so far that may have written."""
+    records = [sent for record in run.journal.trace for sent in record.sent]
+    return sum(each.unsafe for each in (*records, *(progress.sent if progress else ())))
+
+
+def under_way(progress: StepState | None, failure: Failure) -> bool:
+    """Return whether an act that may write was cut off after it had perhaps begun: it may still send something."""
+    if progress is None or not failure.tainted or failure.effect is Effect.NONE:
+        return False
+    step = progress.declared
+    return step.effect_class == "write" or (step.effect is None and step.effect_class != "read")
 
 
 def write_left(run: Run, index: int, step: Step, sent: Sent) -> None:

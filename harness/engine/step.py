@@ -18,7 +18,9 @@ from harness.engine.effects import (
     done_before,
     has_posted,
     settled,
+    stop_sending,
     took_effect,
+    under_way,
     write_left,
 )
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
@@ -305,6 +307,7 @@ async def _replayed(run: Run, progress: StepState) -> tuple[StepRecord, StepTran
 async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition]:
     remedy: Remedy | None = None
     while True:
+        await run.stage.session.release()
         outcome = await _try(run, progress, remedy)
         collect(run, progress, outcome)
         if await allowed_by_person(run, outcome):
@@ -314,6 +317,8 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             await run.stage.session.passed(progress.index)
             progress.contradicted = not progress.repeated and await contradicted(run, progress.declared)
             return progress.record(), None
+        if under_way(progress, outcome):
+            await stop_sending(run, progress, outcome)
         # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
         await run.stage.session.record(freeing=outcome.tainted or not progress.declared.looks_only)
         took = await took_effect(run, progress.declared, outcome, progress.sent)
@@ -492,6 +497,8 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
     """The next remedy that may be applied. If the task cannot go back, the rule is asked for another."""
     while True:
         remedy = next(progress.remedies[_failure_key(failure)], GiveUp())
+        if isinstance(remedy, Rewind) and await stop_sending(run, progress, failure):
+            known = known and await took_effect(run, progress.declared, failure, progress.sent) is not None
         why = await barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
         failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.engine.agent import unknown_outcome
 from harness.engine.conditions import UNMET
-from harness.engine.effects import barred_reason
+from harness.engine.effects import barred_reason, stop_sending
 from harness.engine.events import agent_relieved
 from harness.engine.remedies import nearest
 from harness.engine.run import Checkpoint, RewindRequest, Run, StepTransition, TaskStop
@@ -49,6 +49,8 @@ def _says_nothing_of_the_site(run: Run, ending: TaskStop) -> bool:
 
 async def _hand_over(run: Run, ending: TaskStop, name: str) -> StepTransition:
     checkpoint = _way_back(run, name)
+    if checkpoint is not None:
+        await stop_sending(run)
     refused = await _restart_refusal(run, checkpoint) if checkpoint else ""
     takeover = TakeOver(run.agent or SCRIPTED, name, ending.failure, ending.index, run.t, refused)
     run.journal.takeovers.append(takeover)

@@ -13,6 +13,7 @@ from harness.engine.agent import is_stuck, looking, next_proposal
 from harness.engine.attempt import StepRequest, StepState
 from harness.engine.checkpoints import at_the_start, checkpoint, rewind
 from harness.engine.conditions import consistent, preconditions, success, with_others
+from harness.engine.effects import stop_sending
 from harness.engine.remedies import is_unsure
 from harness.engine.result import TaskRun, close_task
 from harness.engine.run import RewindRequest, Run, StepTransition, Suspension, TaskStop, overspent
@@ -44,6 +45,8 @@ async def run_task(plan: Plan, ports: Ports) -> TaskResult:
     ports.emit(TaskStarted(plan, played.started))
     run_subtask = partial(_run_subtask, played)
     played.run, played.ending = await _play(played, run_subtask)
+    if played.run is not None and played.ending is not None and plan.alternative is not None:
+        await stop_sending(played.run)
     played.ending = _check_alternative(plan, played.ending)
     played.alternative = await _alternative(plan, played.ending, run_subtask)
     return await _shield_from_interruption(close_task(played))
@@ -166,6 +169,7 @@ async def _steps(run: Run) -> StepTransition:
 async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | None:
     """The next step; the agent looks again if its page was lost and could be opened again."""
     while True:
+        await run.stage.session.release()
         try:
             return await next_proposal(run)
         except Failed as failed:
