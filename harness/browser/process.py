@@ -22,7 +22,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import isolated
 from harness.browser.flood import Pace
-from harness.browser.sending import Resending
+from harness.browser.net_log import Resending
 from harness.browser.targets import Workers
 from harness.browser.tls import TlsFront
 from harness.resilience import SystemClock
