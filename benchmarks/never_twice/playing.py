@@ -10,8 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -120,7 +119,7 @@ def play(trials: Sequence[Trial], folder: Path) -> Iterator[Judged]:
 def _batch(kind: str, trials: Sequence[Trial], folder: Path, server: Server) -> Iterator[Judged]:
     project = folder / f"{kind}-{trials[0].name}"
     _write(project, trials, server, workers=kind == "worker")
-    records = _run(kind, project, Random(trials[0].name))
+    records = _run(kind, project, trials, server)
     time.sleep(LATEST)
     effects = server.counted.effects()
     arrived = Counter(each["trial"] for each in server.counted.arrivals)
@@ -155,7 +154,8 @@ def _write(project: Path, trials: Sequence[Trial], server: Server, *, workers: b
             (project / "tasks" / f"{task['task_id']}.task.json").write_text(json.dumps(task, indent=1), "utf-8")
 
 
-def _run(kind: str, project: Path, chance: Random) -> Mapping[str, Mapping[str, Any]]:
+def _run(kind: str, project: Path, trials: Sequence[Trial], server: Server) -> Mapping[str, Mapping[str, Any]]:
+    chance = Random(trials[0].name)
     options: tuple[str, ...] = ("--task-workers", str(AT_ONCE))
     if kind == "retrace":
         options += ("--task-retrace",)
@@ -164,32 +164,34 @@ def _run(kind: str, project: Path, chance: Random) -> Mapping[str, Mapping[str, 
     if kind == "store":
         options += ("--task-store", "../store-" + project.name)
         for _ in range(STARTS - 1):
-            _pytest(project, options, kill_after=2 + chance.random() * 6)
+            _pytest(project, options, _struck(trials, server, chance))
     _pytest(project, options)
     found = project / ".harness" / "last-run.json"
     document = json.loads(found.read_text("utf-8")) if found.is_file() else {"results": []}
     return {each["task_id"]: each for each in document["results"]}
 
 
-def _pytest(project: Path, options: Sequence[str], kill_after: float | None = None) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "tasks",
-        "-q",
-        "--task-breaker",
-        "off",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        f"not {AGAIN}",
-        *options,
-    ]
+def _struck(trials: Sequence[Trial], server: Server, chance: Random) -> Callable[[], bool]:
+    """Whether a run is to be killed: soon after the order of one of its trials, chosen by chance, has arrived."""
+    victim, before = chance.choice(trials).name, len(server.counted.arrivals)
+    pause, arrived = chance.choice([0, 0.05, 0.3]), 0.0
+
+    def is_struck() -> bool:
+        nonlocal arrived
+        if not arrived and any(each["trial"] == victim for each in server.counted.arrivals[before:]):
+            arrived = time.monotonic()
+        return bool(arrived) and time.monotonic() >= arrived + pause
+
+    return is_struck
+
+
+def _pytest(project: Path, options: Sequence[str], is_struck: Callable[[], bool] = lambda: False) -> None:
+    command = [sys.executable, "-m", "pytest", "tasks", "-q", "-p", "no:cacheprovider", "--task-breaker", "off"]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    until = time.monotonic() + LONGEST
     with (project / "output.txt").open("ab") as output:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         process = subprocess.Popen(
-            command,
+            [*command, "-k", f"not {AGAIN}", *options],
             cwd=project,
             stdout=output,
             stderr=output,
@@ -197,9 +199,8 @@ def _pytest(project: Path, options: Sequence[str], kill_after: float | None = No
             start_new_session=True,
             env=environ,
         )
-        try:
-            process.wait(kill_after or LONGEST)
-        except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
+        while process.poll() is None:
+            if is_struck() or time.monotonic() > until:
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+                process.wait()
+            time.sleep(0.02)
