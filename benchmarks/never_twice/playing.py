@@ -166,9 +166,16 @@ def _run(kind: str, project: Path, trials: Sequence[Trial], server: Server) -> M
         for _ in range(STARTS - 1):
             _pytest(project, options, _struck(trials, server, chance))
     _pytest(project, options)
-    found = project / ".harness" / "last-run.json"
-    document = json.loads(found.read_text("utf-8")) if found.is_file() else {"results": []}
-    return {each["task_id"]: each for each in document["results"]}
+    return _records(project / ".harness")
+
+
+def _records(results: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The record of each task; of one that ended in a process that was killed later, its event."""
+    events = (json.loads(line) for file in results.glob("events/*.jsonl") for line in file.open(encoding="utf-8"))
+    ended = {each["task_id"]: each for each in events if each["type"] == "task"}
+    last = results / "last-run.json"
+    document = json.loads(last.read_text("utf-8")) if last.is_file() else {"results": []}
+    return ended | {each["task_id"]: each for each in document["results"]}
 
 
 def _struck(trials: Sequence[Trial], server: Server, chance: Random) -> Callable[[], bool]:
