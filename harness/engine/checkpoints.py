@@ -6,15 +6,14 @@ import asyncio
 from contextlib import suppress
 
 from harness.engine.attempt import task_timeout
-from harness.engine.effects import refill_refusal, stop_sending
+from harness.engine.effects import refill_refusal, stop_sending, taken_back
 from harness.engine.remedies import for_good, with_stretched_limits
 from harness.engine.run import Checkpoint, RewindRequest, Run, TaskStop, counts
 from harness.model.ports import Saved, WorldCheckpoint
-from harness.model.record import Rewound, StepRecord
+from harness.model.record import Rewound
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family, Scope
 from harness.recovery.failure import Failed, Failure
-from harness.spec.steps import Api, Tool
 from harness.values import replace
 
 RESTORE_SECONDS = 10.0
@@ -113,9 +112,9 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
     undone = saved.world.whole and not state
     abandoned = [*journal.set_up, *(record for record in journal.history if record.index >= saved.index)]
     certain = undone and shown
-    earlier = [each for each in journal.unsure if not (certain and each.index >= saved.index) or _by_tool(each)]
+    earlier = [each for each in journal.unsure if each.index < saved.index or not taken_back(each, restored=certain)]
     written = [record for record in abandoned if record.may_have_written]
-    writes = [each for each in written if not undone or (not shown and _shows(each)) or _by_tool(each)]
+    writes = [record for record in written if not taken_back(record, restored=undone, shown=shown)]
     journal.unshown = undone and not shown
     journal.unsure = [*earlier, *writes]
     filling = await refill_refusal(run, saved)
@@ -124,23 +123,6 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
     within = max(LEAST_SECONDS, min(run.left, _time_to_restore(run)))
     page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart, barred=filling)
     return page if isinstance(page, Failure) else (*state, *page)
-
-
-def _by_tool(record: StepRecord) -> bool:
-    """Return whether a tool did it: its server may keep what was done where no channel restores it."""
-    return isinstance(record.step, Tool)
-
-
-def _shows(record: StepRecord) -> bool:
-    """Return whether a channel must show what this write did; if none does, it was not undone, or is still to come.
-
-    A step that the file does not call a write does not count (a login submits a form, too), nor does a form that only
-    requests a page.
-    """
-    step = record.step
-    if step.effect == "write" or isinstance(step, Api):
-        return step.effect_class == "write"
-    return step.effect_class == "write" and any(each.unsafe for each in record.sent)
 
 
 # A task that is suspended: its pages are closed, and its time stands still.

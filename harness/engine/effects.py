@@ -14,6 +14,7 @@ from harness.model.record import Sent, StepRecord, first_unsafe, seen_writing, w
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
+from harness.recovery.never_twice import Answer, Known, Verdict, Way, again
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory
 from harness.spec.steps import Api, Check, Open, Select, Step, Tool, Type, Uncheck, Upload
@@ -119,24 +120,25 @@ def _leaves_open(failure: Failure) -> bool:
     return status in UNCERTAIN or status >= 500
 
 
-async def took_effect(run: Run, step: Step, failure: Failure, sent: Sequence[Sent] = ()) -> bool | None:
-    """Return whether a failed step had taken effect; None if that cannot be known.
-
-    A step that is no `write` and sent nothing may be repeated: that counts as no effect.
-    """
+async def knowledge(run: Run, step: Step, failure: Failure, sent: Sequence[Sent] = ()) -> Known:
+    """What is known of the effect of a step that failed; its `done_when` is asked unless nothing was done."""
     if _is_certainly_undone(step, failure, sent) or is_only_unanswered(step, failure):
-        return False
+        return Known(wrote=False)
     unseen = has_posted(failure) or seen_writing(step, sent)
-    unknown = None if step.effect_class == "write" or unseen else False
-    done = await is_done(run, step, unseen=unseen or isinstance(step, Api | Tool))
-    return unknown if done is None else done
+    wrote = step.effect_class == "write" or unseen
+    return Known(wrote, await answer_of(run, step, unseen=unseen or isinstance(step, Api | Tool)))
 
 
-def denied(step: Step, failure: Failure, took: bool | None, sent: Sequence[Sent] = ()) -> bool:
-    """Return whether only a false `done_when` allows a write to be repeated that may have taken effect."""
-    wrote = step.effect_class == "write" or has_posted(failure) or seen_writing(step, sent)
-    certain = _is_certainly_undone(step, failure, sent) or is_only_unanswered(step, failure)
-    return took is False and wrote and not certain
+def taken_back(record: StepRecord, *, restored: bool = True, shown: bool = True) -> bool:
+    """Return whether a restored environment takes back what the step did. `shown`: a channel had shown something.
+
+    A tool's server may keep it elsewhere. What a channel must show, and none did, is still to come or is elsewhere. A
+    step that the file does not call a write need not show (a login submits a form, too).
+    """
+    step = record.step
+    called = step.effect == "write" or isinstance(step, Api) or any(each.unsafe for each in record.sent)
+    must_show = step.effect_class == "write" and called
+    return restored and (shown or not must_show) and not isinstance(step, Tool)
 
 
 async def contradicted(run: Run, step: Step) -> bool:
@@ -164,7 +166,7 @@ async def barred_reason(run: Run, addresses: Iterable[str]) -> str | None:
     wanted = {urldefrag(address).url for address in addresses}
     made = written_addresses(run.journal.trace) if wanted else {}
     for url, record in made.items():
-        if url in wanted and await is_done(run, record.step, unseen=True) is not False:
+        if url in wanted and not await _once_more(run, Way.REQUEST, record.step):
             doing = "a write" if record.step.effect_class == "write" else "which was seen to write"
             return f"step {record.index} ({record.step.describe()}), {doing}, produced {url}: it is not requested again"
     return None
@@ -179,14 +181,19 @@ async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
         if isinstance(record.step, Open) or any(each.page and each.arrived for each in record.sent):
             return None  # the recorded fields belong to another page
         wrote = isinstance(record.step, _FILLS) and record.may_have_written
-        if wrote and await is_done(run, record.step, unseen=True) is not False:
+        if wrote and not await _once_more(run, Way.FILL, record.step):
             doing = f"step {record.index} ({record.step.describe()}), which filled one of them, is a write"
             return f"{doing}{observed_write(record)} and is not repeated"
     return None
 
 
-async def is_done(run: Run, step: Step, *, unseen: bool) -> bool | None:
-    """The answer of `done_when`; None if it cannot be read, or cannot know.
+async def _once_more(run: Run, way: Way, step: Step) -> bool:
+    """Return whether a write may be done again on this way, as its `done_when` answers."""
+    return again(way, Known(True, await answer_of(run, step, unseen=True))) is Verdict.AGAIN
+
+
+async def answer_of(run: Run, step: Step, *, unseen: bool) -> Answer:
+    """The answer of `done_when`.
 
     `unseen`: the page and the memory are still as before the step, so a criterion about them cannot deny the effect.
     """
@@ -194,11 +201,13 @@ async def is_done(run: Run, step: Step, *, unseen: bool) -> bool | None:
         until = _until(run, step)
         criterion = (await resolved(run, step, until)).done_when
         if criterion is None:
-            return None
+            return Answer.NONE
         done = await _answered(run, criterion, until)
     except (Failed, MissingMemory):
-        return None
-    return done if done or not unseen or _asks_the_environment(criterion) else None
+        return Answer.UNREADABLE
+    if done:
+        return Answer.DONE
+    return Answer.UNREADABLE if unseen and not _asks_the_environment(criterion) else Answer.DENIED
 
 
 async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
@@ -256,14 +265,15 @@ async def settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransi
 
 async def done_before(run: Run, progress: StepState, earlier: StepRecord) -> tuple[StepRecord, StepTransition] | None:
     """The record of a write that was done before a rewind and still has its effect; None if it is to be done again."""
-    done = await is_done(run, progress.declared, unseen=True)
-    if done is None:
+    known = Known(True, await answer_of(run, progress.declared, unseen=True))
+    verdict = again(Way.REPLAY, known)
+    if verdict is Verdict.UNKNOWN:
         why = doubt(progress.declared)
         why += ", and no channel had shown what the step did, so nothing was restored" if run.journal.unshown else ""
         message = f"Whether step {progress.index} still has its effect is not known, so it was not done again: {why}"
         failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)
         return progress.record(), TaskStop(failure, progress.index, GiveUp())
-    if not done:
+    if verdict is Verdict.AGAIN:
         progress.repeated = True
         return None
     for key, value in earlier.remembered.items():

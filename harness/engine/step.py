@@ -14,12 +14,11 @@ from harness.engine.effects import (
     barred_reason,
     collect,
     contradicted,
-    denied,
     done_before,
     has_posted,
+    knowledge,
     settled,
     stop_sending,
-    took_effect,
     under_way,
     write_left,
 )
@@ -33,6 +32,7 @@ from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, 
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
 from harness.recovery.network import NetworkRule
+from harness.recovery.never_twice import Answer, Known, Verdict, Way, again
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
 from harness.spec.navigation_keys import AnswerKeys
@@ -321,13 +321,14 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             await stop_sending(run, progress, outcome)
         # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
         await run.stage.session.record(freeing=outcome.tainted or not progress.declared.looks_only)
-        took = await took_effect(run, progress.declared, outcome, progress.sent)
-        if took:
+        known = await knowledge(run, progress.declared, outcome, progress.sent)
+        verdict = again(Way.RETRY, known)
+        if verdict is Verdict.PASSED:
             return await settled(run, progress)
-        failure, remedy = await _answer(run, progress, outcome, known=took is not None)
+        failure, remedy = await _answer(run, progress, outcome, known=verdict is Verdict.AGAIN)
         if ended := await _end_step(run, progress, failure, remedy):
             return ended
-        progress.repeated = progress.repeated or denied(progress.declared, outcome, took, progress.sent)
+        progress.repeated = progress.repeated or known == Known(True, Answer.DENIED)
 
 
 async def _end_step(
@@ -498,7 +499,8 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
     while True:
         remedy = next(progress.remedies[_failure_key(failure)], GiveUp())
         if isinstance(remedy, Rewind) and await stop_sending(run, progress, failure):
-            known = known and await took_effect(run, progress.declared, failure, progress.sent) is not None
+            now = await knowledge(run, progress.declared, failure, progress.sent)
+            known = known and again(Way.RETRY, now) is not Verdict.UNKNOWN
         why = await barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
         failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):

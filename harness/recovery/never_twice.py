@@ -1,0 +1,89 @@
+"""Decides what is done again: one function, for every way back (docs/design/never-twice.md). Pure.
+
+Nothing that may have written is done again, unless it is known that nothing was sent, or that the effect is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+
+class Way(StrEnum):
+    """A way on which something could be done a second time."""
+
+    RETRY = "the step is tried again, also with another selector or after a repair"
+    REWIND = "the task goes back over the step, on the same browser or a new one"
+    REPLAY = "the step is reached again after the task went back over it"
+    REQUEST = "an address that the step produced is requested again (renewed page, checkpoint, suspension)"
+    FILL = "the fields that the step filled are filled again in a restored page"
+    NEXT_STEP = "an agent, or another agent, chooses the step that follows"
+    TAKEOVER = "another agent begins the task anew"
+    ALTERNATIVE = "the alternative task runs after the step that ended the task"
+    RETRACE = "`--task-retrace` runs the task a second time"
+    RERUN = "another process runs the task (worker, store, cluster, bridge)"
+
+
+class Answer(StrEnum):
+    """What `done_when` says about the effect."""
+
+    DONE = "true"
+    DENIED = "false"
+    UNREADABLE = "cannot be read, or cannot know"
+    NONE = "none"
+
+
+class Verdict(StrEnum):
+    """What follows."""
+
+    AGAIN = "yes"
+    PASSED = "no: it counts as passed"
+    UNKNOWN = "no: the task ends with `OUTCOME_UNKNOWN`"
+    REFUSED = "no: the failure stays the end"
+
+
+class Known(Struct, frozen=True):
+    """What is known of the effect of a step, or of a whole task."""
+
+    wrote: bool
+    """It may have written: it is a write that was not certainly left undone, or was seen to send, or could not be
+    seen."""
+    answer: Answer = Answer.NONE
+    undone: bool = False
+    """The environment was put back to before it, and that takes the effect back."""
+
+
+_A, _P, _U, _R = Verdict.AGAIN, Verdict.PASSED, Verdict.UNKNOWN, Verdict.REFUSED
+_WHERE_WRITTEN: Final[Mapping[Way, tuple[Verdict, Verdict, Verdict, Verdict]]] = {
+    Way.RETRY: (_P, _A, _U, _U),
+    Way.REWIND: (_A, _A, _A, _R),  # where there is a `done_when`, `REPLAY` asks it
+    Way.REPLAY: (_P, _A, _U, _U),
+    Way.REQUEST: (_U, _A, _U, _U),
+    Way.FILL: (_U, _A, _U, _U),
+    Way.NEXT_STEP: (_A, _A, _U, _U),
+    Way.TAKEOVER: (_R, _R, _R, _R),  # nobody would notice the same write, done in another way
+    Way.ALTERNATIVE: (_A, _A, _R, _R),
+    Way.RETRACE: (_R, _R, _R, _R),
+    Way.RERUN: (_R, _R, _R, _R),  # a dead process cannot be asked how far it came
+}
+"""The verdicts where something may have been written and was not undone, in the order of `Answer`."""
+
+
+def again(way: Way, known: Known) -> Verdict:
+    """Return whether it may be done again on this way, and what happens otherwise."""
+    passed = way is Way.RETRY and known.answer is Answer.DONE
+    if known.undone or not (known.wrote or passed):
+        return Verdict.AGAIN
+    return _WHERE_WRITTEN[way][list(Answer).index(known.answer)]
+
+
+def what_runs_again(wrote: Mapping[str, bool]) -> frozenset[str]:
+    """Of tasks whose process is gone (name -> whether it had begun to write), those that run in another one."""
+    return frozenset(name for name, so in wrote.items() if again(Way.RERUN, Known(so)) is Verdict.AGAIN)
+
+
+WROTE = "this task had begun to write, so it does not run again"
+"""The reason why a task whose process is gone does not run in another one."""
