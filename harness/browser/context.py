@@ -231,7 +231,7 @@ class ContextHandle:
         if self.ended:
             return True
         self._console += self.tab.watch.console_lines()
-        self.ended = True
+        self.ended = self.tab.watch.over = True
         if self.tab.watch.pace.floods:  # requests that it still sends would delay the end of the HAR file
             await self.tab.silence_floods(min(FREED_SECONDS, seconds / 2))
         closing = asyncio.create_task(self.tab.context.close())

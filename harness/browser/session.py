@@ -175,7 +175,7 @@ class PlaywrightSession(PageLooks):
         if failure := self._unanswered() or navigation_failure(scene) or await self._held_back(step):
             return await self._finish_failed(failure)
         self.tab.watch.passed()
-        if before is not None and step.effect_class != "read" and not isinstance(step, Api):
+        if before is not None and _acts(step):
             before.acted = True
         return self._finish_passed(step, details)
 
@@ -183,6 +183,10 @@ class PlaywrightSession(PageLooks):
         """Do the act, and wait for the request that it must cause."""
         if isinstance(step, RequestingStep | Tool) and not isinstance(step, Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
+        if (document := self.tab.watch.latest) is not None and (
+            document.acted if isinstance(step, Open) else _acts(step) and not document.acted
+        ):
+            await self.tab.watch.ask_what_leaving_does(self.tab.control)
         found = {**await self._healed_element(step), **await self._named_by_refs(step)}
         if isinstance(step, Click | Check | Uncheck | Hover) and step.force:
             found |= await _covered(attempt)
@@ -447,6 +451,11 @@ class PlaywrightSession(PageLooks):
             await collecting.take_trace(self._collector(folder, deadline))
             self._files.append(self._request.folder / collecting.TRACE)
         await self._handle.end(CLOSE_SECONDS)
+
+
+def _acts(step: Step) -> bool:
+    """Return whether a step may change the page that it finds."""
+    return step.effect_class != "read" and not isinstance(step, Api)
 
 
 async def _covered(attempt: ActContext) -> dict[str, Any]:
