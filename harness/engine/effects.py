@@ -166,7 +166,7 @@ async def barred_reason(run: Run, addresses: Iterable[str]) -> str | None:
     wanted = {urldefrag(address).url for address in addresses}
     made = written_addresses(run.journal.trace) if wanted else {}
     for url, record in made.items():
-        if url in wanted and not await _once_more(run, Way.REQUEST, record.step):
+        if url in wanted and not await once_more(run, Way.REQUEST, record.step):
             doing = "a write" if record.step.effect_class == "write" else "which was seen to write"
             return f"step {record.index} ({record.step.describe()}), {doing}, produced {url}: it is not requested again"
     return None
@@ -181,13 +181,13 @@ async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
         if isinstance(record.step, Open) or any(each.page and each.arrived for each in record.sent):
             return None  # the recorded fields belong to another page
         wrote = isinstance(record.step, _FILLS) and record.may_have_written
-        if wrote and not await _once_more(run, Way.FILL, record.step):
+        if wrote and not await once_more(run, Way.FILL, record.step):
             doing = f"step {record.index} ({record.step.describe()}), which filled one of them, is a write"
             return f"{doing}{observed_write(record)} and is not repeated"
     return None
 
 
-async def _once_more(run: Run, way: Way, step: Step) -> bool:
+async def once_more(run: Run, way: Way, step: Step) -> bool:
     """Return whether a write may be done again on this way, as its `done_when` answers."""
     return again(way, Known(True, await answer_of(run, step, unseen=True))) is Verdict.AGAIN
 

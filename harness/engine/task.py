@@ -13,7 +13,7 @@ from harness.engine.agent import is_stuck, looking, next_proposal
 from harness.engine.attempt import StepRequest, StepState
 from harness.engine.checkpoints import at_the_start, checkpoint, rewind
 from harness.engine.conditions import consistent, preconditions, success, with_others
-from harness.engine.effects import is_done, observed_write, stop_sending
+from harness.engine.effects import observed_write, once_more, stop_sending
 from harness.engine.remedies import is_unsure
 from harness.engine.result import TaskRun, close_task
 from harness.engine.run import RewindRequest, Run, StepTransition, Suspension, TaskStop, overspent
@@ -27,6 +27,7 @@ from harness.model.record import TaskResult
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
+from harness.recovery.never_twice import Way
 from harness.spec.agents import SCRIPTED
 from harness.spec.names import slug
 from harness.spec.steps import Step
@@ -244,7 +245,7 @@ async def _repeated_write(run: Run | None, ending: TaskStop) -> str | None:
     if run is not None:
         await stop_sending(run)
         for record in run.journal.history:
-            if record.may_have_written and await is_done(run, record.step, unseen=True) is not False:
+            if record.may_have_written and not await once_more(run, Way.ALTERNATIVE, record.step):
                 return f"the write of step {record.index} ({record.step.describe()}){observed_write(record)}"
     return None
 

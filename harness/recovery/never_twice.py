@@ -22,7 +22,7 @@ class Way(StrEnum):
     FILL = "the fields that the step filled are filled again in a restored page"
     NEXT_STEP = "an agent, or another agent, chooses the step that follows"
     TAKEOVER = "another agent begins the task anew"
-    ALTERNATIVE = "the alternative task runs after the step that ended the task"
+    ALTERNATIVE = "the alternative task runs, which has the same goal"
     RETRACE = "`--task-retrace` runs the task a second time"
     RERUN = "another process runs the task (worker, store, cluster, bridge)"
 
@@ -65,7 +65,7 @@ _WHERE_WRITTEN: Final[Mapping[Way, tuple[Verdict, Verdict, Verdict, Verdict]]] =
     Way.FILL: (_U, _A, _U, _U),
     Way.NEXT_STEP: (_A, _A, _U, _U),
     Way.TAKEOVER: (_R, _R, _R, _R),  # nobody would notice the same write, done in another way
-    Way.ALTERNATIVE: (_A, _A, _R, _R),
+    Way.ALTERNATIVE: (_R, _A, _R, _R),
     Way.RETRACE: (_R, _R, _R, _R),
     Way.RERUN: (_R, _R, _R, _R),  # a dead process cannot be asked how far it came
 }
