@@ -129,7 +129,7 @@ def _batch(kind: str, trials: Sequence[Trial], folder: Path, server: Server) -> 
         said = record or {}
         yield Judged(
             trial,
-            verdict(trial, effects[trial.name], arrived[trial.name], record),
+            verdict(trial, effects[trial.name], arrived[trial.name], resent[trial.name], record),
             effects[trial.name],
             arrived[trial.name],
             resent[trial.name],

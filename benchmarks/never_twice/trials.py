@@ -163,7 +163,7 @@ def _faults(trial: Trial, steps: int) -> list[dict[str, Any]]:
     return [{**failure.fault, "step": steps - len(failure.steps)}] if failure.fault else []
 
 
-def verdict(trial: Trial, effects: int, arrived: int, record: Mapping[str, Any] | None) -> str:
+def verdict(trial: Trial, effects: int, arrived: int, resent: int, record: Mapping[str, Any] | None) -> str:
     """What is to be said of a trial: `double`, `false green`, `told`, `needless` or `once`.
 
     `told`: done twice, and the report says so. `needless`: the outcome counts as unknown although nothing was sent.
@@ -171,7 +171,8 @@ def verdict(trial: Trial, effects: int, arrived: int, record: Mapping[str, Any] 
     told = {each["type"] for each in (record or {}).get("warnings", ())} & WARNINGS
     code = (record or {}).get("code")
     if effects > 1:
-        return "told" if told or code == "OUTCOME_UNKNOWN" else "double"
+        lost = code == "WORKER_CRASHED" and effects - resent <= 1  # whoever saw that Chromium sent it again is dead
+        return "told" if told or code == "OUTCOME_UNKNOWN" or lost else "double"
     if record and record["final_state"] == "completed" and trial.sure and not effects:
         return "false green"
     return "needless" if code == "OUTCOME_UNKNOWN" and not arrived else "once"
