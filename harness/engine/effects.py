@@ -124,9 +124,10 @@ async def knowledge(run: Run, step: Step, failure: Failure, sent: Sequence[Sent]
     """What is known of the effect of a step that failed; its `done_when` is asked unless nothing was done."""
     if _is_certainly_undone(step, failure, sent) or is_only_unanswered(step, failure):
         return Known(wrote=False)
-    unseen = has_posted(failure) or seen_writing(step, sent)
-    wrote = step.effect_class == "write" or unseen
-    return Known(wrote, await answer_of(run, step, unseen=unseen or isinstance(step, Api | Tool)))
+    posted = has_posted(failure) or seen_writing(step, sent)
+    never_came = any(each.page for each in sent) and "status" not in failure.details
+    unseen = posted or never_came or isinstance(step, Api | Tool)
+    return Known(step.effect_class == "write" or posted, await answer_of(run, step, unseen=unseen))
 
 
 def taken_back(record: StepRecord, *, restored: bool = True, shown: bool = True) -> bool:

@@ -73,6 +73,15 @@ def test_what_the_page_does_not_show_says_nothing_of_a_request_beside_it() -> No
     assert len(theatre.session.acts) == 1
 
 
+def test_a_page_that_never_came_cannot_show_that_its_get_did_nothing() -> None:
+    theatre = Theatre()
+    lost = Failure("NET_EMPTY_RESPONSE", "no answer", effect=Effect.POSSIBLE)
+    theatre.session.script = [sending(document("http://shop.local/order"), outcome=lost)]
+    buy = {"act": "click", "selector": "#buy", "effect": "write", "done_when": "exists('#order')"}
+    assert code(play(theatre, steps=[buy])) == "OUTCOME_UNKNOWN"
+    assert len(theatre.session.acts) == 1
+
+
 def test_done_when_refers_to_memory() -> None:
     theatre = Theatre()
     theatre.world.environment = {"O-1": "confirmed"}
