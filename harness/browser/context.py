@@ -231,7 +231,7 @@ class ContextHandle:
         if self.ended:
             return True
         self._console += self.tab.watch.console_lines()
-        self.ended = True
+        self.ended = self.tab.watch.over = True
         if self.tab.watch.pace.floods:  # requests that it still sends would delay the end of the HAR file
             await self.tab.silence_floods(min(FREED_SECONDS, seconds / 2))
         closing = asyncio.create_task(self.tab.context.close())
@@ -375,6 +375,7 @@ class Tab(Struct):
         raw = RawTrace.new(chromium.traces)
         target = (await control.send("Target.getTargetInfo"))["targetInfo"]
         name = str(target["browserContextId"])
+        chromium.workers.watch(name, watch)
         pasting, unreachable = chromium.pasting, chromium.unreachable
         tab = cls(context, page, watch, control, har, raw, name, pasting=pasting, unreachable=unreachable)
         if request.traced_from_start:

@@ -30,6 +30,7 @@ from harness.browser.failures.navigation import navigation_failure, refused_host
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import Facts, FailureContext, describe, locate
 from harness.browser.holding import hold, release
+from harness.browser.net_log import Repeatable
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
@@ -86,8 +87,7 @@ class PlaywrightSession(PageLooks):
         self._unfound: str | None = None
         self._begun: tuple[PageEvents, int] | None = None
         """The context in which the last act began that may have caused requests, and how many there were before."""
-        self._recorded: tuple[Chromium, list[Sent]] | None = None
-        """The browser that records its repeated requests, and the requests that left meanwhile."""
+        self._repeatable = Repeatable(request.world)
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock, request.scale)
@@ -164,7 +164,6 @@ class PlaywrightSession(PageLooks):
         gone = await lost("", scene)
         if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
-        await self._record_sending(step)
         attempt = self._attempt_at(step, within, patience, scene)
         before = self.tab.watch.latest
         try:
@@ -176,7 +175,7 @@ class PlaywrightSession(PageLooks):
         if failure := self._unanswered() or navigation_failure(scene) or await self._held_back(step):
             return await self._finish_failed(failure)
         self.tab.watch.passed()
-        if before is not None and step.effect_class != "read" and not isinstance(step, Api):
+        if before is not None and _acts(step):
             before.acted = True
         return self._finish_passed(step, details)
 
@@ -184,6 +183,10 @@ class PlaywrightSession(PageLooks):
         """Do the act, and wait for the request that it must cause."""
         if isinstance(step, RequestingStep | Tool) and not isinstance(step, Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
+        if (document := self.tab.watch.latest) is not None and (
+            document.acted if isinstance(step, Open) else _acts(step) and not document.acted
+        ):
+            await self.tab.watch.ask_what_leaving_does(self.tab.control)
         found = {**await self._healed_element(step), **await self._named_by_refs(step)}
         if isinstance(step, Click | Check | Uncheck | Hover) and step.force:
             found |= await _covered(attempt)
@@ -337,24 +340,14 @@ class PlaywrightSession(PageLooks):
 
     def take_sent(self) -> tuple[Sent, ...]:
         taken = self._handle.take_sent()
-        if self._recorded is not None:
-            self._recorded[1].extend(taken)
+        self._repeatable.add(taken)
         return taken
 
     async def take_settled(self) -> tuple[Sent, ...]:
-        taken = self.take_sent()
-        if self._recorded is not None:
-            (chromium, sent), self._recorded = self._recorded, None
-            await chromium.resending.end(sent)
+        taken, chromium = self.take_sent(), self.chromium
+        answers = chromium.alive and not chromium.process.stopped
+        await self._repeatable.count(chromium.net_log, chromium.control, answers=answers)
         return taken
-
-    async def _record_sending(self, step: Step) -> None:
-        """Record repeated requests during a declared write. `api` needs no browser, a stopped browser sends nothing."""
-        if step.effect_class != "write" or isinstance(step, Api) or self.chromium.process.stopped:
-            return
-        if self._recorded is None:
-            self._recorded = self.chromium, []
-            await self.chromium.resending.begin(self._recorded[1])
 
     async def hold(self) -> bool:
         return self._handle.ended or await hold(self.tab, self.chromium, self._clock)
@@ -458,6 +451,11 @@ class PlaywrightSession(PageLooks):
             await collecting.take_trace(self._collector(folder, deadline))
             self._files.append(self._request.folder / collecting.TRACE)
         await self._handle.end(CLOSE_SECONDS)
+
+
+def _acts(step: Step) -> bool:
+    """Return whether a step may change the page that it finds."""
+    return step.effect_class != "read" and not isinstance(step, Api)
 
 
 async def _covered(attempt: ActContext) -> dict[str, Any]:

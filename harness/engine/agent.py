@@ -331,7 +331,7 @@ def step_of(proposal: Any, plan: Plan) -> Step:
     """
     document = _document(proposal, plan)
     origin = Origin(_PLACE, Source(_PLACE, json.dumps(document), document, is_json=True))
-    environ = {name: value for name, value in os.environ.items() if not value or value in plan.secrets}
+    environ = {name: value for name, value in os.environ.items() if not value or value in plan.known_secrets}
     spec = _typed(document, origin)
     if foreign := [name for name in environment_names(spec) if name not in environ]:
         raise BadProposalError(f"the task does not use the variable {foreign[0]}, so its agents may not either")

@@ -10,7 +10,7 @@ from harness.criteria.syntax import PAGE_FUNCTIONS, Stable, Within, walk
 from harness.engine.attempt import ASSERTION, StepState, judge, remember, resolved
 from harness.engine.run import Checkpoint, Run, StepTransition, TaskStop
 from harness.model.events import WriteSeen
-from harness.model.record import Sent, StepRecord, seen_writing, written_addresses
+from harness.model.record import Sent, StepRecord, first_unsafe, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
@@ -22,8 +22,7 @@ from harness.spec.steps import Api, Check, Open, Select, Step, Tool, Type, Unche
 UNCERTAIN = (408, 429)
 """Statuses that leave it open whether something was done, like those from 500 on."""
 _FILLS = (Type, Select, Check, Uncheck, Upload)
-UNSEEN = "something unseen at"
-"""In place of a method: the page may have sent something, and did not tell."""
+UNTOLD = "its page was lost, or hung and could not be freed, before it told"
 AGAIN = 0.5
 """Seconds between two requests to a channel that does not answer."""
 SOON = 2.0
@@ -68,7 +67,7 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
     else:
         run.journal.attribute(run.stage.session.take_sent())
     if not told and failure is not None and (under_way(progress, failure) or failure.code == "PAGE_UNRESPONSIVE"):
-        unseen = Sent(UNSEEN, run.stage.session.url or "")
+        unseen = Sent("", run.stage.session.url or "", unseen=UNTOLD)
         if progress is not None and not progress.declared.looks_only:
             progress.sent += (unseen,)
         else:
@@ -239,17 +238,17 @@ def _asks_the_environment(text: str) -> bool:
 
 def observed_write(record: StepRecord) -> str:
     """The request by which a step was seen to write, as a text; empty for a step that its file declares a `write`."""
-    left = next((each for each in record.sent if each.unsafe), None)
+    left = first_unsafe(record.sent)
     if record.step.effect_class == "write" or left is None:
         return ""
-    return f" (it sent {left.method} {left.url}; if it may be done twice, declare `effect: idempotent`)"
+    return f" (it {left.describe()}; if it may be done twice, declare `effect: idempotent`)"
 
 
 def doubt(step: Step, sent: Iterable[Sent] = ()) -> str:
     """The reason why it cannot be known whether a step took effect."""
     if step.done_when is None:
-        left = next((each for each in sent if each.unsafe), None)
-        return "it has no `done_when`" + (f", and sent {left.method} {left.url}" if left else "")
+        left = first_unsafe(sent)
+        return "it has no `done_when`" + (f", and {left.describe()}" if left else "")
     if "json(" in step.done_when and not any(f"{name}(" in step.done_when for name in PAGE_FUNCTIONS):
         return "its `done_when` could not be read"
     return "its `done_when` reads the page or the memory, which are as before the step; read a channel with `json(...)`"

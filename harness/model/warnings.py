@@ -20,7 +20,7 @@ def warnings(history: History) -> Iterator[Warning_]:
     """Derive the warnings of a task (docs/design/steps-and-recovery.md)."""
     for record in history:
         yield from _circuits(record)
-        yield from _sent_twice(record)
+        yield from _sent_again(record)
         yield from _done_again(record)
         yield from _forced(record)
         if record.rewound:
@@ -51,14 +51,22 @@ def _circuits(record: StepRecord) -> Iterator[Warning_]:
             yield Warning_(f"circuit_{words}", text, record.index, circuit)
 
 
-def _sent_twice(record: StepRecord) -> Iterator[Warning_]:
-    """Yield a warning for each request that the browser repeated by itself, which nothing can prevent."""
-    for sent in (each for each in record.sent if each.twice):
-        text = (
-            f"The browser itself sent {sent.method} {sent.url} twice: its connection broke before the response, "
-            "or the response was 408"
-        )
-        yield Warning_("request_sent_twice", text, record.index, {"method": sent.method, "url": sent.url})
+def _sent_again(record: StepRecord) -> Iterator[Warning_]:
+    """Yield a warning for each request that the browser repeated by itself, or of which that is not known."""
+    for sent in record.sent:
+        details = {"method": sent.method, "url": sent.url}
+        if sent.again is None:
+            text = (
+                f"Whether the browser itself sent {sent.method} {sent.url} more than once is not known: "
+                "its network log did not come in time"
+            )
+            yield Warning_("request_maybe_sent_twice", text, record.index, details)
+        elif sent.again:
+            text = (
+                f"The browser itself sent {sent.method} {sent.url} again ({how_many(sent.again, 'time')}): the "
+                "connection broke before the response, the response was 408, or the download broke off"
+            )
+            yield Warning_("request_sent_twice", text, record.index, {**details, "again": sent.again})
 
 
 def _done_again(record: StepRecord) -> Iterator[Warning_]:
@@ -241,6 +249,6 @@ def control_observed(agent: str) -> Warning_:
     return Warning_("control_observed", text, None, {"agent": agent, "control": "observed"})
 
 
-def trajectory_not_kept(error: OSError) -> Warning_:
+def trajectory_not_kept(error: Exception) -> Warning_:
     """The way of an agent could not be written."""
     return Warning_("evidence_not_kept", f"the trajectory of the agent was not kept: {error}")

@@ -272,7 +272,7 @@ def test_a_page_that_crashed_is_not_opened_again_at_the_address_of_a_write() -> 
 def test_what_the_browser_sent_twice_by_itself_is_a_warning() -> None:
     theatre = Theatre()
     again = post("http://shop.local/pay", page=True)
-    again.twice = True
+    again.again = 1
     theatre.session.script = [sending(again)]
     result = play(theatre, steps=[SUBMIT])
     (warning,) = result.warnings

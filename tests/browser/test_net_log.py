@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.browser import sending as resending
-from harness.browser.sending import sent_again
+from harness.browser import net_log
+from harness.browser.net_log import sent_again
 from harness.model.record import Sent
 from tests.browser.stage import SHOP, Stage, failed
 
@@ -19,7 +19,7 @@ URL = f"http://{SHOP}/reset"
 def test_a_post_on_a_connection_that_breaks_is_sent_twice_and_known_of_a_write(
     run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch, step: dict[str, Any], told: bool
 ) -> None:
-    monkeypatch.setattr(resending, "SECONDS", 10.0)  # a browser among many is too busy to answer in time
+    monkeypatch.setattr(net_log, "SECONDS", 10.0)  # a browser among many is too busy to answer in time
 
     async def body() -> tuple[list[Sent], int]:
         session = await stage.at("/saved")

@@ -1,0 +1,235 @@
+"""Chromium's net log: what the browser sends again by itself, which no page and no event of the protocol shows.
+
+Chromium repeats a request on a kept connection that ends before an answer, or whose answer is 408, and it asks again by
+GET for a download that breaks off (docs/decisions/016-never-twice.md). The log comes through a named pipe while the
+browser runs, so nothing has to be begun or ended, and no file grows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urldefrag
+from uuid import uuid4
+
+from msgspec import Struct
+from playwright.async_api import CDPSession
+from playwright.async_api import Error as PlaywrightError
+
+from harness.model.record import SAFE_METHODS, Sent
+
+ARGUMENT = "--log-net-log="
+SECONDS = 10.0
+"""Seconds that the log may take to arrive; it takes milliseconds, unless the machine is overloaded."""
+NUDGE = 0.2
+"""Seconds after which the browser is asked again for events."""
+KEPT = 200
+"""The number of repetitions that are kept until the session to which they belong asks."""
+_READ = 1 << 16
+_NUDGES = [{"name": f"log-{n}", "value": "1", "url": "http://net-log.invalid/"} for n in range(20)]
+"""Cookies of a context without pages: setting them makes the events that push the earlier ones out of the browser,
+which writes them by fifteen."""
+_CONSTANTS = b'{"constants":'
+_STARTED, _AGAIN = "URL_REQUEST_START_JOB", "HTTP_TRANSACTION_RESTART_AFTER_ERROR"
+_HEADERS = ("HTTP_TRANSACTION_SEND_REQUEST_HEADERS", "HTTP_TRANSACTION_HTTP2_SEND_REQUEST_HEADERS")
+_TYPE = re.compile(rb'"type":(\d+)\}[\],}]*$')
+_TIME = re.compile(rb'"time":"(\d+)"')
+_WORLD = re.compile(r"harness-world/(\S+)")
+_BY_BROWSER = (b'"initiator":"not an origin"', b'"request_type":"main frame"')
+"""How a GET is logged that no page has caused: an address that was opened, or a download that goes on."""
+
+
+class Repetition(Struct, frozen=True):
+    """A request that the browser has sent again by itself."""
+
+    method: str
+    url: str
+    world: str | None
+    """The world of its context; None for a GET that goes on with a download, which bears no User-Agent of a context."""
+
+    def is_of(self, sent: Sent, world: str) -> bool:
+        """Return whether it repeats this request of a context of that world."""
+        if self.world is None:
+            return sent.url == self.url
+        return (self.world, self.method, self.url) == (world, sent.method, sent.url)
+
+
+class _Request(Struct):
+    """A request without an answer."""
+
+    method: str
+    url: str
+    world: str | None = None
+
+
+class NetLog:
+    """The log of one browser. `argument` makes the browser write it."""
+
+    @classmethod
+    def open(cls, folder: Path, arguments: Iterable[str]) -> NetLog | None:
+        """None where there are no named pipes, or if these arguments of the project send the log elsewhere."""
+        if not hasattr(os, "mkfifo") or any(each.startswith(ARGUMENT.rstrip("=")) for each in arguments):
+            return None
+        path = folder / f"net-log-{uuid4().hex[:8]}"
+        os.mkfifo(path, 0o600)
+        return cls(path)
+
+    def __init__(self, path: Path) -> None:
+        self.argument = f"{ARGUMENT}{path}"
+        self._path = path
+        self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # so that the browser's own opening does not wait
+        self._reader = LogReader()
+        self._arrived = asyncio.Event()
+        self._silent = False
+        asyncio.get_running_loop().add_reader(self._pipe, self._read)
+
+    def _read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._reader.feed(os.read(self._pipe, _READ))
+            self._arrived.set()
+
+    async def complete(self, control: CDPSession) -> bool:
+        """Wait until everything is read that has happened before; False if the browser did not write it in time.
+
+        It is not waited for again then.
+        """
+        if self._silent:
+            return False
+        since = asyncio.get_running_loop().time() * 1000  # the browser's log has the same clock
+        try:
+            async with asyncio.timeout(SECONDS):
+                while self._reader.newest <= since:
+                    self._arrived.clear()
+                    await control.send("Storage.setCookies", {"cookies": _NUDGES})
+                    await self._newer(since)
+        except TimeoutError:
+            self._silent = True
+            return False
+        except PlaywrightError:
+            return False
+        return True
+
+    async def _newer(self, since: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NUDGE):
+                while self._reader.newest <= since:
+                    await self._arrived.wait()
+                    self._arrived.clear()
+
+    def mark(self, world: str, sent: Sequence[Sent]) -> None:
+        """Count the repetitions of these requests, given in their order, which left contexts of a world."""
+        self._reader.repeated = deque((each for each in self._reader.repeated if not _marked(each, world, sent)), KEPT)
+
+    def has_unanswered(self, world: str) -> bool:
+        """Return whether a request of the world has no answer yet: it may be repeated."""
+        return any(each.world == world for each in self._reader.under_way.values())
+
+    def close(self) -> None:
+        """Stop reading. It may be called more than once."""
+        if self._pipe >= 0:
+            asyncio.get_running_loop().remove_reader(self._pipe)
+            os.close(self._pipe)
+            self._pipe = -1
+            self._path.unlink(missing_ok=True)
+
+
+def _marked(repetition: Repetition, world: str, sent: Sequence[Sent]) -> bool:
+    """Count it at the newest request that it repeats; False if there is none."""
+    found = next((each for each in reversed(sent) if repetition.is_of(each, world)), None)
+    if found is not None:
+        found.again = (found.again or 0) + 1
+    return found is not None
+
+
+class Repeatable:
+    """The requests of one session that a browser must not send again, over all its browsers."""
+
+    def __init__(self, world: str) -> None:
+        self._world = world
+        self._sent: deque[Sent] = deque(maxlen=KEPT)
+        self._open: list[Sent] = []
+        """Those of which it was not known when last asked whether they will be repeated."""
+        self._logs: list[NetLog] = []
+
+    def add(self, sent: Iterable[Sent]) -> None:
+        """Note what has left."""
+        found = [each for each in sent if each.method not in SAFE_METHODS or each.follows]
+        self._sent.extend(found)
+        self._open += found
+
+    async def count(self, log: NetLog | None, control: CDPSession, *, answers: bool) -> None:
+        """Count the repetitions so far at the requests. It never raises.
+
+        `answers`: the browser with that log is there. One that is gone is not waited for: its failure says more.
+        """
+        if log is not None and log not in self._logs:
+            self._logs.append(log)
+        if log is not None and self._open and answers:
+            complete = await log.complete(control)
+            for each in self._open:
+                each.again = each.again or 0 if complete else None
+        for known in self._logs:
+            known.mark(self._world, self._sent)
+        if log is None or not log.has_unanswered(self._world):
+            self._open.clear()
+
+
+class LogReader:
+    """Reads the log: one event a line, of which few matter. Pure."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+        """The time of the newest event, in the browser's milliseconds."""
+        self.repeated: deque[Repetition] = deque(maxlen=KEPT)
+        self.under_way: dict[int, _Request] = {}
+        """Number of a request without an answer -> what it is. Of safe ones, only those that no page has caused."""
+        self._rest = b""
+        self._names: dict[bytes, str] = {}
+
+    def feed(self, data: bytes) -> None:
+        """Read the next bytes of the log."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            if line.startswith(_CONSTANTS):
+                self._names = _types(line)
+            elif (found := _TYPE.search(line.rstrip(b","))) and found[1] in self._names:
+                self._event(self._names[found[1]], line)
+        if times := [found for line in lines[-1:] for found in _TIME.findall(line)]:
+            self.newest = int(times[-1])
+
+    def _event(self, name: str, line: bytes) -> None:
+        if b'"method":"GET"' in line and name == _STARTED and not all(each in line for each in _BY_BROWSER):
+            return
+        event = json.loads(line.rstrip(b",").removesuffix(b"]"))
+        source, params = event["source"]["id"], event.get("params", {})
+        if name == _STARTED:
+            self.under_way.pop(source, None)  # it is answered or redirected, or it failed
+            if "url" in params:
+                self.under_way[source] = _Request(params["method"], urldefrag(params["url"]).url)
+        elif request := self.under_way.get(source):
+            if name == _AGAIN:
+                self.repeated.append(Repetition(request.method, request.url, request.world))
+            else:
+                self._sent(source, request, " ".join(params.get("headers", ())))
+
+    def _sent(self, source: int, request: _Request, headers: str) -> None:
+        world = _WORLD.search(headers)
+        request.world = world[1] if world else None
+        if request.method == "GET":
+            del self.under_way[source]
+            if world is None:
+                self.repeated.append(Repetition("GET", request.url, None))
+
+
+def _types(line: bytes) -> dict[bytes, str]:
+    """The number of each event that matters -> its name."""
+    constants: dict[str, Any] = json.loads(line.rstrip(b",").removeprefix(_CONSTANTS))
+    wanted = {_STARTED, _AGAIN, *_HEADERS}
+    return {str(number).encode(): name for name, number in constants["logEventTypes"].items() if name in wanted}
