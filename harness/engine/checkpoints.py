@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 
 from harness.engine.attempt import task_timeout
-from harness.engine.effects import refill_refusal, stop_sending, taken_back
+from harness.engine.effects import barred_reason, refill_refusal, stop_sending, taken_back
 from harness.engine.remedies import for_good, with_stretched_limits
 from harness.engine.run import Checkpoint, RewindRequest, Run, TaskStop, counts
 from harness.model.ports import Saved, WorldCheckpoint
@@ -130,7 +130,12 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
 
 async def suspend(run: Run) -> Saved:
     """Save the browser's session, and leave an empty browser. Raises Failed if that is impossible."""
-    saved = await run.stage.session.save(_time_to_save(run))
+    await stop_sending(run)
+    try:
+        saved = await run.stage.session.save(_time_to_save(run))
+    except Failed:
+        await run.stage.session.release()
+        raise
     emptied = await run.stage.session.restore(None, _time_to_restore(run), restart=False)
     if isinstance(emptied, Failure):
         raise Failed(emptied)
@@ -138,7 +143,12 @@ async def suspend(run: Run) -> Saved:
 
 
 async def resume(run: Run, saved: Saved) -> tuple[str, ...]:
-    """Open the saved pages again; returns the differences that remain. Raises Failed if they cannot be opened."""
+    """Open the saved pages again; returns the differences that remain. Raises Failed if they cannot be opened.
+
+    If a write produced one of them, none is opened: the agent sees an empty page, and why.
+    """
+    if barred := await barred_reason(run, saved.addresses):
+        return (f"no page was opened again: {barred}",)
     here = Checkpoint(len(run.journal.history), saved, at_the_start(run).world)
     filling = await refill_refusal(run, here)
     pages = await run.stage.session.restore(saved, _time_to_restore(run), restart=False, barred=filling)

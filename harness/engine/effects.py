@@ -14,7 +14,7 @@ from harness.model.record import Sent, StepRecord, first_unsafe, seen_writing, w
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
-from harness.recovery.never_twice import Answer, Known, Verdict, Way, again
+from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory
 from harness.spec.steps import Api, Check, Open, Select, Step, Tool, Type, Uncheck, Upload
@@ -22,8 +22,7 @@ from harness.spec.steps import Api, Check, Open, Select, Step, Tool, Type, Unche
 UNCERTAIN = (408, 429)
 """Statuses that leave it open whether something was done, like those from 500 on."""
 _FILLS = (Type, Select, Check, Uncheck, Upload)
-UNSEEN = "something unseen at"
-"""In place of a method: the page may have sent something, and did not tell."""
+UNTOLD = "its page was lost, or hung and could not be freed, before it told"
 AGAIN = 0.5
 """Seconds between two requests to a channel that does not answer."""
 SOON = 2.0
@@ -43,12 +42,16 @@ def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
     sent = run.stage.session.take_sent()
     run.journal.attribute(tuple(each for each in sent if each.before), opening=opening)
     sent = tuple(each for each in sent if not each.before)
-    undone = isinstance(outcome, Failure) and outcome.effect is Effect.NONE and not _leaves_open(outcome)
+    undone = _did_nothing(outcome) and all(_did_nothing(each.outcome) for each in progress.attempts[:-1])
     if progress.declared.looks_only or undone:
         run.journal.attribute(sent)
     else:
         progress.sent += sent
         run.journal.pass_on(progress.declared, sent)
+
+
+def _did_nothing(outcome: Outcome) -> bool:
+    return isinstance(outcome, Failure) and outcome.effect is Effect.NONE and not _leaves_open(outcome)
 
 
 async def stop_sending(run: Run, progress: StepState | None = None, failure: Failure | None = None) -> bool:
@@ -64,7 +67,7 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
     else:
         run.journal.attribute(run.stage.session.take_sent())
     if not told and failure is not None and (under_way(progress, failure) or failure.code == "PAGE_UNRESPONSIVE"):
-        unseen = Sent(UNSEEN, run.stage.session.url or "")
+        unseen = Sent("", run.stage.session.url or "", unseen=UNTOLD)
         if progress is not None and not progress.declared.looks_only:
             progress.sent += (unseen,)
         else:
@@ -109,6 +112,8 @@ def _is_certainly_undone(step: Step, failure: Failure, sent: Sequence[Sent]) -> 
         return True
     if failure.details.get("status") in step.safe_statuses:
         return True
+    if "status" not in failure.details and any(each.unsafe for each in sent):  # by an attempt before
+        return False
     return failure.effect is Effect.NONE and not (step.effect_class == "write" and _leaves_open(failure))
 
 
@@ -167,7 +172,7 @@ async def barred_reason(run: Run, addresses: Iterable[str]) -> str | None:
     wanted = {urldefrag(address).url for address in addresses}
     made = written_addresses(run.journal.trace) if wanted else {}
     for url, record in made.items():
-        if url in wanted and not await once_more(run, Way.REQUEST, record.step):
+        if url in wanted and not await once_more(run, RepeatWay.REQUEST, record.step):
             doing = "a write" if record.step.effect_class == "write" else "which was seen to write"
             return f"step {record.index} ({record.step.describe()}), {doing}, produced {url}: it is not requested again"
     return None
@@ -182,33 +187,33 @@ async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
         if isinstance(record.step, Open) or any(each.page and each.arrived for each in record.sent):
             return None  # the recorded fields belong to another page
         wrote = isinstance(record.step, _FILLS) and record.may_have_written
-        if wrote and not await once_more(run, Way.FILL, record.step):
+        if wrote and not await once_more(run, RepeatWay.FILL, record.step):
             doing = f"step {record.index} ({record.step.describe()}), which filled one of them, is a write"
             return f"{doing}{observed_write(record)} and is not repeated"
     return None
 
 
-async def once_more(run: Run, way: Way, step: Step) -> bool:
+async def once_more(run: Run, way: RepeatWay, step: Step) -> bool:
     """Return whether a write may be done again on this way, as its `done_when` answers."""
-    return again(way, Known(True, await answer_of(run, step, unseen=True))) is Verdict.AGAIN
+    return again(way, Known(True, await answer_of(run, step, unseen=True))) is RepeatVerdict.AGAIN
 
 
-async def answer_of(run: Run, step: Step, *, unseen: bool) -> Answer:
+async def answer_of(run: Run, step: Step, *, unseen: bool) -> EffectAnswer:
     """The answer of `done_when`.
 
     `unseen`: the page and the memory are still as before the step, so a criterion about them cannot deny the effect.
     """
+    if step.done_when is None:
+        return EffectAnswer.NONE
     try:
         until = _until(run, step)
-        criterion = (await resolved(run, step, until)).done_when
-        if criterion is None:
-            return Answer.NONE
+        criterion = str((await resolved(run, step, until)).done_when)
         done = await _answered(run, criterion, until)
     except (Failed, MissingMemory):
-        return Answer.UNREADABLE
+        return EffectAnswer.UNREADABLE
     if done:
-        return Answer.DONE
-    return Answer.UNREADABLE if unseen and not _asks_the_environment(criterion) else Answer.DENIED
+        return EffectAnswer.DONE
+    return EffectAnswer.UNREADABLE if unseen and not _asks_the_environment(criterion) else EffectAnswer.DENIED
 
 
 async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
@@ -267,14 +272,14 @@ async def settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransi
 async def done_before(run: Run, progress: StepState, earlier: StepRecord) -> tuple[StepRecord, StepTransition] | None:
     """The record of a write that was done before a rewind and still has its effect; None if it is to be done again."""
     known = Known(True, await answer_of(run, progress.declared, unseen=True))
-    verdict = again(Way.REPLAY, known)
-    if verdict is Verdict.UNKNOWN:
+    verdict = again(RepeatWay.REPLAY, known)
+    if verdict is RepeatVerdict.UNKNOWN:
         why = doubt(progress.declared)
         why += ", and no channel had shown what the step did, so nothing was restored" if run.journal.unshown else ""
         message = f"Whether step {progress.index} still has its effect is not known, so it was not done again: {why}"
         failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)
         return progress.record(), TaskStop(failure, progress.index, GiveUp())
-    if verdict is Verdict.AGAIN:
+    if verdict is RepeatVerdict.AGAIN:
         progress.repeated = True
         return None
     for key, value in earlier.remembered.items():

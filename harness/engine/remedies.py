@@ -12,7 +12,7 @@ from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, 
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.crash import PERMANENT, WITHIN
 from harness.recovery.failure import Failure, budget_exceeded
-from harness.recovery.never_twice import Answer, Known, Verdict, Way, again
+from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
 from harness.spec.steps import Tool
 from harness.values import replace
 
@@ -242,9 +242,9 @@ def _unverifiable_write(run: Run, progress: StepState, checkpoint: Checkpoint) -
 
 
 def _forbids(record: StepRecord, checkpoint: Checkpoint) -> bool:
-    answer = Answer.NONE if record.step.done_when is None else Answer.UNREADABLE  # it is asked afterwards
+    answer = EffectAnswer.NONE if record.step.done_when is None else EffectAnswer.UNREADABLE  # it is asked afterwards
     undone = taken_back(record, restored=checkpoint.world.whole)
-    return again(Way.REWIND, Known(True, answer, undone)) is not Verdict.AGAIN
+    return again(RepeatWay.REWIND, Known(True, answer, undone)) is not RepeatVerdict.AGAIN
 
 
 def _give_up(failure: Failure, why: str) -> tuple[Failure, GiveUp]:

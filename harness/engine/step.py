@@ -32,7 +32,7 @@ from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, 
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
 from harness.recovery.network import NetworkRule
-from harness.recovery.never_twice import Answer, Known, Verdict, Way, again
+from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
 from harness.spec.navigation_keys import AnswerKeys
@@ -322,13 +322,13 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
         # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
         await run.stage.session.record(freeing=outcome.tainted or not progress.declared.looks_only)
         known = await knowledge(run, progress.declared, outcome, progress.sent)
-        verdict = again(Way.RETRY, known)
-        if verdict is Verdict.PASSED:
+        verdict = again(RepeatWay.RETRY, known)
+        if verdict is RepeatVerdict.PASSED:
             return await settled(run, progress)
-        failure, remedy = await _answer(run, progress, outcome, known=verdict is Verdict.AGAIN)
+        failure, remedy = await _answer(run, progress, outcome, known=verdict is RepeatVerdict.AGAIN)
         if ended := await _end_step(run, progress, failure, remedy):
             return ended
-        progress.repeated = progress.repeated or known == Known(True, Answer.DENIED)
+        progress.repeated = progress.repeated or known == Known(True, EffectAnswer.DENIED)
 
 
 async def _end_step(
@@ -500,7 +500,7 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
         remedy = next(progress.remedies[_failure_key(failure)], GiveUp())
         if isinstance(remedy, Rewind) and await stop_sending(run, progress, failure):
             now = await knowledge(run, progress.declared, failure, progress.sent)
-            known = known and again(Way.RETRY, now) is not Verdict.UNKNOWN
+            known = known and again(RepeatWay.RETRY, now) is not RepeatVerdict.UNKNOWN
         why = await barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
         failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):

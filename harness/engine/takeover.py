@@ -15,7 +15,7 @@ from harness.engine.step import go_on
 from harness.model.record import StepRecord, TakeOver
 from harness.recovery import Rewind
 from harness.recovery.failure import Failure
-from harness.recovery.never_twice import Known, Verdict, Way, again
+from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
 from harness.spec.agents import SCRIPTED
 from harness.values import replace
 
@@ -87,7 +87,7 @@ async def _restart_refusal(run: Run, checkpoint: Checkpoint) -> str:
 
 def _forbids(record: StepRecord, checkpoint: Checkpoint) -> bool:
     undone = taken_back(record, restored=checkpoint.world.whole)
-    return again(Way.TAKEOVER, Known(record.may_have_written, undone=undone)) is not Verdict.AGAIN
+    return again(RepeatWay.TAKEOVER, Known(record.may_have_written, undone=undone)) is not RepeatVerdict.AGAIN
 
 
 def _show_unmet(run: Run) -> None:

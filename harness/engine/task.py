@@ -19,6 +19,7 @@ from harness.engine.result import TaskRun, close_task
 from harness.engine.run import RewindRequest, Run, StepTransition, Suspension, TaskStop, overspent
 from harness.engine.step import do_step, go_on, handle_loss, skippable
 from harness.engine.takeover import take_over
+from harness.masking import secrets_of
 from harness.model.events import Event, TaskStarted, WriteSeen
 from harness.model.outcome import shortcomings
 from harness.model.plan import Plan
@@ -27,10 +28,11 @@ from harness.model.record import TaskResult
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
-from harness.recovery.never_twice import Way
+from harness.recovery.never_twice import RepeatWay
 from harness.spec.agents import SCRIPTED
 from harness.spec.names import slug
 from harness.spec.steps import Step
+from harness.task_secrets import learn_named, masking
 from harness.values import replace
 
 MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING", "AGENT_STALE_REF", "POLICY_WRITE")
@@ -41,6 +43,12 @@ RunSubtask = Callable[[Plan], Awaitable[TaskResult]]
 
 async def run_task(plan: Plan, ports: Ports) -> TaskResult:
     """Run a task to its end. Cancellation ends it as `aborted`, with its report, and the result says so."""
+    with masking(lambda text: secrets_of(frozenset(plan.all_secrets)).mask(text), plan.learned):
+        return await _run_task(plan, ports)
+
+
+async def _run_task(plan: Plan, ports: Ports) -> TaskResult:
+    learn_named((plan.spec.inputs, plan.spec.persona))
     folder, unready = _scratch(plan, ports)
     played = TaskRun(plan, ports, folder, ports.clock.wall(), ports.clock.now(), unready)
     ports.emit(TaskStarted(plan, played.started))
@@ -245,7 +253,7 @@ async def _repeated_write(run: Run | None, ending: TaskStop) -> str | None:
     if run is not None:
         await stop_sending(run)
         for record in run.journal.history:
-            if record.may_have_written and not await once_more(run, Way.ALTERNATIVE, record.step):
+            if record.may_have_written and not await once_more(run, RepeatWay.ALTERNATIVE, record.step):
                 return f"the write of step {record.index} ({record.step.describe()}){observed_write(record)}"
     return None
 

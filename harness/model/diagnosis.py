@@ -347,8 +347,8 @@ LOOKED_ONCE = "It was checked only once. If the page needs time, use `expect_tim
 
 def assertion_hint(plan: Plan, failure: Failure) -> str:
     """A hint for an assertion whose values are clear: it was not waited for, or is in another frame."""
-    if failure.advice:
-        return failure.advice
+    if failure.advice or failure.code.startswith("TOOL_"):  # a page has nothing to do with a tool's answer
+        return failure.hint
     criterion = str(failure.details.get("criterion", ""))
     waited = plan.expect_timeout or any(word in criterion for word in WAITS)
     return "" if waited or plan.spec.expect is not None or not _of_page(failure) else LOOKED_ONCE

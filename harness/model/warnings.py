@@ -249,6 +249,6 @@ def control_observed(agent: str) -> Warning_:
     return Warning_("control_observed", text, None, {"agent": agent, "control": "observed"})
 
 
-def trajectory_not_kept(error: OSError) -> Warning_:
+def trajectory_not_kept(error: Exception) -> Warning_:
     """The way of an agent could not be written."""
     return Warning_("evidence_not_kept", f"the trajectory of the agent was not kept: {error}")

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 
-class Way(StrEnum):
+class RepeatWay(StrEnum):
     """A way on which something could be done a second time."""
 
     RETRY = "the step is tried again, also with another selector or after a repair"
@@ -27,7 +27,7 @@ class Way(StrEnum):
     RERUN = "another process runs the task (worker, store, cluster, bridge)"
 
 
-class Answer(StrEnum):
+class EffectAnswer(StrEnum):
     """What `done_when` says about the effect."""
 
     DONE = "true"
@@ -36,7 +36,7 @@ class Answer(StrEnum):
     NONE = "none"
 
 
-class Verdict(StrEnum):
+class RepeatVerdict(StrEnum):
     """What follows."""
 
     AGAIN = "yes"
@@ -51,38 +51,45 @@ class Known(Struct, frozen=True):
     wrote: bool
     """It may have written: it is a write that was not certainly left undone, or was seen to send, or could not be
     seen."""
-    answer: Answer = Answer.NONE
+    answer: EffectAnswer = EffectAnswer.NONE
     undone: bool = False
     """The environment was put back to before it, and that takes the effect back."""
 
 
-_A, _P, _U, _R = Verdict.AGAIN, Verdict.PASSED, Verdict.UNKNOWN, Verdict.REFUSED
-_WHERE_WRITTEN: Final[Mapping[Way, tuple[Verdict, Verdict, Verdict, Verdict]]] = {
-    Way.RETRY: (_P, _A, _U, _U),
-    Way.REWIND: (_A, _A, _A, _R),  # where there is a `done_when`, `REPLAY` asks it
-    Way.REPLAY: (_P, _A, _U, _U),
-    Way.REQUEST: (_U, _A, _U, _U),
-    Way.FILL: (_U, _A, _U, _U),
-    Way.NEXT_STEP: (_A, _A, _U, _U),
-    Way.TAKEOVER: (_R, _R, _R, _R),  # nobody would notice the same write, done in another way
-    Way.ALTERNATIVE: (_R, _A, _R, _R),
-    Way.RETRACE: (_R, _R, _R, _R),
-    Way.RERUN: (_R, _R, _R, _R),  # a dead process cannot be asked how far it came
+_A, _P, _U, _R = RepeatVerdict.AGAIN, RepeatVerdict.PASSED, RepeatVerdict.UNKNOWN, RepeatVerdict.REFUSED
+_WHERE_WRITTEN: Final[Mapping[RepeatWay, tuple[RepeatVerdict, RepeatVerdict, RepeatVerdict, RepeatVerdict]]] = {
+    RepeatWay.RETRY: (_P, _A, _U, _U),
+    RepeatWay.REWIND: (_A, _A, _A, _R),  # where there is a `done_when`, `REPLAY` asks it
+    RepeatWay.REPLAY: (_P, _A, _U, _U),
+    RepeatWay.REQUEST: (_U, _A, _U, _U),
+    RepeatWay.FILL: (_U, _A, _U, _U),
+    RepeatWay.NEXT_STEP: (_A, _A, _U, _U),
+    RepeatWay.TAKEOVER: (_R, _R, _R, _R),  # nobody would notice the same write, done in another way
+    RepeatWay.ALTERNATIVE: (_R, _A, _R, _R),
+    RepeatWay.RETRACE: (_R, _R, _R, _R),
+    RepeatWay.RERUN: (_R, _R, _R, _R),  # a dead process cannot be asked how far it came
 }
-"""The verdicts where something may have been written and was not undone, in the order of `Answer`."""
+"""The verdicts where something may have been written and was not undone, in the order of `EffectAnswer`."""
+_IN_THE_ENVIRONMENT: Final = (RepeatWay.REWIND, RepeatWay.REPLAY, RepeatWay.TAKEOVER, RepeatWay.RETRACE)
+"""The ways on which the environment is put back before anything is done again."""
 
 
-def again(way: Way, known: Known) -> Verdict:
+def again(way: RepeatWay, known: Known) -> RepeatVerdict:
     """Return whether it may be done again on this way, and what happens otherwise."""
-    passed = way is Way.RETRY and known.answer is Answer.DONE
-    if known.undone or not (known.wrote or passed):
-        return Verdict.AGAIN
-    return _WHERE_WRITTEN[way][list(Answer).index(known.answer)]
+    passed = way is RepeatWay.RETRY and known.answer is EffectAnswer.DONE
+    if (known.undone and way in _IN_THE_ENVIRONMENT) or not (known.wrote or passed):
+        return RepeatVerdict.AGAIN
+    return _WHERE_WRITTEN[way][list(EffectAnswer).index(known.answer)]
 
 
 def what_runs_again(wrote: Mapping[str, bool]) -> frozenset[str]:
     """Of tasks whose process is gone (name -> whether it had begun to write), those that run in another one."""
-    return frozenset(name for name, so in wrote.items() if again(Way.RERUN, Known(so)) is Verdict.AGAIN)
+    return frozenset(name for name, so in wrote.items() if runs_again(so))
+
+
+def runs_again(wrote: bool) -> bool:
+    """Return whether another process runs a task that the process which is gone had begun, and perhaps written in."""
+    return again(RepeatWay.RERUN, Known(wrote)) is RepeatVerdict.AGAIN
 
 
 WROTE = "this task had begun to write, so it does not run again"
