@@ -13,7 +13,7 @@ from urllib.parse import urldefrag, urlsplit
 from msgspec import Struct, field
 
 from harness.browser.failures.network import GIVEN_UP, code_of, effect_of, net_error
-from harness.model.record import SAFE_METHODS, Sent
+from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.recovery.catalog import Effect
 
 MOST = 200
@@ -29,6 +29,7 @@ OFTEN = 2
 EVEN = 1.5
 """The largest factor between the longest and the shortest interval of regular requests."""
 BODY_BYTES = 4096
+BEAT_BYTES = 100
 _DIGITS = re.compile(rb"\d+")
 _ANSWERED_ANYWAY = ("ERR_BLOCKED_BY_RESPONSE", "ERR_BLOCKED_BY_ORB")
 """Errors of requests that are blocked only when the answer is there."""
@@ -38,6 +39,20 @@ def kind_of(method: str, url: str, body: bytes | None) -> Hashable:
     """The kind of a request: a page's heartbeats differ at most in their numbers (a time, a count)."""
     parts = urlsplit(url)
     return method, parts.netloc, parts.path, _DIGITS.sub(b"0", (body or b"")[:BODY_BYTES])
+
+
+_BEATS = frozenset({b"ping", b"pong", b"heartbeat", b"keepalive"})
+_ENVELOPE = frozenset({b"type", b"event", b"op", b"id", b"ref", b"topic", b"phoenix", b"payload", b"null", b"data"})
+_BARE_BEATS = (b"2", b"3", b'{"type":6}\x1e')
+"""Those of Engine.IO, and of SignalR."""
+
+
+def keeps_open(message: bytes) -> bool:
+    """Return whether a message only keeps a WebSocket open, as common protocols do. Such beats may be a minute apart,
+    so that their even intervals prove nothing in time.
+    """
+    words = set(re.findall(rb"[a-z]+", message.lower())) if len(message) <= BEAT_BYTES else set()
+    return message in _BARE_BEATS or (bool(words & _BEATS) and words <= _BEATS | _ENVELOPE)
 
 
 class _Kind(Struct):
@@ -114,7 +129,7 @@ class Sending:
         `routed`: a route is to answer it, so it is not announced.
         """
         safe = method in SAFE_METHODS
-        if safe and not page:
+        if (safe and not page) or (method == MESSAGE and keeps_open(body or b"")):
             return None
         if not safe and not page and self._own_doing(kind_of(method, url, body), parting=before):
             return None
