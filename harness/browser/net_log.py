@@ -38,12 +38,16 @@ _NUDGES = [{"name": f"log-{n}", "value": "1", "url": "http://net-log.invalid/"} 
 which writes them by fifteen."""
 _CONSTANTS = b'{"constants":'
 _STARTED, _AGAIN = "URL_REQUEST_START_JOB", "HTTP_TRANSACTION_RESTART_AFTER_ERROR"
+_FAILED, _ENDED = "FAILED", "REQUEST_ALIVE"
 _HEADERS = ("HTTP_TRANSACTION_SEND_REQUEST_HEADERS", "HTTP_TRANSACTION_HTTP2_SEND_REQUEST_HEADERS")
 _TYPE = re.compile(rb'"type":(\d+)\}[\],}]*$')
+_SOURCE = re.compile(rb'"source":\{"id":(\d+)')
 _TIME = re.compile(rb'"time":"(\d+)"')
 _WORLD = re.compile(r"harness-world/(\S+)")
-_BY_BROWSER = (b'"initiator":"not an origin"', b'"request_type":"main frame"')
-"""How a GET is logged that no page has caused: an address that was opened, or a download that goes on."""
+_NO_PAGE = "not an origin"
+"""The initiator of a request that no page has caused: of an address that was opened, or of a download that goes on."""
+_BEGUN, _OVER = 1, 2
+"""The phases of an event that has a beginning and an end."""
 
 
 class Repetition(Struct, frozen=True):
@@ -54,6 +58,11 @@ class Repetition(Struct, frozen=True):
     world: str | None
     """The world of its context; None for a GET that goes on with a download, which bears no User-Agent of a context."""
 
+    @property
+    def of_download(self) -> bool:
+        """Whether it goes on with a download."""
+        return self.world is None and self.method == "GET"
+
     def is_of(self, sent: Sent, world: str) -> bool:
         """Return whether it repeats this request of a context of that world."""
         if self.world is None:
@@ -61,12 +70,24 @@ class Repetition(Struct, frozen=True):
         return (self.world, self.method, self.url) == (world, sent.method, sent.url)
 
 
+class BrokenRequest(Struct, frozen=True):
+    """A request that failed, or whose answer did."""
+
+    number: int
+    method: str
+    url: str
+    world: str | None
+    error: str
+
+
 class _Request(Struct):
-    """A request without an answer."""
+    """A request that has not ended: an unsafe one, or one for the document of a page or frame."""
 
     method: str
     url: str
+    by_page: bool
     world: str | None = None
+    answered: bool = False
 
 
 class NetLog:
@@ -125,11 +146,18 @@ class NetLog:
 
     def mark(self, world: str, sent: Sequence[Sent]) -> None:
         """Count the repetitions of these requests, given in their order, which left contexts of a world."""
-        self._reader.repeated = deque((each for each in self._reader.repeated if not _marked(each, world, sent)), KEPT)
+        self._reader.repeated = deque(
+            (each for each in self._reader.repeated if not counted_at(each, world, sent)), KEPT
+        )
 
     def has_unanswered(self, world: str) -> bool:
         """Return whether a request of the world has no answer yet: it may be repeated."""
-        return any(each.world == world for each in self._reader.under_way.values())
+        return any(each.world == world and not each.answered for each in self._reader.requests.values())
+
+    @property
+    def broken(self) -> list[BrokenRequest]:
+        """The newest requests that failed, or whose answers did."""
+        return list(self._reader.broken)
 
     def close(self) -> None:
         """Stop reading. It may be called more than once."""
@@ -140,12 +168,16 @@ class NetLog:
             self._path.unlink(missing_ok=True)
 
 
-def _marked(repetition: Repetition, world: str, sent: Sequence[Sent]) -> bool:
+def counted_at(repetition: Repetition, world: str, sent: Sequence[Sent]) -> bool:
     """Count it at the newest request that it repeats; False if there is none."""
     found = next((each for each in reversed(sent) if repetition.is_of(each, world)), None)
-    if found is not None:
+    if found is None:
+        return False
+    if repetition.of_download:
+        found.asked_again += 1
+    else:
         found.again = (found.again or 0) + 1
-    return found is not None
+    return True
 
 
 class Repeatable:
@@ -158,11 +190,10 @@ class Repeatable:
         """Those of which it was not known when last asked whether they will be repeated."""
         self._logs: list[NetLog] = []
 
-    def add(self, sent: Iterable[Sent]) -> None:
-        """Note what has left."""
-        found = [each for each in sent if each.method not in SAFE_METHODS or each.follows]
-        self._sent.extend(found)
-        self._open += found
+    def add(self, sent: Iterable[Sent], *, writes: bool) -> None:
+        """Note what has left. `writes`: in a step that is declared to write, so a GET must not be repeated either."""
+        self._sent.extend(sent)
+        self._open += [each for each in sent if writes or each.method not in SAFE_METHODS or each.follows]
 
     async def count(self, log: NetLog | None, control: CDPSession, *, answers: bool) -> None:
         """Count the repetitions so far at the requests. It never raises.
@@ -188,48 +219,58 @@ class LogReader:
         self.newest = 0
         """The time of the newest event, in the browser's milliseconds."""
         self.repeated: deque[Repetition] = deque(maxlen=KEPT)
-        self.under_way: dict[int, _Request] = {}
-        """Number of a request without an answer -> what it is. Of safe ones, only those that no page has caused."""
+        self.broken: deque[BrokenRequest] = deque(maxlen=KEPT)
+        self.requests: dict[int, _Request] = {}
+        """Number of a request -> what it is."""
         self._rest = b""
         self._names: dict[bytes, str] = {}
+        self._errors: dict[int, str] = {}
 
     def feed(self, data: bytes) -> None:
         """Read the next bytes of the log."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             if line.startswith(_CONSTANTS):
-                self._names = _types(line)
+                self._learn(line)
             elif (found := _TYPE.search(line.rstrip(b","))) and found[1] in self._names:
                 self._event(self._names[found[1]], line)
         if times := [found for line in lines[-1:] for found in _TIME.findall(line)]:
             self.newest = int(times[-1])
 
+    def _learn(self, line: bytes) -> None:
+        """Read the numbers of this browser for events and errors."""
+        constants: dict[str, Any] = json.loads(line.rstrip(b",").removeprefix(_CONSTANTS))
+        wanted = {_STARTED, _AGAIN, _FAILED, _ENDED, *_HEADERS}
+        types: dict[str, int] = constants["logEventTypes"]
+        self._names = {str(number).encode(): name for name, number in types.items() if name in wanted}
+        self._errors = {number: name for name, number in constants.get("netError", {}).items()}
+
     def _event(self, name: str, line: bytes) -> None:
-        if b'"method":"GET"' in line and name == _STARTED and not all(each in line for each in _BY_BROWSER):
+        if name == _STARTED and b'"method":"GET"' in line and b' frame"' not in line:
+            return
+        if name != _STARTED and int(_SOURCE.findall(line)[-1]) not in self.requests:
             return
         event = json.loads(line.rstrip(b",").removesuffix(b"]"))
-        source, params = event["source"]["id"], event.get("params", {})
-        if name == _STARTED:
-            self.under_way.pop(source, None)  # it is answered or redirected, or it failed
-            if "url" in params:
-                self.under_way[source] = _Request(params["method"], urldefrag(params["url"]).url)
-        elif request := self.under_way.get(source):
-            if name == _AGAIN:
-                self.repeated.append(Repetition(request.method, request.url, request.world))
-            else:
-                self._sent(source, request, " ".join(params.get("headers", ())))
+        source, params, phase = event["source"]["id"], event.get("params", {}), event["phase"]
+        if name == _STARTED and phase == _BEGUN and "url" in params:
+            by_page = params.get("initiator") != _NO_PAGE
+            self.requests[source] = _Request(params["method"], urldefrag(params["url"]).url, by_page)
+        elif request := self.requests.get(source):
+            self._goes_on(name, source, request, params, phase)
 
-    def _sent(self, source: int, request: _Request, headers: str) -> None:
-        world = _WORLD.search(headers)
-        request.world = world[1] if world else None
-        if request.method == "GET":
-            del self.under_way[source]
-            if world is None:
+    def _goes_on(self, name: str, source: int, request: _Request, params: dict[str, Any], phase: int) -> None:
+        """`phase` matters for the end of a start, which is an answer, and for that of the request."""
+        if name == _AGAIN and not request.answered:
+            self.repeated.append(Repetition(request.method, request.url, request.world))
+        elif name == _FAILED:
+            error = self._errors.get(params.get("net_error", 0), "ERR_FAILED")
+            self.broken.append(BrokenRequest(source, request.method, request.url, request.world, error))
+        elif name == _STARTED and phase == _OVER:
+            request.answered = True
+        elif name == _ENDED and phase == _OVER:
+            del self.requests[source]
+        elif name in _HEADERS:
+            world = _WORLD.search(" ".join(params.get("headers", ())))
+            request.world = world[1] if world else None
+            if world is None and not request.by_page and request.method == "GET":
                 self.repeated.append(Repetition("GET", request.url, None))
-
-
-def _types(line: bytes) -> dict[bytes, str]:
-    """The number of each event that matters -> its name."""
-    constants: dict[str, Any] = json.loads(line.rstrip(b",").removeprefix(_CONSTANTS))
-    wanted = {_STARTED, _AGAIN, *_HEADERS}
-    return {str(number).encode(): name for name, number in constants["logEventTypes"].items() if name in wanted}

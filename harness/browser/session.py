@@ -88,6 +88,8 @@ class PlaywrightSession(PageLooks):
         self._begun: tuple[PageEvents, int] | None = None
         """The context in which the last act began that may have caused requests, and how many there were before."""
         self._repeatable = Repeatable(request.world)
+        self._writes = False
+        """Whether the last act was of a step that is declared to write."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock, request.scale)
@@ -164,6 +166,8 @@ class PlaywrightSession(PageLooks):
         gone = await lost("", scene)
         if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
+        if not step.looks_only:
+            self._writes = step.effect_class == "write"
         attempt = self._attempt_at(step, within, patience, scene)
         before = self.tab.watch.latest
         try:
@@ -258,7 +262,8 @@ class PlaywrightSession(PageLooks):
     def _attempt(self, within: float, patience: float) -> ActContext:
         until = Deadline.after(within, self._clock.now())
         playwright, agent = self._pool.playwright, self.user_agent
-        return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience)
+        log = self.chromium.net_log
+        return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience, net_log=log)
 
     def _attempt_at(self, step: Step, within: float, patience: float, scene: FailureContext) -> ActContext:
         async def look(seconds: float, briefly: bool) -> Facts | None:
@@ -340,7 +345,7 @@ class PlaywrightSession(PageLooks):
 
     def take_sent(self) -> tuple[Sent, ...]:
         taken = self._handle.take_sent()
-        self._repeatable.add(taken)
+        self._repeatable.add(taken, writes=self._writes)
         return taken
 
     async def take_settled(self) -> tuple[Sent, ...]:
