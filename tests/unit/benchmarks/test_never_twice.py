@@ -43,7 +43,7 @@ def test_what_is_said_of_a_trial(effects: int, arrived: int, resent: int, record
 
 def test_a_page_that_sends_late_may_pass_without_its_order() -> None:
     assert verdict(Trial("S1N0001", "timer", "late", "200", "checkpoint"), 0, 0, 0, PASSED) == "once"
-    assert verdict(Trial("S1N0001", "fetch", "late", "409", "checkpoint"), 0, 1, 0, PASSED) == "once", "the site refused"
+    assert verdict(Trial("S1N0001", "fetch", "late", "409", "checkpoint"), 0, 1, 0, PASSED) == "once"
 
 
 def test_a_trial_is_drawn_from_its_seed_and_number_and_every_table_is_used() -> None:

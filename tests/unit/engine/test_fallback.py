@@ -288,3 +288,14 @@ def test_no_alternative_repeats_a_write_that_passed(
     assert (result.alternative is not None) is runs
     told = "the alternative task OTHER was not run, because it might repeat the write of step 0 (click #buy)"
     assert (told in str(result.failure)) is not runs
+
+
+def test_a_write_that_an_alternative_task_repeated_is_told_by_the_task_that_it_ran_for() -> None:
+    theatre = Theatre()
+    buy = {"act": "click", "selector": "#buy", "effect": "write", "done_when": "json('env', 'paid') == true"}
+    theatre.find = tasks(OTHER={"steps": [buy]})
+    theatre.session.script = [BROKEN, UNANSWERED, Passed()]
+    result = play(theatre, **ALTERNATIVE)
+    told = {each.type: each.message for each in result.warnings}
+    assert (result.final_state, sorted(told)) == ("partial_success", ["alternative_task_used", "write_repeated"])
+    assert told["write_repeated"].startswith("OTHER: ")
