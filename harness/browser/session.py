@@ -358,7 +358,7 @@ class PlaywrightSession(PageLooks):
         return self._handle.ended or await hold(self.tab, self.chromium, self._clock)
 
     async def release(self) -> None:
-        await release(self.tab)
+        await release(self.tab, self.chromium)
 
     @property
     def renewed_at(self) -> tuple[str, ...]:
