@@ -41,17 +41,19 @@ class BreakingSite:
             stream = connection.makefile("rb")
             while line := stream.readline():
                 method, path, _ = line.decode().split()
-                length = 0
+                headers = {}
                 while header := stream.readline().strip():
                     name, _, value = header.decode().partition(":")
-                    length = int(value) if name.lower() == "content-length" else length
-                stream.read(length)
+                    headers[name.lower()] = value.strip()
+                stream.read(int(headers.get("content-length", 0)))
                 if path == "/order":
                     self.orders.append(method)
                     if self._ways and not self._answer(connection, self._ways.pop(0)):
                         return
                     continue
-                self._send(connection, PAGE)
+                self._send(connection, PAGE, closing=headers.get("connection") == "close")
+                if headers.get("connection") == "close":
+                    return
 
     def _answer(self, connection: socket.socket, way: str) -> bool:
         """Answer an order in some way; returns whether the connection goes on."""
@@ -72,6 +74,7 @@ class BreakingSite:
         return way in ("ok", "file")
 
     @staticmethod
-    def _send(connection: socket.socket, body: bytes) -> None:
-        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\n\r\n"
+    def _send(connection: socket.socket, body: bytes, *, closing: bool = False) -> None:
+        last = "Connection: close\r\n" if closing else ""
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{last}Content-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)

@@ -24,11 +24,12 @@ def sites_that_break() -> Iterator[dict[str, BreakingSite]]:
         site.close()
 
 
-def write(project: Project, name: str, site: BreakingSite, **keys: Any) -> None:
+def write(project: Project, name: str, site: BreakingSite, *, own_connection: bool = False, **keys: Any) -> None:
     step = {"act": "click", "selector": f"#{name.rpartition('-')[2]}", **keys}
+    more = {"browser": {"extra_headers": {"Connection": "close"}}} if own_connection else {}
     steps = [{"act": "open", "url": f"{site.url}/"}, step, {"act": "wait", "selector": "#done"}]
     limits = {"timeout": 180, "step_timeout": 60}  # for a machine that does much else
-    project.task(name, steps=steps, success_criteria=["exists('#done')"], **limits)
+    project.task(name, steps=steps, success_criteria=["exists('#done')"], **limits, **more)
 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "seen"])
@@ -45,6 +46,14 @@ def test_a_post_that_the_browser_repeats_is_told(
         assert (site.orders == ["POST", "POST"]) == twice, name
         assert (told in output) == twice, (name, output)
     assert output.count("The browser itself sent") == 8, output
+
+
+def test_a_post_on_a_connection_of_its_own_is_sent_once(project: Project) -> None:
+    with closing(BreakingSite("fin", "ok")) as site:
+        write(project, "own-form", site, own_connection=True, effect="write")
+        output = project.play("-n0")
+        assert (site.orders, "The browser itself" in output) == (["POST"], False), output
+    assert project.report("own-form")["code"] == "OUTCOME_UNKNOWN"
 
 
 def test_a_file_that_breaks_off_is_asked_for_once_by_a_download_and_told_after_a_click(project: Project) -> None:
