@@ -61,7 +61,7 @@ async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:
         return True
     tab.held = True
     before = tab.watch.undecided()
-    stopping = asyncio.ensure_future(_stopped(tab.context))
+    stopping = asyncio.ensure_future(_stopped(tab, chromium))
     await asyncio.wait({stopping}, timeout=CONFIRM_SECONDS)
     if not stopping.done() and await chromium.answers(FREE_SECONDS):  # what was asked of it before is in force
         await tab.end_scripts(FREE_SECONDS)
@@ -73,16 +73,17 @@ async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:
     return known
 
 
-async def _stopped(context: BrowserContext) -> bool:
+async def _stopped(tab: Tab, chromium: Chromium) -> bool:
     """Go offline; every page, frame and worker confirms that, after it has told what it sent before."""
     try:
-        await go_offline(context, HELD)
+        await go_offline(tab.context, HELD)
+        await chromium.workers.set_offline(tab.watch, offline=True)
     except PlaywrightError:
         return False
     return True
 
 
-async def release(tab: Tab) -> None:
+async def release(tab: Tab, chromium: Chromium) -> None:
     """Let the pages send again. Bounded, never raises: the next act finds out what is wrong with a page."""
     if not tab.held:
         return
@@ -90,3 +91,4 @@ async def release(tab: Tab) -> None:
     with suppress(PlaywrightError, TimeoutError):
         async with asyncio.timeout(FREE_SECONDS):
             await go_online(tab.context, HELD)
+            await chromium.workers.set_offline(tab.watch, offline=False)

@@ -385,7 +385,7 @@ class PlaywrightSession(PageLooks):
         return self.chromium.alive and not self.chromium.process.stopped
 
     async def release(self) -> None:
-        await release(self.tab)
+        await release(self.tab, self.chromium)
 
     @property
     def renewed_at(self) -> tuple[str, ...]:
