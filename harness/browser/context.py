@@ -26,6 +26,7 @@ from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.scene import answers
 from harness.browser.failures.scene import seconds as words
 from harness.browser.har import HarSegment
+from harness.browser.holding import keep_offline
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.raw_trace import RawTrace
@@ -102,7 +103,7 @@ class ContextHandle:
     def _move(self, chromium: Chromium, tab: Tab) -> None:
         self.chromium = chromium
         self.tab = tab
-        self._ended = False
+        self.ended = False
         self.segments += [HarSegment(tab.har, tab.watch.exchanges)] if tab.har else []
 
     @property
@@ -143,7 +144,7 @@ class ContextHandle:
     @property
     def console(self) -> tuple[ConsoleLine, ...]:
         """The console's lines, those of closed contexts included."""
-        return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.console_lines())
+        return tuple(self._console) if self.ended else (*self._console, *self.tab.watch.console_lines())
 
     async def record(self, *, freeing: bool = True) -> None:
         """Start the trace if the task wants one and it does not run yet, on a page that answers.
@@ -167,7 +168,7 @@ class ContextHandle:
         `restart` ends the browser too, unless it has other sessions, which must not suffer. A browser that is gone or
         does not answer is replaced in any case.
         """
-        old, chromium, held = self.tab, self.chromium, not self._ended
+        old, chromium, held = self.tab, self.chromium, not self.ended
         await self._close(until.clip(CLOSE_SECONDS / 2, self._clock.now()))
         if restart and chromium.sessions <= held:
             await self.kill()
@@ -218,7 +219,7 @@ class ContextHandle:
 
     async def end(self, seconds: float) -> bool:
         """Close the context and release the browser. Returns whether it closed cleanly."""
-        if self._ended:
+        if self.ended:
             return True
         closed = await self._close(seconds)
         for raw in (*self.earlier, self.tab.raw):
@@ -228,10 +229,10 @@ class ContextHandle:
 
     async def _close(self, seconds: float) -> bool:
         """Close the context. Afterwards its pages can send nothing more, also if that does not succeed in time."""
-        if self._ended:
+        if self.ended:
             return True
         self._console += self.tab.watch.console_lines()
-        self._ended = self.tab.watch.over = True
+        self.ended = self.tab.watch.over = True
         if self.tab.watch.pace.floods:  # requests that it still sends would delay the end of the HAR file
             await self.tab.silence_floods(min(FREED_SECONDS, seconds / 2))
         closing = asyncio.create_task(self.tab.context.close())
@@ -310,6 +311,8 @@ class Tab(Struct):
     id: str
     """The browser's own name for the context."""
     traced: bool = False
+    held: bool = False
+    """Whether its pages are stopped from sending (holding.py)."""
     passwords: set[str] = field(default_factory=set)
     """Hosts and pages (host and path) on which a password was typed."""
     opened: Opened | None = None
@@ -340,7 +343,10 @@ class Tab(Struct):
         options = context_options(request, chromium.user_agent, proxy, emulated, state, har)
         coming = asyncio.ensure_future(chromium.browser.new_context(**options))
         try:
-            tab = await cls._of(await asyncio.shield(coming), chromium, request, clock, har)
+            context = await asyncio.shield(coming)
+            if options.get("offline"):
+                keep_offline(context, "declared")
+            tab = await cls._of(context, chromium, request, clock, har)
             if ready is not None:
                 await ready(tab)
         except BaseException:
@@ -410,12 +416,17 @@ class Tab(Struct):
             await self.stop_loading(seconds)
         if await answers(self.control, seconds):
             return True
+        return await self.end_scripts(seconds) and await answers(self.control, seconds)
+
+    async def end_scripts(self, seconds: float) -> bool:
+        """End the scripts that run now in the pages that were acted on; return whether all have been told in time."""
+        ends = [each.send("Runtime.terminateExecution") for each in {self.control, *self.controls.values()}]
         try:
             async with asyncio.timeout(seconds):
-                await self.control.send("Runtime.terminateExecution")
-        except (TimeoutError, PlaywrightError):
+                await asyncio.gather(*ends, return_exceptions=True)
+        except TimeoutError:
             return False
-        return await answers(self.control, seconds)
+        return True
 
     async def silence_floods(self, seconds: float) -> None:
         """Stop the scripts of pages that flood the browser with events, for good, and wait until they answer.

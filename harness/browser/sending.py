@@ -5,109 +5,19 @@ A request is recorded in this process as it leaves, so it is known whatever dies
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable
 from urllib.parse import urldefrag, urlsplit
 
 from msgspec import Struct, field
-from playwright.async_api import CDPSession
-from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.failures.network import GIVEN_UP, code_of, effect_of, net_error
 from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.recovery.catalog import Effect
 
-# Requests that Chromium repeats by itself, because the connection broke or the answer was 408.
-
-START = {
-    "transferMode": "ReportEvents",
-    "traceConfig": {"includedCategories": ["netlog"], "excludedCategories": ["*"]},
-}
-AGAIN = "HTTP_TRANSACTION_RESTART_AFTER_ERROR"
-STARTED = "URL_REQUEST_START_JOB"
-SECONDS = 0.3
-"""Seconds that the browser may take to begin or end the recording; a busy one is not waited for."""
-
-
-class Resending:
-    """The recording of repeated requests in one browser, for any number of listeners."""
-
-    def __init__(self, control: CDPSession) -> None:
-        self._control = control
-        self._lock = asyncio.Lock()
-        self._listeners: list[list[Sent]] = []
-        self._events: list[dict[str, Any]] = []
-        self._complete = asyncio.Event()
-        self._heard = False
-
-    async def begin(self, sent: list[Sent]) -> None:
-        """Start recording. `sent` receives the requests, and `end` marks those that were repeated. It never raises."""
-        async with self._lock:
-            self._listeners.append(sent)
-            if len(self._listeners) == 1:
-                await self._start()
-
-    async def end(self, sent: list[Sent]) -> None:
-        """Mark the requests that were repeated. It never raises: if the browser does not answer, nothing is marked."""
-        async with self._lock:
-            if not any(each is sent for each in self._listeners):
-                return
-            found = await self._stop()
-            for each in self._listeners:
-                mark(each, found)
-            self._listeners = [each for each in self._listeners if each is not sent]
-            if self._listeners:
-                await self._start()
-
-    async def _start(self) -> None:
-        if not self._heard:
-            self._control.on("Tracing.dataCollected", lambda event: self._events.extend(event["value"]))
-            self._control.on("Tracing.tracingComplete", lambda _: self._complete.set())
-            self._heard = True
-        self._events.clear()
-        await self._ask("Tracing.start", START)
-
-    async def _stop(self) -> set[tuple[str, str]]:
-        self._complete.clear()
-        if await self._ask("Tracing.end", {}):
-            try:
-                async with asyncio.timeout(SECONDS):
-                    await self._complete.wait()
-            except TimeoutError:
-                return set()
-        return sent_again(self._events)
-
-    async def _ask(self, method: str, parameters: dict[str, Any]) -> bool:
-        try:
-            async with asyncio.timeout(SECONDS):
-                await self._control.send(method, parameters)
-        except (PlaywrightError, TimeoutError):
-            return False
-        return True
-
-
-def sent_again(events: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
-    """Method and URL of the requests that the net log shows were repeated. Pure."""
-    asked: dict[Any, tuple[str, str]] = {}
-    again: set[tuple[str, str]] = set()
-    for event in sorted(events, key=lambda each: float(each.get("ts", 0))):
-        source, params = str(event.get("id2")), event.get("args", {}).get("params") or {}
-        if event.get("name") == STARTED and "url" in params:
-            asked[source] = (str(params.get("method", "")), urldefrag(str(params["url"])).url)
-        elif event.get("name") == AGAIN and source in asked:
-            again.add(asked[source])
-    return again
-
-
-def mark(sent: Iterable[Sent], found: Collection[tuple[str, str]]) -> None:
-    """Mark the requests that were found."""
-    for each in sent:
-        each.twice = each.twice or (each.method, each.url) in found
-
-
+TOLD = 2000
+"""The number of different unsafe requests that are counted."""
 MOST = 200
 """The number of requests of one step that are kept; a page that sends more is a write already."""
 KINDS = 200
@@ -185,6 +95,8 @@ class Sending:
         self._opened = False
         self._unacted = False
         self._answered = False
+        self._told: Counter[tuple[str, str]] = Counter()
+        """Method and URL of the unsafe requests that may have arrived, those of a heartbeat included."""
         self._unsafe: list[Sent] = []
         """The unsafe requests since the attempt began."""
 
@@ -223,6 +135,8 @@ class Sending:
         safe = method in SAFE_METHODS
         if (safe and not page) or (method == MESSAGE and keeps_open(body or b"")):
             return None
+        if not safe and len(self._told) < TOLD:
+            self._told[method, urldefrag(url).url] += 1
         if not safe and not page and self._own_doing(kind_of(method, url, body), parting=before):
             return None
         follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
@@ -241,6 +155,15 @@ class Sending:
         if len(self._left) < MOST:
             self._left.append(sent)
         return sent
+
+    def add_untold(self, left: Iterable[tuple[str, str, bool]]) -> None:
+        """Record those of all unsafe requests so far that no event has told of: method, URL, and `before` of each."""
+        told = Counter(self._told)
+        for method, url, before in left:
+            if told[method, url] > 0:
+                told[method, url] -= 1
+            else:
+                self.leaves(method, url, page=False, after=None, body=None, before=before)
 
     def announce(self, sent: Sent) -> None:
         """Tell of what was only recorded until now."""
@@ -267,17 +190,22 @@ class Sending:
         """An answer has come, whatever it says."""
         self._answered = self._answered or (sent.method not in SAFE_METHODS and not sent.before)
 
-    @staticmethod
-    def failed(sent: Sent, error: str) -> None:
+    def failed(self, sent: Sent, error: str) -> None:
         """No answer came, or only a part: some errors say that nothing was sent."""
         name = net_error(error) or ""
-        if name != GIVEN_UP and name not in _ANSWERED_ANYWAY:
-            sent.arrived = sent.arrived and effect_of(code_of(name)) is not Effect.NONE
+        if name != GIVEN_UP and name not in _ANSWERED_ANYWAY and effect_of(code_of(name)) is Effect.NONE:
+            self._take_back(sent)
 
     def routed(self, sent: Sent) -> None:
         """A route answers it: it never leaves the browser."""
-        sent.arrived = False
+        self._take_back(sent)
         self._unsafe = [each for each in self._unsafe if each is not sent]
+
+    def _take_back(self, sent: Sent) -> None:
+        """It has not been sent."""
+        if sent.arrived and sent.method not in SAFE_METHODS:
+            self._told[sent.method, sent.url] -= 1
+        sent.arrived = False
 
     @property
     def unsafe(self) -> bool:

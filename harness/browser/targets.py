@@ -21,6 +21,9 @@ from harness.model.record import MESSAGE, Sent
 SHARED, SERVICE = "shared_worker", "service_worker"
 _ENABLED = 1
 """The id of the command that makes a worker report its requests."""
+_OFFLINE = 3
+"""The id of the command that takes a worker off the network."""
+_UNLIMITED = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
 _COMMANDS = ((_ENABLED, "Network.enable"), (2, "Inspector.enable"))
 _MOST = 500
 """The number of requests and sockets of one worker that are known at the same time."""
@@ -56,6 +59,8 @@ class WatchedWorker(Struct):
     doubt: Sent | None = None
     """What a shared worker may have sent unseen; taken back once it is known that it was watched from its start."""
     enabled: bool = False
+    told: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it has told what it sent before it was taken off the network."""
     requests: dict[str, Sent] = field(default_factory=dict)
     sockets: dict[str, str] = field(default_factory=dict)
     """The URLs of its WebSockets by their ids."""
@@ -64,6 +69,8 @@ class WatchedWorker(Struct):
         """An answer or an event of its session."""
         if message.get("id") == _ENABLED:
             self.enabled = "error" not in message
+        elif message.get("id") == _OFFLINE:
+            self.told.set()
         elif handler := _HANDLERS.get(message.get("method", "")):
             handler(self, message["params"])
 
@@ -152,6 +159,26 @@ class Workers:
         """Tell this listener of the workers of the context with this name, as long as the listener lives."""
         self._listeners[context] = listener
 
+    async def set_offline(self, listener: WorkerListener, *, offline: bool) -> None:
+        """Take the shared workers of a context off the network and wait until they confirm it, or bring them back.
+
+        Playwright does so for the workers that it knows. The caller limits the time.
+        """
+        command = {
+            "id": _OFFLINE, "method": "Network.emulateNetworkConditions",
+            "params": {"offline": offline, **_UNLIMITED},
+        }  # fmt: skip
+        shared = [each for each in self._watched.items() if each[1].listener is listener and each[1].kind == SHARED]
+        for session, worker in shared:
+            worker.told.clear()
+            self._command(session, command)
+        for _, worker in shared:
+            await worker.told.wait()
+
+    def _command(self, session: str, command: dict[str, Any]) -> None:
+        text = json.dumps(command)
+        self._say(self._control.send("Target.sendMessageToTarget", {"sessionId": session, "message": text}))
+
     def _on_created(self, event: dict[str, Any]) -> None:
         info = event["targetInfo"]
         listener = self._listeners.get(info.get("browserContextId", ""))
@@ -177,11 +204,11 @@ class Workers:
             return
         self._watched[session] = worker
         for number, method in _COMMANDS:
-            text = json.dumps({"id": number, "method": method})
-            self._say(self._control.send("Target.sendMessageToTarget", {"sessionId": session, "message": text}))
+            self._command(session, {"id": number, "method": method})
 
     def _on_detached(self, event: dict[str, Any]) -> None:
-        self._watched.pop(event["sessionId"], None)
+        if worker := self._watched.pop(event["sessionId"], None):
+            worker.told.set()  # it is gone
 
     def _on_message(self, event: dict[str, Any]) -> None:
         if worker := self._watched.get(event["sessionId"]):

@@ -9,6 +9,7 @@ from difflib import unified_diff
 from itertools import islice
 
 from harness.criteria.syntax import Json
+from harness.task_secrets import hidden_in
 
 SHOWN = 200
 SHORT = 60
@@ -20,8 +21,11 @@ _ADDRESS = re.compile(r"://|[?#&][^\s=]{1,80}=")
 
 
 def difference(expected: Json, actual: Json) -> str:
-    """Two lines for short scalars, a bounded unified diff for long or multi-line texts, lists and objects."""
-    left, right = _lines(expected), _lines(actual)
+    """Two lines for short scalars, a bounded unified diff for long or multi-line texts, lists and objects.
+
+    It is made of texts without secrets: of a secret in several lines, a difference would show the lines one by one.
+    """
+    left, right = _lines(hidden_in(expected)), _lines(hidden_in(actual))
     if len(left) == len(right) == 1:
         return "" if left == right else f"- {left[0]}\n+ {right[0]}"
     lines = unified_diff(left[:MOST_LINES], right[:MOST_LINES], "expected", "actual", lineterm="", n=2)
@@ -58,6 +62,7 @@ def written(value: Json, indent: int | None = None) -> str:
 
 def in_sentence(value: Json) -> str:
     """A value inside a sentence: several lines are folded into one, and a long text is cut."""
+    value = hidden_in(value)
     folded = " ".join(value.split()) if isinstance(value, str) and "\n" in value else value
     text = repr(folded) if isinstance(value, str) else written(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

@@ -17,6 +17,7 @@ from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, resolve
 from harness.spec.steps import Step, Tool
+from harness.task_secrets import hidden, learn_named
 from harness.values import replace
 
 GRACE = 0.5
@@ -84,6 +85,7 @@ class CalledTool(Struct):
         if box is None:
             message = f"there is no tool server `{step.server}`: the project has no [tool.harness.tools]"
             raise Failed(Failure("TOOL_UNKNOWN", message))
+        learn_named(step.arguments)
         request = ToolRequest(step.server, step.tool, step.arguments, step.effect_class, self.index)
         within = max(SHORTEST_READ, self.until.left(clock.now()))
         try:
@@ -98,6 +100,7 @@ class CalledTool(Struct):
                 Failure("TOOL_TIMEOUT", message, details=self.named, effect=Effect.POSSIBLE, cause=error)
             ) from error
         self.at = clock.now()
+        learn_named(self.answer.document)
         return self.answer
 
     @property
@@ -161,7 +164,7 @@ def _status_failure(called: CalledTool, answer: ToolAnswer) -> Failure | None:
 
 
 def _shortened(text: str) -> str:
-    text = text.strip() or "it gave no reason"
+    text = hidden(text).strip() or "it gave no reason"
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}... ({len(text)} characters)"
 
 

@@ -56,8 +56,10 @@ class Sent(Struct):
     """Whether it follows an unsafe request that was answered: it was redirected from it, or began later."""
     arrived: bool = True
     """False once it is known that nothing was sent: refused, not resolved, blocked, or answered by a route."""
-    twice: bool = False
-    """Whether the browser has repeated it by itself, because the connection broke before the answer or that was 408."""
+    again: int | None = 0
+    """How often the browser has repeated it by itself: a connection broke, or the answer was 408. None: not known."""
+    asked_again: int = 0
+    """How often the browser has asked for its URL again by GET, because the file that came in answer broke off."""
     before: bool = False
     """Whether it left the page that an `open` was about to leave: then the act before the `open` caused it."""
     unseen: str = ""

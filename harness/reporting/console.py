@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import Compare, oriented
+from harness.masking import MARK
 from harness.model.diagnosis import (
     advice,
     after_faults,
@@ -32,10 +33,11 @@ from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.comparisons import compared_pictures
 from harness.reporting.files import ARTIFACTS, printable, shown_path, visible
-from harness.reporting.redaction import MARK, Redactor, is_secret_name
+from harness.reporting.redaction import Redactor
 from harness.reporting.tool_lines import call_lines, called
 from harness.spec.names import commandless
 from harness.spec.steps import Step, Tool
+from harness.task_secrets import is_secret_name
 from harness.values import replace
 
 # Hints for readers of the terminal: they mention no evidence that does not exist.

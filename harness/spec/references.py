@@ -12,41 +12,18 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from harness.criteria import memory_lookup
+from harness.masking import secrets_of
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
 # Removes the values of `${env:...}` from messages about a task.
 
-HIDDEN = "[redacted]"
-SHORTEST = 3
-"""Shorter values are not redacted: they would be found in every word."""
-
 Hide = Callable[[str], str]
 
 
 def hiding(secrets: Iterable[str]) -> Hide:
-    """Return a function that hides secrets in every spelling that problems use. Shorten only its result."""
-    return replacing(dict.fromkeys(secrets, HIDDEN))
-
-
-def replacing(instead: Mapping[str, str]) -> Hide:
-    """Return a function that replaces secrets in every spelling, each by the text that stands for it.
-
-    A secret that is shorter than SHORTEST stays. Shorten only the result.
-    """
-    words = {word: text for secret, text in instead.items() if len(secret) >= SHORTEST for word in _spellings(secret)}
-    if not words:
-        return str
-    longest_first = sorted(words, key=lambda word: (-len(word), word))
-    pattern = re.compile("|".join(map(re.escape, (HIDDEN, *longest_first))))
-    return lambda text: pattern.sub(lambda found: words.get(found[0], found[0]), text)
-
-
-def _spellings(secret: str) -> set[str]:
-    """The secret itself, as Python and JSON write it, as a criterion literal; each also before interpolation."""
-    literals = {secret.replace("\\", "\\\\").replace(quote, "\\" + quote) for quote in "'\""}
-    found = {secret, repr(secret)[1:-1], json.dumps(secret)[1:-1], *literals}
-    return found | {escape_references(word) for word in found}
+    """Return a function that hides secrets in every spelling. Shorten only its result."""
+    return secrets_of(frozenset(secrets)).mask
 
 
 # Interpolation of values, criteria and steps; `${memory...}` waits until the step runs.

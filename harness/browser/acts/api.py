@@ -24,6 +24,7 @@ from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of
 from harness.spec.navigation_keys import any_of, as_statuses
 from harness.spec.steps import Api
+from harness.task_secrets import is_session_value, learn, learn_named
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
     try:
         url, response = await _follow(attempt, step, requests, url)
         details = {"status": response.status, "body": await _body(response)}
+        learn_named(details)
     finally:
         await requests.dispose()
     _judge(attempt, step, url, response, details)
@@ -180,6 +182,7 @@ async def _store_cookies(attempt: ActContext, url: str, response: Response) -> N
     """Give the page the cookies that the answer sets."""
     values = [header["value"] for header in response.headers_array if header["name"].lower() == "set-cookie"]
     cookies = [cookie for value in values for cookie in cookies_of(value, url, attempt.clock.wall())]
+    learn(*(cookie["value"] for cookie in cookies if is_session_value(cookie["value"])))
     if cookies:
         await attempt.tab.context.add_cookies(cookies)
 
