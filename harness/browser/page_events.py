@@ -89,7 +89,7 @@ class PageEvents:
         """The requests among `_known` that may be evidence of a write."""
         self._wanted: Collection[int] = ()
         self.over = False
-        """Whether the context is being closed: then its pages are not left, they end and send nothing."""
+        """Whether the context is being closed, or is held: a page that is left then sends nothing."""
         self._parting: Parting | None = None
         """The page that the last `open` leaves; None once something else was done."""
 
@@ -241,11 +241,13 @@ class PageEvents:
 
     def _on_left(self, frame: MainFrame) -> None:
         """A document is gone that may have sent something with its last breath."""
+        if self.over:
+            return
         leaving = self._parting is not None and self._parting.page is frame
         self.sending.announce(self.sending.doubt(FAREWELL, before=leaving))
 
     def _on_close(self, page: Page) -> None:
-        if not self.over and (frame := self._frames.get(page)):
+        if frame := self._frames.get(page):
             frame.left()
         if page != self._current.page:
             self._frames.pop(page, None)
