@@ -80,6 +80,7 @@ REFUSALS = {
     "badly": (-32602, "Invalid arguments for tool badly: n is required"),
     "broken": (-32603, "division by zero"),
     "nonsense": (-32600, "Invalid Request"),
+    "refuses": (0, "as its arguments say"),
 }
 
 
@@ -102,6 +103,9 @@ def answer(request: dict[str, Any]) -> None:
         write({"id": request["id"], "result": result})
     else:
         code, message = REFUSALS.get(params.get("name", ""), (-32601, "Method not found"))
+        if params.get("name") == "refuses":
+            code, message = params["arguments"]["code"], params["arguments"]["message"]
+            sys.stderr.write("refused\n")
         write({"id": request["id"], "error": {"code": code, "message": message}})
 
 

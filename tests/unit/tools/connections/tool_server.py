@@ -97,6 +97,8 @@ class Gate:
             return PlainTextResponse("", 403, {"www-authenticate": wanted})
         if tool == "expired":
             return JSONResponse({"error": "invalid_token"}, 403)
+        if tool == "refuses":
+            return refusal(message, **message["params"]["arguments"])
         if tool == "moved_far":
             return RedirectResponse("http://elsewhere.local/mcp", 307)
         if tool == "page":
@@ -104,6 +106,16 @@ class Gate:
         if scope["path"] == "/moved":
             return RedirectResponse("/mcp", 307)
         return None
+
+
+def refusal(message: dict[str, Any], code: int, text: str, how: str) -> Any:
+    """An error of the server's own, in one of the ways in which it may come."""
+    error = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": text}}
+    if how == "events":
+        return PlainTextResponse(f"data: {json.dumps(error)}\n\n", 200, media_type="text/event-stream")
+    if how == "cut":
+        return PlainTextResponse(": nothing comes\n\n", 200, media_type="text/event-stream")
+    return JSONResponse(error, 400 if how == "status" else 200)
 
 
 async def serve(port: int, era: str, *habits: str) -> None:
