@@ -147,6 +147,8 @@ class _AnswerBody(httpx2.AsyncByteStream):
         size = 0
         try:
             async for chunk in self._stream:
+                if self._sending.ended:  # the client of older revisions would read on for ever
+                    return
                 end = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n")) if self._events else -1
                 size = size + len(chunk) if end < 0 else len(chunk) - end
                 if size > self._most:

@@ -41,6 +41,12 @@ def call(name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> dict[str
             return text("slept")
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "endless":
+            news = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}})
+            part = {"line": "x" * 1000, "lines": "not of MCP\n", "news": news + "\n"}[arguments["kind"]]
+            with OUT:
+                while True:
+                    sys.stdout.write(part)
         case "close":
             os.close(1)
             time.sleep(60)
