@@ -64,7 +64,7 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
 
     received, sent = streams
     asked: dict[Any, SentCall] = {}
-    watched = _Received(received, asked), _Sent(sent, asked)
+    watched = _IncomingMessages(received, asked), _OutgoingMessages(sent, asked)
     async with _Client(*watched, message_handler=handle, client_info=_OURSELVES) as client:
         session = McpSession(client, changed)
         try:
@@ -73,7 +73,7 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
             await session.end()
 
 
-class _Sent:
+class _OutgoingMessages:
     """The stream of messages to the server; it notes which call each request belongs to."""
 
     def __init__(self, inner: Any, asked: dict[Any, SentCall]) -> None:
@@ -96,7 +96,7 @@ class _Sent:
         await self._inner.__aexit__(*error)
 
 
-class _Received:
+class _IncomingMessages:
     """The stream of messages from the server; an error that answers a request is noted with its call."""
 
     def __init__(self, inner: Any, asked: dict[Any, SentCall]) -> None:

@@ -14,7 +14,7 @@ import functools
 import os
 from contextlib import contextmanager
 
-from harness.reporting.fence import Fence
+from harness.reporting.fence import OutputFence
 
 class PluginError(BaseException):
     pass
@@ -33,7 +33,7 @@ ERRORS = [
     lambda: PluginError("a plugin's own"),
 ]
 BROKEN = os.environ["BROKEN_OUTPUTS"].split(",")
-whole, around = Fence.call, Fence.around
+whole, around = OutputFence.call, OutputFence.around
 
 def fails(*_, **__):
     raise ERRORS[NUMBER.next() % len(ERRORS)]()
@@ -48,7 +48,7 @@ def fails_at_its_end(self, output):
         if output in BROKEN:
             fails()
 
-Fence.call, Fence.around = call, fails_at_its_end
+OutputFence.call, OutputFence.around = call, fails_at_its_end
 """
 ELSEWHERE = {
     *("OpenTelemetry", "journal of the worker", "journal of the cluster", "ledger of the store", "store"),

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from harness.reporting.history.reading import load_run
 from tests.acceptance.conftest import Project
-from tests.acceptance.model_server import _stream as stream
+from tests.acceptance.model_server import stream_of_call
 from tests.unit.models.raw_server import raw_server, whole
 
 SETTINGS = """
@@ -29,7 +29,7 @@ TOLD = b'{"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}'
 
 def test_what_no_provider_may_say_ends_no_run(project: Project) -> None:
     asked: Counter[str] = Counter()
-    done = b"".join(stream("done", "{}"))
+    done = b"".join(stream_of_call("done", "{}"))
     assert TOLD in done
 
     def answer(path: str) -> Iterable[bytes]:

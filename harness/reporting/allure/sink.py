@@ -28,7 +28,7 @@ from harness.reporting.allure.files import AFTER_FAULT
 from harness.reporting.allure.labels import RUN_LABEL, label_pairs, plain_title, running_test, site_of, tags
 from harness.reporting.attachments import Content, on_call, on_failing_step, on_test
 from harness.reporting.console import brief, failure_text, filled_step, place, shortened, worked_on
-from harness.reporting.fence import Fence
+from harness.reporting.fence import OutputFence
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.spec.agents import SCRIPTED
@@ -378,7 +378,7 @@ class RunLabel:
             manager.unregister(self)
 
 
-def fence_files(fence: Fence) -> None:
+def fence_files(fence: OutputFence) -> None:
     """Let Allure's own writer of files be called within the fence: a full disk would end the run in it, too."""
     manager: Any = allure_commons.plugin_manager
     for name, writer in manager.list_name_plugin():
