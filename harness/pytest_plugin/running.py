@@ -50,8 +50,9 @@ def begin(config: pytest.Config) -> None:
     if state.chosen == BRIDGE and config.getoption("numprocesses", None):
         raise pytest.UsageError(ONE_PROCESS)
     if config.getoption("--alluredir", None):
-        from harness.reporting.allure.sink import RunLabel
+        from harness.reporting.allure.sink import RunLabel, fence_files
 
+        fence_files(state.fence)
         config.stash[RUN_LABEL] = RunLabel(state.run_id)
         config.stash[RUN_LABEL].register()
     config.stash[TELEMETRY] = RunTelemetry(config, state)

@@ -12,7 +12,7 @@ import pytest
 from msgspec import Struct, field
 
 from harness.model.settings import Settings
-from harness.reporting.fence import Fence
+from harness.reporting.fence import OutputFence
 from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class SessionState(Struct):
     """The state of one session, or of one xdist worker of it."""
 
     settings: Settings
-    fence: Fence = field(default_factory=Fence)
+    fence: OutputFence = field(default_factory=OutputFence)
     """The outputs of this process that failed."""
     durations: Durations | None = None
     """What tasks are expected to take (`--task-durations`)."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import allure_commons
+from allure_commons.logger import AllureFileLogger
 from allure_commons.model2 import Attachment, Label, Link, Parameter, Status, StatusDetails, TestResult, TestStepResult
 from allure_commons.utils import uuid4
 
@@ -27,6 +28,7 @@ from harness.reporting.allure.files import AFTER_FAULT
 from harness.reporting.allure.labels import RUN_LABEL, label_pairs, plain_title, running_test, site_of, tags
 from harness.reporting.attachments import Content, on_call, on_failing_step, on_test
 from harness.reporting.console import brief, failure_text, filled_step, place, shortened, worked_on
+from harness.reporting.fence import OutputFence
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.spec.agents import SCRIPTED
@@ -374,3 +376,12 @@ class RunLabel:
         manager: Any = allure_commons.plugin_manager
         if manager.is_registered(self):
             manager.unregister(self)
+
+
+def fence_files(fence: OutputFence) -> None:
+    """Let Allure's own writer of files be called within the fence: a full disk would end the run in it, too."""
+    manager: Any = allure_commons.plugin_manager
+    for name, writer in manager.list_name_plugin():
+        if isinstance(writer, AllureFileLogger):
+            manager.unregister(writer)
+            manager.register(fence.enclose("Allure", writer), name)

@@ -24,7 +24,7 @@ from harness.model.events import (
     ToolCalled,
 )
 from harness.model.plan import Plan
-from harness.reporting.fence import Fence
+from harness.reporting.fence import OutputFence
 from harness.reporting.telemetry.record import (
     ModelReply,
     ModelRequest,
@@ -132,7 +132,7 @@ class Telemetry:
         *,
         worker: str = "",
         steps: bool = False,
-        fence: Fence | None = None,
+        fence: OutputFence | None = None,
         later: Callable[[float, Callable[[], None]], None] = _on_a_timer,
     ) -> None:
         """`sinks`: in the order in which they are called. `steps`: emit a record of each step too.
@@ -143,7 +143,7 @@ class Telemetry:
         """
         self.run = run
         self.worker = worker
-        self.fence = fence or Fence()
+        self.fence = fence or OutputFence()
         self._clock = clock
         self._redactor = redactor
         self._steps = steps
