@@ -68,7 +68,7 @@ def _forms(secret: str) -> Iterator[str]:
     for text in {secret, *composed, secret.upper(), secret.lower(), secret.casefold()}:
         yield from _shown(text)
         yield from _undone(text)
-    yield secret.replace(" ", "+")
+    yield from (secret.replace(" ", "+"), secret.replace("+", " "))
     yield secret.replace("${", "$${")
     yield from (secret.replace(quote, quote * 2) for quote in "'\"")
     yield from (secret.replace("'", quoted) for quoted in ("'\"'\"'", "'\\''"))

@@ -139,7 +139,8 @@ def test_no_output_has_a_secret(project: Project, monkeypatch: pytest.MonkeyPatc
     result.assert_outcomes(failed=4, passed=1)
     (project.path / "terminal.txt").write_text(result.stdout.str() + result.stderr.str(), "utf-8")
     for number, command in enumerate(COMMANDS):
-        done = warm().run("harness", *command, cwd=project.path, timeout=120)
+        done = warm().run("tests.acceptance.command", *command, cwd=project.path, timeout=120)
+        assert "Traceback" not in done.stderr
         (project.path / f"command-{number}.txt").write_text(done.stdout + done.stderr, "utf-8")
     assert found_in(project.path) == []
     assert "[redacted]" in (project.path / "terminal.txt").read_text("utf-8")
