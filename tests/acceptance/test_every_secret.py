@@ -33,8 +33,8 @@ KINDS = {
 }
 """The kinds that a variable can hold; a quick run takes a sample."""
 COMMANDS = (
-    ("show", "--all"), ("triage",), ("triage", "--json"), ("history", "runs"), ("history", "failures", "--json"),
-    ("dashboard", "--output", "dashboard.html"),
+    ("show", "ENV"), ("show", "TOOL", "--json"), ("triage",), ("triage", "--json"), ("history", "list"),
+    ("history", "task", "ENV", "--json"), ("history", "show"), ("dashboard", "--output", "dashboard.html"),
 )  # fmt: skip
 TOOL = """
 import json, sys
@@ -140,7 +140,7 @@ def test_no_output_has_a_secret(project: Project, monkeypatch: pytest.MonkeyPatc
     (project.path / "terminal.txt").write_text(result.stdout.str() + result.stderr.str(), "utf-8")
     for number, command in enumerate(COMMANDS):
         done = warm().run("tests.acceptance.command", *command, cwd=project.path, timeout=120)
-        assert "Traceback" not in done.stderr
+        assert done.returncode in (0, 1), done.stderr
         (project.path / f"command-{number}.txt").write_text(done.stdout + done.stderr, "utf-8")
     assert found_in(project.path) == []
     assert "[redacted]" in (project.path / "terminal.txt").read_text("utf-8")
