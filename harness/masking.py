@@ -35,7 +35,7 @@ _LINE, _TELLING_LINE = 16, 6
 """Lines of a secret that are searched alone: long ones, and shorter ones that are more than words."""
 _ENCODED = 4
 """The least number of bytes of a secret that is searched in base64 and hex."""
-_ROUNDS = 6
+_ROUNDS = 12
 """Rounds in which escapes are undone."""
 _KEPT_LENGTH, _KEPT = 256, 4096
 """Answers for short texts are kept: a recording says the same names again and again."""
