@@ -135,7 +135,7 @@ def test_no_output_has_a_secret(project: Project, monkeypatch: pytest.MonkeyPatc
     prepare(project)
     tasks(project, site, {name: f"${{env:{variable}}}" for name, variable in names.items()})
     where = ("--task-recording", recording, "--alluredir=allure-results", "--junitxml=junit.xml", "--task-store=store")
-    result = project.run("-vv", "--task-evidence=all", *where, timeout=600)
+    result = project.run("-vv", "--task-evidence=all", *where, timeout=1500)
     result.assert_outcomes(failed=4, passed=1)
     (project.path / "terminal.txt").write_text(result.stdout.str() + result.stderr.str(), "utf-8")
     for number, command in enumerate(COMMANDS):
@@ -175,7 +175,7 @@ key = "${env:PLANTED_KEY}"
 def tasks(project: Project, site: str, env: dict[str, str]) -> None:
     """One task for each way in, which fails over what came in; one that passes."""
     rules = {"on_network_error": {"max_retries": 0}, "on_element_not_found": {"wait_seconds": 0.5}}
-    common: dict[str, Any] = {"step_timeout": 20, "timeout": 200, "error_recovery": rules, "expect_timeout": 0.2}
+    common: dict[str, Any] = {"step_timeout": 120, "timeout": 900, "error_recovery": rules, "expect_timeout": 0.2}
     typed = [{"act": "type", "selector": "#typed", "value": each} for each in env.values()]
     opened = {"act": "open", "url": f"{site}/env"}
     fails = {"act": "assert", "expr": "text_content('#all') == 'nothing'"}
