@@ -34,6 +34,7 @@ from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Step, Tool
 from harness.spec.task import TaskSpec
+from harness.task_secrets import masking
 
 
 def name_test(test: TestResult, node_id: str, spec: TaskSpec) -> None:
@@ -111,6 +112,13 @@ class AllureSink:
 
     def _fill(self, test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
         redactor = self._redactor.plus(plan.all_secrets)  # the calls of the tasks inside it are shown, too
+        with masking(redactor.text):
+            self._fill_redacted(test, plan, result, redactor)
+        _describe(test, plan, result, browser)
+        if url := source_url(plan.folder / Path(plan.source).name, self._environ):
+            test.links.append(Link(type="link", url=url, name=Path(plan.source).name))
+
+    def _fill_redacted(self, test: TestResult, plan: Plan, result: TaskResult, redactor: Redactor) -> None:
         steps = step_results(result, redactor)
         around = [*fault_steps(result, redactor), *takeover_steps(result, redactor), *thinking_steps(result, redactor)]
         around += _put_calls(result, steps, redactor)
@@ -127,9 +135,6 @@ class AllureSink:
         if failing is not None:
             for content in on_failing_step(result, redactor):
                 _attach(failing, content)
-        _describe(test, plan, result, browser)
-        if url := source_url(plan.folder / Path(plan.source).name, self._environ):
-            test.links.append(Link(type="link", url=url, name=Path(plan.source).name))
 
 
 def _start_of(step: TestStepResult) -> int:

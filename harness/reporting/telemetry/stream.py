@@ -184,9 +184,7 @@ class Telemetry:
 
     def tell(self, event: TelemetryEvent, plan: Plan) -> None:
         """Take an event of a task that has run in another process, which can no longer tell it."""
-        with self.lock:
-            self._redactor = self._redactor.plus(plan.all_secrets)
-            self._pass_on(event, plan, None)
+        self._pass_on(event, plan, None)
 
     def on(self, event: Event | Record) -> None:
         """Take an event of the engine; from any thread, in the order of each task. A record was already passed on."""
@@ -274,6 +272,8 @@ class Telemetry:
 
     def _pass_on(self, event: TelemetryEvent, plan: Plan | None, step: int | None) -> Record:
         with self.lock:
+            if plan is not None:  # a task learns secrets while it runs
+                self._redactor = self._redactor.plus(plan.all_secrets)
             record = Record(
                 at=self._clock.wall(),
                 event=redacted(event, self._redactor.text),
