@@ -21,7 +21,7 @@ from harness.spec.problems import Problem, SpecError
 from harness.spec.source import Origin, Source, file_label, read_mapping
 from harness.spec.suite import by_name
 from harness.spec.task import TaskSpec
-from harness.spec.validation import idle_settings, partial_task, problems_of_error, stray_keys
+from harness.spec.validation import idle_settings, partial_task, problems_of_error, stray_keys, too_many_items
 from harness.values import replace
 
 # Finds the tasks that another task names.
@@ -129,6 +129,8 @@ def load_file(
         path = path / SPEC_FILE
     main = read_mapping(path)
     gathered = _with_its_files(main, path)
+    if problems := list(too_many_items(gathered.data, gathered.origin)):
+        raise SpecError(problems)
     gathered = _with_its_cases(replace(gathered, data=with_defaults(gathered.data, defaults)), path.parent)
     gathered, of_groups = _with_groups(gathered, path.parent)
     spec, problems = _check_gathered(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
@@ -222,9 +224,9 @@ def check_group(path: Path) -> list[Problem]:
 
     try:
         loaded = load_group(path)
+        data = {"task_id": loaded.name, "steps": [sample_use(loaded)]}
+        gathered, problems = expand_groups(Gathered(data, loaded.origin, ()), path.parent)
     except SpecError as error:
         return list(error.problems)
-    data = {"task_id": loaded.name, "steps": [sample_use(loaded)]}
-    gathered, problems = expand_groups(Gathered(data, loaded.origin, ()), path.parent)
     _, found = _check_gathered(gathered, path.parent, None, True, (), {})
     return [*problems, *found, *unused_parameters(loaded)]
