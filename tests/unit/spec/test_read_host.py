@@ -46,8 +46,8 @@ def test_whatever_is_read_is_written_like_that(text: str) -> None:
         "[::g]", "local\u212aost", "local\u017fost",
         "user@127.0.0.1", "user:pw@localhost", "localhost.", "localhost..", ".localhost", "a..b", "localhost:",
         "localhost:0", "localhost:080", "localhost:65536", "localhost:8a", "localhost:-1", "localhost:\u0662",
-        " localhost", "localhost ", "localhost\n", "localhost/x", "localhost?x", "localhost#x", "localhost\\x", "b\u00fccher.example",
-        "loc%61lhost", "localhost,evil.example", "\uff4c\uff4fcalhost", "localhost\x00",
+        " localhost", "localhost ", "localhost\n", "localhost/x", "localhost?x", "localhost#x", "localhost\\x",
+        "b\u00fccher.example", "loc%61lhost", "localhost,evil.example", "\uff4c\uff4fcalhost", "localhost\x00",
     ],
 )  # fmt: skip
 def test_what_is_no_host(text: str) -> None:
