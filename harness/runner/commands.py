@@ -271,7 +271,7 @@ class RunningCommand:
         ]
         if self._driven is not None:
             own = self._task.folder_of(self._plan)
-            files = ClientFiles(self._plan.folder, (own, Path(tempfile.gettempdir())))
+            files = ClientFiles(self._plan.folder, (own, *TEMPORARY))
             routes = [debugger_route(self._driven[0], files, self._acts_on, self._refused, self.over)]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
@@ -402,6 +402,8 @@ class RunningCommand:
 
 
 DEBUGGER: Final = "/cdp"
+TEMPORARY: Final = (Path(tempfile.gettempdir()), Path("/tmp"))  # noqa: S108 - that of a command without TMPDIR
+"""Folders in which a program that drives the browser may keep downloads, besides its own."""
 REFUSALS_TOLD: Final = 20
 """The number of refused DevTools commands of one task that are told as warnings."""
 BROWSER_USE: Final = Path(harness.agents.__file__).with_name("browser_use_driver.py")
