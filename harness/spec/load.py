@@ -129,8 +129,6 @@ def load_file(
         path = path / SPEC_FILE
     main = read_mapping(path)
     gathered = _with_its_files(main, path)
-    if problems := list(too_many_items(gathered.data, gathered.origin)):
-        raise SpecError(problems)
     gathered = _with_its_cases(replace(gathered, data=with_defaults(gathered.data, defaults)), path.parent)
     gathered, of_groups = _with_groups(gathered, path.parent)
     spec, problems = _check_gathered(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
@@ -169,11 +167,15 @@ def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Probl
 
 
 def _with_its_files(main: Source, path: Path) -> Gathered:
-    if path.name != SPEC_FILE:
-        return Gathered(main.data, Origin(main.file, main), ())
-    from harness.spec.directory import gather
+    """The files of the task as one document. Raises SpecError, also for more entries than a task may have."""
+    gathered = Gathered(main.data, Origin(main.file, main), ())
+    if path.name == SPEC_FILE:
+        from harness.spec.directory import gather
 
-    return gather(main, path.parent)
+        gathered = gather(main, path.parent)
+    if problems := list(too_many_items(gathered.data, gathered.origin)):
+        raise SpecError(problems)
+    return gathered
 
 
 def _with_its_cases(gathered: Gathered, folder: Path) -> Gathered:
