@@ -536,4 +536,7 @@ def context_options(
 
 
 def _new_har(folder: Path) -> Path:
-    return folder / f"har-{len(list(folder.glob('har-*.har'))) + 1}.har"
+    """A file of its own for each context, made at once: a browser that dies writes none, and would leave its name."""
+    har = folder / f"har-{len(list(folder.glob('har-*.har'))) + 1}.har"
+    har.touch()
+    return har
