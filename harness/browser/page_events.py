@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from inspect import Parameter, Signature
 from typing import Any, Final
 from urllib.parse import urldefrag, urlsplit
@@ -158,6 +159,8 @@ CONSOLE_LINES = 1000
 NETWORK_ENTRIES = 500
 LINE_LENGTH = 2000
 POPUPS = 100
+COUNTED = {"framenavigated": "navigations", "worker": "workers", "frameattached": "frames"}
+"""Events of a page that are only counted: a page may flood the browser with them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,9 +350,14 @@ class PageEvents:
     def _add(self, page: Page) -> MainFrame:
         frame = self._frames[page] = MainFrame(page)
         page.on("close", self._on_close)
+        for event, kind in COUNTED.items():
+            listen(page, event, partial(self._count, kind))
         if self._report:
             page.on("websocket", self._on_websocket)
         return frame
+
+    def _count(self, kind: str, _: Any) -> None:
+        self.pace.count_event(kind)
 
     def _on_close(self, page: Page) -> None:
         if page != self._current.page:
@@ -357,6 +365,7 @@ class PageEvents:
 
     def _on_page(self, page: Page) -> None:
         """A page was opened: the request for its document came before the page was known."""
+        self.pace.count_event("new pages")
         opened = self._add(page)
         for request, exchange in self._known.items():
             if self._page_of(request) is not opened:
@@ -481,6 +490,7 @@ class PageEvents:
         self.lines.append(LoggedLine(level, _truncate_marked(message.text), _place(message.location)))
 
     def _on_page_error(self, error: WebError) -> None:
+        self.pace.count_event("page errors")
         self.lines.append(LoggedLine("ERROR", f"Uncaught {_truncate_marked(str(error.error))}"))
 
     def _complain(self, text: str) -> None:
