@@ -27,7 +27,7 @@ from harness.browser import isolated
 from harness.browser.executable import first_line
 from harness.browser.process import is_stopped, kill_tree, process_seconds, runs
 from harness.recovery.failure import Failure
-from harness.resilience import SystemClock
+from harness.resilience import SystemClock, poll_until
 
 T = TypeVar("T")
 
@@ -170,8 +170,7 @@ class Driver:
                 with _environment_of_driver(temp):
                     playwright = await answered(_started(), pid)
             except BaseException:
-                if (started := pid()) is not None:
-                    kill_tree(started)
+                await _end(pid())
                 raise
             driver = cls(playwright, pid())
         if driver.pid is not None:
@@ -262,7 +261,14 @@ class Driver:
             with contextlib.suppress(TimeoutError, PlaywrightError):
                 async with asyncio.timeout(STOP_SECONDS):
                     await self.playwright.stop()
-        self.kill()
+        await _end(self.pid)
+
+
+async def _end(pid: int | None) -> None:
+    """Kill a driver with its browsers, and wait until the loop that started it knows: it may be closed after that."""
+    if pid is not None:
+        kill_tree(pid)
+        await poll_until(SystemClock(), lambda: not psutil.pid_exists(pid), 0.01, STOP_SECONDS)
 
 
 async def _started() -> Playwright:

@@ -16,7 +16,7 @@ from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.state import STATE
 from harness.resilience import SystemClock
 
-BOUND = 8.0
+BOUND = 15.0
 """Seconds that the end of a run may take after a second signal. Then the process ends at once."""
 PATIENCE_OF_XDIST = 12.0
 """Further seconds for the xdist controller: it waits up to ten for its workers' reports, and then kills them."""
