@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import threading
@@ -20,6 +21,7 @@ def end_once() -> None:
     def handle(number: int, frame: FrameType | None) -> None:
         pressed[0] += 1
         if pressed[0] == 1:
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python itself would put the default back
             signal.default_int_handler(number, frame)
         if pressed[0] == 2:
             last = threading.Timer(BOUND, os._exit, (INTERRUPTED,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import queue
@@ -139,6 +140,8 @@ class Signals:
         self._wakeup.put(False)
         if not self._heard:
             self._restore()
+        for number in self._before:  # Python itself would put the defaults back before the process has ended
+            atexit.register(signal.signal, number, signal.SIG_IGN)
 
 
 def _beside_capturing(config: pytest.Config) -> int | None:
