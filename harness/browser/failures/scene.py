@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
@@ -452,7 +452,6 @@ class FailureContext(Struct, frozen=True):
     chromium: Chromium
     control: CDPSession
     """The control session of the page."""
-    driver_alive: Callable[[], bool]
     clock: Clock
     until: Deadline
     """The end of the attempt."""
