@@ -13,6 +13,8 @@ DELAYS: Final = (0, 100, 300, 700, 1000, 1300, 2000, 3000)
 """Milliseconds after which a page sends that sends late."""
 AGAIN: Final = "again"
 """What ends the name of the task that runs in the place of another."""
+LEAVING: Final = ("refused", "server-error", "not-found", "crashed", "late")
+"""Failures that leave the page, at once or on the way back."""
 DISTURBING: Final = ("killed", "driver")
 """Failures that end the browser: a few are enough, since each costs a start."""
 
@@ -58,6 +60,8 @@ def drawn(seed: int, number: int) -> Trial:
     failure = chance.choice(failures)
     if failure in DISTURBING and chance.random() < 0.5:
         failure = chance.choice(failures)
+    if KINDS[kind].leaving and chance.random() < 0.7:
+        failure = chance.choice(LEAVING)
     needs = KINDS[kind].declared
     return Trial(
         f"S{seed}N{number:04}",
