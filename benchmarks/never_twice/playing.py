@@ -168,9 +168,8 @@ def _run(kind: str, project: Path, trials: Sequence[Trial], server: Server) -> M
             _pytest(project, options, _struck(trials, server, chance))
     _pytest(project, options)
     if kind == "store":
-        merge = (
-            f"import sys; from harness.cli import main; sys.argv[1:] = ['merge', {store!r}, '--output', 'merged']; main()"
-        )
+        words = ["harness", "merge", store, "--output", "merged"]
+        merge = f"import sys; from harness.cli import main; sys.argv[:] = {words}; main()"
         subprocess.run([sys.executable, "-c", merge], cwd=project, stdout=subprocess.DEVNULL, check=True)
     last = (project / "merged" if kind == "store" else project) / ".harness" / "last-run.json"
     document = json.loads(last.read_text("utf-8")) if last.is_file() else {"results": []}

@@ -13,6 +13,8 @@ DELAYS: Final = (0, 100, 300, 700, 1000, 1300, 2000, 3000)
 """Milliseconds after which a page sends that sends late."""
 AGAIN: Final = "again"
 """What ends the name of the task that runs in the place of another."""
+KILLED: Final = ("store", "worker")
+"""Kinds of runs whose processes are killed."""
 LEAVING: Final = ("refused", "server-error", "not-found", "crashed", "late")
 """Failures that leave the page, at once or on the way back."""
 DISTURBING: Final = ("killed", "driver")
@@ -41,6 +43,11 @@ class Trial(NamedTuple):
     def run(self) -> str:
         """The kind of run that plays it."""
         return WAYS[self.way].run
+
+    @property
+    def known(self) -> bool:
+        """Whether the act is known to be a write before it is done."""
+        return self.declared or KINDS[self.kind].act["act"] in ("submit", "api")
 
     @property
     def sure(self) -> bool:
@@ -148,7 +155,7 @@ def _filled(value: Any, fill: Mapping[str, str]) -> Any:
 def _declaration(trial: Trial, act: Step) -> dict[str, Any]:
     page = "exists('#done')"
     channel = f"json('env', 'by.{trial.name}') >= 1"
-    declared = {"effect": "write"} if trial.declared and act["act"] not in ("submit", "api") else {}
+    declared = {"effect": "write"} if trial.declared else {}
     return declared | {"channel": {"done_when": channel}, "page": {"done_when": page}, "none": {}}[trial.done_when]
 
 
@@ -168,15 +175,19 @@ def _faults(trial: Trial, steps: int) -> list[dict[str, Any]]:
 
 
 def verdict(trial: Trial, effects: int, arrived: int, resent: int, record: Mapping[str, Any] | None) -> str:
-    """What is to be said of a trial: `double`, `false green`, `told`, `needless` or `once`.
+    """What is to be said of a trial: `double`, `false green`, `told`, `gap`, `needless` or `once`.
 
-    `told`: done twice, and the report says so. `needless`: the outcome counts as unknown although nothing was sent.
+    `told`: done twice, and the report says so. `gap`: done twice, because a process was killed before it could note the
+    request of a step that its file does not declare a write (docs/scale.md#the-store). `needless`: the outcome counts as
+    unknown although nothing was sent.
     """
     told = {each["type"] for each in (record or {}).get("warnings", ())} & WARNINGS
     code = (record or {}).get("code")
     if effects > 1:
         lost = code == "WORKER_CRASHED" and effects - resent <= 1  # whoever saw that Chromium sent it again is dead
-        return "told" if told or code == "OUTCOME_UNKNOWN" or lost else "double"
+        if told or code == "OUTCOME_UNKNOWN" or lost:
+            return "told"
+        return "gap" if trial.run in KILLED and not trial.known else "double"
     if record and record["final_state"] == "completed" and trial.sure and not effects:
         return "false green"
     return "needless" if code == "OUTCOME_UNKNOWN" and not arrived else "once"
