@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from benchmarks.never_twice.pages import KINDS
-from benchmarks.never_twice.tables import ANSWERS, FAILURES, RULES, WAYS, Step, Way
+from benchmarks.never_twice.tables import ANSWERS, FAILURES, RULES, WAYS, Way
 
 DELAYS: Final = (0, 100, 300, 700, 1000, 1300, 2000, 3000)
 """Milliseconds after which a page sends that sends late."""
@@ -132,7 +132,7 @@ def _steps(trial: Trial, site: str, closed: str) -> list[dict[str, Any]]:
         "once": "&once=1" * trial.once,
     }
     opened = f"{{site}}/page?{{query}}&kind={trial.kind}&failure={trial.failure}&delay={trial.delay}{{once}}"
-    act = {**kind.act, **failure.act, "note": "act", **_declaration(trial, kind.act)}
+    act = {**kind.act, **failure.act, "note": "act", **_declaration(trial)}
     if act["act"] in ("api", "open", "upload"):
         act.pop("expect_request", None)
     if WAYS[trial.way].fallback and act.get("selector") == "#b":
@@ -152,7 +152,7 @@ def _filled(value: Any, fill: Mapping[str, str]) -> Any:
     return value.format(**fill) if isinstance(value, str) and "{" in value else value
 
 
-def _declaration(trial: Trial, act: Step) -> dict[str, Any]:
+def _declaration(trial: Trial) -> dict[str, Any]:
     page = "exists('#done')"
     channel = f"json('env', 'by.{trial.name}') >= 1"
     declared = {"effect": "write"} if trial.declared else {}
@@ -178,8 +178,8 @@ def verdict(trial: Trial, effects: int, arrived: int, resent: int, record: Mappi
     """What is to be said of a trial: `double`, `false green`, `told`, `gap`, `needless` or `once`.
 
     `told`: done twice, and the report says so. `gap`: done twice, because a process was killed before it could note the
-    request of a step that its file does not declare a write (docs/scale.md#the-store). `needless`: the outcome counts as
-    unknown although nothing was sent.
+    request of a step that its file does not declare a write (docs/scale.md#the-store). `needless`: the outcome counts
+    as unknown although nothing was sent.
     """
     told = {each["type"] for each in (record or {}).get("warnings", ())} & WARNINGS
     code = (record or {}).get("code")
@@ -193,5 +193,5 @@ def verdict(trial: Trial, effects: int, arrived: int, resent: int, record: Mappi
     return "needless" if code == "OUTCOME_UNKNOWN" and not arrived else "once"
 
 
-WARNINGS: Final = frozenset({"request_sent_twice", "write_repeated"})
+WARNINGS: Final = frozenset({"request_sent_twice", "request_maybe_sent_twice", "write_repeated"})
 """The documented warnings that say that something may have been done twice."""
