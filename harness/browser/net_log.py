@@ -1,4 +1,6 @@
-"""Chromium's net log: what the browser sends again by itself, which no page and no event of the protocol shows.
+"""Chromium's net log: what the browser sends, also what no page and no event of the protocol shows.
+
+A document that is left may send a last request on `pagehide`: of it only the log tells.
 
 Chromium repeats a request on a kept connection that ends before an answer, or whose answer is 408, and it asks again by
 GET for a download that breaks off (docs/decisions/016-never-twice.md). The log comes through a named pipe while the
@@ -12,8 +14,8 @@ import contextlib
 import json
 import os
 import re
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag
@@ -30,6 +32,13 @@ SECONDS = 10.0
 """Seconds that the log may take to arrive; it takes milliseconds, unless the machine is overloaded."""
 NUDGE = 0.2
 """Seconds after which the browser is asked again for events."""
+MOST = 1000
+"""The number of unsafe requests of one world that are kept, and the number of worlds."""
+UNTOLD_SECONDS = 0.5
+"""Seconds after which no event of the protocol is expected any more that tells of a request which the log has."""
+FAREWELL_BEFORE, FAREWELL_AFTER = 5000.0, 1000.0
+"""Milliseconds around the moment at which this process learns that a document was left."""
+UNREAD = "pages were left, and the browser's log of what they sent did not come in time"
 KEPT = 200
 """The number of repetitions that are kept until the session to which they belong asks."""
 _READ = 1 << 16
@@ -87,7 +96,18 @@ class _Request(Struct):
     url: str
     by_page: bool
     world: str | None = None
+    departed: bool = False
+    """Whether its headers have been sent, perhaps not for the last time."""
     answered: bool = False
+
+
+class Departure(Struct, frozen=True):
+    """An unsafe request that has left a context."""
+
+    at: float
+    """The time, in the milliseconds of the browser's monotonic clock."""
+    method: str
+    url: str
 
 
 class NetLog:
@@ -123,7 +143,7 @@ class NetLog:
         """
         if self._silent:
             return False
-        since = asyncio.get_running_loop().time() * 1000  # the browser's log has the same clock
+        since = milliseconds()
         try:
             async with asyncio.timeout(SECONDS):
                 while self._reader.newest <= since:
@@ -159,6 +179,23 @@ class NetLog:
         """The newest requests that failed, or whose answers did."""
         return list(self._reader.broken)
 
+    def departed(
+        self, world: str, since: float, until: float, left_at: Collection[tuple[float, bool]]
+    ) -> Iterator[tuple[str, str, bool]]:
+        """The unsafe requests between two times that a context of the world has sent, or may have sent.
+
+        They are method, URL, and whether an `open` was leaving the document that sent it. `left_at`: the times at which
+        documents of the context were left, and whether an `open` left them. What a document sends then, or a shared
+        worker ever, bears no world: at such a time it may be of this context.
+        """
+        for each in self._reader.left.get(world, ()):
+            if since <= each.at <= until:
+                yield each.method, each.url, False
+        for each in self._reader.left.get("", ()):
+            gone = [opens for at, opens in left_at if at - FAREWELL_BEFORE <= each.at <= at + FAREWELL_AFTER]
+            if gone and since <= each.at <= until:
+                yield each.method, each.url, gone[0]
+
     def close(self) -> None:
         """Stop reading. It may be called more than once."""
         if self._pipe >= 0:
@@ -166,6 +203,11 @@ class NetLog:
             os.close(self._pipe)
             self._pipe = -1
             self._path.unlink(missing_ok=True)
+
+
+def milliseconds() -> float:
+    """The time of the clock that the browser's log has, too."""
+    return asyncio.get_running_loop().time() * 1000
 
 
 def counted_at(repetition: Repetition, world: str, sent: Sequence[Sent]) -> bool:
@@ -222,6 +264,8 @@ class LogReader:
         self.broken: deque[BrokenRequest] = deque(maxlen=KEPT)
         self.requests: dict[int, _Request] = {}
         """Number of a request -> what it is."""
+        self.left: OrderedDict[str, deque[Departure]] = OrderedDict()
+        """World -> its unsafe requests; those without a world are under the empty name."""
         self._rest = b""
         self._names: dict[bytes, str] = {}
         self._errors: dict[int, str] = {}
@@ -251,15 +295,16 @@ class LogReader:
         if name != _STARTED and int(_SOURCE.findall(line)[-1]) not in self.requests:
             return
         event = json.loads(line.rstrip(b",").removesuffix(b"]"))
-        source, params, phase = event["source"]["id"], event.get("params", {}), event["phase"]
-        if name == _STARTED and phase == _BEGUN and "url" in params:
+        source, params = event["source"]["id"], event.get("params", {})
+        if name == _STARTED and event["phase"] == _BEGUN and "url" in params:
             by_page = params.get("initiator") != _NO_PAGE
             self.requests[source] = _Request(params["method"], urldefrag(params["url"]).url, by_page)
         elif request := self.requests.get(source):
-            self._goes_on(name, source, request, params, phase)
+            self._goes_on(name, request, event)
 
-    def _goes_on(self, name: str, source: int, request: _Request, params: dict[str, Any], phase: int) -> None:
-        """`phase` matters for the end of a start, which is an answer, and for that of the request."""
+    def _goes_on(self, name: str, request: _Request, event: dict[str, Any]) -> None:
+        """The phase matters for the end of a start, which is an answer, and for that of the request."""
+        source, params, phase = event["source"]["id"], event.get("params", {}), event["phase"]
         if name == _AGAIN and not request.answered:
             self.repeated.append(Repetition(request.method, request.url, request.world))
         elif name == _FAILED:
@@ -272,5 +317,14 @@ class LogReader:
         elif name in _HEADERS:
             world = _WORLD.search(" ".join(params.get("headers", ())))
             request.world = world[1] if world else None
+            if request.method not in SAFE_METHODS and not request.departed:
+                request.departed = True
+                self._depart(request.world or "", Departure(float(event["time"]), request.method, request.url))
             if world is None and not request.by_page and request.method == "GET":
                 self.repeated.append(Repetition("GET", request.url, None))
+
+    def _depart(self, world: str, departure: Departure) -> None:
+        self.left.setdefault(world, deque(maxlen=MOST)).append(departure)
+        self.left.move_to_end(world)
+        if len(self.left) > MOST:
+            self.left.popitem(last=False)

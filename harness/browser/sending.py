@@ -6,8 +6,8 @@ A request is recorded in this process as it leaves, so it is known whatever dies
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Hashable
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable
 from urllib.parse import urldefrag, urlsplit
 
 from msgspec import Struct, field
@@ -16,6 +16,8 @@ from harness.browser.failures.network import GIVEN_UP, code_of, effect_of, net_e
 from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.recovery.catalog import Effect
 
+TOLD = 2000
+"""The number of different unsafe requests that are counted."""
 MOST = 200
 """The number of requests of one step that are kept; a page that sends more is a write already."""
 KINDS = 200
@@ -93,6 +95,8 @@ class Sending:
         self._opened = False
         self._unacted = False
         self._answered = False
+        self._told: Counter[tuple[str, str]] = Counter()
+        """Method and URL of the unsafe requests that may have arrived, those of a heartbeat included."""
         self._unsafe: list[Sent] = []
         """The unsafe requests since the attempt began."""
 
@@ -131,6 +135,8 @@ class Sending:
         safe = method in SAFE_METHODS
         if (safe and not page) or (method == MESSAGE and keeps_open(body or b"")):
             return None
+        if not safe and len(self._told) < TOLD:
+            self._told[method, urldefrag(url).url] += 1
         if not safe and not page and self._own_doing(kind_of(method, url, body), parting=before):
             return None
         follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
@@ -149,6 +155,15 @@ class Sending:
         if len(self._left) < MOST:
             self._left.append(sent)
         return sent
+
+    def add_untold(self, left: Iterable[tuple[str, str, bool]]) -> None:
+        """Record those of all unsafe requests so far that no event has told of: method, URL, and `before` of each."""
+        told = Counter(self._told)
+        for method, url, before in left:
+            if told[method, url] > 0:
+                told[method, url] -= 1
+            else:
+                self.leaves(method, url, page=False, after=None, body=None, before=before)
 
     def announce(self, sent: Sent) -> None:
         """Tell of what was only recorded until now."""
@@ -175,17 +190,22 @@ class Sending:
         """An answer has come, whatever it says."""
         self._answered = self._answered or (sent.method not in SAFE_METHODS and not sent.before)
 
-    @staticmethod
-    def failed(sent: Sent, error: str) -> None:
+    def failed(self, sent: Sent, error: str) -> None:
         """No answer came, or only a part: some errors say that nothing was sent."""
         name = net_error(error) or ""
-        if name != GIVEN_UP and name not in _ANSWERED_ANYWAY:
-            sent.arrived = sent.arrived and effect_of(code_of(name)) is not Effect.NONE
+        if name != GIVEN_UP and name not in _ANSWERED_ANYWAY and effect_of(code_of(name)) is Effect.NONE:
+            self._take_back(sent)
 
     def routed(self, sent: Sent) -> None:
         """A route answers it: it never leaves the browser."""
-        sent.arrived = False
+        self._take_back(sent)
         self._unsafe = [each for each in self._unsafe if each is not sent]
+
+    def _take_back(self, sent: Sent) -> None:
+        """It has not been sent."""
+        if sent.arrived and sent.method not in SAFE_METHODS:
+            self._told[sent.method, sent.url] -= 1
+        sent.arrived = False
 
     @property
     def unsafe(self) -> bool:

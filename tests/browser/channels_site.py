@@ -57,6 +57,7 @@ PAGES = {
     "/ping": "</script><a id=l href=/plain ping=/order?ping>l</a><script>b.onclick = () => l.click()",
     "/policy": "</script><meta http-equiv=Content-Security-Policy content=\"img-src 'none'\"><script>"
     "b.onclick = () => { const i = new Image(); i.src = '/blocked.png'; document.body.append(i) }",
+    "/leaving": "b.onclick = () => addEventListener('pagehide', () => { window.gone = true })",
     "/parting": "b.onclick = () => addEventListener('pagehide', () => navigator.sendBeacon('/order?parting'))",
     "/plain": "",
 }
