@@ -415,11 +415,12 @@ class Tab(Struct):
             await self.stop_loading(seconds)
         if await answers(self.control, seconds):
             return True
-        return await self.end_scripts(seconds) and await answers(self.control, seconds)
+        return await self.end_scripts(seconds, self.control) and await answers(self.control, seconds)
 
-    async def end_scripts(self, seconds: float) -> bool:
-        """End the scripts that run now in the pages that were acted on; return whether all have been told in time."""
-        ends = [each.send("Runtime.terminateExecution") for each in {self.control, *self.controls.values()}]
+    async def end_scripts(self, seconds: float, *controls: CDPSession) -> bool:
+        """End the scripts that run now, in these or in all pages that were acted on; return whether they were told."""
+        controls = controls or (self.control, *self.controls.values())
+        ends = [each.send("Runtime.terminateExecution") for each in controls]
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*ends, return_exceptions=True)

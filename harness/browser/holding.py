@@ -66,7 +66,7 @@ async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:
     if not stopping.done() and await chromium.answers(FREE_SECONDS):  # what was asked of it before is in force
         await tab.end_scripts(FREE_SECONDS)
         await asyncio.wait({stopping}, timeout=FREE_SECONDS)
-    known = stopping.done() and stopping.result()
+    known = tab.watch.over = stopping.done() and stopping.result()
     stopping.cancel()
     if known:
         await poll_until(clock, lambda: tab.watch.undecided() <= before, 0.01, FAIL_SECONDS)
@@ -87,7 +87,7 @@ async def release(tab: Tab, chromium: Chromium) -> None:
     """Let the pages send again. Bounded, never raises: the next act finds out what is wrong with a page."""
     if not tab.held:
         return
-    tab.held = False
+    tab.held = tab.watch.over = False
     with suppress(PlaywrightError, TimeoutError):
         async with asyncio.timeout(FREE_SECONDS):
             await go_online(tab.context, HELD)

@@ -94,7 +94,7 @@ class PageEvents:
         self.left_at: deque[tuple[float, bool]] = deque(maxlen=POPUPS)
         """The times at which documents were left, by the same clock, and whether an `open` left them."""
         self.over = False
-        """Whether the context is being closed: then its pages are not left, they end and send nothing."""
+        """Whether the context is being closed, or is held: a page that is left then sends nothing."""
         self._parting: Parting | None = None
         """The page that the last `open` leaves; None once something else was done."""
 
@@ -246,13 +246,15 @@ class PageEvents:
 
     def _on_left(self, frame: MainFrame, listened: bool) -> None:
         """A document is gone; one that listened for that may have sent something with its last breath."""
+        if self.over:
+            return
         leaving = self._parting is not None and self._parting.page is frame
         self.left_at.append((milliseconds(), leaving))
         if listened:
             self.sending.announce(self.sending.doubt(FAREWELL, before=leaving))
 
     def _on_close(self, page: Page) -> None:
-        if not self.over and (frame := self._frames.get(page)):
+        if frame := self._frames.get(page):
             frame.left()
         if page != self._current.page:
             self._frames.pop(page, None)

@@ -91,7 +91,7 @@ class PageRecovery:
             return None if self._handle.tab.context.pages else failure
         if failure.code == "PAGE_CRASHED" and await self._handle.chromium.answers(FREE_SECONDS):
             return self._forgets(failure) or await self._reopened(failure, until)
-        gone = self.posted or failure.code == "PAGE_UNRESPONSIVE"
+        gone = self.posted or spent or failure.code == "PAGE_UNRESPONSIVE"
         return (self._forgets(failure) if gone else None) or await self._open_fresh_context(failure, until)
 
     async def _asked_again(self, failure: Failure, until: Deadline) -> Failure | None:

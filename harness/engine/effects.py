@@ -17,7 +17,7 @@ from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory
-from harness.spec.steps import Api, Check, Open, Select, Step, Tool, Type, Uncheck, Upload
+from harness.spec.steps import Api, Check, Download, Open, Select, Step, Tool, Type, Uncheck, Upload
 
 UNCERTAIN = (408, 429)
 """Statuses that leave it open whether something was done, like those from 500 on."""
@@ -37,13 +37,16 @@ def has_posted(failure: Failure) -> bool:
 
 
 def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
-    """Note the requests that left the pages in an attempt. If the act did nothing, they belong to the one before."""
-    opening = isinstance(progress.declared, Open)
-    sent = run.stage.session.take_sent()
-    run.journal.attribute(tuple(each for each in sent if each.before), opening=opening)
-    sent = tuple(each for each in sent if not each.before)
-    undone = _did_nothing(outcome) and all(_did_nothing(each.outcome) for each in progress.attempts[:-1])
-    if progress.declared.looks_only or undone:
+    """Note the requests that left the pages in an attempt. If the act did nothing, they belong to the one before.
+
+    That may be an earlier attempt at the same step, whose page a retry leaves by opening an address.
+    """
+    opening, sent = isinstance(progress.declared, Open), run.stage.session.take_sent()
+    begun = any(not _did_nothing(each.outcome) for each in progress.attempts[:-1])
+    if opening or not begun:
+        run.journal.attribute(tuple(each for each in sent if each.before), opening=opening)
+        sent = tuple(each for each in sent if not each.before)
+    if progress.declared.looks_only or (_did_nothing(outcome) and not begun):
         run.journal.attribute(sent)
     else:
         progress.sent += sent
@@ -82,10 +85,15 @@ def _suspects(run: Run, progress: StepState | None) -> int:
 
 
 def under_way(progress: StepState | None, failure: Failure) -> bool:
-    """Return whether an act that may write was cut off after it had perhaps begun: it may still send something."""
-    if progress is None or not failure.tainted or failure.effect is Effect.NONE:
+    """Return whether an act that may write had perhaps begun and would be repeated: its page may still send something.
+
+    It was cut off, or it opened a page that did not come, and nobody knows whether that was its own doing.
+    """
+    if progress is None or failure.effect is Effect.NONE or isinstance(progress.declared, Api | Tool):
         return False
-    step = progress.declared
+    step, led_on = progress.declared, failure.family is Family.NETWORK and failure.effect is Effect.POSSIBLE
+    if not failure.tainted and (not led_on or isinstance(step, Download | Open)):
+        return False
     return step.effect_class == "write" or (step.effect is None and step.effect_class != "read")
 
 

@@ -319,6 +319,7 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             return progress.record(), None
         if under_way(progress, outcome):
             await stop_sending(run, progress, outcome)
+            outcome = replace(outcome, tainted=True)  # another attempt needs a page in which nothing goes on
         # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
         await run.stage.session.record(freeing=outcome.tainted or not progress.declared.looks_only)
         known = await knowledge(run, progress.declared, outcome, progress.sent)
