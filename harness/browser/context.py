@@ -32,6 +32,7 @@ from harness.browser.process import Chromium
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
 from harness.browser.storage import put_databases, without_databases
+from harness.browser.unreported import open_channels
 from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
 from harness.model.record import Sent
@@ -438,6 +439,12 @@ class Tab(Struct):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*stops, return_exceptions=True)
+
+    async def note_unreported(self, seconds: float) -> None:
+        """Record that a page may have sent by a channel of which no browser reports. It never raises."""
+        for control in {self.control, *self.controls.values()}:
+            for what in await open_channels(control, seconds):
+                self.watch.sending.announce(self.watch.sending.doubt(what))
 
     async def stop_loading(self, seconds: float) -> None:
         """Stop a navigation that does not end, since it would delay whatever comes next."""

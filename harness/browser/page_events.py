@@ -26,10 +26,10 @@ from harness.browser.dialogs import Dialogs
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.network import GIVEN_UP, net_error
 from harness.browser.flood import Later, Newest, Pace
-from harness.browser.leaving import FAREWELL, Parting, listens
 from harness.browser.main_frame import MainFrame, listen
 from harness.browser.net_log import milliseconds
 from harness.browser.sending import Announcer, Sending
+from harness.browser.unreported import FAREWELL, Parting, listens
 from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
 from harness.model.record import MESSAGE, SAFE_METHODS, Sent

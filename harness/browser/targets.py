@@ -50,7 +50,7 @@ class WorkerListener(Protocol):
     def now(self) -> float: ...
 
 
-class _Worker(Struct):
+class WatchedWorker(Struct):
     """A worker that is watched, or is to be."""
 
     kind: str
@@ -123,14 +123,14 @@ class _Worker(Struct):
 
 
 _HANDLERS = {
-    "Inspector.workerScriptLoaded": _Worker.loaded,
-    "Network.requestWillBeSent": _Worker.request,
-    "Network.responseReceived": _Worker.answered,
-    "Network.loadingFailed": _Worker.failed,
-    "Network.webSocketCreated": _Worker.socket_made,
-    "Network.webSocketFrameSent": _Worker.message,
-    "Network.webSocketFrameReceived": _Worker.socket_heard,
-    "Network.webSocketClosed": _Worker.socket_heard,
+    "Inspector.workerScriptLoaded": WatchedWorker.loaded,
+    "Network.requestWillBeSent": WatchedWorker.request,
+    "Network.responseReceived": WatchedWorker.answered,
+    "Network.loadingFailed": WatchedWorker.failed,
+    "Network.webSocketCreated": WatchedWorker.socket_made,
+    "Network.webSocketFrameSent": WatchedWorker.message,
+    "Network.webSocketFrameReceived": WatchedWorker.socket_heard,
+    "Network.webSocketClosed": WatchedWorker.socket_heard,
 }
 
 
@@ -140,9 +140,9 @@ class Workers:
     def __init__(self, control: CDPSession) -> None:
         self._control = control
         self._listeners: WeakValueDictionary[str, Any] = WeakValueDictionary()
-        self._coming: dict[str, _Worker] = {}
+        self._coming: dict[str, WatchedWorker] = {}
         """Workers by their target, until there is a session."""
-        self._watched: dict[str, _Worker] = {}
+        self._watched: dict[str, WatchedWorker] = {}
         """Workers by their session."""
         self._saying: set[asyncio.Future[Any]] = set()
 
@@ -184,7 +184,7 @@ class Workers:
         listener = self._listeners.get(info.get("browserContextId", ""))
         if listener is None:
             return
-        worker = _Worker(info["type"], listener, listener.now())
+        worker = WatchedWorker(info["type"], listener, listener.now())
         if worker.kind == SHARED:
             worker.doubt = listener.worker_doubt(UNWATCHED)
         self._coming[info["targetId"]] = worker

@@ -59,6 +59,11 @@ PAGES = {
     "b.onclick = () => { const i = new Image(); i.src = '/blocked.png'; document.body.append(i) }",
     "/leaving": "b.onclick = () => addEventListener('pagehide', () => { window.gone = true })",
     "/parting": "b.onclick = () => addEventListener('pagehide', () => navigator.sendBeacon('/order?parting'))",
+    "/peers": """b.onclick = async () => {
+        const [one, two] = window.peers = [new RTCPeerConnection(), new RTCPeerConnection()];
+        one.createDataChannel('orders'); await one.setLocalDescription();
+        await two.setRemoteDescription(one.localDescription); await two.setLocalDescription();
+        await one.setRemoteDescription(two.localDescription); a.textContent = 'open' }""",
     "/plain": "",
 }
 

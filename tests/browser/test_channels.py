@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.browser import PlaywrightSession
-from harness.browser.leaving import FAREWELL
 from harness.browser.targets import UNWATCHED
+from harness.browser.unreported import CHANNELS, FAREWELL
 from harness.model.record import Sent, first_unsafe
 from tests.browser.channels_site import ChannelsSite
 from tests.browser.stage import Stage, passed
@@ -122,3 +122,19 @@ def test_what_writes_nothing_is_no_sign_of_a_write(run: Any, stage: Stage, chann
         return {**found, "beating": session.take_sent()}
 
     assert {page: said(channels, sent) for page, sent in run(body()).items()} == {"policy": "", "beating": ""}
+
+
+def test_an_open_channel_of_which_no_browser_reports_is_found(run: Any, stage: Stage, channels: ChannelsSite) -> None:
+    async def body() -> list[list[str]]:
+        session, found = await stage.session(), []
+        await passed(session, {"act": "open", "url": f"http://127.0.0.1:{channels.port}/peers"})
+        for step in ({"act": "wait", "value": 0.0}, {"act": "click", "selector": "#b"}):
+            await passed(session, step)
+            if step["act"] == "click":
+                await passed(session, {"act": "wait", "selector": "#a", "value": "open"})
+            session.take_sent()
+            await session.tab.note_unreported(20)
+            found.append([each.unseen for each in session.take_sent() if each.unsafe])
+        return found
+
+    assert run(body()) == [[], [CHANNELS["RTCPeerConnection"]]]

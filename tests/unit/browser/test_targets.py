@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.browser.sending import Announcer, Sending
-from harness.browser.targets import SERVICE, SHARED, SOCKET_BEFORE, UNWATCHED, _Worker
+from harness.browser.targets import SERVICE, SHARED, SOCKET_BEFORE, UNWATCHED, WatchedWorker
 from harness.model.record import MESSAGE, Sent
 from tests.unit.fakes import FakeClock
 
@@ -53,7 +53,7 @@ class Listener:
 
     def hears(self, kind: str, *messages: dict[str, Any]) -> list[tuple[str, str]]:
         """What is told of a worker that sends these messages."""
-        worker = _Worker(kind, self, 0.0)
+        worker = WatchedWorker(kind, self, 0.0)
         worker.doubt = self.sending.doubt(UNWATCHED) if kind == SHARED else None
         for message in messages:
             worker.hear(message)

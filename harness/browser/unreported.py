@@ -1,7 +1,9 @@
-"""What a page may send as it is left (docs/design/never-twice.md).
+"""What a page may send that no browser reports (docs/design/never-twice.md).
 
 Chromium reports no request that a document sends on `pagehide` or `unload`, or as it becomes hidden on its way out. So
 the page is asked, before the first act on it and before an `open` leaves it, whether something waits for that moment.
+Nor does it report what is sent by WebRTC or WebTransport: whether such a channel is open is asked before the task goes
+back.
 """
 
 from __future__ import annotations
@@ -24,6 +26,14 @@ _LISTENS = """[window, document].some(of => {
 """Many pages listen for `visibilitychange` only to load again what they show: there a listener must name a request."""
 
 
+CHANNELS = {
+    "RTCPeerConnection": "a data channel of WebRTC is open, and no browser reports what is sent by it",
+    "WebTransport": "a WebTransport is open, and no browser reports what is sent by it",
+}
+_USED = "function() { return this.some(each => each.sctp !== null && each.connectionState !== 'closed') }"
+"""`sctp` is None in a connection that only plays sound or pictures, and no property of a WebTransport."""
+
+
 async def listens(control: CDPSession) -> bool:
     """Return whether the page listens for being left; False if it does not answer. It never raises."""
     asked = {"expression": _LISTENS, "includeCommandLineAPI": True, "returnByValue": True, "silent": True}
@@ -33,6 +43,31 @@ async def listens(control: CDPSession) -> bool:
     except (PlaywrightError, TimeoutError):
         return False
     return answer["result"].get("value") is True
+
+
+async def open_channels(control: CDPSession, seconds: float) -> list[str]:
+    """Say of each kind of channel that the page may send by unseen that one is open; nothing if it does not answer.
+
+    To find them, the browser collects garbage, which takes a tenth of a second. It never raises.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return [what for kind, what in CHANNELS.items() if await _uses(control, kind)]
+    except (PlaywrightError, TimeoutError):
+        return []
+
+
+async def _uses(control: CDPSession, kind: str) -> bool:
+    asked = {"expression": f"globalThis.{kind}?.prototype", "objectGroup": kind}
+    prototype = (await control.send("Runtime.evaluate", asked))["result"].get("objectId")
+    if prototype is None:
+        return False
+    query = {"prototypeObjectId": prototype, "objectGroup": kind}
+    found = (await control.send("Runtime.queryObjects", query))["objects"]["objectId"]
+    call = {"objectId": found, "functionDeclaration": _USED, "returnByValue": True}
+    used = await control.send("Runtime.callFunctionOn", call)
+    await control.send("Runtime.releaseObjectGroup", {"objectGroup": kind})
+    return used["result"].get("value") is True
 
 
 class Parting:
