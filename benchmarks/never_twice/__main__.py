@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def report(judged: Sequence[Judged]) -> list[str]:
     """The table by way back and verdict, the kinds of pages that went wrong, and the figures of all."""
-    verdicts = ("once", "needless", "told", *WRONG)
+    verdicts = ("once", "needless", "told", "gap", *WRONG)
     counted = Counter((each.trial.way, each.verdict) for each in judged)
     lines = [f"{'way back':26}" + "".join(f"{verdict:>13}" for verdict in verdicts)]
     for way in WAYS:

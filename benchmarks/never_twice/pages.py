@@ -31,6 +31,8 @@ class Kind(NamedTuple):
     """Whether its file must declare the write (True: a GET that orders), cannot need to (False), or may (None)."""
     effect: bool = True
     """Whether the act has an effect at all."""
+    leaving: bool = False
+    """Whether it sends when the page is left or hidden: what fails later is then mostly another page."""
 
 
 def _on_click(script: str, **more: Any) -> Kind:
@@ -83,17 +85,20 @@ KINDS: Final[Mapping[str, Kind]] = {
         "B.onclick=()=>{window.on=1};addEventListener('pagehide',()=>window.on&&navigator.sendBeacon(u(),'x'))",
         late=True,
         answered=False,
+        leaving=True,
     ),
     "pagehide-keepalive": Kind(
         "B.onclick=()=>{window.on=1};addEventListener('pagehide',()=>window.on&&post({keepalive:true}))",
         late=True,
         answered=False,
+        leaving=True,
     ),
     "hidden-beacon": Kind(
         "B.onclick=()=>{window.on=1};"
         "document.addEventListener('visibilitychange',()=>window.on&&navigator.sendBeacon(u(),'x'))",
         late=True,
         answered=False,
+        leaving=True,
     ),
     "form": Kind(_SUBMITS, _FORM),
     "form-submitted": Kind(_SUBMITS, _FORM, {"act": "submit", "selector": "#f"}, declared=False),
@@ -162,9 +167,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         "navigator.serviceWorker.register('/sw.js');B.onclick=()=>navigator.serviceWorker.ready.then(()=>post())",
         late=True,
     ),
-    "background-sync": Kind(
+    "service-worker-late": Kind(
         "navigator.serviceWorker.register('/sw.js');"
-        "B.onclick=()=>navigator.serviceWorker.ready.then(r=>r.sync.register(abs())).catch(()=>0)",
+        "B.onclick=()=>navigator.serviceWorker.ready.then(r=>r.active.postMessage({late:D,url:abs()}))",
         late=True,
     ),
     "websocket": Kind("const s=new WebSocket(WS);B.onclick=()=>s.send(u())", answered=False, late=True),

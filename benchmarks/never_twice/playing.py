@@ -155,27 +155,25 @@ def _write(project: Path, trials: Sequence[Trial], server: Server, *, workers: b
 
 
 def _run(kind: str, project: Path, trials: Sequence[Trial], server: Server) -> Mapping[str, Mapping[str, Any]]:
-    chance = Random(trials[0].name)
+    """Play a project; the record of each of its tasks."""
     options: tuple[str, ...] = ("--task-workers", str(AT_ONCE))
     if kind == "retrace":
         options += ("--task-retrace",)
     if kind == "worker":
         options = ("-n", "2", "--max-worker-restart", "100")
     if kind == "store":
-        options += ("--task-store", "../store-" + project.name)
+        store, chance = f"../store-{project.name}", Random(trials[0].name)
+        options += ("--task-store", store)
         for _ in range(STARTS - 1):
             _pytest(project, options, _struck(trials, server, chance))
     _pytest(project, options)
-    return _records(project / ".harness")
-
-
-def _records(results: Path) -> Mapping[str, Mapping[str, Any]]:
-    """The record of each task; of one that ended in a process that was killed later, its event."""
-    events = (json.loads(line) for file in results.glob("events/*.jsonl") for line in file.open(encoding="utf-8"))
-    ended = {each["task_id"]: each for each in events if each["type"] == "task"}
-    last = results / "last-run.json"
+    if kind == "store":
+        words = ["harness", "merge", store, "--output", "merged"]
+        merge = f"import sys; from harness.cli import main; sys.argv[:] = {words}; main()"
+        subprocess.run([sys.executable, "-c", merge], cwd=project, stdout=subprocess.DEVNULL, check=True)
+    last = (project / "merged" if kind == "store" else project) / ".harness" / "last-run.json"
     document = json.loads(last.read_text("utf-8")) if last.is_file() else {"results": []}
-    return ended | {each["task_id"]: each for each in document["results"]}
+    return {each["task_id"]: each for each in document["results"]}
 
 
 def _struck(trials: Sequence[Trial], server: Server, chance: Random) -> Callable[[], bool]:

@@ -22,15 +22,18 @@ from urllib.parse import parse_qs, urlsplit
 from benchmarks.never_twice.pages import KINDS, PAGE
 from benchmarks.never_twice.tables import ANSWERS, FAILURES, Answer
 
+_GO: Final = (
+    "const send=a=>fetch(a,{method:'POST',body:'x'});"
+    "const go=d=>d.late===undefined?send(d):new Promise(r=>setTimeout(()=>send(d.url).then(r),d.late))"
+)
 SCRIPTS: Final = {
     "/worker.js": "onmessage=m=>{if(m.data.ws){const s=new WebSocket(m.data.ws);s.onopen=()=>s.send(m.data.url)}"
     "else fetch(m.data,{method:'POST',body:'x'})}",
     "/nested.js": "const w=new Worker('/worker.js');onmessage=m=>w.postMessage(m.data)",
-    "/shared.js": "const go=a=>fetch(a,{method:'POST',body:'x'});onconnect=e=>e.ports[0].onmessage=m=>"
-    "m.data.late===undefined?go(m.data):setTimeout(()=>go(m.data.url),m.data.late)",
-    "/sw.js": "const go=a=>fetch(a,{method:'POST',body:'x'});oninstall=()=>skipWaiting();"
-    "onactivate=e=>e.waitUntil(clients.claim());onmessage=e=>e.waitUntil(go(e.data));"
-    "onsync=e=>e.waitUntil(go(e.tag));onfetch=e=>{if(e.request.method!='GET')e.respondWith(fetch(e.request))}",
+    "/shared.js": "onconnect=e=>e.ports[0].onmessage=m=>go(m.data);" + _GO,
+    "/sw.js": "oninstall=()=>skipWaiting();onactivate=e=>e.waitUntil(clients.claim());"
+    "onmessage=e=>e.waitUntil(go(e.data));onfetch=e=>{if(e.request.method!='GET')e.respondWith(fetch(e.request))};"
+    + _GO,
 }
 LISTENER: Final = """<!doctype html><title>listener</title><script>
 const T={trial!r},go=a=>fetch(a,{{method:'POST',body:'x'}});

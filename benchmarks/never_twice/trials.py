@@ -7,12 +7,16 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from benchmarks.never_twice.pages import KINDS
-from benchmarks.never_twice.tables import ANSWERS, FAILURES, RULES, WAYS, Step, Way
+from benchmarks.never_twice.tables import ANSWERS, FAILURES, RULES, WAYS, Way
 
 DELAYS: Final = (0, 100, 300, 700, 1000, 1300, 2000, 3000)
 """Milliseconds after which a page sends that sends late."""
 AGAIN: Final = "again"
 """What ends the name of the task that runs in the place of another."""
+KILLED: Final = ("store", "worker")
+"""Kinds of runs whose processes are killed."""
+LEAVING: Final = ("refused", "server-error", "not-found", "crashed", "late")
+"""Failures that leave the page, at once or on the way back."""
 DISTURBING: Final = ("killed", "driver")
 """Failures that end the browser: a few are enough, since each costs a start."""
 
@@ -41,6 +45,11 @@ class Trial(NamedTuple):
         return WAYS[self.way].run
 
     @property
+    def known(self) -> bool:
+        """Whether the act is known to be a write before it is done."""
+        return self.declared or KINDS[self.kind].act["act"] in ("submit", "api")
+
+    @property
     def sure(self) -> bool:
         """Whether the order is done for certain once the act is done: the task must not pass without it."""
         kind = KINDS[self.kind]
@@ -58,6 +67,8 @@ def drawn(seed: int, number: int) -> Trial:
     failure = chance.choice(failures)
     if failure in DISTURBING and chance.random() < 0.5:
         failure = chance.choice(failures)
+    if KINDS[kind].leaving and chance.random() < 0.7:
+        failure = chance.choice(LEAVING)
     needs = KINDS[kind].declared
     return Trial(
         f"S{seed}N{number:04}",
@@ -121,7 +132,7 @@ def _steps(trial: Trial, site: str, closed: str) -> list[dict[str, Any]]:
         "once": "&once=1" * trial.once,
     }
     opened = f"{{site}}/page?{{query}}&kind={trial.kind}&failure={trial.failure}&delay={trial.delay}{{once}}"
-    act = {**kind.act, **failure.act, "note": "act", **_declaration(trial, kind.act)}
+    act = {**kind.act, **failure.act, "note": "act", **_declaration(trial)}
     if act["act"] in ("api", "open", "upload"):
         act.pop("expect_request", None)
     if WAYS[trial.way].fallback and act.get("selector") == "#b":
@@ -141,10 +152,10 @@ def _filled(value: Any, fill: Mapping[str, str]) -> Any:
     return value.format(**fill) if isinstance(value, str) and "{" in value else value
 
 
-def _declaration(trial: Trial, act: Step) -> dict[str, Any]:
+def _declaration(trial: Trial) -> dict[str, Any]:
     page = "exists('#done')"
     channel = f"json('env', 'by.{trial.name}') >= 1"
-    declared = {"effect": "write"} if trial.declared and act["act"] not in ("submit", "api") else {}
+    declared = {"effect": "write"} if trial.declared else {}
     return declared | {"channel": {"done_when": channel}, "page": {"done_when": page}, "none": {}}[trial.done_when]
 
 
@@ -164,19 +175,23 @@ def _faults(trial: Trial, steps: int) -> list[dict[str, Any]]:
 
 
 def verdict(trial: Trial, effects: int, arrived: int, resent: int, record: Mapping[str, Any] | None) -> str:
-    """What is to be said of a trial: `double`, `false green`, `told`, `needless` or `once`.
+    """What is to be said of a trial: `double`, `false green`, `told`, `gap`, `needless` or `once`.
 
-    `told`: done twice, and the report says so. `needless`: the outcome counts as unknown although nothing was sent.
+    `told`: done twice, and the report says so. `gap`: done twice, because a process was killed before it could note the
+    request of a step that its file does not declare a write (docs/scale.md#the-store). `needless`: the outcome counts
+    as unknown although nothing was sent.
     """
     told = {each["type"] for each in (record or {}).get("warnings", ())} & WARNINGS
     code = (record or {}).get("code")
     if effects > 1:
         lost = code == "WORKER_CRASHED" and effects - resent <= 1  # whoever saw that Chromium sent it again is dead
-        return "told" if told or code == "OUTCOME_UNKNOWN" or lost else "double"
+        if told or code == "OUTCOME_UNKNOWN" or lost:
+            return "told"
+        return "gap" if trial.run in KILLED and not trial.known else "double"
     if record and record["final_state"] == "completed" and trial.sure and not effects:
         return "false green"
     return "needless" if code == "OUTCOME_UNKNOWN" and not arrived else "once"
 
 
-WARNINGS: Final = frozenset({"request_sent_twice", "write_repeated"})
+WARNINGS: Final = frozenset({"request_sent_twice", "request_maybe_sent_twice", "write_repeated"})
 """The documented warnings that say that something may have been done twice."""

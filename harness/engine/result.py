@@ -69,14 +69,10 @@ async def close_task(played: TaskRun) -> TaskResult:
         if stage:
             result = await _hold_evidence(plan, ports, stage, played.folder, result)
             result = await _keep_final_view(plan, ports, stage, played.folder, result)
-            await _close(stage)
-            result = replace(_with_faults(result, stage), routes=stage.session.routes)
+            result = await _end_session(played, stage, result)
         result = await _put_away(plan, ports, result)
     else:
-        result = await _report(plan, ports, stage, played.folder, result, played.failed)
-        if stage and (late := await stage.session.take_settled()):  # whoever would run the task again must know
-            played.journal.attribute(late)
-            result = replace(result, history=tuple(played.journal.trace))
+        result = await _report(played, stage, result, played.failed)
     task_ended(plan, ports, played.journal, played.ending, result)
     return result
 
@@ -113,16 +109,14 @@ async def _last_memory(stage: Stage | None, scale: float) -> None:
                 await stage.world.synchronize()
 
 
-async def _report(
-    plan: Plan, ports: Ports, stage: Stage | None, folder: Path, result: TaskResult, ending: TaskStop
-) -> TaskResult:
+async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, ending: TaskStop) -> TaskResult:
+    plan, ports, folder = played.plan, played.ports, played.folder
     evidence, state, failed = Evidence(folder, why=NOT_BEGUN), Snapshot(), ports.clock.now()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
         state = await _snapshot(stage, capture, _scale(plan))
         evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
-        await _close(stage)
-        result = replace(_with_faults(result, stage), routes=stage.session.routes)
+        result = await _end_session(played, stage, result)
     result = after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
     expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
     report = error_report(plan, result, _context(result, evidence, state), expected)
@@ -282,9 +276,19 @@ async def _close(stage: Stage) -> None:
         await stage.session.close()
 
 
+async def _end_session(played: TaskRun, stage: Stage, result: TaskResult) -> TaskResult:
+    """Close the session; what left the pages until then belongs to the last act, so that nobody runs it again."""
+    await _close(stage)
+    played.journal.attribute(await stage.session.take_settled())
+    trace = tuple(played.journal.trace)
+    late = (each for each in warnings(trace) if each.type in DONE_TWICE and each not in result.warnings)
+    result = replace(result, history=trace, warnings=(*result.warnings, *late))
+    return replace(_with_faults(result, stage), routes=stage.session.routes)
+
+
 # The result of a task: its final state, its failure, its warnings. Pure over what was executed.
 
-DONE_TWICE = ("request_sent_twice", "write_repeated", "done_when_false_after_write")
+DONE_TWICE = ("request_sent_twice", "request_maybe_sent_twice", "write_repeated", "done_when_false_after_write")
 """The warnings that say that something may have been done twice."""
 
 

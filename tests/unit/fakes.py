@@ -113,7 +113,7 @@ class FakeSession:
     late: list[Any] = field(default_factory=list)
     """What leaves only when the pages are stopped."""
     parting: list[Any] = field(default_factory=list)
-    """What leaves although they are stopped, before others take their place."""
+    """What leaves although they are stopped, before others take their place or the session ends."""
     holds: int = 0
     """How many times the pages were stopped from sending."""
     tells: bool = True
@@ -233,6 +233,7 @@ class FakeSession:
         return Evidence(folder, url=self.url, console=(ConsoleLine(self.clock.wall(), "ERROR", "boom"),))
 
     async def close(self) -> None:
+        self.sending, self.parting = [*self.sending, *self.parting], []
         self.closed = True
 
 

@@ -41,6 +41,12 @@ def test_what_is_said_of_a_trial(effects: int, arrived: int, resent: int, record
     assert verdict(FETCH, effects, arrived, resent, record) == said
 
 
+def test_only_what_was_not_known_to_write_may_be_done_again_after_a_kill() -> None:
+    assert verdict(Trial("S1N0001", "fetch", "late", "200", "store"), 2, 2, 0, PASSED) == "gap"
+    assert verdict(Trial("S1N0001", "fetch", "late", "200", "store", declared=True), 2, 2, 0, PASSED) == "double"
+    assert verdict(Trial("S1N0001", "form-submitted", "late", "200", "worker"), 2, 2, 0, DIED) == "double"
+
+
 def test_a_page_that_sends_late_may_pass_without_its_order() -> None:
     assert verdict(Trial("S1N0001", "timer", "late", "200", "checkpoint"), 0, 0, 0, PASSED) == "once"
     assert verdict(Trial("S1N0001", "fetch", "late", "409", "checkpoint"), 0, 1, 0, PASSED) == "once"

@@ -92,6 +92,17 @@ def test_what_the_old_pages_sent_on_the_way_back_is_the_doing_of_the_act_before(
     assert (code(result), len(theatre.session.acts)) == ("OUTCOME_UNKNOWN", 2)
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_leaves_the_pages_twice_until_they_are_closed_is_told(fails: bool) -> None:
+    theatre = Theatre()
+    theatre.session.parting = [Sent("POST", "http://shop.local/order", again=1)]
+    theatre.session.script = [Passed(), LATE if fails else Passed()]
+    steps = [{"act": "click", "selector": "#buy"}, {"act": "wait", "selector": "#thanks"}]
+    result = play(theatre, steps=steps)
+    assert [each.type for each in result.warnings] == ["request_sent_twice"]
+    assert [len(record.sent) for record in result.history] == [1, 0]
+
+
 def test_done_when_refers_to_memory() -> None:
     theatre = Theatre()
     theatre.world.environment = {"O-1": "confirmed"}
