@@ -218,7 +218,7 @@ class RunTelemetry:
     def begin(self) -> None:
         """Begin a run with tasks, before any of them, and never in a worker. Figures of an earlier run are deleted."""
         if not self._worker and self._stream is None:
-            begin(self._events, datetime.now(UTC))
+            self._fence.call(EventLog.name, begin, self._events, datetime.now(UTC))
             for figures in (METRICS, PROMETHEUS):
                 with contextlib.suppress(OSError):  # replacing it fails too, which is reported
                     (self._settings.root / figures).unlink(missing_ok=True)

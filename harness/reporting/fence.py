@@ -21,6 +21,7 @@ STOPS: Final = (KeyboardInterrupt, SystemExit)
 """What a person or the system means for the whole run."""
 
 LOST: Final[Mapping[str, str]] = {
+    "stream": "events of this run are missing everywhere",
     "events.jsonl": "the events of this run are incomplete (.harness/events)",
     "logging": "log records of this run are missing",
     "OpenTelemetry": "spans of this run are missing",

@@ -42,6 +42,7 @@ from harness.resilience import Clock
 from harness.resilience.events import ServiceChanged, ToolServerChanged
 from harness.resilience.thresholds import ThresholdCrossed
 
+STREAM = "stream"
 OFTEN = 1.0
 """Seconds between two records about the steps that a task begins."""
 
@@ -178,13 +179,14 @@ class Telemetry:
         """
         running = _TASK.get() or _Running(None, None)
         shared, wake = isinstance(event, ServiceChanged | ToolServerChanged | ThresholdCrossed), running.wake
-        record = self._pass_on(event, None if shared else running.plan, None)
-        if wake is not None and not isinstance(event, ThresholdCrossed):
+        record = self.fence.call(STREAM, self._pass_on, event, None if shared else running.plan, None)
+        if record is not None and wake is not None and not isinstance(event, ThresholdCrossed):
             wake(record)
 
     def tell(self, event: TelemetryEvent, plan: Plan) -> None:
         """Take an event of a task that has run in another process, which can no longer tell it."""
-        self._pass_on(event, plan, None)
+        with self.fence.around(STREAM):
+            self._pass_on(event, plan, None)
 
     def on(self, event: Event | Record) -> None:
         """Take an event of the engine; from any thread, in the order of each task. A record was already passed on."""
@@ -192,11 +194,12 @@ class Telemetry:
             return
         with self.lock:
             self._redactor = self._redactor.plus(event.plan.all_secrets)
-            if isinstance(event, TaskStarted | StepStarted | StepEnded | TaskEnded):
-                self._note_progress(event)
-            if self._steps or not isinstance(event, StepEnded):
-                for told, step in _told(event):
-                    self._pass_on(told, event.plan, step)
+            with self.fence.around(STREAM):
+                if isinstance(event, TaskStarted | StepStarted | StepEnded | TaskEnded):
+                    self._note_progress(event)
+                if self._steps or not isinstance(event, StepEnded):
+                    for told, step in _told(event):
+                        self._pass_on(told, event.plan, step)
             for sink in self._of_events:
                 self.fence.call(sink.name, sink.on_event, event, self._redactor)
 
@@ -228,7 +231,7 @@ class Telemetry:
 
     def _tell_held(self) -> None:
         """Tell the steps that still run, and whose turn it is by now."""
-        with self.lock:
+        with self.lock, self.fence.around(STREAM):
             self._looks, now = False, self._clock.now()
             for key, begun in list(self._held.items()):
                 if now - self._told.get(key, now) >= OFTEN:

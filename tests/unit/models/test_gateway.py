@@ -275,3 +275,39 @@ def test_the_end_of_the_task_leaves_no_client_waiting() -> None:
             await asked
 
     play(main())
+
+
+UNREADABLE: dict[str, tuple[httpx2.Response, int, str]] = {
+    "a page": (httpx2.Response(200, headers={"content-type": "text/html"}, text="<html>log in"), 200, "<html>log in"),
+    "a redirection": (httpx2.Response(302, headers={"location": "/login"}), 302, ""),
+    "nothing": (httpx2.Response(200, headers={"content-type": "application/json"}), 200, ""),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_what_no_client_can_read_passes_and_counts_for_the_provider(case: str) -> None:
+    answer, status, text = UNREADABLE[case]
+
+    async def story() -> None:
+        bench = Bench(lambda _: answer)
+        found = await bench.ask()
+        assert (found[0], found[2]) == (status, text), "the process sees what came"
+        await bench.gateway.close()
+        (call,) = bench.task.ledger.calls
+        assert (call.outcome, call.code) == ("failed", "MODEL_GARBLED")
+        assert bench.run.breaker("mine").failures == 1
+
+    play(story())
+
+
+@pytest.mark.parametrize("value", [10**30, -1, "many", True])
+def test_figures_that_cannot_be_true_are_estimated(value: Any) -> None:
+    async def story() -> None:
+        bench = Bench(lambda _: events({"choices": [], "usage": {"prompt_tokens": value, "completion_tokens": 4}}))
+        await bench.ask()
+        await bench.gateway.close()
+        (call,) = bench.task.ledger.calls
+        assert call.usage.estimated
+        assert 0 <= call.usage.total < 10**6
+
+    play(story())

@@ -19,6 +19,7 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.sinks import PytestSinks, every_sink, stream_of
 from harness.reporting.telemetry.stream import Sink, Telemetry
 from harness.resilience.events import CircuitChanged
+from tests.unit.fakes import FakeClock
 from tests.unit.reporting import sample
 from tests.unit.reporting.telemetry.stage import Kept
 
@@ -99,6 +100,23 @@ def test_each_sink_raises_at_each_method_and_the_others_hear_everything(
         assert line.startswith(f"output failed: {broken.name}: {type(error()).__name__}: ")
     else:
         assert telemetry.fence.lines() == [], "what a sink does not override is not called"
+
+
+class Unredactable:
+    """A redactor that fails, as one may at a text from outside."""
+
+    def text(self, _: str) -> str:
+        raise RecursionError("too deep")
+
+    def plus(self, _: object) -> Unredactable:
+        return self
+
+
+def test_an_event_that_cannot_be_told_harms_nobody_who_emits_it() -> None:
+    telemetry = Telemetry("run-1", FakeClock(), Unredactable(), (Whole("whole"),))
+    story(telemetry)
+    (line,) = telemetry.fence.lines()
+    assert line.startswith("output failed: stream: RecursionError: too deep; events of this run are missing")
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
