@@ -114,7 +114,7 @@ def _shortened(text: str, mask: Callable[[str], str]) -> str:
 
 def masking(plan: Plan) -> Callable[[str], str]:
     """A function that puts references in the place of the task's secrets, in every spelling."""
-    secrets = set(plan.secrets)
+    secrets = set(plan.secrets).difference(plan.given_secrets)  # the file itself tells the model what it gives
     references = {value: f"${{env:{name}}}" for name, value in sorted(os.environ.items()) if value in secrets}
     return Secrets(secrets, references).mask
 

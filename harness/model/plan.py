@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -174,6 +175,13 @@ class Plan:
         """The secrets of the task so far: of its variables, one-time passwords that were made, and what it has met."""
         made = () if self.one_time is None else self.one_time.made
         return (*self.known_secrets, *made, *self.learned.values)
+
+    @property
+    def given_secrets(self) -> Mapping[str, str]:
+        """The secrets that stand in the task's file as inputs -> the references to them."""
+        known = self.learned.values.difference(self.known_secrets)
+        texts = {value: name for name, value in self.spec.inputs.items() if isinstance(value, str)}
+        return {value: f"${{inputs.{name}}}" for value, name in texts.items() if value in known}
 
     @property
     def all_secrets(self) -> tuple[str, ...]:

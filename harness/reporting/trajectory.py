@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -125,10 +125,11 @@ class _Snapshots:
             write_text(folder / name, text.decode())
 
 
-def referring(secrets: Iterable[str]) -> Callable[[str], str]:
-    """A function that puts `${env:NAME}` in the place of the secrets of the environment."""
+def referring(secrets: Iterable[str], given: Mapping[str, str] | None = None) -> Callable[[str], str]:
+    """A function that puts `${env:NAME}` in the place of the secrets of the environment, and `given` for others."""
     known = frozenset(secrets)
     names = {value: f"${{env:{name}}}" for name, value in sorted(os.environ.items()) if value in known}
+    names = {**(given or {}), **names}
     return Secrets(names, names).mask
 
 
@@ -137,7 +138,7 @@ class _Choices:
 
     def __init__(self, plan: Plan, result: TaskResult, run: str, noted: Sequence[Noted], pages: _Snapshots) -> None:
         self._plan, self._result, self._run = plan, result, run
-        self._refer = referring(plan.secrets)
+        self._refer = referring(plan.secrets, plan.given_secrets)
         self._pages = pages
         self._left: list[Noted | ModelCall] = sorted((*noted, *result.model_calls), key=lambda each: each.at)
 

@@ -110,7 +110,7 @@ class Harness:
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
         self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts, tell=tell)
         self.agents = self._make_agents()
-        self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, self.redactor)
+        self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, Redactor.of(settings))
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()

@@ -42,9 +42,12 @@ class TaskRecordings:
     def way(self, agent: str) -> Way:
         """The way of an agent's requests. Raises CassetteError for recordings that cannot be read."""
         if agent not in self._ways:
-            redact = self._redactor.plus(self._plan.all_secrets).text
-            self._ways[agent] = Way(self._cassette(agent), self._faults, self._ignore, redact, self._clock)
+            self._ways[agent] = Way(self._cassette(agent), self._faults, self._ignore, self._redacted, self._clock)
         return self._ways[agent]
+
+    def _redacted(self, text: str) -> str:
+        given = self._plan.given_secrets  # they stand in the file beside the recording
+        return self._redactor.plus(each for each in self._plan.all_secrets if each not in given).text(text)
 
     def _cassette(self, agent: str) -> Cassette | None:
         if self._mode == "live":
