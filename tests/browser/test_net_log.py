@@ -52,7 +52,6 @@ def test_of_a_log_that_does_not_come_in_time_nothing_is_known(
         log = session.chromium.net_log
         assert log is not None
         monkeypatch.setattr(net_log, "SECONDS", 0.2)
-        monkeypatch.setattr(log, "_silent", False)
         monkeypatch.setattr(LogReader, "feed", lambda _self, _data: None)
         await passed(session, {"act": "submit", "selector": "#pay"}, 10, 5)
         taken = await session.take_settled()

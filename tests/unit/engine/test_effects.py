@@ -299,14 +299,23 @@ def test_a_page_that_crashed_is_not_opened_again_at_the_address_of_a_write() -> 
     assert "produced http://shop.local/order: it is not requested again" in str(theatre.session.barred)
 
 
-def test_what_the_browser_sent_twice_by_itself_is_a_warning() -> None:
+@pytest.mark.parametrize(
+    ("keys", "kind", "text"),
+    [
+        ({"again": 1}, "request_sent_twice", "sent POST http://shop.local/pay again (1 time): the connection broke"),
+        ({"asked_again": 5}, "request_sent_twice", "asked for http://shop.local/pay again (5 times): the file"),
+        ({"again": None}, "request_maybe_sent_twice", "sent POST http://shop.local/pay again is unknown"),
+    ],
+)
+def test_what_the_browser_sent_again_by_itself_is_a_warning(keys: dict[str, Any], kind: str, text: str) -> None:
     theatre = Theatre()
     again = post("http://shop.local/pay", page=True)
-    again.again = 1
+    for name, value in keys.items():
+        setattr(again, name, value)
     theatre.session.script = [sending(again)]
     result = play(theatre, steps=[SUBMIT])
     (warning,) = result.warnings
-    assert (warning.type, warning.step_index) == ("request_sent_twice", 0)
+    assert (warning.type, warning.step_index, text in warning.message) == (kind, 0, True), warning
     assert (warning.details["method"], warning.details["url"]) == ("POST", "http://shop.local/pay")
 
 

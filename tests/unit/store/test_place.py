@@ -106,8 +106,9 @@ class Forgetful(fsspec.AbstractFileSystem):  # type: ignore[misc]  # it has no t
             raise FileNotFoundError(path)
         return self.kept[path]
 
-    def find(self, path: str, **_: object) -> list[str]:
-        return sorted(name for name in self.kept if name.startswith(f"{path}/"))
+    def find(self, path: str, **_: object) -> dict[str, dict[str, object]]:
+        found = sorted(name for name in self.kept if name.startswith(f"{path}/"))
+        return {name: {"size": len(self.kept[name])} for name in found}
 
 
 @pytest.mark.parametrize(
