@@ -242,6 +242,7 @@ class ContextHandle:
                 await self._end_pages(seconds)
             return closed
         finally:
+            self.chromium.workers.forget(self.tab.watch)
             closing.cancel()
 
     async def _end_pages(self, seconds: float) -> None:

@@ -70,6 +70,7 @@ async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:
     stopping.cancel()
     if known:
         await poll_until(clock, lambda: tab.watch.undecided() <= before, 0.01, FAIL_SECONDS)
+        await tab.note_unreported(FREE_SECONDS)
     return known
 
 
@@ -77,6 +78,9 @@ async def _stopped(tab: Tab, chromium: Chromium) -> bool:
     """Go offline; every page, frame and worker confirms that, after it has told what it sent before."""
     try:
         await go_offline(tab.context, HELD)
+        workers = [worker for page in tab.context.pages for worker in page.workers]
+        told = (worker.evaluate("0") for worker in workers)  # Playwright takes them offline with their page
+        await asyncio.gather(*told, return_exceptions=True)
         await chromium.workers.set_offline(tab.watch, offline=True)
     except PlaywrightError:
         return False

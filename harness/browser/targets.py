@@ -21,10 +21,12 @@ from harness.model.record import MESSAGE, Sent
 SHARED, SERVICE = "shared_worker", "service_worker"
 _ENABLED = 1
 """The id of the command that makes a worker report its requests."""
-_OFFLINE = 3
-"""The id of the command that takes a worker off the network."""
+_TOLD = 3
+"""The id of the last command that stops a worker, or lets it go on."""
 _UNLIMITED = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
-_COMMANDS = ((_ENABLED, "Network.enable"), (2, "Inspector.enable"))
+_COMMANDS = ((_ENABLED, "Network.enable"), (0, "Inspector.enable"), (0, "Runtime.runIfWaitingForDebugger"))
+_AGAIN = "Inspector.targetReloadedAfterCrash"
+"""A worker that had ended begins again, with the same session: it waits until it is told to run."""
 _MOST = 500
 """The number of requests and sockets of one worker that are known at the same time."""
 UNWATCHED = "a shared worker that began to run before it could be watched"
@@ -59,6 +61,11 @@ class WatchedWorker(Struct):
     doubt: Sent | None = None
     """What a shared worker may have sent unseen; taken back once it is known that it was watched from its start."""
     enabled: bool = False
+    session: str = ""
+    """Its session, as soon as there is one."""
+    offline: bool = False
+    """Whether it is to send nothing."""
+    gone: bool = False
     told: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it has told what it sent before it was taken off the network."""
     requests: dict[str, Sent] = field(default_factory=dict)
@@ -69,7 +76,7 @@ class WatchedWorker(Struct):
         """An answer or an event of its session."""
         if message.get("id") == _ENABLED:
             self.enabled = "error" not in message
-        elif message.get("id") == _OFFLINE:
+        elif message.get("id") == _TOLD:
             self.told.set()
         elif handler := _HANDLERS.get(message.get("method", "")):
             handler(self, message["params"])
@@ -83,6 +90,11 @@ class WatchedWorker(Struct):
         else:
             self.listener.worker_unwatched(self.doubt)
         self.doubt = None
+
+    def ended(self, _: dict[str, Any]) -> None:
+        """No page uses it any more. Its session stays, and hears it from its start if it begins again."""
+        self.gone = True
+        self.told.set()
 
     def request(self, event: dict[str, Any]) -> None:
         """A shared worker sends a request; those of a service worker are known from Playwright."""
@@ -123,6 +135,7 @@ class WatchedWorker(Struct):
 
 
 _HANDLERS = {
+    "Inspector.targetCrashed": WatchedWorker.ended,
     "Inspector.workerScriptLoaded": WatchedWorker.loaded,
     "Network.requestWillBeSent": WatchedWorker.request,
     "Network.responseReceived": WatchedWorker.answered,
@@ -159,21 +172,35 @@ class Workers:
         """Tell this listener of the workers of the context with this name, as long as the listener lives."""
         self._listeners[context] = listener
 
+    def forget(self, listener: WorkerListener) -> None:
+        """Its context is over."""
+        for session in [session for session, worker in self._watched.items() if worker.listener is listener]:
+            del self._watched[session]
+            self._say(self._control.send("Target.detachFromTarget", {"sessionId": session}))
+
     async def set_offline(self, listener: WorkerListener, *, offline: bool) -> None:
         """Take the shared workers of a context off the network and wait until they confirm it, or bring them back.
 
-        Playwright does so for the workers that it knows. The caller limits the time.
+        Playwright does so for the workers that it knows. The caller limits the time. A socket that was opened before
+        the worker was watched goes on, so its scripts are stopped, too.
         """
-        command = {
-            "id": _OFFLINE, "method": "Network.emulateNetworkConditions",
-            "params": {"offline": offline, **_UNLIMITED},
-        }  # fmt: skip
-        shared = [each for each in self._watched.items() if each[1].listener is listener and each[1].kind == SHARED]
-        for session, worker in shared:
+        workers = (*self._watched.values(), *self._coming.values())
+        shared = [each for each in workers if each.listener is listener and each.kind == SHARED and not each.gone]
+        for worker in shared:
             worker.told.clear()
-            self._command(session, command)
-        for _, worker in shared:
+            worker.offline = offline
+            if worker.session:
+                self._stop(worker)
+        for worker in shared:
             await worker.told.wait()
+
+    def _stop(self, worker: WatchedWorker) -> None:
+        """Stop a worker, or let it go on."""
+        conditions = {"offline": worker.offline, **_UNLIMITED}
+        last = ("Debugger.enable", "Debugger.pause") if worker.offline else ("Debugger.disable",)
+        self._command(worker.session, {"id": 0, "method": "Network.emulateNetworkConditions", "params": conditions})
+        for method in last:
+            self._command(worker.session, {"id": _TOLD if method == last[-1] else 0, "method": method})
 
     def _command(self, session: str, command: dict[str, Any]) -> None:
         text = json.dumps(command)
@@ -195,6 +222,7 @@ class Workers:
             await self._control.send("Target.attachToTarget", {"targetId": target, "flatten": False})
         except PlaywrightError:  # it is gone, and what it has sent was not seen
             worker = self._coming.pop(target)
+            worker.told.set()
             if worker.doubt is not None:
                 worker.listener.worker_unwatched(worker.doubt)
 
@@ -202,9 +230,9 @@ class Workers:
         worker, session = self._coming.pop(event["targetInfo"]["targetId"], None), event["sessionId"]
         if worker is None:
             return
+        worker.session = session
         self._watched[session] = worker
-        for number, method in _COMMANDS:
-            self._command(session, {"id": number, "method": method})
+        self._begin(worker)
 
     def _on_detached(self, event: dict[str, Any]) -> None:
         if worker := self._watched.pop(event["sessionId"], None):
@@ -212,7 +240,18 @@ class Workers:
 
     def _on_message(self, event: dict[str, Any]) -> None:
         if worker := self._watched.get(event["sessionId"]):
-            worker.hear(json.loads(event["message"]))
+            message = json.loads(event["message"])
+            worker.hear(message)
+            if message.get("method") == _AGAIN:
+                worker.gone, worker.began = False, worker.listener.now()
+                self._begin(worker)
+
+    def _begin(self, worker: WatchedWorker) -> None:
+        """Let a worker report what it sends, and run if it waits for that."""
+        for number, method in _COMMANDS:
+            self._command(worker.session, {"id": number, "method": method})
+        if worker.offline:
+            self._stop(worker)
 
     def _say(self, call: Any) -> None:
         saying = asyncio.ensure_future(call)

@@ -51,4 +51,3 @@ def test_going_back_over_a_click_orders_once_whatever_the_page_sends_by(project:
     assert Counter(site.orders) == Counter(PAGES.values())
     for page in PAGES:
         assert "step 1 is a write without `done_when`" in project.report(page)["error_message"]
-    assert "may have sent what could not be seen: the page listens" in project.report("parting")["error_message"]

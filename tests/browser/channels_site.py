@@ -16,6 +16,9 @@ SCRIPTS = {
     "/shared-socket.js": f"""onconnect = e => {{
         const page = e.ports[0], s = {_SOCKET}; s.onopen = () => page.postMessage(1);
         page.onmessage = m => s.send('order') }}""",
+    "/later.js": f"""onconnect = e => {{
+        const page = e.ports[0], s = {_SOCKET}; s.onopen = () => page.postMessage(1);
+        page.onmessage = m => setTimeout(() => s.send('later'), 600) }}""",
     "/dedicated.js": f"onmessage = m => {_WORKER.replace('WHO', 'dedicated')}",
     "/nested.js": "const w = new Worker('/dedicated.js'); onmessage = m => w.postMessage(1)",
     "/worker-socket.js": f"const s = {_SOCKET}; s.onopen = () => postMessage(1); onmessage = m => s.send('order')",
@@ -31,6 +34,7 @@ PAGES = {
     "/shared-begun": "b.onclick = () => new SharedWorker('/shared.js').port.postMessage(1)",
     "/shared-socket": f"""const w = new SharedWorker('/shared-socket.js').port; {_READY};
         b.onclick = () => w.postMessage(1)""",
+    "/later": f"const w = new SharedWorker('/later.js').port; {_READY}; b.onclick = () => w.postMessage(1)",
     "/dedicated": "const w = new Worker('/dedicated.js'); b.onclick = () => w.postMessage(1)",
     "/nested": "const w = new Worker('/nested.js'); b.onclick = () => w.postMessage(1)",
     "/worker-socket": f"const w = new Worker('/worker-socket.js'); {_READY}; b.onclick = () => w.postMessage(1)",

@@ -138,3 +138,43 @@ def test_an_open_channel_of_which_no_browser_reports_is_found(run: Any, stage: S
         return found
 
     assert run(body()) == [[], [CHANNELS["RTCPeerConnection"]]]
+
+
+def test_a_shared_worker_that_is_stopped_sends_nothing_until_it_goes_on(
+    run: Any, stage: Stage, channels: ChannelsSite
+) -> None:
+    """Being offline alone would not stop a WebSocket that was opened before its worker was watched."""
+
+    async def body() -> list[list[str]]:
+        session, found = await stage.session(), []
+        await passed(session, {"act": "open", "url": f"http://127.0.0.1:{channels.port}/later"})
+        channels.orders.clear()
+        await passed(session, {"act": "click", "selector": "#b"})
+        assert await session.hold()
+        await asyncio.sleep(1)
+        found.append([*channels.orders])
+        await session.release()
+        await passed(session, {"act": "open", "url": f"http://127.0.0.1:{channels.port}/shared"})
+        channels.orders.clear()
+        assert await session.hold()
+        await session.tab.page.evaluate("b.click()")
+        await asyncio.sleep(0.3)
+        found.append([*channels.orders])
+        await session.release()
+        await arrives(channels)
+        return [*found, channels.orders]
+
+    assert run(body()) == [[], [], ["shared"]]
+
+
+def test_a_shared_worker_that_ended_begins_again_and_is_watched_from_its_start(
+    run: Any, stage: Stage, channels: ChannelsSite
+) -> None:
+    async def body() -> list[str]:
+        session = await stage.session()
+        await clicked(session, channels, "shared")
+        await passed(session, {"act": "open", "url": f"http://127.0.0.1:{channels.port}/plain"})
+        sent = await clicked(session, channels, "shared")
+        return [each.describe() for each in sent if each.unsafe]
+
+    assert run(body()) == [f"sent POST http://127.0.0.1:{channels.port}/order?shared"]
