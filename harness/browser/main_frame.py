@@ -59,8 +59,8 @@ class MainFrame:
         """The document that is shown."""
         self.listens: RequestRecord | None = None
         """The document that is known to listen for being left."""
-        self.on_left: Callable[[], object] | None = None
-        """Called when such a document is left."""
+        self.on_left: Callable[[bool], object] | None = None
+        """Called when a document is left: whether it is known to listen for that."""
         self.pending: RequestRecord | None = None  # the last navigation, whichever step began it
         self._settled = asyncio.Event()
         self._settled.set()
@@ -131,8 +131,8 @@ class MainFrame:
 
     def left(self) -> None:
         """The document that was shown is gone."""
-        if self.listens is not None and self.listens is self.shown and self.on_left is not None:
-            self.on_left()
+        if self.on_left is not None:
+            self.on_left(self.listens is not None and self.listens is self.shown)
 
     def _on_crash(self, _: Page) -> None:
         self.crashed = True

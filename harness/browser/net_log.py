@@ -1,4 +1,6 @@
-"""Chromium's net log: what the browser sends again by itself, which no page and no event of the protocol shows.
+"""Chromium's net log: what the browser sends, also what no page and no event of the protocol shows.
+
+A document that is left may send a last request on `pagehide`: of it only the log tells.
 
 Chromium repeats a request on a kept connection that ends before an answer, or whose answer is 408, and it asks again by
 GET for a download that breaks off (docs/decisions/016-never-twice.md). The log comes through a named pipe while the
@@ -12,8 +14,8 @@ import contextlib
 import json
 import os
 import re
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag
@@ -30,6 +32,13 @@ SECONDS = 10.0
 """Seconds that the log may take to arrive; it takes milliseconds, unless the machine is overloaded."""
 NUDGE = 0.2
 """Seconds after which the browser is asked again for events."""
+MOST = 1000
+"""The number of unsafe requests of one world that are kept, and the number of worlds."""
+UNTOLD_SECONDS = 0.5
+"""Seconds after which no event of the protocol is expected any more that tells of a request which the log has."""
+FAREWELL_BEFORE, FAREWELL_AFTER = 5000.0, 1000.0
+"""Milliseconds around the moment at which this process learns that a document was left."""
+UNREAD = "pages were left, and the browser's log of what they sent did not come in time"
 KEPT = 200
 """The number of repetitions that are kept until the session to which they belong asks."""
 _READ = 1 << 16
@@ -38,12 +47,16 @@ _NUDGES = [{"name": f"log-{n}", "value": "1", "url": "http://net-log.invalid/"} 
 which writes them by fifteen."""
 _CONSTANTS = b'{"constants":'
 _STARTED, _AGAIN = "URL_REQUEST_START_JOB", "HTTP_TRANSACTION_RESTART_AFTER_ERROR"
+_FAILED, _ENDED = "FAILED", "REQUEST_ALIVE"
 _HEADERS = ("HTTP_TRANSACTION_SEND_REQUEST_HEADERS", "HTTP_TRANSACTION_HTTP2_SEND_REQUEST_HEADERS")
 _TYPE = re.compile(rb'"type":(\d+)\}[\],}]*$')
+_SOURCE = re.compile(rb'"source":\{"id":(\d+)')
 _TIME = re.compile(rb'"time":"(\d+)"')
 _WORLD = re.compile(r"harness-world/(\S+)")
-_BY_BROWSER = (b'"initiator":"not an origin"', b'"request_type":"main frame"')
-"""How a GET is logged that no page has caused: an address that was opened, or a download that goes on."""
+_NO_PAGE = "not an origin"
+"""The initiator of a request that no page has caused: of an address that was opened, or of a download that goes on."""
+_BEGUN, _OVER = 1, 2
+"""The phases of an event that has a beginning and an end."""
 
 
 class Repetition(Struct, frozen=True):
@@ -54,6 +67,11 @@ class Repetition(Struct, frozen=True):
     world: str | None
     """The world of its context; None for a GET that goes on with a download, which bears no User-Agent of a context."""
 
+    @property
+    def of_download(self) -> bool:
+        """Whether it goes on with a download."""
+        return self.world is None and self.method == "GET"
+
     def is_of(self, sent: Sent, world: str) -> bool:
         """Return whether it repeats this request of a context of that world."""
         if self.world is None:
@@ -61,12 +79,35 @@ class Repetition(Struct, frozen=True):
         return (self.world, self.method, self.url) == (world, sent.method, sent.url)
 
 
+class BrokenRequest(Struct, frozen=True):
+    """A request that failed, or whose answer did."""
+
+    number: int
+    method: str
+    url: str
+    world: str | None
+    error: str
+
+
 class _Request(Struct):
-    """A request without an answer."""
+    """A request that has not ended: an unsafe one, or one for the document of a page or frame."""
 
     method: str
     url: str
+    by_page: bool
     world: str | None = None
+    departed: bool = False
+    """Whether its headers have been sent, perhaps not for the last time."""
+    answered: bool = False
+
+
+class Departure(Struct, frozen=True):
+    """An unsafe request that has left a context."""
+
+    at: float
+    """The time, in the milliseconds of the browser's monotonic clock."""
+    method: str
+    url: str
 
 
 class NetLog:
@@ -102,7 +143,7 @@ class NetLog:
         """
         if self._silent:
             return False
-        since = asyncio.get_running_loop().time() * 1000  # the browser's log has the same clock
+        since = milliseconds()
         try:
             async with asyncio.timeout(SECONDS):
                 while self._reader.newest <= since:
@@ -125,11 +166,35 @@ class NetLog:
 
     def mark(self, world: str, sent: Sequence[Sent]) -> None:
         """Count the repetitions of these requests, given in their order, which left contexts of a world."""
-        self._reader.repeated = deque((each for each in self._reader.repeated if not _marked(each, world, sent)), KEPT)
+        self._reader.repeated = deque(
+            (each for each in self._reader.repeated if not counted_at(each, world, sent)), KEPT
+        )
 
     def has_unanswered(self, world: str) -> bool:
         """Return whether a request of the world has no answer yet: it may be repeated."""
-        return any(each.world == world for each in self._reader.under_way.values())
+        return any(each.world == world and not each.answered for each in self._reader.requests.values())
+
+    @property
+    def broken(self) -> list[BrokenRequest]:
+        """The newest requests that failed, or whose answers did."""
+        return list(self._reader.broken)
+
+    def departed(
+        self, world: str, since: float, until: float, left_at: Collection[tuple[float, bool]]
+    ) -> Iterator[tuple[str, str, bool]]:
+        """The unsafe requests between two times that a context of the world has sent, or may have sent.
+
+        They are method, URL, and whether an `open` was leaving the document that sent it. `left_at`: the times at which
+        documents of the context were left, and whether an `open` left them. What a document sends then, or a shared
+        worker ever, bears no world: at such a time it may be of this context.
+        """
+        for each in self._reader.left.get(world, ()):
+            if since <= each.at <= until:
+                yield each.method, each.url, False
+        for each in self._reader.left.get("", ()):
+            gone = [opens for at, opens in left_at if at - FAREWELL_BEFORE <= each.at <= at + FAREWELL_AFTER]
+            if gone and since <= each.at <= until:
+                yield each.method, each.url, gone[0]
 
     def close(self) -> None:
         """Stop reading. It may be called more than once."""
@@ -140,12 +205,21 @@ class NetLog:
             self._path.unlink(missing_ok=True)
 
 
-def _marked(repetition: Repetition, world: str, sent: Sequence[Sent]) -> bool:
+def milliseconds() -> float:
+    """The time of the clock that the browser's log has, too."""
+    return asyncio.get_running_loop().time() * 1000
+
+
+def counted_at(repetition: Repetition, world: str, sent: Sequence[Sent]) -> bool:
     """Count it at the newest request that it repeats; False if there is none."""
     found = next((each for each in reversed(sent) if repetition.is_of(each, world)), None)
-    if found is not None:
+    if found is None:
+        return False
+    if repetition.of_download:
+        found.asked_again += 1
+    else:
         found.again = (found.again or 0) + 1
-    return found is not None
+    return True
 
 
 class Repeatable:
@@ -158,11 +232,10 @@ class Repeatable:
         """Those of which it was not known when last asked whether they will be repeated."""
         self._logs: list[NetLog] = []
 
-    def add(self, sent: Iterable[Sent]) -> None:
-        """Note what has left."""
-        found = [each for each in sent if each.method not in SAFE_METHODS or each.follows]
-        self._sent.extend(found)
-        self._open += found
+    def add(self, sent: Iterable[Sent], *, writes: bool) -> None:
+        """Note what has left. `writes`: in a step that is declared to write, so a GET must not be repeated either."""
+        self._sent.extend(sent)
+        self._open += [each for each in sent if writes or each.method not in SAFE_METHODS or each.follows]
 
     async def count(self, log: NetLog | None, control: CDPSession, *, answers: bool) -> None:
         """Count the repetitions so far at the requests. It never raises.
@@ -188,48 +261,70 @@ class LogReader:
         self.newest = 0
         """The time of the newest event, in the browser's milliseconds."""
         self.repeated: deque[Repetition] = deque(maxlen=KEPT)
-        self.under_way: dict[int, _Request] = {}
-        """Number of a request without an answer -> what it is. Of safe ones, only those that no page has caused."""
+        self.broken: deque[BrokenRequest] = deque(maxlen=KEPT)
+        self.requests: dict[int, _Request] = {}
+        """Number of a request -> what it is."""
+        self.left: OrderedDict[str, deque[Departure]] = OrderedDict()
+        """World -> its unsafe requests; those without a world are under the empty name."""
         self._rest = b""
         self._names: dict[bytes, str] = {}
+        self._errors: dict[int, str] = {}
 
     def feed(self, data: bytes) -> None:
         """Read the next bytes of the log."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             if line.startswith(_CONSTANTS):
-                self._names = _types(line)
+                self._learn(line)
             elif (found := _TYPE.search(line.rstrip(b","))) and found[1] in self._names:
                 self._event(self._names[found[1]], line)
         if times := [found for line in lines[-1:] for found in _TIME.findall(line)]:
             self.newest = int(times[-1])
 
+    def _learn(self, line: bytes) -> None:
+        """Read the numbers of this browser for events and errors."""
+        constants: dict[str, Any] = json.loads(line.rstrip(b",").removeprefix(_CONSTANTS))
+        wanted = {_STARTED, _AGAIN, _FAILED, _ENDED, *_HEADERS}
+        types: dict[str, int] = constants["logEventTypes"]
+        self._names = {str(number).encode(): name for name, number in types.items() if name in wanted}
+        self._errors = {number: name for name, number in constants.get("netError", {}).items()}
+
     def _event(self, name: str, line: bytes) -> None:
-        if b'"method":"GET"' in line and name == _STARTED and not all(each in line for each in _BY_BROWSER):
+        if name == _STARTED and b'"method":"GET"' in line and b' frame"' not in line:
+            return
+        if name != _STARTED and int(_SOURCE.findall(line)[-1]) not in self.requests:
             return
         event = json.loads(line.rstrip(b",").removesuffix(b"]"))
         source, params = event["source"]["id"], event.get("params", {})
-        if name == _STARTED:
-            self.under_way.pop(source, None)  # it is answered or redirected, or it failed
-            if "url" in params:
-                self.under_way[source] = _Request(params["method"], urldefrag(params["url"]).url)
-        elif request := self.under_way.get(source):
-            if name == _AGAIN:
-                self.repeated.append(Repetition(request.method, request.url, request.world))
-            else:
-                self._sent(source, request, " ".join(params.get("headers", ())))
+        if name == _STARTED and event["phase"] == _BEGUN and "url" in params:
+            by_page = params.get("initiator") != _NO_PAGE
+            self.requests[source] = _Request(params["method"], urldefrag(params["url"]).url, by_page)
+        elif request := self.requests.get(source):
+            self._goes_on(name, request, event)
 
-    def _sent(self, source: int, request: _Request, headers: str) -> None:
-        world = _WORLD.search(headers)
-        request.world = world[1] if world else None
-        if request.method == "GET":
-            del self.under_way[source]
-            if world is None:
+    def _goes_on(self, name: str, request: _Request, event: dict[str, Any]) -> None:
+        """The phase matters for the end of a start, which is an answer, and for that of the request."""
+        source, params, phase = event["source"]["id"], event.get("params", {}), event["phase"]
+        if name == _AGAIN and not request.answered:
+            self.repeated.append(Repetition(request.method, request.url, request.world))
+        elif name == _FAILED:
+            error = self._errors.get(params.get("net_error", 0), "ERR_FAILED")
+            self.broken.append(BrokenRequest(source, request.method, request.url, request.world, error))
+        elif name == _STARTED and phase == _OVER:
+            request.answered = True
+        elif name == _ENDED and phase == _OVER:
+            del self.requests[source]
+        elif name in _HEADERS:
+            world = _WORLD.search(" ".join(params.get("headers", ())))
+            request.world = world[1] if world else None
+            if request.method not in SAFE_METHODS and not request.departed:
+                request.departed = True
+                self._depart(request.world or "", Departure(float(event["time"]), request.method, request.url))
+            if world is None and not request.by_page and request.method == "GET":
                 self.repeated.append(Repetition("GET", request.url, None))
 
-
-def _types(line: bytes) -> dict[bytes, str]:
-    """The number of each event that matters -> its name."""
-    constants: dict[str, Any] = json.loads(line.rstrip(b",").removeprefix(_CONSTANTS))
-    wanted = {_STARTED, _AGAIN, *_HEADERS}
-    return {str(number).encode(): name for name, number in constants["logEventTypes"].items() if name in wanted}
+    def _depart(self, world: str, departure: Departure) -> None:
+        self.left.setdefault(world, deque(maxlen=MOST)).append(departure)
+        self.left.move_to_end(world)
+        if len(self.left) > MOST:
+            self.left.popitem(last=False)

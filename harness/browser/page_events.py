@@ -28,6 +28,7 @@ from harness.browser.failures.network import GIVEN_UP, net_error
 from harness.browser.flood import Later, Newest, Pace
 from harness.browser.leaving import FAREWELL, Parting, listens
 from harness.browser.main_frame import MainFrame, listen
+from harness.browser.net_log import milliseconds
 from harness.browser.sending import Announcer, Sending
 from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
@@ -88,6 +89,10 @@ class PageEvents:
         self._sent: dict[Request, Sent] = {}
         """The requests among `_known` that may be evidence of a write."""
         self._wanted: Collection[int] = ()
+        self.began = milliseconds()
+        """The time of the browser's log from which on what it tells may be of this context."""
+        self.left_at: deque[tuple[float, bool]] = deque(maxlen=POPUPS)
+        """The times at which documents were left, by the same clock, and whether an `open` left them."""
         self.over = False
         """Whether the context is being closed, or is held: a page that is left then sends nothing."""
         self._parting: Parting | None = None
@@ -228,7 +233,7 @@ class PageEvents:
 
     def _add(self, page: Page) -> MainFrame:
         frame = self._frames[page] = MainFrame(page)
-        frame.on_left = lambda: self._on_left(frame)
+        frame.on_left = lambda listened: self._on_left(frame, listened)
         page.on("close", self._on_close)
         listen(page, "websocket", lambda socket: self._on_websocket(socket, frame))
         return frame
@@ -239,12 +244,14 @@ class PageEvents:
         if await listens(control):
             frame.listens = document
 
-    def _on_left(self, frame: MainFrame) -> None:
-        """A document is gone that may have sent something with its last breath."""
+    def _on_left(self, frame: MainFrame, listened: bool) -> None:
+        """A document is gone; one that listened for that may have sent something with its last breath."""
         if self.over:
             return
         leaving = self._parting is not None and self._parting.page is frame
-        self.sending.announce(self.sending.doubt(FAREWELL, before=leaving))
+        self.left_at.append((milliseconds(), leaving))
+        if listened:
+            self.sending.announce(self.sending.doubt(FAREWELL, before=leaving))
 
     def _on_close(self, page: Page) -> None:
         if frame := self._frames.get(page):

@@ -6,16 +6,18 @@ A request is recorded in this process as it leaves, so it is known whatever dies
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Hashable
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable
 from urllib.parse import urldefrag, urlsplit
 
 from msgspec import Struct, field
 
 from harness.browser.failures.network import GIVEN_UP, code_of, effect_of, net_error
-from harness.model.record import SAFE_METHODS, Sent
+from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.recovery.catalog import Effect
 
+TOLD = 2000
+"""The number of different unsafe requests that are counted."""
 MOST = 200
 """The number of requests of one step that are kept; a page that sends more is a write already."""
 KINDS = 200
@@ -29,6 +31,7 @@ OFTEN = 2
 EVEN = 1.5
 """The largest factor between the longest and the shortest interval of regular requests."""
 BODY_BYTES = 4096
+BEAT_BYTES = 100
 _DIGITS = re.compile(rb"\d+")
 _ANSWERED_ANYWAY = ("ERR_BLOCKED_BY_RESPONSE", "ERR_BLOCKED_BY_ORB")
 """Errors of requests that are blocked only when the answer is there."""
@@ -38,6 +41,20 @@ def kind_of(method: str, url: str, body: bytes | None) -> Hashable:
     """The kind of a request: a page's heartbeats differ at most in their numbers (a time, a count)."""
     parts = urlsplit(url)
     return method, parts.netloc, parts.path, _DIGITS.sub(b"0", (body or b"")[:BODY_BYTES])
+
+
+_BEATS = frozenset({b"ping", b"pong", b"heartbeat", b"keepalive"})
+_ENVELOPE = frozenset({b"type", b"event", b"op", b"id", b"ref", b"topic", b"phoenix", b"payload", b"null", b"data"})
+_BARE_BEATS = (b"2", b"3", b'{"type":6}\x1e')
+"""Those of Engine.IO, and of SignalR."""
+
+
+def keeps_open(message: bytes) -> bool:
+    """Return whether a message only keeps a WebSocket open, as common protocols do. Such beats may be a minute apart,
+    so that their even intervals prove nothing in time.
+    """
+    words = set(re.findall(rb"[a-z]+", message.lower())) if len(message) <= BEAT_BYTES else set()
+    return message in _BARE_BEATS or (bool(words & _BEATS) and words <= _BEATS | _ENVELOPE)
 
 
 class _Kind(Struct):
@@ -78,6 +95,8 @@ class Sending:
         self._opened = False
         self._unacted = False
         self._answered = False
+        self._told: Counter[tuple[str, str]] = Counter()
+        """Method and URL of the unsafe requests that may have arrived, those of a heartbeat included."""
         self._unsafe: list[Sent] = []
         """The unsafe requests since the attempt began."""
 
@@ -114,8 +133,10 @@ class Sending:
         `routed`: a route is to answer it, so it is not announced.
         """
         safe = method in SAFE_METHODS
-        if safe and not page:
+        if (safe and not page) or (method == MESSAGE and keeps_open(body or b"")):
             return None
+        if not safe and len(self._told) < TOLD:
+            self._told[method, urldefrag(url).url] += 1
         if not safe and not page and self._own_doing(kind_of(method, url, body), parting=before):
             return None
         follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
@@ -134,6 +155,15 @@ class Sending:
         if len(self._left) < MOST:
             self._left.append(sent)
         return sent
+
+    def add_untold(self, left: Iterable[tuple[str, str, bool]]) -> None:
+        """Record those of all unsafe requests so far that no event has told of: method, URL, and `before` of each."""
+        told = Counter(self._told)
+        for method, url, before in left:
+            if told[method, url] > 0:
+                told[method, url] -= 1
+            else:
+                self.leaves(method, url, page=False, after=None, body=None, before=before)
 
     def announce(self, sent: Sent) -> None:
         """Tell of what was only recorded until now."""
@@ -160,17 +190,22 @@ class Sending:
         """An answer has come, whatever it says."""
         self._answered = self._answered or (sent.method not in SAFE_METHODS and not sent.before)
 
-    @staticmethod
-    def failed(sent: Sent, error: str) -> None:
+    def failed(self, sent: Sent, error: str) -> None:
         """No answer came, or only a part: some errors say that nothing was sent."""
         name = net_error(error) or ""
-        if name != GIVEN_UP and name not in _ANSWERED_ANYWAY:
-            sent.arrived = sent.arrived and effect_of(code_of(name)) is not Effect.NONE
+        if name != GIVEN_UP and name not in _ANSWERED_ANYWAY and effect_of(code_of(name)) is Effect.NONE:
+            self._take_back(sent)
 
     def routed(self, sent: Sent) -> None:
         """A route answers it: it never leaves the browser."""
-        sent.arrived = False
+        self._take_back(sent)
         self._unsafe = [each for each in self._unsafe if each is not sent]
+
+    def _take_back(self, sent: Sent) -> None:
+        """It has not been sent."""
+        if sent.arrived and sent.method not in SAFE_METHODS:
+            self._told[sent.method, sent.url] -= 1
+        sent.arrived = False
 
     @property
     def unsafe(self) -> bool:

@@ -109,6 +109,12 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
         return failed.failure
     except TimeoutError as error:
         return Failure("CHANNEL_UNREADABLE", "The environment was not restored in time", cause=error)
+    filling = await refill_refusal(run, saved)
+    within = max(LEAST_SECONDS, min(run.left, _time_to_restore(run)))
+    page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart, barred=filling)
+    if isinstance(page, Failure):
+        return page
+    journal.attribute(run.stage.session.take_sent())  # the last that the old pages sent: an open WebSocket is not held
     undone = saved.world.whole and not state
     abandoned = [*journal.set_up, *(record for record in journal.history if record.index >= saved.index)]
     certain = undone and shown
@@ -117,12 +123,9 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
     writes = [record for record in written if not taken_back(record, restored=undone, shown=shown)]
     journal.unshown = undone and not shown
     journal.unsure = [*earlier, *writes]
-    filling = await refill_refusal(run, saved)
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
-    within = max(LEAST_SECONDS, min(run.left, _time_to_restore(run)))
-    page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart, barred=filling)
-    return page if isinstance(page, Failure) else (*state, *page)
+    return (*state, *page)
 
 
 # A task that is suspended: its pages are closed, and its time stands still.

@@ -137,9 +137,10 @@ async def knowledge(run: Run, step: Step, failure: Failure, sent: Sequence[Sent]
     """What is known of the effect of a step that failed; its `done_when` is asked unless nothing was done."""
     if _is_certainly_undone(step, failure, sent) or is_only_unanswered(step, failure):
         return Known(wrote=False)
-    unseen = has_posted(failure) or seen_writing(step, sent)
-    wrote = step.effect_class == "write" or unseen
-    return Known(wrote, await answer_of(run, step, unseen=unseen or isinstance(step, Api | Tool)))
+    posted = has_posted(failure) or seen_writing(step, sent)
+    never_came = any(each.page for each in sent) and "status" not in failure.details
+    unseen = posted or never_came or isinstance(step, Api | Tool)
+    return Known(step.effect_class == "write" or posted, await answer_of(run, step, unseen=unseen))
 
 
 def taken_back(record: StepRecord, *, restored: bool = True, shown: bool = True) -> bool:
@@ -179,7 +180,7 @@ async def barred_reason(run: Run, addresses: Iterable[str]) -> str | None:
     wanted = {urldefrag(address).url for address in addresses}
     made = written_addresses(run.journal.trace) if wanted else {}
     for url, record in made.items():
-        if url in wanted and not await _once_more(run, RepeatWay.REQUEST, record.step):
+        if url in wanted and not await once_more(run, RepeatWay.REQUEST, record.step):
             doing = "a write" if record.step.effect_class == "write" else "which was seen to write"
             return f"step {record.index} ({record.step.describe()}), {doing}, produced {url}: it is not requested again"
     return None
@@ -194,13 +195,13 @@ async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
         if isinstance(record.step, Open) or any(each.page and each.arrived for each in record.sent):
             return None  # the recorded fields belong to another page
         wrote = isinstance(record.step, _FILLS) and record.may_have_written
-        if wrote and not await _once_more(run, RepeatWay.FILL, record.step):
+        if wrote and not await once_more(run, RepeatWay.FILL, record.step):
             doing = f"step {record.index} ({record.step.describe()}), which filled one of them, is a write"
             return f"{doing}{observed_write(record)} and is not repeated"
     return None
 
 
-async def _once_more(run: Run, way: RepeatWay, step: Step) -> bool:
+async def once_more(run: Run, way: RepeatWay, step: Step) -> bool:
     """Return whether a write may be done again on this way, as its `done_when` answers."""
     return again(way, Known(True, await answer_of(run, step, unseen=True))) is RepeatVerdict.AGAIN
 

@@ -74,7 +74,7 @@ async def close_task(played: TaskRun) -> TaskResult:
         result = await _put_away(plan, ports, result)
     else:
         result = await _report(plan, ports, stage, played.folder, result, played.failed)
-        if stage and (late := stage.session.take_sent()):  # whoever would run the task again must know
+        if stage and (late := await stage.session.take_settled()):  # whoever would run the task again must know
             played.journal.attribute(late)
             result = replace(result, history=tuple(played.journal.trace))
     task_ended(plan, ports, played.journal, played.ending, result)
@@ -284,6 +284,9 @@ async def _close(stage: Stage) -> None:
 
 # The result of a task: its final state, its failure, its warnings. Pure over what was executed.
 
+DONE_TWICE = ("request_sent_twice", "write_repeated", "done_when_false_after_write")
+"""The warnings that say that something may have been done twice."""
+
 
 class TaskRun(Struct):
     """A task whose steps are over, with all that is needed to end it."""
@@ -375,6 +378,7 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     yield from suspension_warnings(played.journal.suspensions)
     if played.alternative and played.alternative.ok and played.ending:
         yield _alternative_used(played.ending, played.alternative)
+    yield from _done_twice_inside(played.inside)
     if played.run is not None:
         yield from _unmet_faults(played.run.stage.injector.results())
         yield from _unused_routes(played.run.stage.session.routes)
@@ -435,6 +439,13 @@ def _unlike_expected(plan: Plan, result: TaskResult) -> Iterator[Warning_]:
         if said := list(unmet_expectations(met, found, reached=ended_as_declared(plan.spec, result))):
             text = f"Fault {met.describe()}: {'; '.join(said)}"
             yield Warning_("fault_not_as_expected", text, found.step, {"fault": met.name})
+
+
+def _done_twice_inside(inner: Iterable[TaskResult]) -> Iterator[Warning_]:
+    """The warnings about writes of the tasks that ran inside this one: they are its own, too."""
+    for task in inner:
+        told = (each for each in task.warnings if each.type in DONE_TWICE)
+        yield from (replace(each, message=f"{task.task_id}: {each.message}", step_index=None) for each in told)
 
 
 def _alternative_used(ending: TaskStop, alternative: TaskResult) -> Warning_:

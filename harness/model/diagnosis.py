@@ -420,16 +420,15 @@ def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> di
     step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})
     timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
-    if record.extra_attempts or not attempt.passed:
-        line["note"] = note(attempt, record.step)
+    back = f"; WENT BACK {went_back(record)}" if record.rewound and attempt is record.attempts[-1] else ""
+    if record.extra_attempts or not attempt.passed or back:
+        line["note"] = note(attempt, record.step) + back
     if calls:
         line["tool_calls"] = [call_document(call) for call in calls]
     if LASTING in attempt.outcome.details:
         line[LASTING] = dict(attempt.outcome.details[LASTING])
     if CLOSED_PAGES in attempt.outcome.details:
         line[CLOSED_PAGES] = attempt.outcome.details[CLOSED_PAGES]
-    if record.rewound and attempt is record.attempts[-1]:
-        line["note"] += f"; WENT BACK {went_back(record)}"
     return line
 
 

@@ -58,6 +58,8 @@ class Sent(Struct):
     """False once it is known that nothing was sent: refused, not resolved, blocked, or answered by a route."""
     again: int | None = 0
     """How often the browser has repeated it by itself: a connection broke, or the answer was 408. None: not known."""
+    asked_again: int = 0
+    """How often the browser has asked for its URL again by GET, because the file that came in answer broke off."""
     before: bool = False
     """Whether it left the page that an `open` was about to leave: then the act before the `open` caused it."""
     unseen: str = ""

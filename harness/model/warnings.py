@@ -52,21 +52,28 @@ def _circuits(record: StepRecord) -> Iterator[Warning_]:
 
 
 def _sent_again(record: StepRecord) -> Iterator[Warning_]:
-    """Yield a warning for each request that the browser repeated by itself, or of which that is not known."""
-    for sent in record.sent:
+    """Yield a warning for each request that the browser repeated by itself, or of which that is not known.
+
+    A repeated GET matters only for a step that is declared to write, or after a request that may have written.
+    """
+    declared = record.step.effect_class == "write"
+    for sent in (each for each in record.sent if declared or each.unsafe or each.follows):
         details = {"method": sent.method, "url": sent.url}
+        what = f"The browser itself {{}} {sent.url} again ({{}}): "
         if sent.again is None:
             text = (
-                f"Whether the browser itself sent {sent.method} {sent.url} more than once is not known: "
-                "its network log did not come in time"
+                f"Whether the browser itself sent {sent.method} {sent.url} again is unknown: its net log came too late"
             )
             yield Warning_("request_maybe_sent_twice", text, record.index, details)
         elif sent.again:
-            text = (
-                f"The browser itself sent {sent.method} {sent.url} again ({how_many(sent.again, 'time')}): the "
-                "connection broke before the response, the response was 408, or the download broke off"
-            )
+            text = what.format(f"sent {sent.method}", how_many(sent.again, "time"))
+            text += "the connection broke before the response, or the response was 408"
             yield Warning_("request_sent_twice", text, record.index, {**details, "again": sent.again})
+        if sent.asked_again:
+            text = what.format("asked for", how_many(sent.asked_again, "time"))
+            text += f"the file that came in answer to {sent.method} broke off"
+            found = {**details, "again": sent.asked_again, "again_by": "GET"}
+            yield Warning_("request_sent_twice", text, record.index, found)
 
 
 def _done_again(record: StepRecord) -> Iterator[Warning_]:

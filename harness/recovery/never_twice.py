@@ -22,7 +22,7 @@ class RepeatWay(StrEnum):
     FILL = "the fields that the step filled are filled again in a restored page"
     NEXT_STEP = "an agent, or another agent, chooses the step that follows"
     TAKEOVER = "another agent begins the task anew"
-    ALTERNATIVE = "the alternative task runs after the step that ended the task"
+    ALTERNATIVE = "the alternative task runs, which has the same goal"
     RETRACE = "`--task-retrace` runs the task a second time"
     RERUN = "another process runs the task (worker, store, cluster, bridge)"
 
@@ -65,7 +65,7 @@ _WHERE_WRITTEN: Final[Mapping[RepeatWay, tuple[RepeatVerdict, RepeatVerdict, Rep
     RepeatWay.FILL: (_U, _A, _U, _U),
     RepeatWay.NEXT_STEP: (_A, _A, _U, _U),
     RepeatWay.TAKEOVER: (_R, _R, _R, _R),  # nobody would notice the same write, done in another way
-    RepeatWay.ALTERNATIVE: (_A, _A, _R, _R),
+    RepeatWay.ALTERNATIVE: (_R, _A, _R, _R),
     RepeatWay.RETRACE: (_R, _R, _R, _R),
     RepeatWay.RERUN: (_R, _R, _R, _R),  # a dead process cannot be asked how far it came
 }

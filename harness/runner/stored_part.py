@@ -174,8 +174,8 @@ def parts_below(store: Store) -> list[Store]:
     """The parts of a run, or the store itself if it is one, in the order of their numbers. Raises StoreError."""
     if store.names(JOURNAL):
         return [store]
-    names = [name for name in (*store.matching("part-*-of-*"), *store.matching(WHOLE)) if PART.fullmatch(name)]
-    return [store.at(name) for name in sorted(names, key=_number)]
+    told = (name.partition("/")[0] for name in store.matching(f"*/{JOURNAL}"))
+    return [store.at(name) for name in sorted(filter(PART.fullmatch, told), key=_number)]
 
 
 def _number(name: str) -> tuple[int, ...]:

@@ -9,51 +9,56 @@ import struct
 
 _WORKER = "fetch('/order?WHO', {method: 'POST', body: 'x'})"
 _SOCKET = "new WebSocket(location.origin.replace('http', 'ws') + '/ws')"
-_REGISTER = "navigator.serviceWorker.register('/service.js').then(() => navigator.serviceWorker.ready)"
+_REGISTER = "b.disabled = true; navigator.serviceWorker.register('/service.js'); navigator.serviceWorker.ready"
+_READY = "b.disabled = true; w.onmessage = () => b.disabled = false"
 SCRIPTS = {
     "/shared.js": f"onconnect = e => e.ports[0].onmessage = m => {_WORKER.replace('WHO', 'shared')}",
-    "/shared-socket.js": f"const s = {_SOCKET}; onconnect = e => e.ports[0].onmessage = m => s.send('order')",
-    "/quiet.js": "fetch('/part'); onconnect = e => e.ports[0].postMessage(1)",
+    "/shared-socket.js": f"""onconnect = e => {{
+        const page = e.ports[0], s = {_SOCKET}; s.onopen = () => page.postMessage(1);
+        page.onmessage = m => s.send('order') }}""",
     "/dedicated.js": f"onmessage = m => {_WORKER.replace('WHO', 'dedicated')}",
     "/nested.js": "const w = new Worker('/dedicated.js'); onmessage = m => w.postMessage(1)",
-    "/worker-socket.js": f"const s = {_SOCKET}; onmessage = m => s.send('order')",
+    "/worker-socket.js": f"const s = {_SOCKET}; s.onopen = () => postMessage(1); onmessage = m => s.send('order')",
     "/service.js": f"""onactivate = e => e.waitUntil(clients.claim()); onmessage = m => {{
         if (m.data === 'socket') {{ const s = {_SOCKET}; s.onopen = () => s.send('order') }}
         else {_WORKER.replace("WHO", "service")} }}""",
 }
 _BUTTON = """<title>Channel</title><button id=b>Order</button><p id=a>a</p>
 <script>const b = document.getElementById('b');"""
+_BUSY = "b.addEventListener('click', () => { const t = Date.now(); while (Date.now() - t < 3000); })"
 PAGES = {
     "/shared": "const w = new SharedWorker('/shared.js').port; b.onclick = () => w.postMessage(1)",
     "/shared-begun": "b.onclick = () => new SharedWorker('/shared.js').port.postMessage(1)",
-    "/shared-socket": "const w = new SharedWorker('/shared-socket.js').port; b.onclick = () => w.postMessage(1)",
-    "/shared-quiet": "b.onclick = () => new SharedWorker('/quiet.js').port.onmessage = () => a.textContent = 'begun'",
+    "/shared-socket": f"""const w = new SharedWorker('/shared-socket.js').port; {_READY};
+        b.onclick = () => w.postMessage(1)""",
     "/dedicated": "const w = new Worker('/dedicated.js'); b.onclick = () => w.postMessage(1)",
     "/nested": "const w = new Worker('/nested.js'); b.onclick = () => w.postMessage(1)",
-    "/worker-socket": "const w = new Worker('/worker-socket.js'); b.onclick = () => w.postMessage(1)",
-    "/service": f"{_REGISTER}.then(r => {{ b.onclick = () => r.active.postMessage('fetch') }})",
-    "/service-socket": f"{_REGISTER}.then(r => {{ b.onclick = () => r.active.postMessage('socket') }})",
-    "/socket": f"const s = {_SOCKET}; b.onclick = () => s.send('order')",
-    "/broadcast": "open('/woken'); b.onclick = () => new BroadcastChannel('c').postMessage(1)",
+    "/worker-socket": f"const w = new Worker('/worker-socket.js'); {_READY}; b.onclick = () => w.postMessage(1)",
+    "/service": f"{_REGISTER}.then(r => {{ b.disabled = false; b.onclick = () => r.active.postMessage('fetch') }})",
+    "/service-socket": f"""{_REGISTER}.then(r => {{ b.disabled = false;
+        b.onclick = () => r.active.postMessage('socket') }})""",
+    "/socket": f"""const s = {_SOCKET}; b.disabled = true; s.onopen = () => b.disabled = false;
+        b.onclick = () => s.send('order')""",
+    "/beating": f"""const s = {_SOCKET}; let n = 0; b.disabled = true; b.onclick = () => a.append('b');
+        s.onopen = () => {{ b.disabled = false; s.send('ping'); setInterval(() => s.send('beat ' + n++), 250) }}""",
+    "/broadcast": "b.disabled = true; open('/woken').onload = () => b.disabled = false;"
+    "b.onclick = () => new BroadcastChannel('c').postMessage(1)",
     "/woken": "new BroadcastChannel('c').onmessage = () => fetch('/order?woken', {method: 'POST'})",
     "/popup": "b.onclick = () => open('/ordering')",
     "/ordering": "fetch('/order?popup', {method: 'POST'})",
     "/beacon": "b.onclick = () => navigator.sendBeacon('/order?beacon')",
     "/keepalive": "b.onclick = () => fetch('/order?keepalive', {method: 'POST', keepalive: true})",
-    "/frame": "const f = document.createElement('iframe'); f.src = 'http://localhost:' + location.port + '/framed';"
-    "document.body.append(f); b.onclick = () => f.contentWindow.postMessage(1, '*')",
+    "/frame": """const f = document.createElement('iframe'); f.src = 'http://localhost:' + location.port + '/framed';
+        b.disabled = true; f.onload = () => b.disabled = false; document.body.append(f);
+        b.onclick = () => f.contentWindow.postMessage(1, '*')""",
     "/framed": "onmessage = () => fetch('/order?frame', {method: 'POST'})",
     "/form": "b.onclick = () => f.submit()</script><form id=f method=post action=/order?form target=_blank></form>"
     "<script>",
     "/ping": "</script><a id=l href=/plain ping=/order?ping>l</a><script>b.onclick = () => l.click()",
-    "/prerender": """b.onclick = () => { const s = document.createElement('script'); s.type = 'speculationrules';
-        s.text = '{"prerender": [{"source": "list", "urls": ["/ordering"], "eagerness": "immediate"}]}';
-        document.head.append(s) }""",
     "/policy": "</script><meta http-equiv=Content-Security-Policy content=\"img-src 'none'\"><script>"
     "b.onclick = () => { const i = new Image(); i.src = '/blocked.png'; document.body.append(i) }",
+    "/leaving": "b.onclick = () => addEventListener('pagehide', () => { window.gone = true })",
     "/parting": "b.onclick = () => addEventListener('pagehide', () => navigator.sendBeacon('/order?parting'))",
-    "/events": "b.onclick = () => new EventSource('/events-stream')",
-    "/rtc": "b.onclick = () => { window.c = new RTCPeerConnection(); c.createDataChannel('d') }",
     "/plain": "",
 }
 
@@ -97,11 +102,9 @@ class ChannelsSite:
             return
         if method == "POST":
             self.orders.append(query or path)
-        body, kind, more = _content(path), "text/html", ""
+        body, kind, more = _content(path, busy=query == "busy"), "text/html", ""
         if path in SCRIPTS:
             kind = "text/javascript"
-        if path == "/events-stream":
-            kind = "text/event-stream"
         if path == "/policy":
             more = "Content-Security-Policy: img-src 'none'; report-uri /report\r\n"
         more += f"Content-Length: {len(body)}\r\nConnection: close\r\n"
@@ -123,7 +126,9 @@ class ChannelsSite:
             self.orders.append(text.decode())
 
 
-def _content(path: str) -> bytes:
+def _content(path: str, *, busy: bool) -> bytes:
+    """`busy`: the page computes for three seconds after its button was clicked."""
     if path in SCRIPTS:
         return SCRIPTS[path].encode()
-    return f"{_BUTTON}{PAGES[path]}</script>".encode() if path in PAGES else b""
+    script = PAGES.get(path, "")
+    return f"{_BUTTON}{script};{_BUSY if busy else ''}</script>".encode() if path in PAGES else b""

@@ -112,6 +112,8 @@ class FakeSession:
     """What leaves the pages: a list of Sent for each time that it is asked for."""
     late: list[Any] = field(default_factory=list)
     """What leaves only when the pages are stopped."""
+    parting: list[Any] = field(default_factory=list)
+    """What leaves although they are stopped, before others take their place."""
     holds: int = 0
     """How many times the pages were stopped from sending."""
     tells: bool = True
@@ -216,6 +218,7 @@ class FakeSession:
     ) -> tuple[str, ...] | Failure:
         self.unfilled.append(barred)
         self.restored.append((saved, restart))
+        self.sending, self.parting = [*self.sending, *self.parting], []
         answer = self.restoring.pop(0) if isinstance(self.restoring, list) else self.restoring
         return cast("tuple[str, ...] | Failure", answer)
 

@@ -40,7 +40,7 @@ SECRETS: dict[str, str] = {
     "GUID": "3f2b8c1e-7a54-4d09-9b6e-c0ffee85Zq86"[:36],
     "hex": "9f86d081884c7d659a2feaa0c55ad015",
     "base64": "WnE4Ny1iYXNlNjQtS3g+Lz8/Pz8vPg==",
-    "HTML": "<b>Zq88</b>&amp;<Kx attr=\"1\">'",
+    "HTML": '<b>Zq88</b>&amp;<Kx attr="1">\'',
     "regular expression": "^Zq89.*[a-z]+(Kx)?$|\\d{2}",
     "shell": "$(Zq90) `Kx` && rm -rf $HOME; !#~",
     "control characters": "Zq91\x01\x02ctrl\x1b[31mKx",
