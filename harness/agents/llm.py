@@ -26,7 +26,9 @@ FEWEST_CHARACTERS = 1000
 LONGEST_QUIET = 10
 INVALID = "AGENT_INVALID_STEP"
 GARBLED = "MODEL_GARBLED"
-"""The answer of a model that no retry made readable: that is the model's doing, so it is told."""
+"""The answer of a model that is not what was asked for, also when it was asked again: the model is told."""
+UNREADABLE = "unreadable"
+"""The detail of such a failure that is the provider's: no model has said it, and none could answer better."""
 
 
 class LlmAgent:
@@ -85,8 +87,8 @@ class LlmAgent:
         try:
             answer = await self._models.ask(self._model, prompt)
         except Failed as failed:
-            if failed.failure.code == GARBLED:
-                raise _invalid("an answer that cannot be read", failed.failure.message) from failed
+            if failed.failure.code == GARBLED and not failed.failure.details.get(UNREADABLE):
+                raise _invalid("an answer that is not what was asked for", failed.failure.message) from failed
             raise
         if not answer.calls:
             raise _invalid(repr(answer.text[:200]), "the answer calls no tool, and must call one")

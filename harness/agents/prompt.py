@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from urllib.parse import quote, quote_plus
 
 from msgspec import Struct
 
@@ -17,6 +16,7 @@ from harness.agents.python import REFUSED
 from harness.agents.served import ServedTools
 from harness.agents.tools import LOOK, definitions
 from harness.agents.view import PageView
+from harness.masking import Secrets
 from harness.model.inference import Prompt
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
@@ -24,7 +24,6 @@ from harness.model.ports import Observation
 from harness.model.record import History, StepRecord, answer_text
 from harness.recovery.catalog import Scope
 from harness.recovery.failure import Failure, Passed
-from harness.spec.references import HIDDEN, replacing
 from harness.spec.steps import Tool
 from harness.values import replace
 
@@ -117,9 +116,7 @@ def masking(plan: Plan) -> Callable[[str], str]:
     """A function that puts references in the place of the task's secrets, in every spelling."""
     secrets = set(plan.secrets)
     references = {value: f"${{env:{name}}}" for name, value in sorted(os.environ.items()) if value in secrets}
-    instead = {secret: references.get(secret, HIDDEN) for secret in secrets if secret}
-    spelled = {each(secret): text for secret, text in instead.items() for each in (quote, quote_plus)}
-    return replacing({**spelled, **instead})
+    return Secrets(secrets, references).mask
 
 
 # The parts.

@@ -404,9 +404,10 @@ class BridgeHub:
         """Wait for the work in stages, and tell the client at each."""
 
         def tell(event: ResilienceEvent) -> None:
-            self._emit(event)
-            if isinstance(event, Escalated) and not kept.quiet and kept.reply is None:
-                session.send("pending", _pending(late, event.waited), message.id)
+            if isinstance(event, Escalated):
+                self._emit_of(session, replace(event, correlation_id=late.id))
+                if not kept.quiet and kept.reply is None:
+                    session.send("pending", _pending(late, event.waited), message.id)
 
         async def there() -> Reply:
             return await late
@@ -416,6 +417,13 @@ class BridgeHub:
             return await policy(there)()
         except StillRunning:
             return "pending", _pending(late, STAGES[-1])
+
+    def _emit_of(self, session: BridgeSession, event: ResilienceEvent) -> None:
+        """Emit an event as one of the session's task, if it has one."""
+        if session.task is None:
+            self._emit(event)
+        else:
+            session.task.context.copy().run(self._emit, event)
 
     async def _work(self, session: BridgeSession, message: ClientMessage) -> Reply:
         """The work of a message; a refusal is its reply, too."""

@@ -1,4 +1,4 @@
-"""What the bridge refuses, and why: the codes of the wire, with what each means and what to do. Pure."""
+"""The codes of the bridge, those of its clients included, with what each means and what to do. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WireSeverity = Literal["info", "warning", "error", "critical", "fatal"]
 
 
 class WireCode(Struct, frozen=True):
-    """One code that a message `error` or `connection_error` has."""
+    """One code that a message `error` or `connection_error` has, or that a client raises."""
 
     code: str
     severity: WireSeverity
@@ -65,7 +65,28 @@ WIRE_CODES: Final[Mapping[str, WireCode]] = {
         WireCode("CONN_NO_SERVER", "critical", "No server of the project offers tasks",
                  "Start a run that does: `pytest tasks/ --agent bridge`; then call again."),
         WireCode("CONN_TLS_HANDSHAKE_FAILED", "fatal", "The certificate of the server is not trusted",
-                 "Check its expiry and chain; pin a self-signed one with `--pin`."),
+                 "`details.reason` says why. Accept exactly one self-signed certificate with `pin=` of `Bridge` "
+                 "(JavaScript: `{ pin }`)."),
+        WireCode("CONN_NO_BRIDGE", "fatal", "The server has no bridge",
+                 "Start a run that has one: `pytest tasks/ --agent bridge`, or `harness serve`."),
+        WireCode("CONN_NO_WEBSOCKET", "fatal", "This JavaScript has no WebSocket",
+                 "Use Node 22 or newer, or a browser."),
+        WireCode("CONN_CONNECT_FAILED", "error", "There was no connection to the server",
+                 "Check the address, and that the server runs; the client tries again after 1, 2, 5, 10 and 30 s."),
+        WireCode("CONN_WEBSOCKET_CLOSED", "error", "The connection was closed",
+                 "The client connects again and goes on by itself; nothing is lost within the grace of the session."),
+        WireCode("CONN_RECONNECTION_EXHAUSTED", "fatal", "No attempt to connect again worked",
+                 "The session may live on at the server: join it with its id, `session=` of `Bridge`."),
+        WireCode("CONN_CIRCUIT_OPEN", "error", "Too many attempts in a row failed, so none is made for a while",
+                 "The message says when one is made again; check that the server runs."),
+        WireCode("CONN_QUEUE_FULL", "error", "Too many messages wait for an answer of the server",
+                 "Wait for answers before you send more; 1,000 messages or 1 MiB may wait."),
+        WireCode("CONN_CLOSED", "error", "The bridge was closed while a call waited",
+                 "Open a new bridge; join the session with its id if its task is to go on."),
+        WireCode("CONN_FAILED", "critical", "The client has made a mistake",
+                 "Open a new bridge with the session's id, and report the message."),
+        WireCode("SESS_NO_BLOB", "error", "The server does not give what the answer refers to",
+                 "Observe again: pictures and long texts are kept only for a while."),
         WireCode("HOOK_VALIDATION_FAILED", "warning", "The hook event is not as it should be",
                  "Mend every field of `errors`."),
         WireCode("SYS_INTERNAL_ERROR", "critical", "The server has made a mistake",

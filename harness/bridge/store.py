@@ -12,6 +12,7 @@ import msgspec
 import psutil
 from msgspec import Struct
 
+from harness.recovery.never_twice import runs_again
 from harness.values import replace
 
 STORE: Final = Path(".harness/serve.sqlite3")
@@ -58,7 +59,7 @@ class StoredSession(Struct, frozen=True):
     @property
     def resumable(self) -> bool:
         """Whether its client may go on: it has no task, or one that may begin anew since nothing was written."""
-        return not self.over and not (self.task is not None and self.wrote)
+        return not self.over and (self.task is None or runs_again(self.wrote))
 
 
 class SessionStore:

@@ -84,6 +84,8 @@ class RemoteTask:
         self.number = 0
         """The number of the present turn."""
         self.session: BridgeSession | None = None
+        self.context = copy_context()
+        """The context of the task, to which the sinks of events attribute what is emitted in it."""
         self.over: Reply | None = None
         """The message `task_ended`, once the task has ended."""
         self._rules = rules

@@ -26,11 +26,13 @@ from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.scene import answers
 from harness.browser.failures.scene import seconds as words
 from harness.browser.har import HarSegment
+from harness.browser.holding import keep_offline
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
 from harness.browser.storage import put_databases, without_databases
+from harness.browser.unreported import open_channels
 from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
 from harness.model.record import Sent
@@ -98,7 +100,7 @@ class ContextHandle:
     def _move(self, chromium: Chromium, tab: Tab) -> None:
         self.chromium = chromium
         self.tab = tab
-        self._ended = False
+        self.ended = False
         self.segments += [HarSegment(tab.har, tab.watch.exchanges)] if tab.har else []
 
     @property
@@ -139,7 +141,7 @@ class ContextHandle:
     @property
     def console(self) -> tuple[ConsoleLine, ...]:
         """The console's lines, those of closed contexts included."""
-        return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.console_lines())
+        return tuple(self._console) if self.ended else (*self._console, *self.tab.watch.console_lines())
 
     async def record(self, *, freeing: bool = True) -> None:
         """Start the trace if the task wants one and it does not run yet, on a page that answers.
@@ -163,7 +165,7 @@ class ContextHandle:
         `restart` ends the browser too, unless it has other sessions, which must not suffer. A browser that is gone or
         does not answer is replaced in any case.
         """
-        old, chromium, held = self.tab, self.chromium, not self._ended
+        old, chromium, held = self.tab, self.chromium, not self.ended
         await self._close(until.clip(CLOSE_SECONDS / 2, self._clock.now()))
         if restart and chromium.sessions <= held:
             await self.kill()
@@ -214,7 +216,7 @@ class ContextHandle:
 
     async def end(self, seconds: float) -> bool:
         """Close the context and release the browser. Returns whether it closed cleanly."""
-        if self._ended:
+        if self.ended:
             return True
         closed = await self._close(seconds)
         for raw in (*self.earlier, self.tab.raw):
@@ -224,10 +226,10 @@ class ContextHandle:
 
     async def _close(self, seconds: float) -> bool:
         """Close the context. Afterwards its pages can send nothing more, also if that does not succeed in time."""
-        if self._ended:
+        if self.ended:
             return True
         self._console += self.tab.watch.console_lines()
-        self._ended = True
+        self.ended = self.tab.watch.over = True
         if self.tab.watch.pace.floods:  # requests that it still sends would delay the end of the HAR file
             await self.tab.silence_floods(min(FREED_SECONDS, seconds / 2))
         closing = asyncio.create_task(self.tab.context.close())
@@ -306,6 +308,8 @@ class Tab(Struct):
     id: str
     """The browser's own name for the context."""
     traced: bool = False
+    held: bool = False
+    """Whether its pages are stopped from sending (holding.py)."""
     passwords: set[str] = field(default_factory=set)
     """Hosts and pages (host and path) on which a password was typed."""
     opened: Opened | None = None
@@ -336,7 +340,10 @@ class Tab(Struct):
         options = context_options(request, chromium.user_agent, proxy, emulated, state, har)
         coming = asyncio.ensure_future(chromium.browser.new_context(**options))
         try:
-            tab = await cls._of(await asyncio.shield(coming), chromium, request, clock, har)
+            context = await asyncio.shield(coming)
+            if options.get("offline"):
+                keep_offline(context, "declared")
+            tab = await cls._of(context, chromium, request, clock, har)
             if ready is not None:
                 await ready(tab)
         except BaseException:
@@ -366,6 +373,7 @@ class Tab(Struct):
         raw = RawTrace.new(chromium.traces)
         target = (await control.send("Target.getTargetInfo"))["targetInfo"]
         name = str(target["browserContextId"])
+        chromium.workers.watch(name, watch)
         pasting, unreachable = chromium.pasting, chromium.unreachable
         tab = cls(context, page, watch, control, har, raw, name, pasting=pasting, unreachable=unreachable)
         if request.traced_from_start:
@@ -405,12 +413,18 @@ class Tab(Struct):
             await self.stop_loading(seconds)
         if await answers(self.control, seconds):
             return True
+        return await self.end_scripts(seconds, self.control) and await answers(self.control, seconds)
+
+    async def end_scripts(self, seconds: float, *controls: CDPSession) -> bool:
+        """End the scripts that run now, in these or in all pages that were acted on; return whether they were told."""
+        controls = controls or (self.control, *self.controls.values())
+        ends = [each.send("Runtime.terminateExecution") for each in controls]
         try:
             async with asyncio.timeout(seconds):
-                await self.control.send("Runtime.terminateExecution")
-        except (TimeoutError, PlaywrightError):
+                await asyncio.gather(*ends, return_exceptions=True)
+        except TimeoutError:
             return False
-        return await answers(self.control, seconds)
+        return True
 
     async def silence_floods(self, seconds: float) -> None:
         """Stop the scripts of pages that flood the browser with events, for good, and wait until they answer.
@@ -422,6 +436,12 @@ class Tab(Struct):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*stops, return_exceptions=True)
+
+    async def note_unreported(self, seconds: float) -> None:
+        """Record that a page may have sent by a channel of which no browser reports. It never raises."""
+        for control in {self.control, *self.controls.values()}:
+            for what in await open_channels(control, seconds):
+                self.watch.sending.announce(self.watch.sending.doubt(what))
 
     async def stop_loading(self, seconds: float) -> None:
         """Stop a navigation that does not end, since it would delay whatever comes next."""
@@ -513,4 +533,7 @@ def context_options(
 
 
 def _new_har(folder: Path) -> Path:
-    return folder / f"har-{len(list(folder.glob('har-*.har'))) + 1}.har"
+    """A file of its own for each context, made at once: a browser that dies writes none, and would leave its name."""
+    har = folder / f"har-{len(list(folder.glob('har-*.har'))) + 1}.har"
+    har.touch()
+    return har

@@ -13,7 +13,7 @@ from playwright.async_api import CDPSession, Frame, Page
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.isolated import ask, script
-from harness.spec.references import HIDDEN
+from harness.masking import MARK
 
 FRAMES = 20
 """Frames of other origins that are copied, of each page the first ones."""
@@ -69,7 +69,7 @@ async def dom_of(page: Page) -> str:
     Shadow roots and frames are `<template shadowrootmode=open>`: that of a frame is in a `<div data-frame=URL>` behind
     its element, or behind the document if it is of another origin. Raises Playwright's errors.
     """
-    whole: str = await _DOM.of_page(page, [HIDDEN, True])
+    whole: str = await _DOM.of_page(page, [MARK, True])
     others = [frame for frame in page.frames if frame is not page.main_frame][:FRAMES]
     return whole + "".join(await asyncio.gather(*map(_framed, others)))
 
@@ -77,7 +77,7 @@ async def dom_of(page: Page) -> str:
 async def _framed(frame: Frame) -> str:
     """A frame whose origin is not that of the document around it; empty for others, and if it does not answer."""
     try:
-        found = await _DOM.of_page(frame, [HIDDEN, False], FRAME_SECONDS)
+        found = await _DOM.of_page(frame, [MARK, False], FRAME_SECONDS)
     except PlaywrightError:
         return ""
     return (
@@ -89,4 +89,4 @@ async def _framed(frame: Frame) -> str:
 
 async def dom_behind(control: CDPSession) -> str:
     """The page of a control session, without frames of other origins. Raises Playwright's errors."""
-    return str(await ask(control, f"hidden => ({_COPY})([], [hidden, true])", HIDDEN) or "")
+    return str(await ask(control, f"hidden => ({_COPY})([], [hidden, true])", MARK) or "")

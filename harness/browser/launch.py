@@ -29,6 +29,7 @@ from harness.browser.executable import (
     no_sandbox_reason,
     sandboxing_failed,
 )
+from harness.browser.net_log import NetLog
 from harness.browser.process import Chromium, LocalProcess
 from harness.browser.request import SessionRequest
 from harness.browser.session import PlaywrightSession
@@ -62,23 +63,35 @@ class Local:
 
     async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
         """Start a browser whose hosts are those of `front`. Raises Failed."""
+        log = NetLog.open(self._temp, self._settings.args)
+        hosts = host_arguments(front.hosts, front.ports, front.spki)
+        arguments = kind.arguments([*BASE, *self._settings.args, *([log.argument] if log else ()), *hosts])
+        try:
+            return await self._start(driver, arguments, front, log)
+        except BaseException:
+            if log:
+                log.close()
+            raise
+
+    async def _start(self, driver: Driver, arguments: list[str], front: TlsFront, log: NetLog | None) -> Chromium:
+        """Start the executable, without its sandbox where that cannot work. Raises Failed."""
         own = Path(driver.playwright.chromium.executable_path)
         check_display(self._settings.headed, os.environ, sys.platform)
         executable = None if self._settings.channel else find(self._settings, own, os.environ)
         unsandboxed = no_sandbox_reason()
         try:
-            browser = await self._start(driver, executable, front, kind, sandbox=unsandboxed is None)
+            browser = await self._launch(driver, executable, arguments, sandbox=unsandboxed is None)
         except PlaywrightError as error:
             if unsandboxed or not sandboxing_failed(error):
                 raise self._not_started(executable, error) from error
             unsandboxed = "it cannot work here"
             try:
-                browser = await self._start(driver, executable, front, kind, sandbox=False)
+                browser = await self._launch(driver, executable, arguments, sandbox=False)
             except PlaywrightError as again:
                 raise self._not_started(executable, again) from again
         try:
             async with asyncio.timeout(LAUNCH_SECONDS):
-                process, chromium = await self._meet(driver, browser, front)
+                process, chromium = await self._meet(driver, browser, front, log)
         except (PlaywrightError, TimeoutError) as error:
             driver.kill_browsers(but=self._guarded)
             raise self._not_started(executable, _unmet(error)) from error
@@ -89,23 +102,22 @@ class Local:
         self.described = f"Chromium {browser.version} ({executable or self._settings.channel}), {sandbox}"
         return chromium
 
-    async def _meet(self, driver: Driver, browser: Browser, front: TlsFront) -> tuple[LocalProcess, Chromium]:
+    async def _meet(
+        self, driver: Driver, browser: Browser, front: TlsFront, log: NetLog | None
+    ) -> tuple[LocalProcess, Chromium]:
         """Ask a new browser who it is: the driver says that it has started before it has answered anything."""
         control = await browser.new_browser_cdp_session()
         process = await LocalProcess.of(control)
-        return process, await Chromium.of(driver, browser, control, process, front, self._traces)
+        return process, await Chromium.of(driver, browser, control, process, front, self._traces, log)
 
-    async def _start(
-        self, driver: Driver, executable: Path | None, front: TlsFront, kind: BrowserKind, *, sandbox: bool
-    ) -> Browser:
+    async def _launch(self, driver: Driver, executable: Path | None, arguments: list[str], *, sandbox: bool) -> Browser:
         """Start the executable. Playwright adds --no-sandbox unless it is told to keep the sandbox."""
-        hosts = host_arguments(front.hosts, front.ports, front.spki)
         return await driver.playwright.chromium.launch(
             executable_path=executable,
             channel=self._settings.channel,
             headless=not self._settings.headed,
             slow_mo=self._settings.slowmo,
-            args=kind.arguments([*BASE, *self._settings.args, *hosts]),
+            args=arguments,
             chromium_sandbox=sandbox,
             timeout=LAUNCH_SECONDS * 1000,
             env={**os.environ, "TMPDIR": str(self._temp)},

@@ -2,156 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from inspect import Parameter, Signature
-from typing import Any, Final
-from urllib.parse import urldefrag, urlsplit
+from typing import Any
+from urllib.parse import urlsplit
 
-from playwright.async_api import BrowserContext, ConsoleMessage, Frame, Page, Request, Response, WebError, WebSocket
+from playwright.async_api import (
+    BrowserContext,
+    CDPSession,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    WebError,
+    WebSocket,
+)
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import Dialogs
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.network import GIVEN_UP, net_error
 from harness.browser.flood import Later, Newest, Pace
+from harness.browser.main_frame import MainFrame, listen
+from harness.browser.net_log import milliseconds
 from harness.browser.sending import Announcer, Sending
+from harness.browser.unreported import FAREWELL, Parting, listens
 from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
-from harness.model.record import SAFE_METHODS, Sent
+from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.resilience import Clock
 from harness.spec.steps import Open
-
-# Subscribes to Playwright's events cheaply: each request of a page has several.
-
-_ONE: Final = Signature([Parameter("event", Parameter.POSITIONAL_ONLY)])
-
-
-def listen(emitter: BrowserContext | Page, event: str, handler: Callable[[Any], None]) -> None:
-    """Like `emitter.on(event, handler)`, but faster.
-
-    Playwright asks for the handler's signature at every event, which costs more than everything else; here the handler
-    carries its signature.
-    """
-
-    def heard(event: Any) -> None:
-        handler(event)
-
-    heard.__signature__ = _ONE  # type: ignore[attr-defined]
-    emitter.on(event, heard)  # type: ignore[call-overload]
-
-
-# The main frame of one page: its navigations, and whether the page crashed.
-
-MOST_LOADING = 100
-"""The number of unfinished requests of a page that are kept."""
-
-
-class MainFrame:
-    """The state of one page of a context, whether it is the current one or not."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.crashed = False
-        self.navigation: RequestRecord | None = None
-        """The main frame's last navigation since a step began here; for a page not acted on yet, its last one."""
-        self.last_failed: RequestRecord | None = None
-        """The main frame's last navigation if it failed, whichever step began it."""
-        self.latest: RequestRecord | None = None
-        """The document of its last navigation, also of the one that it was opened with."""
-        self._before: RequestRecord | None = None
-        self.document: str | None = None
-        """The address by which the shown document was requested; its scripts may have changed the page's address."""
-        self.broken_off: Callable[[], object] | None = None
-        """Called when a document that had begun to arrive breaks off: the page never reports that it has loaded."""
-        self.arrivals = 0
-        """The number of times that its address changed or it was loaded again."""
-        self.pending: RequestRecord | None = None  # the last navigation, whichever step began it
-        self._settled = asyncio.Event()
-        self._settled.set()
-        listen(page, "crash", self._on_crash)
-        listen(page, "close", lambda _: self._settled.set())
-        listen(page, "framenavigated", self._on_navigated)
-        listen(page, "domcontentloaded", self._on_parsed)
-        listen(page, "load", self._on_loaded)
-
-    def navigation_began(self, exchange: RequestRecord) -> None:
-        """The main frame requests another document."""
-        self._before = self.latest
-        self.navigation = self.pending = self.latest = exchange
-        self._settled.clear()
-
-    def adopt(self, exchange: RequestRecord) -> None:
-        """Take over the document that the page was opened with: it exists, or has failed, before the page is known."""
-        self.navigation = self.latest = exchange
-        if exchange.error is not None:
-            self.failed(exchange)
-        else:
-            self.document = exchange.url
-
-    def failed(self, exchange: RequestRecord) -> None:
-        """A navigation of the main frame failed; an aborted one was a download, or was replaced by another."""
-        self._settled.set()
-        if net_error(exchange.error or "") == GIVEN_UP:
-            self.latest = self._before if exchange is self.latest else self.latest  # the page has stayed
-            return
-        self.last_failed = exchange
-        if self.broken_off and exchange is self.navigation and exchange.status is not None:
-            self.broken_off()
-
-    async def settled(self) -> None:
-        """Wait until no navigation of the main frame is under way."""
-        await self._settled.wait()
-
-    @property
-    def unanswered(self) -> RequestRecord | None:
-        """The main frame's navigation without an answer yet; until then, the page cannot be asked anything."""
-        pending = self.pending
-        return pending if pending and pending.status is None and not self._settled.is_set() else None
-
-    def request_sent(self, request: Request, exchange: RequestRecord) -> None:
-        """The page sent this request; `navigation_began` already knows of one for a document."""
-        if self.pending and len(self.pending.loading) < MOST_LOADING:
-            self.pending.loading[request] = request.url
-        self.owns(exchange)
-
-    def owns(self, exchange: RequestRecord) -> None:
-        """The request belongs to the page's document. Before that was answered, the page before it sends."""
-        document = self.latest
-        if document is not None and exchange is not document and document.status is not None:
-            exchange.of = document
-
-    def request_ended(self, request: Request) -> None:
-        """The request is over, successful or not."""
-        if self.pending:
-            self.pending.loading.pop(request, None)
-
-    def _on_parsed(self, _: Page) -> None:
-        if self.latest and self.latest.answered:  # else it belongs to the page before
-            self.latest.parsed = True
-
-    def _on_loaded(self, _: Page) -> None:
-        if self.latest and self.latest.answered:
-            self.latest.loaded = self.latest.parsed = True
-
-    def _on_crash(self, _: Page) -> None:
-        self.crashed = True
-        self._settled.set()
-
-    def _on_navigated(self, frame: Frame) -> None:
-        if frame == self.page.main_frame:
-            self.arrivals += 1
-            self._settled.set()
-            if self.pending and urldefrag(frame.url).url == urldefrag(self.pending.url).url:
-                self.document = self.pending.url
-            if not frame.url.startswith("chrome-error:"):
-                self.last_failed = None
-
 
 # Observes the pages while the steps run: navigation, crash, dialogs, console, failed requests.
 
@@ -207,10 +91,14 @@ class PageEvents:
         """Tells by method and URL whether a route answers a request; None: the task has no routes."""
         self._sent: dict[Request, Sent] = {}
         """The requests among `_known` that may be evidence of a write."""
-        self._bystanders: frozenset[MainFrame] = frozenset()
-        """Pages that were open when the attempt began and are not the current one."""
         self._wanted: Collection[int] = ()
-        self._parting: _Parting | None = None
+        self.began = milliseconds()
+        """The time of the browser's log from which on what it tells may be of this context."""
+        self.left_at: deque[tuple[float, bool]] = deque(maxlen=POPUPS)
+        """The times at which documents were left, by the same clock, and whether an `open` left them."""
+        self.over = False
+        """Whether the context is being closed, or is held: a page that is left then sends nothing."""
+        self._parting: Parting | None = None
         """The page that the last `open` leaves; None once something else was done."""
 
     def attach(self, context: BrowserContext, page: Page) -> None:
@@ -241,9 +129,8 @@ class PageEvents:
         """
         self._current.navigation = None
         self._wanted = wanted
-        self._bystanders = frozenset(self._frames.values()) - {self._current}
         if not looks:
-            self._parting = _Parting(self._current, self._current.page.url) if kind is Open else None
+            self._parting = Parting(self._current, self.now()) if kind is Open else None
         self.dialog_answers.begin(kind)
         self.sending.begin(looks=looks, opens=kind is Open)
 
@@ -349,17 +236,34 @@ class PageEvents:
 
     def _add(self, page: Page) -> MainFrame:
         frame = self._frames[page] = MainFrame(page)
+        frame.on_left = lambda listened: self._on_left(frame, listened)
         page.on("close", self._on_close)
+        listen(page, "websocket", lambda socket: self._on_websocket(socket, frame))
         for event, kind in COUNTED.items():
             listen(page, event, partial(self._count, kind))
-        if self._report:
-            page.on("websocket", self._on_websocket)
         return frame
+
+    async def ask_what_leaving_does(self, control: CDPSession) -> None:
+        """Find out whether the current document listens for being left. It never raises."""
+        frame, document = self._current, self._current.latest
+        if await listens(control):
+            frame.listens = document
+
+    def _on_left(self, frame: MainFrame, listened: bool) -> None:
+        """A document is gone; one that listened for that may have sent something with its last breath."""
+        if self.over:
+            return
+        leaving = self._parting is not None and self._parting.page is frame
+        self.left_at.append((milliseconds(), leaving))
+        if listened:
+            self.sending.announce(self.sending.doubt(FAREWELL, before=leaving))
 
     def _count(self, kind: str, _: Any) -> None:
         self.pace.count_event(kind)
 
     def _on_close(self, page: Page) -> None:
+        if frame := self._frames.get(page):
+            frame.left()
         if page != self._current.page:
             self._frames.pop(page, None)
 
@@ -396,15 +300,13 @@ class PageEvents:
             page.request_sent(request, exchange)
 
     def _leaves(self, request: Request, exchange: RequestRecord, page: MainFrame | None) -> None:
-        """Record a request that may be evidence of a write.
+        """Record a request that may be evidence of a write, of any page: a step may have woken another one.
 
-        A request of another open page belongs to no step of this one, unless it is for that page's document: a link or
-        a form may have that page as its target.
+        The report of a content security policy tells a site only what the browser has refused.
         """
-        document = page is not None and _is_document(request)
-        if page in self._bystanders and not document:
+        if request.resource_type == "other" and request.headers.get("content-type") == _POLICY_REPORT:
             return
-        safe, whole = exchange.method in SAFE_METHODS, page is None or document
+        safe, whole = exchange.method in SAFE_METHODS, page is None or _is_document(request)
         before = request.redirected_from
         sent = self.sending.leaves(
             exchange.method,
@@ -419,6 +321,11 @@ class PageEvents:
             self._sent[request] = sent
             if len(self._sent) > NETWORK_ENTRIES:
                 del self._sent[next(iter(self._sent))]
+
+    def undecided(self) -> frozenset[int]:
+        """The requests that may be evidence of a write and have neither answer nor error yet, each as a number."""
+        known = ((sent, self._known.get(request)) for request, sent in self._sent.items() if sent.unsafe)
+        return frozenset(id(sent) for sent, of in known if of and of.status is None and of.error is None)
 
     def _remember(self, request: Request, exchange: RequestRecord) -> None:
         self.exchanges.append(exchange)
@@ -479,10 +386,38 @@ class PageEvents:
         if self._report:
             self._report(request.url, text)
 
-    def _on_websocket(self, socket: WebSocket) -> None:
-        """Report a WebSocket that could not be opened: there is no request for it."""
+    def _on_websocket(self, socket: WebSocket, page: MainFrame) -> None:
+        """Report a WebSocket that could not be opened: there is no request for it. Its messages may write."""
+        began = self.now()
+        listen(socket, "framesent", lambda text: self._on_message(socket.url, text, page, began))
         if report := self._report:
             socket.on("socketerror", lambda text: report(socket.url, text))
+
+    def _on_message(self, url: str, text: str | bytes, page: MainFrame, began: float) -> None:
+        body = text.encode() if isinstance(text, str) else text
+        before = self._parting is not None and self._parting.outlived_by(began, page)
+        self.sending.leaves(MESSAGE, url, page=False, after=None, body=body, before=before)
+
+    # What a worker that no page owns sends (targets.WorkerListener). It may outlive the page that an `open` leaves.
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    def worker_leaves(self, method: str, url: str, body: bytes | None, after: Sent | None, began: float) -> Sent | None:
+        before = self._parting is not None and self._parting.outlived_by(began)
+        return self.sending.leaves(method, url, page=False, after=after, body=body, before=before)
+
+    def worker_doubt(self, reason: str) -> Sent:
+        return self.sending.doubt(reason)
+
+    def worker_answered(self, sent: Sent) -> None:
+        self.sending.answered(sent)
+
+    def worker_failed(self, sent: Sent, error: str) -> None:
+        self.sending.failed(sent, error)
+
+    def worker_unwatched(self, sent: Sent) -> None:
+        self.sending.announce(sent)
 
     def _on_console(self, message: ConsoleMessage) -> None:
         self.pace.count_event("console lines")
@@ -497,32 +432,15 @@ class PageEvents:
         self.lines.append(LoggedLine("WARNING", _truncate_marked(text)))
 
 
-class _Parting:
-    """A page that an `open` leaves. What it sends until then is not caused by the `open`.
-
-    Chromium does not report the requests that it sends on `pagehide`, when the other document is already there.
-    """
-
-    def __init__(self, page: MainFrame, url: str) -> None:
-        self._page, self._url, self._arrivals = page, urldefrag(url).url, page.arrivals
-
-    def sends(self, request: Request, page: MainFrame | None) -> bool:
-        """Return whether the page sent this request: by its referer, if that names a page that is not opened again."""
-        if page is not self._page:
-            return False
-        named, opened = request.headers.get("referer"), page.navigation
-        again = opened is not None and urldefrag(opened.url).url == self._url
-        if named and not again and urlsplit(named).path not in ("", "/"):  # otherwise it may be only the origin
-            return urldefrag(named).url == self._url
-        return page.arrivals == self._arrivals
-
-
 def _judge_part(exchange: RequestRecord) -> None:
     """Note at its document that a request has failed or was refused; one that the browser gave up was not needed."""
     failed = exchange.error is not None and net_error(exchange.error) != GIVEN_UP
     if exchange.of is not None and (failed or (exchange.status or 0) >= 400):
         exchange.late = exchange.of.loaded
         exchange.of.lacks(exchange)
+
+
+_POLICY_REPORT = "application/csp-report"
 
 
 def _path(url: str) -> tuple[str, str, str]:

@@ -17,7 +17,8 @@ from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.flood import Pace
-from harness.browser.sending import Resending
+from harness.browser.net_log import NetLog
+from harness.browser.targets import Workers
 from harness.browser.tls import TlsFront
 from harness.resilience import SystemClock
 
@@ -126,11 +127,13 @@ class Chromium:
     """Whether it had several sessions when it ended."""
     pasting: asyncio.Lock = field(default_factory=asyncio.Lock)
     """The turn to use its clipboard, which all its contexts share."""
-    resending: Resending = field(init=False)
-    """The requests that it repeats by itself."""
+    net_log: NetLog | None = None
+    """What tells which requests it repeats by itself; None: it runs elsewhere, or cannot write it."""
+    workers: Workers = field(init=False)
+    """The workers that no page owns, in all its contexts."""
 
     def __post_init__(self) -> None:
-        self.resending = Resending(self.control)
+        self.workers = Workers(self.control)
 
     @classmethod
     async def of(
@@ -141,10 +144,12 @@ class Chromium:
         process: BrowserProcess,
         front: TlsFront,
         traces: Path | None,
+        net_log: NetLog | None = None,
     ) -> Chromium:
         """Connect, and ask for the User-Agent: a browser that answers exists. Raises Playwright's errors."""
         version = await control.send("Browser.getVersion")
-        chromium = cls(driver, browser, control, process, version["userAgent"], front, traces)
+        chromium = cls(driver, browser, control, process, version["userAgent"], front, traces, net_log=net_log)
+        await chromium.workers.start()
         browser.on("disconnected", lambda _: chromium.mark_lost())
         return chromium
 
@@ -217,6 +222,8 @@ class Chromium:
         self.mark_lost()
         self.process.kill()
         self.front.stop_listening()
+        if self.net_log:
+            self.net_log.close()
 
 
 def runs(pid: int) -> bool:

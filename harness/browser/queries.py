@@ -21,6 +21,7 @@ from harness.criteria import STUCK_SECONDS, PageQuery, pauses
 from harness.criteria.syntax import SELECTOR_FUNCTIONS
 from harness.resilience import Clock, Deadline
 from harness.spec.names import well_formed
+from harness.task_secrets import learn
 
 LEAST_SECONDS = 0.02
 """The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
@@ -46,7 +47,7 @@ _READ = script(
     case 'visible': return matches.some(visible);
     case 'text': return text();
     case 'text_content': return first ? first.textContent : null;
-    case 'value': return value();
+    case 'value': return first && first.type === 'password' ? {secret: value()} : value();
     case 'attr': return first ? first.getAttribute(name) : null;
     case 'count': return matches.length;
     case 'exists': return matches.length > 0;
@@ -106,6 +107,9 @@ async def read_page(page: Page, query: PageQuery, seconds: float) -> Any:
         return _ABSENT.get(query.function)
     seconds = seconds if query.frame is None else min(seconds, FRAME_SECONDS)
     found = await _READ.of_all(scope.locator(query.selector), [query.function, query.name], seconds)
+    if isinstance(found, dict):
+        found = found["secret"]
+        learn(found)
     return well_formed(found) if isinstance(found, str) else found
 
 

@@ -16,10 +16,10 @@ from harness.browser.context import Tab
 from harness.browser.isolated import script
 from harness.browser.queries import read_between_pages
 from harness.criteria import PageQuery
+from harness.masking import MARK
 from harness.model.ports import Observation
 from harness.resilience import Clock, Deadline, poll_until
 from harness.spec.names import well_formed
-from harness.spec.references import HIDDEN
 
 # The page as an agent sees it.
 
@@ -103,7 +103,7 @@ def without_passwords(snapshot: str, passwords: Iterable[str]) -> str:
 
     def hidden(line: str) -> str:
         end = next(filter(line.endswith, ends), None) if _FIELD_LINE.match(line) else None
-        return line if end is None else f"{line.removesuffix(end)}: {HIDDEN}"
+        return line if end is None else f"{line.removesuffix(end)}: {MARK}"
 
     return "\n".join(map(hidden, snapshot.split("\n"))) if plain else snapshot
 

@@ -13,7 +13,7 @@ from playwright.async_api import CDPSession, Download, Frame, Page, Request
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.context import Tab
-from harness.browser.page_events import listen
+from harness.browser.main_frame import listen
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.names import host_of

@@ -19,7 +19,7 @@ from harness.browser.failures.scene import FailureContext
 from harness.browser.form_state import PageState
 from harness.browser.storage import read_storage, session_of, session_script
 from harness.model.record import SAFE_METHODS
-from harness.recovery.catalog import Family
+from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
 from harness.spec.navigation_keys import Until
@@ -79,7 +79,9 @@ class PageRecovery:
             return await self._renewed(failure, until, barred)
 
     async def _renewed(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
-        if failure.code == "PAGE_UNRESPONSIVE" and await self._handle.tab.freed(FREE_SECONDS):
+        tab = self._handle.tab
+        spent = tab.held and failure.effect is not Effect.NONE  # what its act has begun could still be sent later
+        if failure.code == "PAGE_UNRESPONSIVE" and not spent and await tab.freed(FREE_SECONDS):
             return None
         if barred is not None:
             return _replace_failure(failure, "OUTCOME_UNKNOWN", barred)
@@ -89,7 +91,7 @@ class PageRecovery:
             return None if self._handle.tab.context.pages else failure
         if failure.code == "PAGE_CRASHED" and await self._handle.chromium.answers(FREE_SECONDS):
             return self._forgets(failure) or await self._reopened(failure, until)
-        gone = self.posted or failure.code == "PAGE_UNRESPONSIVE"
+        gone = self.posted or spent or failure.code == "PAGE_UNRESPONSIVE"
         return (self._forgets(failure) if gone else None) or await self._open_fresh_context(failure, until)
 
     async def _asked_again(self, failure: Failure, until: Deadline) -> Failure | None:

@@ -5,109 +5,19 @@ A request is recorded in this process as it leaves, so it is known whatever dies
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable
 from urllib.parse import urldefrag, urlsplit
 
 from msgspec import Struct, field
-from playwright.async_api import CDPSession
-from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.failures.network import GIVEN_UP, code_of, effect_of, net_error
-from harness.model.record import SAFE_METHODS, Sent
+from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.recovery.catalog import Effect
 
-# Requests that Chromium repeats by itself, because the connection broke or the answer was 408.
-
-START = {
-    "transferMode": "ReportEvents",
-    "traceConfig": {"includedCategories": ["netlog"], "excludedCategories": ["*"]},
-}
-AGAIN = "HTTP_TRANSACTION_RESTART_AFTER_ERROR"
-STARTED = "URL_REQUEST_START_JOB"
-SECONDS = 0.3
-"""Seconds that the browser may take to begin or end the recording; a busy one is not waited for."""
-
-
-class Resending:
-    """The recording of repeated requests in one browser, for any number of listeners."""
-
-    def __init__(self, control: CDPSession) -> None:
-        self._control = control
-        self._lock = asyncio.Lock()
-        self._listeners: list[list[Sent]] = []
-        self._events: list[dict[str, Any]] = []
-        self._complete = asyncio.Event()
-        self._heard = False
-
-    async def begin(self, sent: list[Sent]) -> None:
-        """Start recording. `sent` receives the requests, and `end` marks those that were repeated. It never raises."""
-        async with self._lock:
-            self._listeners.append(sent)
-            if len(self._listeners) == 1:
-                await self._start()
-
-    async def end(self, sent: list[Sent]) -> None:
-        """Mark the requests that were repeated. It never raises: if the browser does not answer, nothing is marked."""
-        async with self._lock:
-            if not any(each is sent for each in self._listeners):
-                return
-            found = await self._stop()
-            for each in self._listeners:
-                mark(each, found)
-            self._listeners = [each for each in self._listeners if each is not sent]
-            if self._listeners:
-                await self._start()
-
-    async def _start(self) -> None:
-        if not self._heard:
-            self._control.on("Tracing.dataCollected", lambda event: self._events.extend(event["value"]))
-            self._control.on("Tracing.tracingComplete", lambda _: self._complete.set())
-            self._heard = True
-        self._events.clear()
-        await self._ask("Tracing.start", START)
-
-    async def _stop(self) -> set[tuple[str, str]]:
-        self._complete.clear()
-        if await self._ask("Tracing.end", {}):
-            try:
-                async with asyncio.timeout(SECONDS):
-                    await self._complete.wait()
-            except TimeoutError:
-                return set()
-        return sent_again(self._events)
-
-    async def _ask(self, method: str, parameters: dict[str, Any]) -> bool:
-        try:
-            async with asyncio.timeout(SECONDS):
-                await self._control.send(method, parameters)
-        except (PlaywrightError, TimeoutError):
-            return False
-        return True
-
-
-def sent_again(events: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
-    """Method and URL of the requests that the net log shows were repeated. Pure."""
-    asked: dict[Any, tuple[str, str]] = {}
-    again: set[tuple[str, str]] = set()
-    for event in sorted(events, key=lambda each: float(each.get("ts", 0))):
-        source, params = str(event.get("id2")), event.get("args", {}).get("params") or {}
-        if event.get("name") == STARTED and "url" in params:
-            asked[source] = (str(params.get("method", "")), urldefrag(str(params["url"])).url)
-        elif event.get("name") == AGAIN and source in asked:
-            again.add(asked[source])
-    return again
-
-
-def mark(sent: Iterable[Sent], found: Collection[tuple[str, str]]) -> None:
-    """Mark the requests that were found."""
-    for each in sent:
-        each.twice = each.twice or (each.method, each.url) in found
-
-
+TOLD = 2000
+"""The number of different unsafe requests that are counted."""
 MOST = 200
 """The number of requests of one step that are kept; a page that sends more is a write already."""
 KINDS = 200
@@ -121,6 +31,7 @@ OFTEN = 2
 EVEN = 1.5
 """The largest factor between the longest and the shortest interval of regular requests."""
 BODY_BYTES = 4096
+BEAT_BYTES = 100
 _DIGITS = re.compile(rb"\d+")
 _ANSWERED_ANYWAY = ("ERR_BLOCKED_BY_RESPONSE", "ERR_BLOCKED_BY_ORB")
 """Errors of requests that are blocked only when the answer is there."""
@@ -130,6 +41,20 @@ def kind_of(method: str, url: str, body: bytes | None) -> Hashable:
     """The kind of a request: a page's heartbeats differ at most in their numbers (a time, a count)."""
     parts = urlsplit(url)
     return method, parts.netloc, parts.path, _DIGITS.sub(b"0", (body or b"")[:BODY_BYTES])
+
+
+_BEATS = frozenset({b"ping", b"pong", b"heartbeat", b"keepalive"})
+_ENVELOPE = frozenset({b"type", b"event", b"op", b"id", b"ref", b"topic", b"phoenix", b"payload", b"null", b"data"})
+_BARE_BEATS = (b"2", b"3", b'{"type":6}\x1e')
+"""Those of Engine.IO, and of SignalR."""
+
+
+def keeps_open(message: bytes) -> bool:
+    """Return whether a message only keeps a WebSocket open, as common protocols do. Such beats may be a minute apart,
+    so that their even intervals prove nothing in time.
+    """
+    words = set(re.findall(rb"[a-z]+", message.lower())) if len(message) <= BEAT_BYTES else set()
+    return message in _BARE_BEATS or (bool(words & _BEATS) and words <= _BEATS | _ENVELOPE)
 
 
 class _Kind(Struct):
@@ -170,6 +95,8 @@ class Sending:
         self._opened = False
         self._unacted = False
         self._answered = False
+        self._told: Counter[tuple[str, str]] = Counter()
+        """Method and URL of the unsafe requests that may have arrived, those of a heartbeat included."""
         self._unsafe: list[Sent] = []
         """The unsafe requests since the attempt began."""
 
@@ -199,14 +126,17 @@ class Sending:
         before: bool = False,
         routed: bool = False,
     ) -> Sent | None:
-        """Record a request; `after` is the one that was redirected to it. Returns None if it need not be known.
+        """Record a request, or a message of a WebSocket (`MESSAGE`). Returns None if it need not be known.
 
-        `before`: the step opens a page, and the request comes from the page that it leaves. `routed`: a route is to
-        answer it, so it is not announced.
+        `after`: the request that was redirected to it.
+        `before`: the step opens a page, and the request comes from the page that it leaves.
+        `routed`: a route is to answer it, so it is not announced.
         """
         safe = method in SAFE_METHODS
-        if safe and not page:
+        if (safe and not page) or (method == MESSAGE and keeps_open(body or b"")):
             return None
+        if not safe and len(self._told) < TOLD:
+            self._told[method, urldefrag(url).url] += 1
         if not safe and not page and self._own_doing(kind_of(method, url, body), parting=before):
             return None
         follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
@@ -218,6 +148,26 @@ class Sending:
             if not (safe or routed):
                 self._announcer.heard(sent)
         return sent
+
+    def doubt(self, reason: str, *, before: bool = False) -> Sent:
+        """Record that something may have been sent which could not be seen, until its `arrived` says otherwise."""
+        sent = Sent("", "", before=before, unseen=reason)
+        if len(self._left) < MOST:
+            self._left.append(sent)
+        return sent
+
+    def add_untold(self, left: Iterable[tuple[str, str, bool]]) -> None:
+        """Record those of all unsafe requests so far that no event has told of: method, URL, and `before` of each."""
+        told = Counter(self._told)
+        for method, url, before in left:
+            if told[method, url] > 0:
+                told[method, url] -= 1
+            else:
+                self.leaves(method, url, page=False, after=None, body=None, before=before)
+
+    def announce(self, sent: Sent) -> None:
+        """Tell of what was only recorded until now."""
+        self._announcer.heard(sent)
 
     def _own_doing(self, kind: Hashable, *, parting: bool) -> bool:
         """Return whether the page sends this again and again by itself; in doubt it does not.
@@ -240,17 +190,22 @@ class Sending:
         """An answer has come, whatever it says."""
         self._answered = self._answered or (sent.method not in SAFE_METHODS and not sent.before)
 
-    @staticmethod
-    def failed(sent: Sent, error: str) -> None:
+    def failed(self, sent: Sent, error: str) -> None:
         """No answer came, or only a part: some errors say that nothing was sent."""
         name = net_error(error) or ""
-        if name != GIVEN_UP and name not in _ANSWERED_ANYWAY:
-            sent.arrived = sent.arrived and effect_of(code_of(name)) is not Effect.NONE
+        if name != GIVEN_UP and name not in _ANSWERED_ANYWAY and effect_of(code_of(name)) is Effect.NONE:
+            self._take_back(sent)
 
     def routed(self, sent: Sent) -> None:
         """A route answers it: it never leaves the browser."""
-        sent.arrived = False
+        self._take_back(sent)
         self._unsafe = [each for each in self._unsafe if each is not sent]
+
+    def _take_back(self, sent: Sent) -> None:
+        """It has not been sent."""
+        if sent.arrived and sent.method not in SAFE_METHODS:
+            self._told[sent.method, sent.url] -= 1
+        sent.arrived = False
 
     @property
     def unsafe(self) -> bool:

@@ -29,6 +29,8 @@ from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import Facts, FailureContext, describe, locate
+from harness.browser.holding import hold, release
+from harness.browser.net_log import UNREAD, UNTOLD_SECONDS, Repeatable, milliseconds
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
@@ -85,8 +87,9 @@ class PlaywrightSession(PageLooks):
         self._unfound: str | None = None
         self._begun: tuple[PageEvents, int] | None = None
         """The context in which the last act began that may have caused requests, and how many there were before."""
-        self._recorded: tuple[Chromium, list[Sent]] | None = None
-        """The browser that records its repeated requests, and the requests that left meanwhile."""
+        self._repeatable = Repeatable(request.world)
+        self._writes = False
+        """Whether the last act was of a step that is declared to write."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock, request.scale)
@@ -163,7 +166,8 @@ class PlaywrightSession(PageLooks):
         gone = await lost("", scene)
         if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
-        await self._record_sending(step)
+        if not step.looks_only:
+            self._writes = step.effect_class == "write"
         attempt = self._attempt_at(step, within, patience, scene)
         before = self.tab.watch.latest
         try:
@@ -175,7 +179,7 @@ class PlaywrightSession(PageLooks):
         if failure := self._unanswered() or navigation_failure(scene) or await self._held_back(step):
             return await self._finish_failed(failure)
         self.tab.watch.passed()
-        if before is not None and step.effect_class != "read" and not isinstance(step, Api):
+        if before is not None and _acts(step):
             before.acted = True
         return self._finish_passed(step, details)
 
@@ -183,6 +187,12 @@ class PlaywrightSession(PageLooks):
         """Do the act, and wait for the request that it must cause."""
         if isinstance(step, RequestingStep | Tool) and not isinstance(step, Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
+        if (
+            (document := self.tab.watch.latest) is not None
+            and (document.acted if isinstance(step, Open) else _acts(step) and not document.acted)
+            and self.chromium.net_log is None
+        ):
+            await self.tab.watch.ask_what_leaving_does(self.tab.control)
         found = {**await self._healed_element(step), **await self._named_by_refs(step)}
         if isinstance(step, Click | Check | Uncheck | Hover) and step.force:
             found |= await _covered(attempt)
@@ -254,7 +264,8 @@ class PlaywrightSession(PageLooks):
     def _attempt(self, within: float, patience: float) -> ActContext:
         until = Deadline.after(within, self._clock.now())
         playwright, agent = self._pool.playwright, self.user_agent
-        return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience)
+        log = self.chromium.net_log
+        return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience, net_log=log)
 
     def _attempt_at(self, step: Step, within: float, patience: float, scene: FailureContext) -> ActContext:
         async def look(seconds: float, briefly: bool) -> Facts | None:
@@ -336,24 +347,45 @@ class PlaywrightSession(PageLooks):
 
     def take_sent(self) -> tuple[Sent, ...]:
         taken = self._handle.take_sent()
-        if self._recorded is not None:
-            self._recorded[1].extend(taken)
+        self._repeatable.add(taken, writes=self._writes)
         return taken
 
     async def take_settled(self) -> tuple[Sent, ...]:
-        taken = self.take_sent()
-        if self._recorded is not None:
-            (chromium, sent), self._recorded = self._recorded, None
-            await chromium.resending.end(sent)
+        if self._handle.ended:
+            await self._read_log()
+        else:
+            self._note_untold(UNTOLD_SECONDS)
+        taken, chromium = self.take_sent(), self.chromium
+        await self._repeatable.count(chromium.net_log, chromium.control, answers=self._answers)
         return taken
 
-    async def _record_sending(self, step: Step) -> None:
-        """Record repeated requests during a declared write. `api` needs no browser, a stopped browser sends nothing."""
-        if step.effect_class != "write" or isinstance(step, Api) or self.chromium.process.stopped:
+    async def hold(self) -> bool:
+        known = self._handle.ended or await hold(self.tab, self.chromium, self._clock)
+        await self._read_log()
+        return known
+
+    async def _read_log(self) -> None:
+        """Record what has left the pages and was told by no event, as far as the browser has a log of it."""
+        log, watch = self.chromium.net_log, self.tab.watch
+        if log is None or not self._answers:
             return
-        if self._recorded is None:
-            self._recorded = self.chromium, []
-            await self.chromium.resending.begin(self._recorded[1])
+        if await log.complete(self.chromium.control):
+            self._note_untold()
+        elif watch.left_at:
+            watch.sending.announce(watch.sending.doubt(UNREAD))
+
+    def _note_untold(self, age: float = 0.0) -> None:
+        """Record what the log has told, for at least so many seconds, and no event has."""
+        watch, until = self.tab.watch, milliseconds() - age * 1000
+        if (log := self.chromium.net_log) is not None:
+            watch.sending.add_untold(log.departed(self._request.world, watch.began, until, watch.left_at))
+
+    @property
+    def _answers(self) -> bool:
+        return self.chromium.alive and not self.chromium.process.stopped
+
+    async def release(self) -> None:
+        await release(self.tab, self.chromium)
 
     @property
     def renewed_at(self) -> tuple[str, ...]:
@@ -451,6 +483,11 @@ class PlaywrightSession(PageLooks):
             await collecting.take_trace(self._collector(folder, deadline))
             self._files.append(self._request.folder / collecting.TRACE)
         await self._handle.end(CLOSE_SECONDS)
+
+
+def _acts(step: Step) -> bool:
+    """Return whether a step may change the page that it finds."""
+    return step.effect_class != "read" and not isinstance(step, Api)
 
 
 async def _covered(attempt: ActContext) -> dict[str, Any]:

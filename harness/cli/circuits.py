@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +14,11 @@ from harness.cli.ending import fail
 from harness.cli.project import settings_at
 from harness.reporting.files import printable
 from harness.resilience import SystemClock
-from harness.resilience.circuits import Circuits
-from harness.resilience.events import CircuitChanged, ResilienceEvent
+from harness.resilience.circuits import CircuitFigures, Circuits
+from harness.resilience.events import CircuitChanged, ResilienceEvent, written
 from harness.runner.circuits import kept_circuits
 
-_HEAD = ("circuit", "state", "failures", "reopens in", "last failure")
+_HEAD = ("circuit", "state", "failures", "reopens in", "failed at", "last failure")
 
 
 def circuits(
@@ -43,37 +45,39 @@ def circuits(
     told: list[ResilienceEvent] = []
     try:
         with kept_circuits(settings_at(project or Path.cwd()), SystemClock(), told.append) as kept:
-            for name in list(kept.states()) if everything else reset or ():
-                kept.reset(name)
-            rows = [_row(kept, name) for name in kept.states()]
+            _close(kept, reset or (), everything)
+            rows = [_row(name, figures) for name, figures in kept.figures().items()]
     except (LookupError, ValueError) as error:
         fail(str(error.args[0]))
-    done = [_change_document(event) for event in told if isinstance(event, CircuitChanged)]
+    done = [written(event) for event in told if isinstance(event, CircuitChanged)]
     if as_json:
         typer.echo(json.dumps({"circuits": rows, "reset": done}, indent=2, ensure_ascii=False))
         return
     for line in _table(rows):
         typer.echo(line)
     for each in done:
-        typer.echo(f"{each['circuit']}: {each['before']} -> {each['after']} ({each['reason']})")
+        typer.echo(f"{each['circuit']}: {each['from']} -> {each['to']} ({each['reason']})")
     if (reset or everything) and not done:
         typer.echo("no circuit was open: only the failures counted so far were forgotten")
 
 
-def _row(kept: Circuits, name: str) -> dict[str, Any]:
-    breaker = kept.breaker(name)
-    rest = breaker.rests_for()
+def _close(kept: Circuits, names: Iterable[str], everything: bool) -> None:
+    for name in names:
+        kept.reset(name)
+    if everything:
+        kept.reset_all()
+
+
+def _row(name: str, figures: CircuitFigures) -> dict[str, Any]:
+    failed = None if figures.last_failure is None else datetime.fromtimestamp(figures.last_failure, UTC)
     return {
         "circuit": name,
-        "state": breaker.state.value,
-        "failures": breaker.failures,
-        "reopens_in": round(rest, 1) if rest else None,
-        "last_failure": breaker.error,
+        "state": figures.state.value,
+        "failures": figures.failures,
+        "reopens_in": None if figures.reopens_in is None else round(figures.reopens_in, 1),
+        "last_failure": figures.last_error,
+        "last_failure_at": None if failed is None else failed.isoformat(timespec="seconds"),
     }
-
-
-def _change_document(event: CircuitChanged) -> dict[str, str]:
-    return {"circuit": event.circuit, "before": event.before, "after": event.after, "reason": event.reason}
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
@@ -86,6 +90,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
             each["state"],
             str(each["failures"]),
             "" if each["reopens_in"] is None else f"{each['reopens_in']} s",
+            each["last_failure_at"] or "",
             printable(each["last_failure"]),
         )
         for each in rows

@@ -154,12 +154,15 @@ def _tell(row: Row | None, others: Sequence[Row]) -> None:
         typer.echo(f"\nmore codes of {row.error_type}:")
     for each in others:
         typer.echo(f"{each.code:24} {each.kind:28} {each.cause}")
+    for wire in () if row or len(others) < len(CATALOG) else WIRE_CODES.values():
+        typer.echo(f"{wire.code:28} {'bridge':24} {wire.summary}.")
 
 
 def _document(row: Row | None, others: Sequence[Row]) -> Mapping[str, Any]:
     """The facts about the code, and a line for each of the others."""
     told = [{"code": each.code, "error_type": str(each.error_type), "cause": each.cause} for each in others]
-    return {"code": _row_document(row) if row else None, "codes": told}
+    bridge = [] if row or len(others) < len(CATALOG) else msgspec.to_builtins(list(WIRE_CODES.values()))
+    return {"code": _row_document(row) if row else None, "codes": told, "bridge": bridge}
 
 
 def _row_document(row: Row) -> Mapping[str, Any]:

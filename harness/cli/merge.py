@@ -32,6 +32,8 @@ class Readable(Struct, frozen=True):
     """The folders whose run is in another folder too."""
     unfinished: list[str]
     """The parts of which tasks have no end."""
+    lost: list[str]
+    """What a store has lost of what processes told there."""
 
 
 def merge(
@@ -56,7 +58,8 @@ def merge(
     the output folder as a project: `harness history show --project merged`. A second merge into the same folder keeps
     its history and the files that others wrote there. The command names missing parts of a suite that --task-shard
     divided.
-    Exit code: 0, or 1 when nothing could be merged (with --strict: when not everything could, or tasks have no end).
+    Exit code: 0, or 1 when nothing could be merged, or a store has lost what a part told (with --strict: when not
+    everything could, or tasks have no end).
 
     Example: harness merge shard-1 shard-2 --output merged
     """
@@ -73,6 +76,7 @@ def _merge(found: Readable, output: Path, *, strict: bool, as_json: bool) -> Non
     _tell("left out: ", found.problems)
     _tell("", found.twice)
     _tell("warning: ", missing)
+    _tell("lost: ", found.lost)
     _refuse(found, missing, strict)
     run, others = _merge_runs(found.shards, output)
     _tell("left out: ", others)
@@ -80,10 +84,12 @@ def _merge(found: Readable, output: Path, *, strict: bool, as_json: bool) -> Non
     if as_json:
         document = {"run": run.run, "merged_from": run.merged_from, "output": str(output), "tasks": counts}
         said = {"left_out": [*found.problems, *others], "named_twice": found.twice, "missing_parts": missing}
-        typer.echo(json.dumps({**document, **said}, indent=2))
-        return
-    told = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in counts.items() if number)
-    typer.echo(f"{shown_path(output)}: run {run.run}, of {_folders(len(found.shards))}: {told}")
+        typer.echo(json.dumps({**document, **said, "lost": found.lost}, indent=2))
+    else:
+        told = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in counts.items() if number)
+        typer.echo(f"{shown_path(output)}: run {run.run}, of {_folders(len(found.shards))}: {told}")
+    if found.lost:
+        raise typer.Exit(1)
 
 
 def _folders(number: int) -> str:
@@ -96,7 +102,7 @@ def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
         fail("nothing was merged")
     if strict and found.problems:
         fail("nothing was merged, because --strict allows no folder to be left out")
-    if strict and missing:
+    if strict and (missing := [*missing, *found.lost]):
         fail(f"nothing was merged, because --strict requires every part: {'; '.join(missing)}")
 
 
@@ -139,7 +145,7 @@ def _readable(folders: list[str], fetched: Path) -> Readable:
     from harness.reporting.history.merging import identity_of
     from harness.store import StoreError
 
-    found = Readable([], [], [], [])
+    found = Readable([], [], [], [], [])
     known: dict[str, str] = {}
     for folder, read in _sources(folders, fetched, found):
         try:
@@ -159,7 +165,7 @@ def _readable(folders: list[str], fetched: Path) -> Readable:
 def _sources(folders: list[str], fetched: Path, found: Readable) -> Iterator[tuple[str, Callable[[], ShardRun]]]:
     """Each folder, and each part in a store, by its name, with the function that reads it."""
     from harness.reporting.history.merging import shard_of
-    from harness.runner.stored_merge import find_parts, is_stored, merge_part
+    from harness.runner.stored_merge import find_parts, is_stored, lost_notes, merge_part
     from harness.store import StoreError
 
     for number, name in enumerate(folders):
@@ -167,6 +173,7 @@ def _sources(folders: list[str], fetched: Path, found: Readable) -> Iterator[tup
             yield name, partial(shard_of, Path(name))
             continue
         try:
+            found.lost.extend(lost_notes(name))
             parts = find_parts(name)
         except StoreError as error:
             found.problems.append(str(error))

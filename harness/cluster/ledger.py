@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 
 from harness.cluster.messages import Word
+from harness.recovery.never_twice import WROTE, runs_again
 
 AGAIN = 2
 """How often a task that ran on a lost slot, and did not write, runs again."""
-WROTE = "this task had begun to write, so it does not run again"
 UNKNOWN = "what an ordinary test has done is unknown, so it does not run again"
 TOO_OFTEN = "it ran {} times, each time on a slot that was lost"
 ALONE = "it was alone in its slot, and two slots died under it"
@@ -156,7 +156,7 @@ class RunLedger:
     def given_up(self, slot: str, node: str, attempt: int) -> bool:
         """Return whether a task that was cut off from its driver runs again. Nothing has left it unless it said so."""
         entry = self._held(slot, node)
-        if entry is None or entry.attempt != attempt or entry.wrote or node in self._episodes:
+        if entry is None or entry.attempt != attempt or not runs_again(entry.wrote) or node in self._episodes:
             return False
         entry.losses += 1
         if entry.losses > AGAIN:
@@ -168,7 +168,7 @@ class RunLedger:
     def returned(self, slot: str, node: str, attempt: int) -> bool:
         """Take back an item that could not begin on its slot; returns False if it is not the slot's, or has written."""
         entry = self._held(slot, node)
-        if entry is None or entry.attempt != attempt or entry.wrote or entry.granted:
+        if entry is None or entry.attempt != attempt or not runs_again(entry.wrote or entry.granted):
             return False
         self._taken(node)
         return True
@@ -193,7 +193,7 @@ class RunLedger:
 
     def _reason(self, entry: Entry) -> str | None:
         """Why an item that ran on a lost slot does not run again; None: it does."""
-        if entry.granted or entry.wrote:
+        if not runs_again(entry.granted or entry.wrote):
             return WROTE
         if not entry.task:
             return UNKNOWN

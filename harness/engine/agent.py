@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from harness.engine.attempt import task_timeout
 from harness.engine.checkpoints import resume, suspend
-from harness.engine.effects import took_effect
+from harness.engine.effects import knowledge
 from harness.engine.events import attempt_ended, proposal_refused, step_ended
 from harness.engine.policy import HELD_BACK, act_refusal, tool_refusal, undeclared_call, with_evidence
 from harness.engine.run import AGENT_STEPS, Run, Suspension, TaskStop
@@ -26,6 +26,7 @@ from harness.model.record import Answer, Attempt, History, StepRecord
 from harness.model.tools import OfferedTool
 from harness.recovery import GiveUp, Retry
 from harness.recovery.failure import Failed, Failure
+from harness.recovery.never_twice import RepeatVerdict, RepeatWay, again
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.expressions import environment_names
 from harness.spec.load import validated
@@ -43,6 +44,7 @@ from harness.spec.source import Origin, Source
 from harness.spec.steps import EffectClass, Step, StepBase, Tool
 from harness.spec.task import TaskSpec
 from harness.spec.validation import problems_of_error
+from harness.task_secrets import hidden
 from harness.values import replace
 
 INVALID = "AGENT_INVALID_STEP"
@@ -102,7 +104,9 @@ async def next_proposal(run: Run) -> Step | TaskStop | None:
 async def unknown_outcome(run: Run) -> TaskStop | None:
     """End the task if a write has an unknown outcome: an agent that sees the failure would do the write again."""
     last = run.journal.history[-1] if run.journal.history else None
-    if last is None or last.failure is None or await took_effect(run, last.step, last.failure, last.sent) is not None:
+    if last is None or last.failure is None:
+        return None
+    if again(RepeatWay.NEXT_STEP, await knowledge(run, last.step, last.failure, last.sent)) is RepeatVerdict.AGAIN:
         return None
     message = f"Whether step {last.index} took effect is not known, so the agent was not asked for another step: "
     details = {**last.failure.details, "last_code": last.failure.code}
@@ -328,7 +332,7 @@ def step_of(proposal: Any, plan: Plan) -> Step:
     """
     document = _document(proposal, plan)
     origin = Origin(_PLACE, Source(_PLACE, json.dumps(document), document, is_json=True))
-    environ = {name: value for name, value in os.environ.items() if not value or value in plan.secrets}
+    environ = {name: value for name, value in os.environ.items() if not value or value in plan.known_secrets}
     spec = _typed(document, origin)
     if foreign := [name for name in environment_names(spec) if name not in environ]:
         raise BadProposalError(f"the task does not use the variable {foreign[0]}, so its agents may not either")
@@ -342,8 +346,9 @@ def step_of(proposal: Any, plan: Plan) -> Step:
 def describe_proposal(proposal: Any) -> str:
     """A proposal as reports show it, shortened."""
     if isinstance(proposal, _Refused):
-        return str(proposal.failure.details.get("proposal", "something"))[:LONGEST_SHOWN]
+        return hidden(str(proposal.failure.details.get("proposal", "something")))[:LONGEST_SHOWN]
     text = str(_plain(proposal)) if isinstance(proposal, BaseModel | Mapping) else repr(proposal)
+    text = hidden(text)
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 

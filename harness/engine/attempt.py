@@ -29,7 +29,8 @@ from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed, budget_exceeded
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, holds_reference, one_time_names, resolve
-from harness.spec.steps import Api, Assert, Dialog, Screenshot, Step, Tool, Wait
+from harness.spec.steps import Api, Assert, Dialog, Screenshot, Step, Tool, Type, Wait
+from harness.task_secrets import is_secret_name, learn, learn_named, secrets_of_header
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ async def _do(
     within = within if called is None else called.rest_of(within)
     until = Deadline.after(within, run.ports.clock.now())
     step = await resolved(run, step, until)
+    _learn_from_step(step)
     patience = _patience(run, step, remedy, within)
     if isinstance(step, Assert):
         outcome = await _assert(run, index, step, patience, until, options)
@@ -172,6 +174,15 @@ async def _do(
     if step.screenshot_id and not isinstance(step, Screenshot):
         await run.stage.session.screenshot(step.screenshot_id, max(1.0, until.left(run.ports.clock.now())))
     return outcome
+
+
+def _learn_from_step(step: Step) -> None:
+    """Learn what the step itself gives under the name of a secret: it may come back from the page."""
+    if isinstance(step, Type) and is_secret_name(step.selector):
+        learn(str(step.value))
+    elif isinstance(step, Api):
+        learn_named((step.headers, step.value))
+        learn(*(value for name, text in step.headers.items() for value in secrets_of_header(name, text)))
 
 
 async def _with_dialogs(run: Run, step: Step, until: Deadline, outcome: Outcome) -> Outcome:
@@ -325,6 +336,8 @@ async def remember(
             message = f"Step {index} was done, but {text} gave nothing to remember as {key!r}"
             details = {"remember": {key: text}}
             return Failure("NOTHING_TO_REMEMBER", message, effect=Effect.DONE, details=details, act_done=True)
+        if is_secret_name(text):
+            learn_named({"secret": value})
         run.stage.world.remember(key, value, f"{run.plan.task_id}#{index}")
     try:
         await run.synchronize(until)

@@ -6,15 +6,14 @@ import asyncio
 from contextlib import suppress
 
 from harness.engine.attempt import task_timeout
-from harness.engine.effects import refill_refusal
+from harness.engine.effects import barred_reason, refill_refusal, stop_sending, taken_back
 from harness.engine.remedies import for_good, with_stretched_limits
 from harness.engine.run import Checkpoint, RewindRequest, Run, TaskStop, counts
 from harness.model.ports import Saved, WorldCheckpoint
-from harness.model.record import Rewound, StepRecord
+from harness.model.record import Rewound
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family, Scope
 from harness.recovery.failure import Failed, Failure
-from harness.spec.steps import Api, Tool
 from harness.values import replace
 
 RESTORE_SECONDS = 10.0
@@ -61,6 +60,7 @@ async def checkpoint(run: Run, index: int) -> None:
 async def rewind(run: Run, back: RewindRequest) -> tuple[Run, TaskStop | None]:
     """Go back to the checkpoint with stretched limits; returns a TaskStop if no page could be opened there."""
     run, journal = with_stretched_limits(run, back.remedy), run.journal
+    await stop_sending(run)
     tries = 0
     while isinstance(differences := await _restore_checkpoint(run, back), Failure):
         tries += 1
@@ -109,37 +109,23 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
         return failed.failure
     except TimeoutError as error:
         return Failure("CHANNEL_UNREADABLE", "The environment was not restored in time", cause=error)
+    filling = await refill_refusal(run, saved)
+    within = max(LEAST_SECONDS, min(run.left, _time_to_restore(run)))
+    page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart, barred=filling)
+    if isinstance(page, Failure):
+        return page
+    journal.attribute(run.stage.session.take_sent())  # the last that the old pages sent: an open WebSocket is not held
     undone = saved.world.whole and not state
     abandoned = [*journal.set_up, *(record for record in journal.history if record.index >= saved.index)]
     certain = undone and shown
-    earlier = [each for each in journal.unsure if not (certain and each.index >= saved.index) or _by_tool(each)]
+    earlier = [each for each in journal.unsure if each.index < saved.index or not taken_back(each, restored=certain)]
     written = [record for record in abandoned if record.may_have_written]
-    writes = [each for each in written if not undone or (not shown and _shows(each)) or _by_tool(each)]
+    writes = [record for record in written if not taken_back(record, restored=undone, shown=shown)]
     journal.unshown = undone and not shown
     journal.unsure = [*earlier, *writes]
-    filling = await refill_refusal(run, saved)
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
-    within = max(LEAST_SECONDS, min(run.left, _time_to_restore(run)))
-    page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart, barred=filling)
-    return page if isinstance(page, Failure) else (*state, *page)
-
-
-def _by_tool(record: StepRecord) -> bool:
-    """Return whether a tool did it: its server may keep what was done where no channel restores it."""
-    return isinstance(record.step, Tool)
-
-
-def _shows(record: StepRecord) -> bool:
-    """Return whether a channel must show what this write did; if none does, it was not undone, or is still to come.
-
-    A step that the file does not call a write does not count (a login submits a form, too), nor does a form that only
-    requests a page.
-    """
-    step = record.step
-    if step.effect == "write" or isinstance(step, Api):
-        return step.effect_class == "write"
-    return step.effect_class == "write" and any(each.unsafe for each in record.sent)
+    return (*state, *page)
 
 
 # A task that is suspended: its pages are closed, and its time stands still.
@@ -147,7 +133,12 @@ def _shows(record: StepRecord) -> bool:
 
 async def suspend(run: Run) -> Saved:
     """Save the browser's session, and leave an empty browser. Raises Failed if that is impossible."""
-    saved = await run.stage.session.save(_time_to_save(run))
+    await stop_sending(run)
+    try:
+        saved = await run.stage.session.save(_time_to_save(run))
+    except Failed:
+        await run.stage.session.release()
+        raise
     emptied = await run.stage.session.restore(None, _time_to_restore(run), restart=False)
     if isinstance(emptied, Failure):
         raise Failed(emptied)
@@ -155,7 +146,12 @@ async def suspend(run: Run) -> Saved:
 
 
 async def resume(run: Run, saved: Saved) -> tuple[str, ...]:
-    """Open the saved pages again; returns the differences that remain. Raises Failed if they cannot be opened."""
+    """Open the saved pages again; returns the differences that remain. Raises Failed if they cannot be opened.
+
+    If a write produced one of them, none is opened: the agent sees an empty page, and why.
+    """
+    if barred := await barred_reason(run, saved.addresses):
+        return (f"no page was opened again: {barred}",)
     here = Checkpoint(len(run.journal.history), saved, at_the_start(run).world)
     filling = await refill_refusal(run, here)
     pages = await run.stage.session.restore(saved, _time_to_restore(run), restart=False, barred=filling)

@@ -275,6 +275,8 @@ class _Repairs:
         repairs = [repair for repair in self._run.plan.repairs if self._number in repair.applies]
         for repair in repairs:
             if why := await self._apply(repair):
+                if why.code == "OUTCOME_UNKNOWN":
+                    return replace(why, message=f"The repair of a precondition failed: {why.message}")
                 return f"its repair failed: {why.message}" if why.family is not Family.BROWSER else why
         try:
             hooked = await self._hook()

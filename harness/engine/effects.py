@@ -10,17 +10,19 @@ from harness.criteria.syntax import PAGE_FUNCTIONS, Stable, Within, walk
 from harness.engine.attempt import ASSERTION, StepState, judge, remember, resolved
 from harness.engine.run import Checkpoint, Run, StepTransition, TaskStop
 from harness.model.events import WriteSeen
-from harness.model.record import Sent, StepRecord, seen_writing, written_addresses
+from harness.model.record import Sent, StepRecord, first_unsafe, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
+from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory
-from harness.spec.steps import Api, Check, Open, Select, Step, Tool, Type, Uncheck, Upload
+from harness.spec.steps import Api, Check, Download, Open, Select, Step, Tool, Type, Uncheck, Upload
 
 UNCERTAIN = (408, 429)
 """Statuses that leave it open whether something was done, like those from 500 on."""
 _FILLS = (Type, Select, Check, Uncheck, Upload)
+UNTOLD = "its page was lost, or hung and could not be freed, before it told"
 AGAIN = 0.5
 """Seconds between two requests to a channel that does not answer."""
 SOON = 2.0
@@ -35,17 +37,64 @@ def has_posted(failure: Failure) -> bool:
 
 
 def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
-    """Note the requests that left the pages in an attempt. If the act did nothing, they belong to the one before."""
-    opening = isinstance(progress.declared, Open)
-    sent = run.stage.session.take_sent()
-    run.journal.attribute(tuple(each for each in sent if each.before), opening=opening)
-    sent = tuple(each for each in sent if not each.before)
-    undone = isinstance(outcome, Failure) and outcome.effect is Effect.NONE and not _leaves_open(outcome)
-    if progress.declared.looks_only or undone:
+    """Note the requests that left the pages in an attempt. If the act did nothing, they belong to the one before.
+
+    That may be an earlier attempt at the same step, whose page a retry leaves by opening an address.
+    """
+    opening, sent = isinstance(progress.declared, Open), run.stage.session.take_sent()
+    begun = any(not _did_nothing(each.outcome) for each in progress.attempts[:-1])
+    if opening or not begun:
+        run.journal.attribute(tuple(each for each in sent if each.before), opening=opening)
+        sent = tuple(each for each in sent if not each.before)
+    if progress.declared.looks_only or (_did_nothing(outcome) and not begun):
         run.journal.attribute(sent)
     else:
         progress.sent += sent
         run.journal.pass_on(progress.declared, sent)
+
+
+def _did_nothing(outcome: Outcome) -> bool:
+    return isinstance(outcome, Failure) and outcome.effect is Effect.NONE and not _leaves_open(outcome)
+
+
+async def stop_sending(run: Run, progress: StepState | None = None, failure: Failure | None = None) -> bool:
+    """Stop the pages from sending, and note what had left them; return whether something may have been written.
+
+    Only then is it decided what is done again. If a page that hung does not tell what it has sent, the act under way,
+    or the one before, may have sent something that nobody saw.
+    """
+    told = await run.stage.session.hold()
+    known = _suspects(run, progress)
+    if progress is not None and failure is not None:
+        collect(run, progress, failure)
+    else:
+        run.journal.attribute(run.stage.session.take_sent())
+    if not told and failure is not None and (under_way(progress, failure) or failure.code == "PAGE_UNRESPONSIVE"):
+        unseen = Sent("", run.stage.session.url or "", unseen=UNTOLD)
+        if progress is not None and not progress.declared.looks_only:
+            progress.sent += (unseen,)
+        else:
+            run.journal.attribute((unseen,))
+    return _suspects(run, progress) > known
+
+
+def _suspects(run: Run, progress: StepState | None) -> int:
+    """The number of requests so far that may have written."""
+    records = [sent for record in run.journal.trace for sent in record.sent]
+    return sum(each.unsafe for each in (*records, *(progress.sent if progress else ())))
+
+
+def under_way(progress: StepState | None, failure: Failure) -> bool:
+    """Return whether an act that may write had perhaps begun and would be repeated: its page may still send something.
+
+    It was cut off, or it opened a page that did not come, and nobody knows whether that was its own doing.
+    """
+    if progress is None or failure.effect is Effect.NONE or isinstance(progress.declared, Api | Tool):
+        return False
+    step, led_on = progress.declared, failure.family is Family.NETWORK and failure.effect is Effect.POSSIBLE
+    if not failure.tainted and (not led_on or isinstance(step, Download | Open)):
+        return False
+    return step.effect_class == "write" or (step.effect is None and step.effect_class != "read")
 
 
 def write_left(run: Run, index: int, step: Step, sent: Sent) -> None:
@@ -71,6 +120,8 @@ def _is_certainly_undone(step: Step, failure: Failure, sent: Sequence[Sent]) -> 
         return True
     if failure.details.get("status") in step.safe_statuses:
         return True
+    if "status" not in failure.details and any(each.unsafe for each in sent):  # by an attempt before
+        return False
     return failure.effect is Effect.NONE and not (step.effect_class == "write" and _leaves_open(failure))
 
 
@@ -82,24 +133,26 @@ def _leaves_open(failure: Failure) -> bool:
     return status in UNCERTAIN or status >= 500
 
 
-async def took_effect(run: Run, step: Step, failure: Failure, sent: Sequence[Sent] = ()) -> bool | None:
-    """Return whether a failed step had taken effect; None if that cannot be known.
-
-    A step that is no `write` and sent nothing may be repeated: that counts as no effect.
-    """
+async def knowledge(run: Run, step: Step, failure: Failure, sent: Sequence[Sent] = ()) -> Known:
+    """What is known of the effect of a step that failed; its `done_when` is asked unless nothing was done."""
     if _is_certainly_undone(step, failure, sent) or is_only_unanswered(step, failure):
-        return False
-    unseen = has_posted(failure) or seen_writing(step, sent)
-    unknown = None if step.effect_class == "write" or unseen else False
-    done = await is_done(run, step, unseen=unseen or isinstance(step, Api | Tool))
-    return unknown if done is None else done
+        return Known(wrote=False)
+    posted = has_posted(failure) or seen_writing(step, sent)
+    never_came = any(each.page for each in sent) and "status" not in failure.details
+    unseen = posted or never_came or isinstance(step, Api | Tool)
+    return Known(step.effect_class == "write" or posted, await answer_of(run, step, unseen=unseen))
 
 
-def denied(step: Step, failure: Failure, took: bool | None, sent: Sequence[Sent] = ()) -> bool:
-    """Return whether only a false `done_when` allows a write to be repeated that may have taken effect."""
-    wrote = step.effect_class == "write" or has_posted(failure) or seen_writing(step, sent)
-    certain = _is_certainly_undone(step, failure, sent) or is_only_unanswered(step, failure)
-    return took is False and wrote and not certain
+def taken_back(record: StepRecord, *, restored: bool = True, shown: bool = True) -> bool:
+    """Return whether a restored environment takes back what the step did. `shown`: a channel had shown something.
+
+    A tool's server may keep it elsewhere. What a channel must show, and none did, is still to come or is elsewhere. A
+    step that the file does not call a write need not show (a login submits a form, too).
+    """
+    step = record.step
+    called = step.effect == "write" or isinstance(step, Api) or any(each.unsafe for each in record.sent)
+    must_show = step.effect_class == "write" and called
+    return restored and (shown or not must_show) and not isinstance(step, Tool)
 
 
 async def contradicted(run: Run, step: Step) -> bool:
@@ -127,7 +180,7 @@ async def barred_reason(run: Run, addresses: Iterable[str]) -> str | None:
     wanted = {urldefrag(address).url for address in addresses}
     made = written_addresses(run.journal.trace) if wanted else {}
     for url, record in made.items():
-        if url in wanted and await is_done(run, record.step, unseen=True) is not False:
+        if url in wanted and not await once_more(run, RepeatWay.REQUEST, record.step):
             doing = "a write" if record.step.effect_class == "write" else "which was seen to write"
             return f"step {record.index} ({record.step.describe()}), {doing}, produced {url}: it is not requested again"
     return None
@@ -142,26 +195,33 @@ async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
         if isinstance(record.step, Open) or any(each.page and each.arrived for each in record.sent):
             return None  # the recorded fields belong to another page
         wrote = isinstance(record.step, _FILLS) and record.may_have_written
-        if wrote and await is_done(run, record.step, unseen=True) is not False:
+        if wrote and not await once_more(run, RepeatWay.FILL, record.step):
             doing = f"step {record.index} ({record.step.describe()}), which filled one of them, is a write"
             return f"{doing}{observed_write(record)} and is not repeated"
     return None
 
 
-async def is_done(run: Run, step: Step, *, unseen: bool) -> bool | None:
-    """The answer of `done_when`; None if it cannot be read, or cannot know.
+async def once_more(run: Run, way: RepeatWay, step: Step) -> bool:
+    """Return whether a write may be done again on this way, as its `done_when` answers."""
+    return again(way, Known(True, await answer_of(run, step, unseen=True))) is RepeatVerdict.AGAIN
+
+
+async def answer_of(run: Run, step: Step, *, unseen: bool) -> EffectAnswer:
+    """The answer of `done_when`.
 
     `unseen`: the page and the memory are still as before the step, so a criterion about them cannot deny the effect.
     """
+    if step.done_when is None:
+        return EffectAnswer.NONE
     try:
         until = _until(run, step)
-        criterion = (await resolved(run, step, until)).done_when
-        if criterion is None:
-            return None
+        criterion = str((await resolved(run, step, until)).done_when)
         done = await _answered(run, criterion, until)
     except (Failed, MissingMemory):
-        return None
-    return done if done or not unseen or _asks_the_environment(criterion) else None
+        return EffectAnswer.UNREADABLE
+    if done:
+        return EffectAnswer.DONE
+    return EffectAnswer.UNREADABLE if unseen and not _asks_the_environment(criterion) else EffectAnswer.DENIED
 
 
 async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
@@ -187,17 +247,17 @@ def _asks_the_environment(text: str) -> bool:
 
 def observed_write(record: StepRecord) -> str:
     """The request by which a step was seen to write, as a text; empty for a step that its file declares a `write`."""
-    left = next((each for each in record.sent if each.unsafe), None)
+    left = first_unsafe(record.sent)
     if record.step.effect_class == "write" or left is None:
         return ""
-    return f" (it sent {left.method} {left.url}; if it may be done twice, declare `effect: idempotent`)"
+    return f" (it {left.describe()}; if it may be done twice, declare `effect: idempotent`)"
 
 
 def doubt(step: Step, sent: Iterable[Sent] = ()) -> str:
     """The reason why it cannot be known whether a step took effect."""
     if step.done_when is None:
-        left = next((each for each in sent if each.unsafe), None)
-        return "it has no `done_when`" + (f", and sent {left.method} {left.url}" if left else "")
+        left = first_unsafe(sent)
+        return "it has no `done_when`" + (f", and {left.describe()}" if left else "")
     if "json(" in step.done_when and not any(f"{name}(" in step.done_when for name in PAGE_FUNCTIONS):
         return "its `done_when` could not be read"
     return "its `done_when` reads the page or the memory, which are as before the step; read a channel with `json(...)`"
@@ -219,14 +279,15 @@ async def settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransi
 
 async def done_before(run: Run, progress: StepState, earlier: StepRecord) -> tuple[StepRecord, StepTransition] | None:
     """The record of a write that was done before a rewind and still has its effect; None if it is to be done again."""
-    done = await is_done(run, progress.declared, unseen=True)
-    if done is None:
+    known = Known(True, await answer_of(run, progress.declared, unseen=True))
+    verdict = again(RepeatWay.REPLAY, known)
+    if verdict is RepeatVerdict.UNKNOWN:
         why = doubt(progress.declared)
         why += ", and no channel had shown what the step did, so nothing was restored" if run.journal.unshown else ""
         message = f"Whether step {progress.index} still has its effect is not known, so it was not done again: {why}"
         failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)
         return progress.record(), TaskStop(failure, progress.index, GiveUp())
-    if not done:
+    if verdict is RepeatVerdict.AGAIN:
         progress.repeated = True
         return None
     for key, value in earlier.remembered.items():

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import assert_never
 
 from harness.engine.attempt import ASSERTION, StepState
-from harness.engine.effects import doubt, has_posted, observed_write
+from harness.engine.effects import doubt, has_posted, observed_write, taken_back
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.crash import PERMANENT, WITHIN
 from harness.recovery.failure import Failure, budget_exceeded
+from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
 from harness.spec.steps import Tool
 from harness.values import replace
 
-Answer = tuple[Failure, Remedy]
+Ruling = tuple[Failure, Remedy]
 NO_WAY_BACK = GiveUp()
 """Takes the place of a Rewind that is not possible: the rule is asked for its next remedy."""
 UNSURE = "whether it took effect is not known"
@@ -31,7 +32,7 @@ def is_unsure(failure: Failure) -> bool:
 
 def permitted(
     run: Run, progress: StepState, failure: Failure, remedy: Remedy, *, known: bool, barred: str | None = None
-) -> Answer:
+) -> Ruling:
     """Return the remedy, or the end in its place if it has no use, no time or no budget, or could repeat a `write`.
 
     `barred` is the reason why one of the addresses that it requests (`asked_again`) must not be requested.
@@ -60,7 +61,7 @@ def _leaves_unjudged(progress: StepState, remedy: Trust | Skip) -> bool:
     return isinstance(remedy, Skip) and remedy.what == "step" and progress.request.code != ASSERTION
 
 
-def _page_hung(progress: StepState, failure: Failure) -> Answer | None:
+def _page_hung(progress: StepState, failure: Failure) -> Ruling | None:
     """The end of a criterion whose page hung until the limit: a page opened anew is not the one that the task left."""
     hung = failure.code == "PAGE_UNRESPONSIVE" and progress.request.code != ASSERTION
     return (failure, GiveUp()) if hung else None
@@ -102,7 +103,7 @@ def with_stretched_limits(run: Run, remedy: Rewind) -> Run:
     return replace(run, stretch=max(run.stretch, remedy.stretch))
 
 
-def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> Answer | None:
+def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> Ruling | None:
     """End the task if `budget: max_retries` is used up."""
     allowed = run.plan.spec.budget.max_retries
     spent = run.journal.spent + progress.record().spent
@@ -114,7 +115,7 @@ def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> Answe
     return replace(ended, advice=over.advice), GiveUp("aborted")
 
 
-def _rewind_instead(run: Run, progress: StepState, failure: Failure, known: bool) -> Answer | None:
+def _rewind_instead(run: Run, progress: StepState, failure: Failure, known: bool) -> Ruling | None:
     """Go back in place of a retry that could repeat a write or has lost its form: once, if all can be restored."""
     if not _may_undo(run, failure, known) or isinstance(progress.declared, Tool):
         return None
@@ -130,7 +131,7 @@ def _may_undo(run: Run, failure: Failure, known: bool) -> bool:
     return lost and failure.family is Family.NETWORK and failure.retryable
 
 
-def _unknown(progress: StepState, failure: Failure, known: bool) -> Answer | None:
+def _unknown(progress: StepState, failure: Failure, known: bool) -> Ruling | None:
     if known:
         return None
     message = f"Whether step {progress.index} took effect is not known, so it was not repeated: {failure.message}"
@@ -138,7 +139,7 @@ def _unknown(progress: StepState, failure: Failure, known: bool) -> Answer | Non
     return _outcome_unknown(failure, message)
 
 
-def _outcome_unknown(failure: Failure, message: str) -> Answer:
+def _outcome_unknown(failure: Failure, message: str) -> Ruling:
     return _in_place_of(failure, "OUTCOME_UNKNOWN", message), GiveUp()
 
 
@@ -148,7 +149,7 @@ def _in_place_of(failure: Failure, code: str, message: str) -> Failure:
     return Failure(code, message, failure.selector, details, cause=failure.cause, circumstances=how)
 
 
-def _retry(run: Run, progress: StepState, failure: Failure, remedy: Retry) -> Answer:
+def _retry(run: Run, progress: StepState, failure: Failure, remedy: Retry) -> Ruling:
     if failure.family is Family.BROWSER:
         return _permanent(run, progress, failure) or (failure, remedy)
     remedy = Retry(max(remedy.after, failure.retry_after or 0.0))
@@ -180,7 +181,7 @@ def _form_gone(run: Run, failure: Failure) -> bool:
     return has_posted(failure) and (run.stage.session.url or "").startswith("chrome-error:")
 
 
-def _rewind(run: Run, progress: StepState, failure: Failure, remedy: Rewind, known: bool, barred: str | None) -> Answer:
+def _rewind(run: Run, progress: StepState, failure: Failure, remedy: Rewind, known: bool, barred: str | None) -> Ruling:
     """Allow one rewind after a timeout; after a lost page or browser up to the third loss within five minutes."""
     if failure.family is Family.BROWSER:
         if lost := _permanent(run, progress, failure):
@@ -201,7 +202,7 @@ def _rewind(run: Run, progress: StepState, failure: Failure, remedy: Rewind, kno
     return _over_writes(run, progress, failure, checkpoint, known) or (failure, remedy)
 
 
-def _permanent(run: Run, progress: StepState, failure: Failure) -> Answer | None:
+def _permanent(run: Run, progress: StepState, failure: Failure) -> Ruling | None:
     """End the task at the third loss within five minutes."""
     here = sum(isinstance(each.outcome, Failure) and counts(each.outcome) for each in progress.attempts)
     if counts(failure) and (permanent := for_good(run, here)):
@@ -216,7 +217,7 @@ def for_good(run: Run, here: int = 0) -> str:
     return f"; page or browser was lost {PERMANENT} times within {WITHIN / 60:g} minutes: permanent for this task"
 
 
-def _over_writes(run: Run, progress: StepState, failure: Failure, checkpoint: Checkpoint, known: bool) -> Answer | None:
+def _over_writes(run: Run, progress: StepState, failure: Failure, checkpoint: Checkpoint, known: bool) -> Ruling | None:
     """Refuse to go back over a write whose effect is unknown, unless the environment is restored.
 
     What a tool did is not restored with it: its server may keep it elsewhere.
@@ -237,9 +238,13 @@ def _unverifiable_write(run: Run, progress: StepState, checkpoint: Checkpoint) -
     since = [record for record in run.journal.history if record.index >= checkpoint.index]
     writes = [record for record in (*since, *run.journal.set_up) if record.may_have_written]
     own = [record for record in (progress.record(),) if record.wrote and record.passed]
-    undone = checkpoint.world.whole
-    blind = (each for each in (*writes, *own) if each.step.done_when is None)
-    return next((each for each in blind if not undone or isinstance(each.step, Tool)), None)
+    return next((each for each in (*writes, *own) if _forbids(each, checkpoint)), None)
+
+
+def _forbids(record: StepRecord, checkpoint: Checkpoint) -> bool:
+    answer = EffectAnswer.NONE if record.step.done_when is None else EffectAnswer.UNREADABLE  # it is asked afterwards
+    undone = taken_back(record, restored=checkpoint.world.whole)
+    return again(RepeatWay.REWIND, Known(True, answer, undone)) is not RepeatVerdict.AGAIN
 
 
 def _give_up(failure: Failure, why: str) -> tuple[Failure, GiveUp]:

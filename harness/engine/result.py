@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -35,6 +35,7 @@ from harness.spec.references import BadReferenceError, MissingMemory, ReferenceS
 from harness.spec.task import FinalState, ScoringCheckpoint
 from harness.values import replace
 
+T = TypeVar("T")
 SNAPSHOT_LIMIT = 3.0
 """Seconds for the snapshot of all environment channels together."""
 ERROR_PAGE = "chrome-error:"
@@ -68,11 +69,10 @@ async def close_task(played: TaskRun) -> TaskResult:
         if stage:
             result = await _hold_evidence(plan, ports, stage, played.folder, result)
             result = await _keep_final_view(plan, ports, stage, played.folder, result)
-            await _close(stage)
-            result = replace(_with_faults(result, stage), routes=stage.session.routes)
+            result = await _end_session(played, stage, result)
         result = await _put_away(plan, ports, result)
     else:
-        result = await _report(plan, ports, stage, played.folder, result, played.failed)
+        result = await _report(played, stage, result, played.failed)
     task_ended(plan, ports, played.journal, played.ending, result)
     return result
 
@@ -109,25 +109,28 @@ async def _last_memory(stage: Stage | None, scale: float) -> None:
                 await stage.world.synchronize()
 
 
-async def _report(
-    plan: Plan, ports: Ports, stage: Stage | None, folder: Path, result: TaskResult, ending: TaskStop
-) -> TaskResult:
+async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, ending: TaskStop) -> TaskResult:
+    plan, ports, folder = played.plan, played.ports, played.folder
     evidence, state, failed = Evidence(folder, why=NOT_BEGUN), Snapshot(), ports.clock.now()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
         state = await _snapshot(stage, capture, _scale(plan))
         evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
-        await _close(stage)
-        result = replace(_with_faults(result, stage), routes=stage.session.routes)
+        result = await _end_session(played, stage, result)
     result = after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
     expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
     report = error_report(plan, result, _context(result, evidence, state), expected)
     result = replace(result, error=report)
-    try:
-        path = await asyncio.to_thread(ports.archive.keep, plan, result, report, evidence, state)
-    except OSError as error:
-        return not_kept(result, error)
+    path, result = await _kept(result, partial(ports.archive.keep, plan, result, report, evidence, state))
     return replace(result, artifacts=path)
+
+
+async def _kept(result: TaskResult, keep: Callable[[], T]) -> tuple[T | None, TaskResult]:
+    """Keep something of a task. What fails here is lost, with a warning, and changes no verdict: a disk, our defect."""
+    try:
+        return await asyncio.to_thread(keep), result
+    except Exception as error:  # noqa: BLE001 - the one place for evidence
+        return None, not_kept(result, error)
 
 
 def after_crashes(result: TaskResult, crashes: Iterable[tuple[str, float]], failed: float) -> TaskResult:
@@ -147,19 +150,21 @@ def _crash_words(name: str, seconds: float) -> str:
 async def _put_away(plan: Plan, ports: Ports, result: TaskResult) -> TaskResult:
     """Keep what a task leaves that passed or was left out; an error of the disk does not fail the task."""
     keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
-    try:
-        await asyncio.to_thread(keep, plan)
-    except OSError as error:
-        return not_kept(result, error)
-    return result
+    return (await _kept(result, partial(keep, plan)))[1]
 
 
-def not_kept(result: TaskResult, error: OSError) -> TaskResult:
+def not_kept(result: TaskResult, error: Exception) -> TaskResult:
     """The same result, with a warning about what was lost, and why."""
+    why = f"The evidence of the task could not be kept: {_why(error)}"
+    return replace(result, warnings=(*result.warnings, Warning_("evidence_not_kept", why, None)))
+
+
+def _why(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return f"{type(error).__name__}: {error}"
     where = f" ({error.filename})" if error.filename else ""
     mend = "free space on the disk" if error.errno in FULL else "make the folder writable"
-    why = f"The evidence of the task could not be kept: {error.strerror or error}; {mend}{where}"
-    return replace(result, warnings=(*result.warnings, Warning_("evidence_not_kept", why, None)))
+    return f"{error.strerror or error}; {mend}{where}"
 
 
 async def _hold_evidence(plan: Plan, ports: Ports, stage: Stage, folder: Path, result: TaskResult) -> TaskResult:
@@ -171,10 +176,9 @@ async def _hold_evidence(plan: Plan, ports: Ports, stage: Stage, folder: Path, r
     failure, last = Failure("FIXTURE_FAILED", TORN), max(0, len(result.history) - 1)
     failed = replace(result, final_state="failed", failure=failure, failed_index=last)
     report = error_report(plan, failed, _context(failed, evidence, state), expected=False)
-    try:
-        await asyncio.to_thread(ports.archive.hold, plan, failed, report, evidence, state)
-    except OSError as error:
-        return not_kept(result, error)
+    _, after = await _kept(result, partial(ports.archive.hold, plan, failed, report, evidence, state))
+    if after is not result:
+        return after
     if folder / TRACE not in stage.session.files:  # otherwise it is kept of every task that passed
         (folder / TRACE).unlink(missing_ok=True)
     return result
@@ -186,12 +190,7 @@ async def _keep_final_view(plan: Plan, ports: Ports, stage: Stage, folder: Path,
         return result
     state = await _snapshot(stage, PASSED, _scale(plan))
     evidence = await stage.session.evidence(PASSED, folder, _looked_at(plan, stage))
-    try:
-        await asyncio.to_thread(ports.witness, plan, result, evidence, state)
-    except OSError as error:
-        warning = Warning_("evidence_not_kept", f"The state at the end of the task could not be kept: {error}", None)
-        return replace(result, warnings=(*result.warnings, warning))
-    return result
+    return (await _kept(result, partial(ports.witness, plan, result, evidence, state)))[1]
 
 
 def _looked_at(plan: Plan, stage: Stage) -> list[Selected]:
@@ -277,7 +276,20 @@ async def _close(stage: Stage) -> None:
         await stage.session.close()
 
 
+async def _end_session(played: TaskRun, stage: Stage, result: TaskResult) -> TaskResult:
+    """Close the session; what left the pages until then belongs to the last act, so that nobody runs it again."""
+    await _close(stage)
+    played.journal.attribute(await stage.session.take_settled())
+    trace = tuple(played.journal.trace)
+    late = (each for each in warnings(trace) if each.type in DONE_TWICE and each not in result.warnings)
+    result = replace(result, history=trace, warnings=(*result.warnings, *late))
+    return replace(_with_faults(result, stage), routes=stage.session.routes)
+
+
 # The result of a task: its final state, its failure, its warnings. Pure over what was executed.
+
+DONE_TWICE = ("request_sent_twice", "request_maybe_sent_twice", "write_repeated", "done_when_false_after_write")
+"""The warnings that say that something may have been done twice."""
 
 
 class TaskRun(Struct):
@@ -370,6 +382,7 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     yield from suspension_warnings(played.journal.suspensions)
     if played.alternative and played.alternative.ok and played.ending:
         yield _alternative_used(played.ending, played.alternative)
+    yield from _done_twice_inside(played.inside)
     if played.run is not None:
         yield from _unmet_faults(played.run.stage.injector.results())
         yield from _unused_routes(played.run.stage.session.routes)
@@ -430,6 +443,13 @@ def _unlike_expected(plan: Plan, result: TaskResult) -> Iterator[Warning_]:
         if said := list(unmet_expectations(met, found, reached=ended_as_declared(plan.spec, result))):
             text = f"Fault {met.describe()}: {'; '.join(said)}"
             yield Warning_("fault_not_as_expected", text, found.step, {"fault": met.name})
+
+
+def _done_twice_inside(inner: Iterable[TaskResult]) -> Iterator[Warning_]:
+    """The warnings about writes of the tasks that ran inside this one: they are its own, too."""
+    for task in inner:
+        told = (each for each in task.warnings if each.type in DONE_TWICE)
+        yield from (replace(each, message=f"{task.task_id}: {each.message}", step_index=None) for each in told)
 
 
 def _alternative_used(ending: TaskStop, alternative: TaskResult) -> Warning_:

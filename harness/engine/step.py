@@ -14,11 +14,12 @@ from harness.engine.effects import (
     barred_reason,
     collect,
     contradicted,
-    denied,
     done_before,
     has_posted,
+    knowledge,
     settled,
-    took_effect,
+    stop_sending,
+    under_way,
     write_left,
 )
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
@@ -31,6 +32,7 @@ from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, 
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
 from harness.recovery.network import NetworkRule
+from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
 from harness.spec.navigation_keys import AnswerKeys
@@ -305,6 +307,7 @@ async def _replayed(run: Run, progress: StepState) -> tuple[StepRecord, StepTran
 async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition]:
     remedy: Remedy | None = None
     while True:
+        await run.stage.session.release()
         outcome = await _try(run, progress, remedy)
         collect(run, progress, outcome)
         if await allowed_by_person(run, outcome):
@@ -314,15 +317,19 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             await run.stage.session.passed(progress.index)
             progress.contradicted = not progress.repeated and await contradicted(run, progress.declared)
             return progress.record(), None
+        if under_way(progress, outcome):
+            await stop_sending(run, progress, outcome)
+            outcome = replace(outcome, tainted=True)  # another attempt needs a page in which nothing goes on
         # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
         await run.stage.session.record(freeing=outcome.tainted or not progress.declared.looks_only)
-        took = await took_effect(run, progress.declared, outcome, progress.sent)
-        if took:
+        known = await knowledge(run, progress.declared, outcome, progress.sent)
+        verdict = again(RepeatWay.RETRY, known)
+        if verdict is RepeatVerdict.PASSED:
             return await settled(run, progress)
-        failure, remedy = await _answer(run, progress, outcome, known=took is not None)
+        failure, remedy = await _answer(run, progress, outcome, known=verdict is RepeatVerdict.AGAIN)
         if ended := await _end_step(run, progress, failure, remedy):
             return ended
-        progress.repeated = progress.repeated or denied(progress.declared, outcome, took, progress.sent)
+        progress.repeated = progress.repeated or known == Known(True, EffectAnswer.DENIED)
 
 
 async def _end_step(
@@ -492,6 +499,9 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
     """The next remedy that may be applied. If the task cannot go back, the rule is asked for another."""
     while True:
         remedy = next(progress.remedies[_failure_key(failure)], GiveUp())
+        if isinstance(remedy, Rewind) and await stop_sending(run, progress, failure):
+            now = await knowledge(run, progress.declared, failure, progress.sent)
+            known = known and again(RepeatWay.RETRY, now) is not RepeatVerdict.UNKNOWN
         why = await barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
         failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):

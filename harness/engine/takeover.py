@@ -7,14 +7,15 @@ from typing import Any
 
 from harness.engine.agent import unknown_outcome
 from harness.engine.conditions import UNMET
-from harness.engine.effects import barred_reason
+from harness.engine.effects import barred_reason, stop_sending, taken_back
 from harness.engine.events import agent_relieved
 from harness.engine.remedies import nearest
 from harness.engine.run import Checkpoint, RewindRequest, Run, StepTransition, TaskStop
 from harness.engine.step import go_on
-from harness.model.record import TakeOver
+from harness.model.record import StepRecord, TakeOver
 from harness.recovery import Rewind
 from harness.recovery.failure import Failure
+from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
 from harness.spec.agents import SCRIPTED
 from harness.values import replace
 
@@ -49,6 +50,8 @@ def _says_nothing_of_the_site(run: Run, ending: TaskStop) -> bool:
 
 async def _hand_over(run: Run, ending: TaskStop, name: str) -> StepTransition:
     checkpoint = _way_back(run, name)
+    if checkpoint is not None:
+        await stop_sending(run)
     refused = await _restart_refusal(run, checkpoint) if checkpoint else ""
     takeover = TakeOver(run.agent or SCRIPTED, name, ending.failure, ending.index, run.t, refused)
     run.journal.takeovers.append(takeover)
@@ -74,11 +77,17 @@ async def _restart_refusal(run: Run, checkpoint: Checkpoint) -> str:
     Another agent may do a write in another way, so that nobody would notice that it was done before: only an
     environment that is put back takes it back.
     """
-    wrote = next((each for each in run.journal.history if each.may_have_written), None)
-    if wrote is not None and not checkpoint.world.whole:
+    wrote = next((each for each in run.journal.history if _forbids(each, checkpoint)), None)
+    if wrote is not None:
         environment = checkpoint.world.refused or "the environment cannot be restored"
+        environment = "no checkpoint holds what a tool did" if checkpoint.world.whole else environment
         return f"step {wrote.index} may have written, and {environment}"
     return await barred_reason(run, checkpoint.page.addresses if checkpoint.page else ()) or ""
+
+
+def _forbids(record: StepRecord, checkpoint: Checkpoint) -> bool:
+    undone = taken_back(record, restored=checkpoint.world.whole)
+    return again(RepeatWay.TAKEOVER, Known(record.may_have_written, undone=undone)) is not RepeatVerdict.AGAIN
 
 
 def _show_unmet(run: Run) -> None:

@@ -13,11 +13,13 @@ from harness.engine.agent import is_stuck, looking, next_proposal
 from harness.engine.attempt import StepRequest, StepState
 from harness.engine.checkpoints import at_the_start, checkpoint, rewind
 from harness.engine.conditions import consistent, preconditions, success, with_others
+from harness.engine.effects import observed_write, once_more, stop_sending
 from harness.engine.remedies import is_unsure
 from harness.engine.result import TaskRun, close_task
 from harness.engine.run import RewindRequest, Run, StepTransition, Suspension, TaskStop, overspent
 from harness.engine.step import do_step, go_on, handle_loss, skippable
 from harness.engine.takeover import take_over
+from harness.masking import secrets_of
 from harness.model.events import Event, TaskStarted, WriteSeen
 from harness.model.outcome import shortcomings
 from harness.model.plan import Plan
@@ -26,9 +28,11 @@ from harness.model.record import TaskResult
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
+from harness.recovery.never_twice import RepeatWay
 from harness.spec.agents import SCRIPTED
 from harness.spec.names import slug
 from harness.spec.steps import Step
+from harness.task_secrets import learn_named, masking
 from harness.values import replace
 
 MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING", "AGENT_STALE_REF", "POLICY_WRITE")
@@ -39,13 +43,18 @@ RunSubtask = Callable[[Plan], Awaitable[TaskResult]]
 
 async def run_task(plan: Plan, ports: Ports) -> TaskResult:
     """Run a task to its end. Cancellation ends it as `aborted`, with its report, and the result says so."""
+    with masking(lambda text: secrets_of(frozenset(plan.all_secrets)).mask(text), plan.learned):
+        return await _run_task(plan, ports)
+
+
+async def _run_task(plan: Plan, ports: Ports) -> TaskResult:
+    learn_named((plan.spec.inputs, plan.spec.persona))
     folder, unready = _scratch(plan, ports)
     played = TaskRun(plan, ports, folder, ports.clock.wall(), ports.clock.now(), unready)
     ports.emit(TaskStarted(plan, played.started))
     run_subtask = partial(_run_subtask, played)
     played.run, played.ending = await _play(played, run_subtask)
-    played.ending = _check_alternative(plan, played.ending)
-    played.alternative = await _alternative(plan, played.ending, run_subtask)
+    played.alternative = await _alternative(played, run_subtask)
     return await _shield_from_interruption(close_task(played))
 
 
@@ -166,6 +175,7 @@ async def _steps(run: Run) -> StepTransition:
 async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | None:
     """The next step; the agent looks again if its page was lost and could be opened again."""
     while True:
+        await run.stage.session.release()
         try:
             return await next_proposal(run)
         except Failed as failed:
@@ -215,26 +225,37 @@ def _missing_at_the_end(run: Run) -> TaskStop | None:
     return TaskStop(Failure("INCOMPLETE", "; ".join(texts)), run.journal.under_way, GiveUp())
 
 
-def _check_alternative(plan: Plan, ending: TaskStop | None) -> TaskStop | None:
-    """The ending; if it forbids the alternative task, with the reason."""
-    if ending is None or plan.alternative is None or not is_unsure(ending.failure):
-        return ending
-    why = f"the alternative task {plan.alternative.task_id} was not run, because it might repeat the write"
-    return replace(ending, failure=replace(ending.failure, message=f"{ending.failure.message}; {why}"))
+async def _alternative(played: TaskRun, run_subtask: RunSubtask) -> TaskResult | None:
+    """Run `fallback_plan: alternative_task_id` after a task that failed, but not after one that was aborted.
 
-
-async def _alternative(plan: Plan, ending: TaskStop | None, run_subtask: RunSubtask) -> TaskResult | None:
-    """Run `fallback_plan: alternative_task_id` after a task that failed, but not after one that was aborted."""
-    if ending is None or plan.alternative is None or ending.give_up.final_state == "aborted":
-        return None
-    if is_unsure(ending.failure):  # the alternative task may repeat the write
+    It has the same goal: it does not run if it might repeat a write, and the failure says so.
+    """
+    other, ending = played.plan.alternative, played.ending
+    if ending is None or other is None or ending.give_up.final_state == "aborted":
         return None
     try:
-        return await run_subtask(plan.alternative)
+        if why := await _repeated_write(played.run, ending):
+            why = f"the alternative task {other.task_id} was not run, because it might repeat {why}"
+            failure = replace(ending.failure, message=f"{ending.failure.message}; {why}")
+            played.ending = replace(ending, failure=failure)
+            return None
+        return await run_subtask(other)
     except asyncio.CancelledError:  # the task itself has ended: only its report remains to be made
         if task := asyncio.current_task():
             task.uncancel()
         return None
+
+
+async def _repeated_write(run: Run | None, ending: TaskStop) -> str | None:
+    """The write that a task with the same goal might repeat: no `done_when` denies that it took effect."""
+    if is_unsure(ending.failure):
+        return "the write"
+    if run is not None:
+        await stop_sending(run)
+        for record in run.journal.history:
+            if record.may_have_written and not await once_more(run, RepeatWay.ALTERNATIVE, record.step):
+                return f"the write of step {record.index} ({record.step.describe()}){observed_write(record)}"
+    return None
 
 
 async def _run_subtask(played: TaskRun, other: Plan) -> TaskResult:

@@ -17,6 +17,7 @@ from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, resolve
 from harness.spec.steps import Step, Tool
+from harness.task_secrets import hidden
 from harness.values import replace
 
 GRACE = 0.5
@@ -161,7 +162,7 @@ def _status_failure(called: CalledTool, answer: ToolAnswer) -> Failure | None:
 
 
 def _shortened(text: str) -> str:
-    text = text.strip() or "it gave no reason"
+    text = hidden(text).strip() or "it gave no reason"
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}... ({len(text)} characters)"
 
 

@@ -24,6 +24,7 @@ from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.spec.documents import is_entry
 from harness.spec.names import blank_unprintable
+from harness.task_secrets import hidden, learn_named
 
 T = TypeVar("T")
 
@@ -292,7 +293,7 @@ def _step(key: str | int) -> str:
 def _short(value: Any) -> str:
     """The value as JSON, encoded only as far as it is shown."""
     text = ""
-    for piece in _ENCODER.iterencode(value):
+    for piece in _ENCODER.iterencode(hidden(value) if isinstance(value, str) else value):
         text += piece
         if len(text) > WIDTH:
             return text[: WIDTH - 1] + "…"
@@ -303,6 +304,7 @@ def _from_where_they_differ(before: Any, after: Any) -> tuple[Any, Any]:
     """Two long texts without most of their common beginning."""
     if not (isinstance(before, str) and isinstance(after, str)):
         return before, after
+    before, after = hidden(before), hidden(after)
     start = len(os.path.commonprefix((before, after))) - WIDTH // 4  # noqa: RUF071 - letters are what counts
     return (before, after) if start <= WIDTH // 4 else (f"…{before[start:]}", f"…{after[start:]}")
 
@@ -350,6 +352,7 @@ class TaskWorld:
 
     def remember(self, key: str, value: Any, source: str) -> None:
         """Write an entry. Raises TypeError for a value that is not JSON."""
+        learn_named({key: value})
         self._store.put(self._plan.world, MemoryEntry.at(key, value, self._now(), source))
         if self._memory_channel is not None:
             self._unwritten[key] = value
@@ -367,6 +370,7 @@ class TaskWorld:
                 await self._channels.put(name, world, key, self._unwritten.pop(key))
                 self._store.forget(world, key)
         document = await self._channels.read(name, world)
+        learn_named(document)
         if not isinstance(document, dict):
             raise rejected(name, "is the memory channel, but its document is not an object of key -> value")
         self._theirs = {key: _entry(key, value, name) for key, value in document.items()}
@@ -378,7 +382,9 @@ class TaskWorld:
 
     async def channel(self, name: str) -> Any:
         """Read the document of a channel. Raises Failed."""
-        return await self._channels.read(name, self._plan.world)
+        document = await self._channels.read(name, self._plan.world)
+        learn_named(document)
+        return document
 
     async def merge(self, name: str, path: str, value: Any) -> None:
         """Write one value into a channel. Raises Failed."""
@@ -389,6 +395,7 @@ class TaskWorld:
         if not self._put_back and self._channels.names:
             return WorldCheckpoint(self._own(), {}, whole=False, refused=NOT_PUT_BACK)
         environment, whole = await save(self._channels, self._plan.world)
+        learn_named(environment)
         return WorldCheckpoint(self._own(), environment, whole)
 
     def _own(self) -> dict[str, Any]:

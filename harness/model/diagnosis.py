@@ -347,8 +347,8 @@ LOOKED_ONCE = "It was checked only once. If the page needs time, use `expect_tim
 
 def assertion_hint(plan: Plan, failure: Failure) -> str:
     """A hint for an assertion whose values are clear: it was not waited for, or is in another frame."""
-    if failure.advice:
-        return failure.advice
+    if failure.advice or failure.code.startswith("TOOL_"):  # a page has nothing to do with a tool's answer
+        return failure.hint
     criterion = str(failure.details.get("criterion", ""))
     waited = plan.expect_timeout or any(word in criterion for word in WAITS)
     return "" if waited or plan.spec.expect is not None or not _of_page(failure) else LOOKED_ONCE
@@ -420,16 +420,15 @@ def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> di
     step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})
     timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
-    if record.extra_attempts or not attempt.passed:
-        line["note"] = note(attempt, record.step)
+    back = f"; WENT BACK {went_back(record)}" if record.rewound and attempt is record.attempts[-1] else ""
+    if record.extra_attempts or not attempt.passed or back:
+        line["note"] = note(attempt, record.step) + back
     if calls:
         line["tool_calls"] = [call_document(call) for call in calls]
     if LASTING in attempt.outcome.details:
         line[LASTING] = dict(attempt.outcome.details[LASTING])
     if CLOSED_PAGES in attempt.outcome.details:
         line[CLOSED_PAGES] = attempt.outcome.details[CLOSED_PAGES]
-    if record.rewound and attempt is record.attempts[-1]:
-        line["note"] += f"; WENT BACK {went_back(record)}"
     return line
 
 

@@ -5,6 +5,7 @@ Its answers to failures are events of `harness.resilience.events`, as those of c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from msgspec import Struct
@@ -14,8 +15,10 @@ from harness.model.plan import Plan
 from harness.model.record import Attempt, Sent, StepRecord, TaskResult
 from harness.model.tools import ToolCall
 from harness.recovery import Remedy
-from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
+from harness.recovery.failure import Failure
+from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, ResilienceEvent, Retrying, Waiting
 from harness.spec.steps import Step
+from harness.values import replace
 
 
 class TaskStarted(Struct, frozen=True):
@@ -51,6 +54,14 @@ class ResilienceActed(Struct, frozen=True):
     event: Resilience
     remedy: Remedy | None = None
     """The remedy that the rule chose, if the event is about one."""
+
+
+def emit_of_call(emit: Callable[[Event], None], plan: Plan, index: int, event: ResilienceEvent) -> None:
+    """Emit what a policy did about a call of a model or a tool, as an event of the step that made the call."""
+    if isinstance(event, Resilience):
+        if isinstance(event, Retrying | GaveUp) and event.code:
+            event = replace(event, **Failure(event.code, event.error).origin)
+        emit(ResilienceActed(plan, index, event))
 
 
 class WriteSeen(Struct, frozen=True):

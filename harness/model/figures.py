@@ -36,16 +36,16 @@ FIGURES: Mapping[str, str] = {
     "not attempted.",
     "retries": "How often a failed step was done again: after a wait, after a repair of its precondition, from a "
     "checkpoint, in a new page or in a new browser. A refused proposal that an agent had to replace "
-    "also counts. Waiting for a circuit does not count.",
+    "also counts. Waiting for a circuit does not count, nor does a repeated call of a model or a tool.",
     "successful retries": "Retries after which the step passed. Of the retries of one step, only the last can be "
     "successful.",
     "failed retries": "All other retries.",
     "fallbacks": "How often something else was tried: another selector, the other side of an inconsistent state, "
-    "another agent, or the alternative task. A fallback is not a retry.",
+    "another agent, or the alternative task. A fallback is not a retry. Another model that was asked does not count.",
     "recovered": "Steps that failed and passed in the end, by a retry, by a fallback, or because their effect was "
     "already there. A skipped step does not count, nor does a repair that did not help.",
     "recovery_success_rate": "For each rule of `error_recovery`: among the steps at which the rule acted, the share"
-    " at which its kind of failure was overcome.",
+    " that passed in the end. A step that was skipped, or failed another way, did not.",
     "error_rate": "In the thresholds: the highest share of failed attempts within five minutes. It is 0 while there "
     "are fewer than 20 attempts. Tasks are not counted here.",
     "failure_rate": "In `harness history`: the share of failed tasks among those that passed or failed.",
@@ -78,7 +78,7 @@ class Figures(Struct, frozen=True):
     recovery_seconds: float = 0.0
     """Seconds from the first failure of a step to its success, summed over all steps that recovered."""
     by_rule: tuple[tuple[Family, bool], ...] = ()
-    """For each step and each rule that acted there: whether that kind of failure was overcome."""
+    """For each step and each rule that acted there: whether the step passed in the end."""
 
     def __add__(self, other: Figures) -> Figures:
         return Figures(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
@@ -94,8 +94,6 @@ class _Failing(Struct):
     since: float
     """The time when its first failed attempt ended, in seconds of the task."""
     answers: list[Answer] = field(default_factory=list)
-    last: Family = Family.NONE
-    """The family of its last failure."""
 
 
 def figures(result: TaskResult) -> Figures:
@@ -170,8 +168,6 @@ def _failing_step(record: StepRecord, before: _Failing | None) -> _Failing | Non
         return None
     trouble = before or _Failing(failed[0].t + failed[0].seconds)
     trouble.answers += record.answers
-    if failed and isinstance(failed[-1].outcome, Failure):
-        trouble.last = failed[-1].outcome.family
     return trouble
 
 
@@ -190,7 +186,7 @@ def _settled(trouble: _Failing, end: float | None = None) -> Figures:
         fallbacks=sum(not is_retry(each) for each in said),
         recovered=passed,
         recovery_seconds=max(0.0, end - trouble.since) if end is not None else 0.0,
-        by_rule=tuple((family, passed or trouble.last is not family) for family in families),
+        by_rule=tuple((family, passed) for family in families),
     )
 
 

@@ -16,6 +16,7 @@ from harness.spec.context import ContextOptions
 from harness.spec.source import Origin
 from harness.spec.steps import Step
 from harness.spec.task import ScoringCheckpoint, TaskSpec
+from harness.task_secrets import LearnedSecrets
 
 if TYPE_CHECKING:
     from harness.spec.faults import Fault
@@ -128,6 +129,8 @@ class Plan:
     """The secrets that are known before the first step."""
     one_time: OneTimePasswords | None = field(default=None, repr=False, compare=False)
     """The one-time passwords, which become secrets as they are made; None if the task uses none."""
+    learned: LearnedSecrets = field(default_factory=LearnedSecrets, repr=False, compare=False)
+    """The secrets that the task meets while it runs."""
     generated: Generated | None = field(default=None, repr=False, compare=False)
     """The values of `${fake.x}` and `${now}`; None for a task that was not compiled."""
     heal: bool = True
@@ -168,8 +171,9 @@ class Plan:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets of the task so far: those of its variables, and the one-time passwords that were made."""
-        return self.known_secrets if self.one_time is None else (*self.known_secrets, *self.one_time.made)
+        """The secrets of the task so far: of its variables, one-time passwords that were made, and what it has met."""
+        made = () if self.one_time is None else self.one_time.made
+        return (*self.known_secrets, *made, *self.learned.values)
 
     @property
     def all_secrets(self) -> tuple[str, ...]:

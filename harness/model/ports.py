@@ -157,26 +157,21 @@ class Session(Protocol):
 
     def restrict(self, permission: WritePermission | None) -> None:
         """From now on, of the pages' unsafe requests only these leave; None: all do."""
-        ...
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         """Do one act within `within` seconds, looking for its element for `patience` seconds. It never raises."""
-        ...
 
     async def passed(self, index: int) -> None:
         """The step has passed: under full recording, the page's view is kept. It is bounded and never raises."""
-        ...
 
     async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
         """The text of the first match that is displayed; else, after `patience`, ELEMENT_NOT_FOUND or ELEMENT_HIDDEN.
 
         A page that is busy is waited for, at most the longer of `within` and `patience`.
         """
-        ...
 
     async def aria(self, selector: str, frame: str | None, within: float) -> str | Failure:
         """The ARIA snapshot of the first match, in Playwright's form; a Failure if there is none in time."""
-        ...
 
     async def matches_aria(
         self, selector: str, frame: str | None, expected: str, expect: float, within: float
@@ -185,19 +180,16 @@ class Session(Protocol):
 
         It returns a Failure if there is no match in time.
         """
-        ...
 
     async def picture(self, step: Assert, patience: float, within: float) -> bytes | Failure:
         """A PNG of the element of the step, or of the page: masked, still, one pixel for a CSS pixel.
 
         It looks for the element for `patience` seconds, and takes `within` seconds at most.
         """
-        ...
 
     @property
     def pictures(self) -> Path:
         """The folder whose pictures of failed comparisons are kept with the evidence; it need not exist."""
-        ...
 
     @property
     def platform(self) -> str:
@@ -239,6 +231,17 @@ class Session(Protocol):
 
     async def take_settled(self) -> tuple[Sent, ...]:
         """Like `take_sent`, once the last act's consequences are over, so repeated requests are known. Bounded."""
+
+    async def hold(self) -> bool:
+        """Stop the pages from sending until `release`, or until others take their place. Bounded, never raises.
+
+        Returns whether `take_sent` now knows everything that they had sent. What they try to send afterwards fails, and
+        counts as not sent.
+        """
+        ...
+
+    async def release(self) -> None:
+        """Let pages that are held send again. Bounded, never raises."""
 
     @property
     def renewed_at(self) -> tuple[str, ...]:

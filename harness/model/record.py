@@ -36,12 +36,18 @@ NOT_KEPT = "not_kept"
 """The detail of an outcome that has the text which was typed and the one that the field has, if they differ."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that, by the rules of HTTP, change nothing."""
+MESSAGE = "WebSocket"
+"""What stands in place of a method for a message that is sent over an open WebSocket."""
 
 
 class Sent(Struct):
-    """A request that left a page: one with an unsafe method, or one for the document of a page."""
+    """What left a page: a request with an unsafe method, one for the document of a page, or a message of a WebSocket.
+
+    Or, with `unseen`, what may have left it and could not be seen.
+    """
 
     method: str
+    """The method of the request; `MESSAGE` for a message of a WebSocket, empty for what was not seen."""
     url: str
     """The URL without its fragment."""
     page: bool = False
@@ -50,10 +56,22 @@ class Sent(Struct):
     """Whether it follows an unsafe request that was answered: it was redirected from it, or began later."""
     arrived: bool = True
     """False once it is known that nothing was sent: refused, not resolved, blocked, or answered by a route."""
-    twice: bool = False
-    """Whether the browser has repeated it by itself, because the connection broke before the answer or that was 408."""
+    again: int | None = 0
+    """How often the browser has repeated it by itself: a connection broke, or the answer was 408. None: not known."""
+    asked_again: int = 0
+    """How often the browser has asked for its URL again by GET, because the file that came in answer broke off."""
     before: bool = False
     """Whether it left the page that an `open` was about to leave: then the act before the `open` caused it."""
+    unseen: str = ""
+    """Why nobody knows whether something was sent; empty for what was seen."""
+
+    def describe(self) -> str:
+        """What is known of it, to follow "it": in words for people."""
+        if self.unseen:
+            return f"may have sent what could not be seen: {self.unseen}"
+        if self.method == MESSAGE:
+            return f"sent a message over {f'the WebSocket {self.url}' if self.url else 'a WebSocket of a worker'}"
+        return f"sent {self.method} {self.url}"
 
     @property
     def unsafe(self) -> bool:
@@ -174,8 +192,13 @@ class StepRecord(Struct, frozen=True):
         return sum(not each.waited for each in self.answers)
 
 
+def first_unsafe(sent: Iterable[Sent]) -> Sent | None:
+    """The first one that may have changed something, best one that was seen; None without any."""
+    return min((each for each in sent if each.unsafe), key=lambda each: bool(each.unseen), default=None)
+
+
 def seen_writing(step: Step, sent: Iterable[Sent]) -> bool:
-    """Return whether an unsafe request shows that the step is a write although its file does not say so.
+    """Return whether what left the pages, or may have, shows that a step is a write although its file does not say so.
 
     Typing is a write only if it submits a form: a field that requests suggestions as it is typed into writes nothing.
     """

@@ -20,7 +20,7 @@ def warnings(history: History) -> Iterator[Warning_]:
     """Derive the warnings of a task (docs/design/steps-and-recovery.md)."""
     for record in history:
         yield from _circuits(record)
-        yield from _sent_twice(record)
+        yield from _sent_again(record)
         yield from _done_again(record)
         yield from _forced(record)
         if record.rewound:
@@ -51,14 +51,29 @@ def _circuits(record: StepRecord) -> Iterator[Warning_]:
             yield Warning_(f"circuit_{words}", text, record.index, circuit)
 
 
-def _sent_twice(record: StepRecord) -> Iterator[Warning_]:
-    """Yield a warning for each request that the browser repeated by itself, which nothing can prevent."""
-    for sent in (each for each in record.sent if each.twice):
-        text = (
-            f"The browser itself sent {sent.method} {sent.url} twice: its connection broke before the response, "
-            "or the response was 408"
-        )
-        yield Warning_("request_sent_twice", text, record.index, {"method": sent.method, "url": sent.url})
+def _sent_again(record: StepRecord) -> Iterator[Warning_]:
+    """Yield a warning for each request that the browser repeated by itself, or of which that is not known.
+
+    A repeated GET matters only for a step that is declared to write, or after a request that may have written.
+    """
+    declared = record.step.effect_class == "write"
+    for sent in (each for each in record.sent if declared or each.unsafe or each.follows):
+        details = {"method": sent.method, "url": sent.url}
+        what = f"The browser itself {{}} {sent.url} again ({{}}): "
+        if sent.again is None:
+            text = (
+                f"Whether the browser itself sent {sent.method} {sent.url} again is unknown: its net log came too late"
+            )
+            yield Warning_("request_maybe_sent_twice", text, record.index, details)
+        elif sent.again:
+            text = what.format(f"sent {sent.method}", how_many(sent.again, "time"))
+            text += "the connection broke before the response, or the response was 408"
+            yield Warning_("request_sent_twice", text, record.index, {**details, "again": sent.again})
+        if sent.asked_again:
+            text = what.format("asked for", how_many(sent.asked_again, "time"))
+            text += f"the file that came in answer to {sent.method} broke off"
+            found = {**details, "again": sent.asked_again, "again_by": "GET"}
+            yield Warning_("request_sent_twice", text, record.index, found)
 
 
 def _done_again(record: StepRecord) -> Iterator[Warning_]:
@@ -226,6 +241,12 @@ def recording_not_kept(agent: str, error: Exception) -> Warning_:
     return Warning_("recording_not_kept", f"the recording of agent `{agent}` was not written: {error}")
 
 
+def command_refused(agent: str, why: str, index: int) -> Warning_:
+    """A command that drives the browser itself named a file that it may not read or write."""
+    text = f"A DevTools command of agent `{agent}` was refused: {why}"
+    return Warning_("command_refused", text, index, {"agent": agent})
+
+
 def command_ended(agent: str) -> Warning_:
     """The process of an agent had no end of its own: the time of its task was over."""
     text = f"Agent `{agent}`: its command was ended, since the time of the task was over"
@@ -241,6 +262,6 @@ def control_observed(agent: str) -> Warning_:
     return Warning_("control_observed", text, None, {"agent": agent, "control": "observed"})
 
 
-def trajectory_not_kept(error: OSError) -> Warning_:
+def trajectory_not_kept(error: Exception) -> Warning_:
     """The way of an agent could not be written."""
     return Warning_("evidence_not_kept", f"the trajectory of the agent was not kept: {error}")

@@ -44,6 +44,10 @@ class Exchange(Struct):
     """The key of the exchange in the task's recording (set by the transport)."""
     step: int = 0
     """The index of the step that the agent is choosing."""
+    head: str = ""
+    """Status and type of the answer (set by the transport)."""
+    beginning: bytes = b""
+    """The first bytes of the answer, for the message about one that cannot be read (set by the transport)."""
 
     @contextmanager
     def under_way(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import httpx2
 from msgspec import Struct
 
-from harness.model.events import Resilience, ResilienceActed
+from harness.model.events import emit_of_call
 from harness.model.forwarding import ForwardedAnswer, ForwardedRequest
 from harness.model.inference import Prompt, Usage
 from harness.model.model_settings import ModelSettings
@@ -25,11 +25,12 @@ from harness.models.cassettes import CassetteMissError
 from harness.models.prices import tokens_of, tokens_of_letters
 from harness.models.provider import ADDRESSES, in_time
 from harness.models.task import Booking, TaskModels
-from harness.models.verdicts import ModelError, WireFacts, judged
+from harness.models.verdicts import LONGEST_TEXT, ModelError, WireFacts, judged
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.resilience.breaker import Call, CircuitOpen, Policy
 from harness.resilience.events import ResilienceEvent
+from harness.resilience.outside import count_of
 from harness.resilience.pace import FloorTooHigh
 from harness.resilience.verdict import retry_after
 from harness.spec.problems import join_or
@@ -132,8 +133,7 @@ class ModelGateway:
         return ForwardedAnswer(status, headers, passage.chunks(work))
 
     def _tell(self, event: ResilienceEvent) -> None:
-        if isinstance(event, Resilience):
-            self._models.emit(ResilienceActed(self._models.plan, self._step(), event))
+        emit_of_call(self._models.emit, self._models.plan, self._step(), event)
 
     def _sent(self, request: ForwardedRequest, dialect: Dialect, model: str, body: Mapping[str, Any]) -> SentRequest:
         """What is sent, and over what. Raises ModelError without the key."""
@@ -207,14 +207,14 @@ class Passage:
         exchange, model = booking.exchange, self._sent.model
         try:
             answer = await self._sent.transport.handle_async_request(self._sent.request)
-            if answer.status_code >= 400:
+            if not answer.is_success:
                 await self._pass_refusal(answer)
             else:
                 exchange.usage = await self._pass(answer, booking)
         except CassetteMissError as error:
             raise ModelError("MODEL_CASSETTE_MISS", f"Model `{model}` was not asked: {error}") from error
         except httpx2.HTTPError as error:
-            raise judged(facts_of_transport(error, begun=exchange.first is not None), model) from error
+            raise judged(facts_of_transport(error, exchange), model) from error
 
     async def _pass(self, answer: httpx2.Response, booking: Booking) -> Usage:
         body = bytearray()
@@ -227,6 +227,9 @@ class Passage:
         if not self.head.done():
             self.head.set_result((answer.status_code, _returned(answer)))
         self._whole = True
+        if not any(_documents(bytes(body))):
+            shown = bytes(body[:LONGEST_TEXT]).decode("utf-8", "replace")
+            raise judged(WireFacts(f"it answered {booking.exchange.head}: {shown}", begun=True), self._sent.model)
         return usage_of(self._dialect, bytes(body), booking.exchange.input)
 
     async def _pass_refusal(self, answer: httpx2.Response) -> None:
@@ -282,7 +285,8 @@ def usage_of(dialect: Dialect, body: bytes, asked: int) -> Usage:
                 found = found.get(name) if isinstance(found, dict) else None
             if isinstance(found, dict):
                 told |= {key: value for key, value in found.items() if value is not None}
-    if not told:
+    said = {key: value for key, value in told.items() if key.endswith("_tokens")}
+    if not said or any(count_of(value) is None for value in said.values()):
         return Usage(input=asked, output=tokens_of_letters(letters), estimated=True)
     return _usage(told)
 
@@ -291,11 +295,11 @@ def _usage(told: Mapping[str, Any]) -> Usage:
     """The usage in the words of any of the protocols."""
 
     def first(*names: str) -> int:
-        return next((int(told[name]) for name in names if isinstance(told.get(name), int)), 0)
+        return next((found for name in names if (found := count_of(told.get(name))) is not None), 0)
 
     def detail(name: str, *groups: str) -> int:
-        found = [told[each].get(name) for each in groups if isinstance(told.get(each), dict)]
-        return next((each for each in found if isinstance(each, int)), 0)
+        found = (count_of(told[each].get(name)) for each in groups if isinstance(told.get(each), dict))
+        return next((each for each in found if each is not None), 0)
 
     read, write = first("cache_read_input_tokens"), first("cache_creation_input_tokens")
     return Usage(
@@ -312,7 +316,7 @@ def _documents(body: bytes) -> Iterator[dict[str, Any]]:
     text = body.decode("utf-8", "replace")
     lines = [line[5:] for line in text.splitlines() if line.startswith("data:")] or [text]
     for line in lines:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             if isinstance(document := json.loads(line), dict):
                 yield document
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 from msgspec import Struct
 
-from harness.model.events import Event, ModelAnswered, ModelAsked, Resilience, ResilienceActed
+from harness.model.events import Event, ModelAnswered, ModelAsked, emit_of_call
 from harness.model.inference import CallOutcome, ModelAnswer, ModelCall, Prompt, Usage
 from harness.model.model_settings import ModelSettings, fallbacks_of
 from harness.model.plan import Plan
@@ -167,8 +167,7 @@ class _Question:
 
     def tell(self, event: ResilienceEvent) -> None:
         """Emit what the policies do about a request, as an event of the task."""
-        if isinstance(event, Resilience):
-            self._task.emit(ResilienceActed(self._task.plan, self._step, event))
+        emit_of_call(self._task.emit, self._task.plan, self._step, event)
 
     def to(self, model: str) -> Call[WireAnswer]:
         """The question to one model, with this model's policies."""

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 import httpx2
 from msgspec import Struct
 
+from harness.models.broken import TooLongError
 from harness.models.canonical import CanonicalRequest, Redact, between_runs, canonical, translate_answer
 from harness.models.cassettes import KEPT_HEADERS, Cassette, RecordedExchange
 from harness.models.exchange import Exchange, current
@@ -35,6 +36,10 @@ from harness.spec.faults import (
 from harness.spec.url_patterns import plain
 
 LOOPBACK = "127.0.0.1"
+LONGEST = 20 * 1024 * 1024
+"""Bytes of an answer that are read."""
+SHOWN = 200
+"""Bytes of an answer that a message shows."""
 Hosts = Callable[[], Mapping[str, int]]
 """Host name, in lower case -> port on 127.0.0.1, as the task's requests find it; read for each request."""
 
@@ -129,11 +134,11 @@ class TaskTransport(httpx2.AsyncBaseTransport):
     async def _answer(self, request: httpx2.Request, body: bytes, now: Exchange, way: Way) -> _Answer:
         cassette = way.cassette
         if cassette is None:
-            return _Answer(request, await self._send(request, way), lambda _: None)
+            return _Answer(request, await self._send(request, way), lambda _: None, now)
         asked = canonical(now.model, request.method, request.url.path, body, way.ignore, way.redact)
         found = cassette.find(asked)
         if found is None:
-            return await self._recorded(request, partial(_keep, way, cassette, asked, now), way)
+            return await self._recorded(request, partial(_keep, way, cassette, asked, now), way, now)
         now.replayed, now.recording = True, found.key
         replayed = _replayed(request, found, asked)
         fault = way.faults.strike_request(_urls(request))
@@ -141,9 +146,9 @@ class TaskTransport(httpx2.AsyncBaseTransport):
             replayed = await _struck(fault, request, replayed, way.clock)
         # An answer that a fault has spoiled does not count: the next request gets the recorded one.
         whole = fault is None or isinstance(fault, Slow)
-        return _Answer(request, replayed, lambda _: cassette.count(found) if whole else None)
+        return _Answer(request, replayed, lambda _: cassette.count(found) if whole else None, now)
 
-    async def _recorded(self, request: httpx2.Request, keep: _Keep, way: Way) -> _Answer:
+    async def _recorded(self, request: httpx2.Request, keep: _Keep, way: Way, now: Exchange) -> _Answer:
         """The provider's answer, which is kept once it has arrived in full, unless a fault has spoiled it."""
         urls, began = _urls(request), way.clock.now()
         before = way.faults.broken(urls)
@@ -153,7 +158,7 @@ class TaskTransport(httpx2.AsyncBaseTransport):
             if way.faults.broken(urls) == before:
                 keep(answer, body, way.clock.now() - began)
 
-        return _Answer(request, answer, finish)
+        return _Answer(request, answer, finish, now)
 
     async def _send(self, request: httpx2.Request, way: Way) -> httpx2.Response:
         url = str(request.url)
@@ -211,12 +216,22 @@ class _Answer(Struct, frozen=True):
     request: httpx2.Request
     inner: httpx2.Response
     finish: Callable[[bytes], None]
+    exchange: Exchange
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        stream = self.inner.stream
+        """The body. Raises TooLongError for one that is larger than any answer of a model."""
+        stream, seen, size = self.inner.stream, self.exchange, 0
         assert isinstance(stream, httpx2.AsyncByteStream)
+        headers = (self.inner.headers.get(name) for name in ("content-type", "location"))
+        seen.head = " ".join((str(self.inner.status_code), *filter(None, headers)))
+        seen.beginning = b""
         try:
             async for chunk in stream:
+                size += len(chunk)
+                if size > LONGEST:
+                    raise TooLongError(f"the answer has more than {LONGEST} bytes", request=self.request)
+                if len(seen.beginning) < SHOWN:
+                    seen.beginning = (seen.beginning + chunk)[:SHOWN]
                 yield chunk
         finally:
             await stream.aclose()

@@ -41,10 +41,16 @@ VERDICTS: Final[Mapping[str, ModelVerdict]] = {
     "MODEL_NOT_FOUND": ModelVerdict(Kind(_C.NOT_FOUND)),
     "MODEL_CONTEXT_OVERFLOW": ModelVerdict(Kind(_C.OVERFLOW)),
     "MODEL_REFUSED": ModelVerdict(Kind(_C.VALIDATION)),
-    "MODEL_GARBLED": ModelVerdict(Kind(_C.VALIDATION, retryable=True, max_retries=1), leads_on=False),
+    "MODEL_GARBLED": ModelVerdict(Kind(_C.VALIDATION, retryable=True), counts=True),
     "MODEL_CASSETTE_MISS": ModelVerdict(Kind(_C.INVALID), leads_on=False),
 }
 """The verdict of each code. What a fallback cannot cure (`leads_on`) is told to the agent, or to a person."""
+SAID_WRONG: Final = ModelVerdict(Kind(_C.VALIDATION, retryable=True, max_retries=1), leads_on=False)
+"""MODEL_GARBLED of an answer that can be read, and is not what was asked for: the provider is well, and the model is
+told.
+"""
+UNREADABLE: Final = "unreadable"
+"""The detail of a failure that says that an answer could not be read at all, so that no model has said it."""
 
 
 class ModelError(Exception):
@@ -58,33 +64,39 @@ class ModelError(Exception):
         status: int | None = None,
         retry_after: float | None = None,
         max_retries: int | None = None,
-        leads_on: bool | None = None,
+        rule: ModelVerdict | None = None,
         billed: bool = False,
     ) -> None:
-        """`retry_after`: seconds that the provider asks to wait. `billed`: the provider may have worked for it."""
+        """`retry_after`: seconds that the provider asks to wait. `billed`: the provider may have worked for it.
+
+        `rule`: its verdict, if it is not that of its code.
+        """
         super().__init__(message)
         self.code = code
         self.status = status
         self.retry_after = retry_after
         self.billed = billed
-        self._rule = VERDICTS[code]
+        self.rule = rule or VERDICTS[code]
         self._max_retries = max_retries
-        self.leads_on = self._rule.leads_on if leads_on is None else leads_on
+
+    @property
+    def leads_on(self) -> bool:
+        return self.rule.leads_on
 
     @property
     def verdict(self) -> RetryVerdict:
-        kind = self._rule.kind
+        kind = self.rule.kind
         most = kind.max_retries if self._max_retries is None else self._max_retries
         delay = self.retry_after if kind.retryable else None
-        return RetryVerdict(kind.category, kind.retryable, str(self), delay, most)
+        return RetryVerdict(kind.category, kind.retryable, str(self), delay, most, self.code)
 
     @property
     def counts(self) -> bool:
-        return self._rule.counts
+        return self.rule.counts
 
     @property
     def slows(self) -> bool:
-        return self._rule.slows
+        return self.rule.slows
 
 
 def is_the_providers(error: BaseException) -> bool:
@@ -182,7 +194,6 @@ def judged(facts: WireFacts, model: str) -> ModelError:
         status=facts.status,
         retry_after=facts.retry_after,
         max_retries=DNS_RETRIES if facts.unresolved else None,
-        leads_on=True if code == "MODEL_GARBLED" else None,
         billed=facts.begun or (facts.status is None and facts.phase != "connect"),
     )
 
@@ -201,6 +212,8 @@ def _code_of(facts: WireFacts) -> str:
         return code
     if facts.status in _CODES_OF_STATUS:
         return _CODES_OF_STATUS[facts.status]
+    if facts.status < 400:  # a redirection is not followed: the key would go along
+        return "MODEL_GARBLED"
     return "MODEL_UNAVAILABLE" if facts.status >= 500 else "MODEL_REJECTED"
 
 
@@ -243,4 +256,5 @@ def failure_of(error: Exception, model: str) -> Failed:
     if not isinstance(error, ModelError):
         raise error
     known: dict[str, Any] = {"model": model} | ({} if error.status is None else {"status": error.status})
+    known |= {UNREADABLE: True} if error.code == "MODEL_GARBLED" and error.counts else {}
     return Failed(Failure(error.code, f"{error}{more}", details=known, retry_after=error.retry_after, cause=error))

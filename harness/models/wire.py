@@ -18,13 +18,14 @@ from pydantic_ai.settings import ModelSettings as RequestSettings
 
 from harness.model.inference import FunctionCall, Prompt, Usage
 from harness.model.model_settings import ModelSettings
-from harness.models.broken import cause_of, facts_of_transport, first_line
+from harness.models.broken import cause_of, facts_of_transport, first_line, is_unreadable
 from harness.models.cassettes import CassetteMissError
 from harness.models.exchange import Exchange, WireAnswer
 from harness.models.provider import ADDRESSES
-from harness.models.verdicts import ModelError, Phase, WireFacts, bounded, judged
+from harness.models.verdicts import SAID_WRONG, ModelError, Phase, WireFacts, bounded, judged
 from harness.resilience import SystemClock
-from harness.resilience.limit import paced
+from harness.resilience.limit import LimitExceeded, paced
+from harness.resilience.outside import count_of, seconds_of
 from harness.resilience.verdict import retry_after
 
 Messages = list[pydantic_messages.ModelMessage]
@@ -97,9 +98,14 @@ class Wire:
 
     @contextmanager
     def _translated(self, exchange: Exchange) -> Iterator[None]:
-        """Raise the errors of the clients as ModelError."""
+        """Raise the errors of the clients as ModelError.
+
+        Their code breaks in many ways at what is no answer of a model: whatever it raises, the answer is unreadable.
+        """
         try:
             yield
+        except (LimitExceeded, ModelError):
+            raise
         except CassetteMissError as error:
             raise _missed(error, self._name) from error
         except pydantic_errors.ModelAPIError as error:
@@ -107,10 +113,9 @@ class Wire:
                 raise _missed(cause, self._name) from error
             raise judged(_facts(error, exchange), self._name) from error
         except httpx2.HTTPError as error:
-            raise judged(facts_of_transport(error, begun=exchange.first is not None), self._name) from error
-        except (pydantic_errors.UnexpectedModelBehavior, pydantic_errors.UserError, ValueError) as error:
-            exchange.note_event()
-            raise judged(WireFacts(first_line(error), begun=True), self._name) from error
+            raise judged(facts_of_transport(error, exchange), self._name) from error
+        except Exception as error:
+            raise judged(WireFacts(_unreadable(error, exchange), begun=True), self._name) from error
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -169,15 +174,17 @@ def _letters(event: Any) -> int:
 
 
 def _usage(answer: ModelResponse, exchange: Exchange) -> Usage:
-    used = answer.usage
-    if not used.input_tokens and not used.output_tokens:
+    """What the provider says that it has used; an estimate where that is missing or cannot be true."""
+    told = answer.usage
+    used, sent = count_of(told.input_tokens), count_of(told.output_tokens)
+    if used is None or sent is None or not used + sent:
         return exchange.estimate()
     return Usage(
-        input=used.input_tokens,
-        output=used.output_tokens,
-        cache_read=used.cache_read_tokens,
-        cache_write=used.cache_write_tokens,
-        reasoning=used.output_reasoning_tokens or used.details.get("reasoning_tokens", 0),
+        input=used,
+        output=sent,
+        cache_read=count_of(told.cache_read_tokens) or 0,
+        cache_write=count_of(told.cache_write_tokens) or 0,
+        reasoning=count_of(told.output_reasoning_tokens or told.details.get("reasoning_tokens", 0)) or 0,
     )
 
 
@@ -193,7 +200,7 @@ def _checked(name: str, prompt: Prompt, answer: ModelResponse) -> WireAnswer:
         raise ModelError("MODEL_REFUSED", f"Model `{name}` refused to answer{said}", billed=True)
     if reason is None:
         message = f"The answer of model `{name}` was cut off: its stream ended before the answer was whole"
-        raise ModelError("MODEL_GARBLED", message, leads_on=True, billed=True)
+        raise ModelError("MODEL_GARBLED", message, billed=True)
     calls = [part for part in answer.parts if isinstance(part, ToolCallPart)]
     if answer.finish_reason == "length" and (calls or prompt.tools or not text):
         raise _garbled(name, "is longer than `max_output` allows, and its end is missing")
@@ -218,7 +225,7 @@ def _call(name: str, prompt: Prompt, part: ToolCallPart) -> FunctionCall:
 
 
 def _garbled(name: str, problem: str) -> ModelError:
-    return ModelError("MODEL_GARBLED", f"The answer of model `{name}` {problem}", billed=True)
+    return ModelError("MODEL_GARBLED", f"The answer of model `{name}` {problem}", rule=SAID_WRONG, billed=True)
 
 
 def _missed(error: CassetteMissError, model: str) -> ModelError:
@@ -234,11 +241,11 @@ def _facts(error: pydantic_errors.ModelAPIError, exchange: Exchange) -> WireFact
     status = error.status_code if isinstance(error, pydantic_errors.ModelHTTPError) else None
     headers = getattr(error, "headers", None) or {}
     return WireFacts(
-        _said(error),
+        _said(error) if status is not None or error.body else _unreadable(error, exchange),
         status=status,
         code=error.provider_error_code or "",
         kind=error.provider_error_type or "",
-        retry_after=retry_after(headers, SystemClock().wall()) if headers else error.retry_after,
+        retry_after=retry_after(headers, SystemClock().wall()) if headers else seconds_of(error.retry_after),
         timeout=isinstance(error, pydantic_errors.ModelRequestTimeout),
         begun=exchange.first is not None or error.in_stream,
     )
@@ -246,6 +253,8 @@ def _facts(error: pydantic_errors.ModelAPIError, exchange: Exchange) -> WireFact
 
 def _facts_of_connection(error: pydantic_errors.ModelConnectionError, exchange: Exchange) -> WireFacts:
     cause = cause_of(error)
+    if is_unreadable(error, exchange):
+        return WireFacts(_unreadable(cause, exchange), begun=True)
     phases: dict[str | None, Phase] = {"pool": "connect", "connect": "connect", "write": "write"}
     return WireFacts(
         first_line(cause) or first_line(error),
@@ -254,6 +263,14 @@ def _facts_of_connection(error: pydantic_errors.ModelConnectionError, exchange: 
         unresolved=isinstance(cause, socket.gaierror),
         begun=exchange.first is not None,
     )
+
+
+def _unreadable(error: BaseException, exchange: Exchange) -> str:
+    """What came in place of an answer, as far as it was seen, and else what is wrong with it."""
+    why = first_line(error) or type(error).__name__
+    if exchange.first is not None or not exchange.head:
+        return why
+    return f"it answered {exchange.head}: {exchange.beginning.decode('utf-8', 'replace') or 'nothing'} ({why})"
 
 
 def _said(error: pydantic_errors.ModelAPIError) -> str:

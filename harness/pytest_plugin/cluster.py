@@ -16,7 +16,7 @@ import pytest
 from harness.cluster.batches import Batches, components
 from harness.cluster.driver import LOOK, Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
-from harness.cluster.ledger import STATE_LOST, UNKNOWN, WROTE, RunLedger
+from harness.cluster.ledger import STATE_LOST, UNKNOWN, RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
 from harness.cluster.run_file import EarlierRun, RunFile, RunIsDrivenError, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
@@ -27,6 +27,7 @@ from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.selection import groups, task_items
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
+from harness.recovery.never_twice import WROTE
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import usual_seconds
 from harness.resilience import SystemClock

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from harness.model.events import Event, StepEnded, StepStarted, TaskEnded, TaskStarted, WriteSeen
 from harness.model.plan import Plan
 from harness.pytest_plugin.state import STATE, SessionState
+from harness.recovery.never_twice import WROTE, what_runs_again
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.spec.file_names import NAMED_SUFFIXES, is_task_file
 
@@ -144,7 +145,6 @@ Unit = dict[str, bool]
 RUNS = 2
 """A worker runs an item once it knows the next one, or that there is none. xdist gives a new worker a single item."""
 UNKNOWN = "other tasks may have run in the process at the same time, and any of them may have ended it"
-WROTE = "this task had begun to write, so it does not run again"
 UNTOLD = (
     "this task had ended and had written, so it does not run again; it probably did not end the process, "
     "but its result is lost"
@@ -171,7 +171,8 @@ def verdict(pending: Sequence[str], begun: JournalEntries, *, last: bool) -> Cra
     running = [item for item in pending if task_id(item) in begun.running]
     turn = [] if running and task_id(pending[0]) in begun.running | begun.over else [pending[0]]
     suspects = [*turn, *(item for item in running if item not in turn)]
-    wrote = [item for item in pending if task_id(item) in begun.wrote]
+    free = what_runs_again({item: task_id(item) in begun.wrote for item in pending})
+    wrote = [item for item in pending if item not in free]
     condemned: dict[str, str] = {}
     for item in suspects:
         spoilt = item in wrote or not of_task(item)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.masking import MARK
 from harness.model.browser_settings import OPTIONS, names
 from harness.model.settings import Settings
 from harness.pytest_plugin.items import TaskItem
@@ -23,10 +24,11 @@ from harness.reporting.history.file import BrokenFileError, HistoryError, put_as
 from harness.reporting.history.reading import kept_place
 from harness.reporting.history.record import Ending, Execution, OwnerProcess, RunRecord, checkout_of
 from harness.reporting.history.writing import RunWriter, happenings_of
-from harness.reporting.redaction import MARK, Redactor, is_secret_name
+from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
+from harness.task_secrets import is_secret_name
 
 # pytest's reports of tasks as executions: one for each time that a task ran or was left out.
 
@@ -165,13 +167,15 @@ def _hiding_of(option: str) -> Hide | None:
 
 HISTORY = "taskspec-history"
 """The name of the plugin."""
+HISTORY_OUTPUT = "history"
+STORE_OUTPUT = "store"
 _INTERRUPTED = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
 
 class RunHistory:
     """A plugin in every process; only the one that sees all reports writes: under xdist the controller.
 
-    If the history cannot be written, the summary says so once, and the run does not fail.
+    It is called within the fence: if the history cannot be written, the summary says so once, and the run goes on.
     """
 
     def __init__(self, config: pytest.Config, state: SessionState) -> None:
@@ -185,6 +189,7 @@ class RunHistory:
         self._run: RunRecord | None = None
         """The run while it goes on."""
         self._writer: RunWriter | None = None
+        self._fence = state.fence
         self._notes: list[str] = []
         self._status: int | None = None
         self._redactor = Redactor()
@@ -227,20 +232,25 @@ class RunHistory:
                 self._add(execution)
             for execution in map(self._executions.interrupted, self._state.passed_over if self._stored else ()):
                 self._add(execution)  # the process that goes on with the part must not run them again
-            ended = self._ended_record(run)
-            self._finish(ended)
-            told = self._stored.finish(ended) if self._stored else []
+            ended = self._fence.call(HISTORY_OUTPUT, self._ended_record, run) or run
+            self._fence.call(HISTORY_OUTPUT, self._finish, ended)
+            if self._stored is not None:
+                told = self._fence.call(STORE_OUTPUT, self._stored.finish, ended) or []
         notes, self._notes = self._notes, []
         return [*(f"history: {note}" for note in notes), *told]
 
     def _add(self, execution: Execution) -> None:
         if self._stored is not None:
-            self._stored.add(execution)
+            self._fence.call(STORE_OUTPUT, self._stored.add, execution)
         if self._writer is not None:
-            try:
-                self._writer.add(execution)
-            except HistoryError as error:
-                self._give_up(error)
+            self._fence.call(HISTORY_OUTPUT, self._write, self._writer, execution)
+
+    def _write(self, writer: RunWriter, execution: Execution) -> None:
+        try:
+            writer.add(execution)
+        except HistoryError:  # the file cannot be used: the next task must not wait for it again
+            self._close()
+            raise
 
     def _finish(self, run: RunRecord) -> None:
         """End the run in the project's history."""
@@ -248,9 +258,8 @@ class RunHistory:
             try:
                 note = self._writer.finish(run, self._state.settings.history_runs)
                 self._notes += [note] if note else []
-            except HistoryError as error:
-                self._give_up(error)
-            self._close()
+            finally:
+                self._close()
 
     def begin(self, tasks: Mapping[str, Loaded]) -> None:
         """Begin the history of a run with these tasks: node id -> task. Once, in the process that writes."""
@@ -261,11 +270,9 @@ class RunHistory:
         self._executions = Executions(self._root, tasks, self._redactor.text)
         run = self._run = self._begun_record()
         if self._stored is not None:
-            self._stored.begin(run, tasks)
-        try:
-            self._writer = self._open_history(run) if self._state.settings.history_runs > 0 else None
-        except HistoryError as error:
-            self._give_up(error)
+            self._fence.call(STORE_OUTPUT, self._stored.begin, run, tasks)
+        if self._state.settings.history_runs > 0:
+            self._writer = self._open_history(run)
 
     def _open_history(self, run: RunRecord) -> RunWriter:
         """Open the history; a file that is certainly broken is put aside. Raises HistoryError."""
@@ -311,10 +318,6 @@ class RunHistory:
         except (OSError, ValueError):
             return {}
         return document if isinstance(document, dict) and document.get("run") == self._state.run_id else {}
-
-    def _give_up(self, error: HistoryError) -> None:
-        self._notes.append(str(error))
-        self._close()
 
     def _close(self) -> None:
         if self._writer is not None:

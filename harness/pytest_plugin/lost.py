@@ -33,7 +33,7 @@ def report_lost_task(state: SessionState, telemetry: Telemetry, node_id: str, fa
     if plan is None:
         return None
     result = not_run_result(state.harness().archive, plan, failure, PROCESS_DIED)
-    AllureSink(state.harness().redactor).write_lost(node_id, plan, result)
+    state.fence.call("Allure", AllureSink(state.harness().redactor).write_lost, node_id, plan, result)
     telemetry.tell(TaskDone.of(result, plan.agent), plan)
     return task_record(plan, result)
 

@@ -18,6 +18,7 @@ from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery import FULL, NOTHING
+from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
 from harness.reporting.console import before_the_first_step, place
 from harness.reporting.files import shown_path
 from harness.values import replace
@@ -75,9 +76,9 @@ def refusal(plan: Plan, result: TaskResult, settings: Settings, *, alone: bool) 
 
 def _effect_of_second_run(plan: Plan, result: TaskResult, settings: Settings) -> str | None:
     """The effect of a second run on a state that the first has written to, as a reason; None without any."""
-    isolated = settings.isolation in _FRESH
-    written = None if isolated and not plan.spec.episode_id else what_was_written(result)
-    if written is None:
+    isolated = settings.isolation in _FRESH and not plan.spec.episode_id
+    written = None if isolated else what_was_written(result)
+    if again(RepeatWay.RETRACE, Known(written is not None, undone=isolated)) is RepeatVerdict.AGAIN:
         return None
     if plan.spec.episode_id:
         return f"{written}, and the tasks of an episode share their state"

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec import Struct
@@ -19,7 +19,6 @@ from harness.model.outcome import ended_as_declared, outcome_differences
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
-from harness.model.settings import Settings
 from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
 from harness.pytest_plugin.not_run import placeholder_plan
@@ -32,7 +31,6 @@ from harness.recovery.failure import Failure
 from harness.reporting.allure.labels import running_test
 from harness.reporting.console import brief, cause, failure_text, headline
 from harness.reporting.files import shown_path
-from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.runner.compile import compile_plan
 from harness.runner.not_run import not_run_result
@@ -41,9 +39,6 @@ from harness.spec.loaded import Loaded
 from harness.spec.names import commandless
 from harness.spec.problems import SpecError
 from harness.values import replace
-
-if TYPE_CHECKING:
-    from harness.runner.harness import SyncHarness
 
 # Questions to the person at the terminal (`on_state_inconsistency: manual_resolution`).
 
@@ -157,17 +152,19 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     try:
         full = traced_in_full(state, item, plan, result) if interrupted is None else ""
     finally:  # Allure copies the files that exist now: the second trace, and the manifest that names it
-        _tell_allure(harness, plan, result, harness.browser)
+        _tell_allure(state, plan, result, harness.browser)
     telemetry_of(request.config).attach(plan.task_id)
-    record = task_record(plan, result, harness.redactor, unexpected=unexpected)
+    record = state.fence.call(
+        "task record", partial(task_record, unexpected=unexpected), plan, result, harness.redactor
+    )
     if interrupted is not None:
-        state.interrupted.append(record)
+        state.interrupted += [record] if record else []
         raise interrupted.ending if isinstance(interrupted, SessionOver) else interrupted
     if result.skipped:
         raise _skipped(harness.redactor.text(result.skipped))
     item.user_properties += list(loaded.spec.own.notes)
     _tell(item, result, record)
-    _judge(plan, result, harness.redactor, state.settings, full)
+    _judge(state, plan, result, full)
 
 
 class RepairFailed(Exception):  # noqa: N818 - its name is shown to people
@@ -286,19 +283,21 @@ def _skipped(reason: str) -> BaseException:
     return skip
 
 
-def _tell_allure(harness: SyncHarness, plan: Plan, result: TaskResult, browser: str = "") -> None:
+def _tell_allure(state: SessionState, plan: Plan, result: TaskResult, browser: str = "") -> None:
     if running_test() is not None:
         from harness.reporting.allure.sink import AllureSink
 
-        AllureSink(harness.redactor, harness.archive.kept_files).finish(plan, result, browser)
+        harness = state.harness()
+        sink = AllureSink(harness.redactor, harness.archive.kept_files)
+        state.fence.call("Allure", sink.finish, plan, result, browser)
 
 
 def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: Failure) -> TaskFailed:
     """The failure of a task without a plan or a process, which is printed, counted and kept like the others."""
     plan, redactor = placeholder_plan(loaded, state.run_id), state.harness().redactor
     result = not_run_result(state.harness().archive, plan, failure)
-    _tell_allure(state.harness(), plan, result)
-    _tell(item, result, task_record(plan, result, redactor))
+    _tell_allure(state, plan, result)
+    _tell(item, result, state.fence.call("task record", task_record, plan, result, redactor))
     lines = [headline(plan, result, redactor), *(f"  {line}" for line in failure.message.splitlines())]
     lines.append(f"  suspect: {suspect(plan, result)}")
     if result.artifacts is not None:
@@ -306,21 +305,23 @@ def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: 
     return TaskFailed(brief(plan, result, redactor), "\n".join(lines), cause(plan, result, redactor))
 
 
-def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord) -> None:
+def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord | None) -> None:
     """Add the data that travels with the report: to junit.xml, and from an xdist worker to its controller."""
     item.user_properties += [("task_id", result.task_id), ("final_state", result.final_state)]
     if result.failure is not None:
         item.user_properties += [("error_type", result.failure.row.kind), ("code", result.failure.code)]
     if result.artifacts is not None:
         item.user_properties.append(("task_artifacts", str(result.artifacts)))
-    item.stash[RECORD] = record
+    if record is not None:
+        item.stash[RECORD] = record
 
 
-def _judge(plan: Plan, result: TaskResult, redactor: Redactor, settings: Settings, full_trace: str) -> None:
+def _judge(state: SessionState, plan: Plan, result: TaskResult, full_trace: str) -> None:
     __tracebackhide__ = True
+    settings, redactor, expect = state.settings, state.harness().redactor, plan.spec.expect
     unserved = None if settings.services else settings.root / "pyproject.toml"
-    expect = plan.spec.expect
-    text = failure_text(plan, result, redactor=redactor, unserved=unserved, full_trace=full_trace)
+    shown = partial(failure_text, redactor=redactor, unserved=unserved, full_trace=full_trace)
+    text = state.fence.call("terminal", shown, plan, result) or ""
     if expect is not None:
         if wrong := outcome_differences(expect, result):
             told = f"did not end as it declares: {'; '.join(wrong)}"

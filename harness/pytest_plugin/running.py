@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
@@ -21,8 +20,8 @@ from harness.pytest_plugin.not_run import interrupted_tasks
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.shards import DURATIONS
 from harness.pytest_plugin.state import BROWSER, RECORD, STATE, UPLINK, SessionState
-from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
-from harness.pytest_plugin.terminal import add_properties, environment, torn_properties, write_or_report, write_summary
+from harness.pytest_plugin.telemetry import OUTPUT, TELEMETRY, RunTelemetry, check_extras, telemetry_of
+from harness.pytest_plugin.terminal import add_properties, environment, torn_properties, write_summary
 from harness.reporting.allure.labels import attach_text
 from harness.reporting.archive import moved_aside
 from harness.reporting.summary import rerun_lines
@@ -50,8 +49,9 @@ def begin(config: pytest.Config) -> None:
     if state.chosen == BRIDGE and config.getoption("numprocesses", None):
         raise pytest.UsageError(ONE_PROCESS)
     if config.getoption("--alluredir", None):
-        from harness.reporting.allure.sink import RunLabel
+        from harness.reporting.allure.sink import RunLabel, fence_files
 
+        fence_files(state.fence)
         config.stash[RUN_LABEL] = RunLabel(state.run_id)
         config.stash[RUN_LABEL].register()
     config.stash[TELEMETRY] = RunTelemetry(config, state)
@@ -64,7 +64,7 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     """Name and object of each plugin that acts on the run."""
     yield RUN, sys.modules[__name__]
     yield "taskspec-telemetry", config.stash[TELEMETRY]
-    yield HISTORY, RunHistory(config, state)
+    yield HISTORY, state.fence.enclose("history", RunHistory(config, state))
     if is_controller(config):
         from harness.pytest_plugin.xdist import XdistHooks
 
@@ -154,12 +154,10 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     alluredir = config.getoption("--alluredir", None)
     if not alluredir or hasattr(config, "workerinput") or config.getoption("collectonly"):
         return
-    from harness.reporting.allure.files import write_allure_files
     from harness.reporting.allure.results import written_run
 
     if task_items(getattr(session, "items", [])) or written_run(Path(alluredir)):
-        with contextlib.suppress(OSError):  # it is tried again at the end, and reported there
-            write_allure_files(Path(alluredir), environment(config, config.stash[STATE]), os.environ)
+        config.stash[STATE].fence.call("Allure", _write_allure_files, config, Path(alluredir))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -182,14 +180,14 @@ def _torn_down(item: pytest.Item, report: Any, record: TaskRecord) -> None:
     """Judge a task whose fixtures were torn down: if one failed, what is held of the task becomes its evidence."""
     state = item.config.stash[STATE]
     failed = first_line(report) if report.failed else None
-    kept = state.harness().archive.judged(record.key, failed)
+    kept = state.fence.call("evidence", state.harness().archive.judged, record.key, failed)
     if failed is None:
         return
     record = torn_down(record, kept, keeps_passed=state.settings.evidence == "all")
     report.taskspec = record.model_dump(mode="json")
     report.user_properties += torn_properties(record)  # junit.xml reads them from this report
     report.sections.append((EVIDENCE, record.hint))
-    attach_text(EVIDENCE, record.hint)
+    state.fence.call("Allure", attach_text, EVIDENCE, record.hint)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -210,6 +208,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             cache.lastfailed[getattr(item, "id", item.nodeid)] = True
         if hasattr(config, "workeroutput"):
             state.close()  # a worker that has reported its end has 5 s; one that cannot report it stops here
+            if telemetry := config.stash.get(TELEMETRY, None):
+                telemetry.close()
+                config.workeroutput[OUTPUT] = state.fence.problems  # the controller says it
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -219,7 +220,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         state.close()
         if not hasattr(config, "workerinput"):  # the workers share the logins and floors of the run
             _remove_shared(state)
-        telemetry_of(config).close()
+            telemetry_of(config).close()
 
 
 def _remove_shared(state: SessionState) -> None:
@@ -238,23 +239,30 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if not (records or skipped) or hasattr(config, "workerinput"):
         return
     last_run, alluredir = state.settings.root / LAST_RUN, config.getoption("--alluredir", None)
-    place, unwritten = Path(alluredir) if alluredir else None, []
+    place = Path(alluredir) if alluredir else None
+    telemetry, fence = telemetry_of(config), state.fence
     if records:
-        unwritten += write_or_report(last_run, lambda: write_last_run(last_run, state.run_id, records))
+        fence.call("last run", write_last_run, last_run, state.run_id, records)
     if place:
-        from harness.reporting.allure.files import write_allure_files
-
-        telemetry = telemetry_of(config)
-        told = environment(config, state) | telemetry.tool_servers()
-        told |= {f"Service {name}": crashed for name, crashed in telemetry.service_crashes().items()}
-        unwritten += write_or_report(place, lambda: write_allure_files(place, told, os.environ))
+        fence.call("Allure", _write_allure_files, config, place)
     history: Any = config.pluginmanager.getplugin(HISTORY)
-    more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *unwritten, *_passed_over(state)]
-    more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)
-    more += [f"services: {line}" for line in state.kept_services]
-    more += undeclared_lines(config, state.settings)
-    more += rerun_lines(records, _earlier(terminalreporter))
-    write_summary(terminalreporter, records, skipped, state.settings, place, more, state.idle)
+    more = [*telemetry.finish(records), *(history.finish(interrupted) or ()), *_passed_over(state)]
+    with fence.around("summary"):
+        more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)
+        more += [f"services: {line}" for line in state.kept_services]
+        more += undeclared_lines(config, state.settings)
+        more += rerun_lines(records, _earlier(terminalreporter))
+    fence.call("summary", write_summary, terminalreporter, records, skipped, state.settings, place, more, state.idle)
+    telemetry.sum_up_failed_outputs()
+
+
+def _write_allure_files(config: pytest.Config, place: Path) -> None:
+    from harness.reporting.allure.files import write_allure_files
+
+    telemetry = telemetry_of(config)
+    told = environment(config, config.stash[STATE]) | telemetry.tool_servers()
+    told |= {f"Service {name}": crashed for name, crashed in telemetry.service_crashes().items()}
+    write_allure_files(place, told, os.environ)
 
 
 def _passed_over(state: SessionState) -> list[str]:

@@ -63,7 +63,7 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     if asked_for(config):
         from harness.pytest_plugin.ci_page import CiPage
 
-        yield "taskspec-ci-page", CiPage(config, state)
+        yield "taskspec-ci-page", state.fence.enclose("job summary", CiPage(config, state))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from msgspec import Struct, field
 
 from harness.model.settings import Settings
+from harness.reporting.fence import OutputFence
 from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class SessionState(Struct):
     """The state of one session, or of one xdist worker of it."""
 
     settings: Settings
+    fence: OutputFence = field(default_factory=OutputFence)
+    """The outputs of this process that failed."""
     durations: Durations | None = None
     """What tasks are expected to take (`--task-durations`)."""
     stored: StoredRun | None = None

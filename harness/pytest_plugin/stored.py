@@ -12,17 +12,19 @@ import pytest
 from msgspec import Struct
 
 from harness.model.events import Event, StepStarted
-from harness.pytest_plugin.activation import drives_cluster, is_controller
+from harness.pytest_plugin.activation import is_controller
 from harness.pytest_plugin.crashed_workers import journal_words
 from harness.pytest_plugin.state import UPLINK, SessionState
 from harness.pytest_plugin.stored_journal import StoredJournal
 from harness.pytest_plugin.stored_selection import StoredSelection
 from harness.pytest_plugin.stored_workers import StorePlace, WorkerOfStore, WorkersOfStore, earlier_of, refusing
 from harness.reporting.history.attempts import ends
+from harness.reporting.history.file import HISTORY
 from harness.reporting.history.record import checkout_of
 from harness.resilience import SystemClock
 from harness.runner.resumption import Earlier
 from harness.runner.slot_store import SlotStore
+from harness.runner.store_notes import NotedStore, WriteMemory, refuse_lost
 from harness.runner.store_writer import StoreLedger, StoreWriter
 from harness.runner.stored_part import CommonRun, StoredPart, join_run, part_name, show_attempt
 from harness.store import SCHEME, local_path
@@ -72,43 +74,52 @@ def _begin(config: pytest.Config, state: SessionState) -> StoredRun:
     place = StorePlace(_at(config, config.getoption("task_store")), part_name(shard), attempt)
     runs = not config.getoption("collectonly")
     if runs:
+        refuse_lost(place.whole(), place.part, _memory(place, state))
         digest = state.durations.digest if state.durations else ""
         commit = checkout_of(config.rootpath, os.environ).commit
         join_run(place.whole(), CommonRun(shard.partition("/")[2], digest, commit))
     found = StoredPart(place.open())
     ended = {nodeid: each.outcome == "passed" for nodeid, each in ends(found.attempts, found.owner).items()}
-    if runs and drives_cluster(config):
+    if runs:
         show_attempt(found.store, attempt)
     earlier = Earlier(ended, found.written, len(found.attempts))
     alluredir = config.getoption("--alluredir", None)
-    writer = _writer(place, Path(config.invocation_params.dir, alluredir) if alluredir else None)
+    store = _noted(place, state)
+    results = Path(config.invocation_params.dir, alluredir) if alluredir else None
+    writer = StoreWriter(store, attempt, SystemClock(), results)
     journal = StoredJournal(config, state, writer, attempt, earlier)
-    return _stored(place, writer, StoredSelection(config, state, place, earlier), journal=journal)
+    return _stored(place, store, writer, StoredSelection(config, state, place, earlier), journal=journal)
 
 
 def _begin_worker(config: pytest.Config, state: SessionState, given: Mapping[str, Any]) -> StoredRun:
     place = StorePlace.of(given)
-    slot = SlotStore(place.open(), place.attempt, SystemClock()) if UPLINK in config.stash else None
+    store = _noted(place, state)
+    slot = SlotStore(store, place.attempt, SystemClock()) if UPLINK in config.stash else None
     if slot is not None:
         slot.refuse_other()
-    return _stored(place, _writer(place), StoredSelection(config, state, place, earlier_of(given)), slot=slot)
+    writer = StoreWriter(store, place.attempt, SystemClock())
+    return _stored(place, store, writer, StoredSelection(config, state, place, earlier_of(given)), slot=slot)
 
 
-def _writer(place: StorePlace, results: Path | None = None) -> StoreWriter:
-    return StoreWriter(place.open(), place.attempt, SystemClock(), results)
+def _noted(place: StorePlace, state: SessionState) -> NotedStore:
+    return NotedStore(place.whole(), place.part, place.attempt, _memory(place, state))
+
+
+def _memory(place: StorePlace, state: SessionState) -> WriteMemory:
+    return WriteMemory(state.settings.root / HISTORY.parent / "stores", place.url, place.part)
 
 
 def _stored(
     place: StorePlace,
+    store: NotedStore,
     writer: StoreWriter,
     selection: StoredSelection,
     *,
     journal: StoredJournal | None = None,
     slot: SlotStore | None = None,
 ) -> StoredRun:
-    """What a process has of the store. One without a driver, or on its machine, certainly sees the right one."""
-    check = slot.check if slot else lambda: None
-    ledger = StoreLedger(place.open(), place.attempt, SystemClock(), writer, shows_write, check=check)
+    """What a process has of the store."""
+    ledger = StoreLedger(store, place.attempt, SystemClock(), writer, shows_write)
     return StoredRun(place, ledger, selection, writer, journal, slot)
 
 

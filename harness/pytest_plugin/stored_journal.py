@@ -13,7 +13,7 @@ from harness.pytest_plugin.stored_workers import OF_THE_MACHINE
 from harness.reporting.history.attempts import begun_line, ended_line, over_line
 from harness.reporting.history.record import Execution, RunRecord
 from harness.runner.resumption import Earlier
-from harness.runner.store_writer import CUT_OFF, StoreWriter
+from harness.runner.store_writer import CUT_OFF, StoreLedger, StoreWriter
 from harness.runner.stored_part import ERRORS
 from harness.spec.names import list_some
 
@@ -88,6 +88,7 @@ class StoredJournal:
 
     def finish(self, run: RunRecord) -> list[str]:
         """The run has ended: wait for the store. Returns lines for the summary."""
+        self._incomplete = True  # until everything is known to be there
         self._writer.tell(over_line(run))
         self._writer.put_results()
         stored = self._flush()
@@ -132,7 +133,7 @@ class StoredJournal:
         """
         if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
             return status
-        if self._writer.unnoted:
+        if self._writer.unnoted or StoreLedger.name in self._state.fence.problems:
             return int(pytest.ExitCode.TESTS_FAILED)
         if self._state.stopped_by in ENDING or self._incomplete or self._cut_off or self.deserted:
             return OF_THE_MACHINE

@@ -167,7 +167,7 @@ class RunTelemetry:
         self._terminal = TerminalLines(config, self._progress)
         self._records: dict[str, list[dict[str, Any]]] = {}
         """Node id -> the records of the task, one for each execution (`--reruns`)."""
-        self._notes: dict[str, str] = {}
+        self._fence = state.fence
         self.metrics = MetricsSink(self.emit)
 
     @property
@@ -175,7 +175,8 @@ class RunTelemetry:
         """The stream, made when it is first needed. Raises ValueError for a `redact` that is no regular expression."""
         if self._stream is None:
             settings, run, made = self._settings, self._state.run_id, self._sinks()
-            self._stream = stream_of(settings, run, Redactor.of(settings), made, worker=self._worker)
+            redactor = Redactor.of(settings)
+            self._stream = stream_of(settings, run, redactor, made, worker=self._worker, fence=self._fence)
         return self._stream
 
     def spare_reports(self) -> None:
@@ -223,7 +224,7 @@ class RunTelemetry:
                     (self._settings.root / figures).unlink(missing_ok=True)
             self.stream.deliver()
             if self._config.getoption("task_live"):
-                self._say_address()
+                self._fence.call("live view", self._say_address)
         self.spare_reports()
 
     def _say_address(self) -> None:
@@ -259,7 +260,7 @@ class RunTelemetry:
 
     def attach(self, task_id: str) -> None:
         """Attach the events of the policies around a task to its Allure test, which still runs."""
-        self._allure.attach(task_id)
+        self._fence.call(self._allure.name, self._allure.attach, task_id)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Read in the controller what its workers wrote, so that thresholds and long waits are reported at once."""
@@ -269,38 +270,46 @@ class RunTelemetry:
                 found.pop()  # it belongs to the same execution: a fixture failed after it
             found.append(document)  # not copied: pytest keeps it too, and a copy would be expensive
         self._follow()
+        self.tell_failed_outputs()
+
+    def tell_failed_outputs(self) -> None:
+        """Say which outputs have failed since this was last called; a worker's controller says it."""
+        if not self._worker and (lines := self._fence.unsaid()):
+            with self._fence.around(self._terminal.name):
+                for told in lines:
+                    self.say(printable(self._clean(told)))
+
+    def _clean(self, text: str) -> str:
+        return self._stream.clean(text) if self._stream is not None else text
+
+    def sum_up_failed_outputs(self) -> None:
+        """Say at the end of the summary which outputs have failed, also those that were named before."""
+        self._fence.unsaid()
+        with self._fence.around(self._terminal.name):
+            for told in self._fence.lines():
+                self.say(printable(self._clean(told)))
 
     def receive(self, line: str) -> None:
         """Write a line that a process of a cluster has sent to the file of the run, and read it as a worker's."""
-        try:
-            append_line(self._events, line)
-        except OSError as error:
-            self._notes.setdefault(EventLog.name, str(error))
+        self._fence.call(EventLog.name, append_line, self._events, line)
         self._follow()
 
     def _follow(self) -> None:
         if self._controls and self._stream is not None:
-            try:
+            with self._fence.around(EventLog.name):
                 for record in self._tail.records():
-                    self.metrics.on_record(record)
+                    self._fence.call(self.metrics.name, self.metrics.on_record, record)
                     if record.worker:  # a worker has no terminal; the controller's own records were shown
-                        self._terminal.on_delivery(record)
-            except OSError as error:
-                self._notes.setdefault(EventLog.name, str(error))
+                        self._fence.call(self._terminal.name, self._terminal.on_delivery, record)
             self._stream.deliver()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Report failed sinks from a worker to its controller; in other processes write the figures.
+        """Write the figures.
 
         It comes first: junit.xml is written after it, and the exit status is read after it.
         """
-        if self._stream is None:
-            return
-        if self._worker:
-            output: Any = session.config
-            output.workeroutput[OUTPUT] = self._stream.problems
-        else:
+        if self._stream is not None and not self._worker:
             self._follow()
             self._write([*(found[-1] for found in self._executions()), *self._state.interrupted])
             self._tell_crashes(session)
@@ -333,24 +342,22 @@ class RunTelemetry:
         self.take_problems(getattr(node, "workeroutput", {}).get(OUTPUT, {}))
 
     def take_problems(self, problems: Mapping[str, str]) -> None:
-        """Take the sinks that failed in another process, with their first errors."""
-        for sink, problem in problems.items():
-            self._notes.setdefault(sink, problem)
+        """Take the outputs that failed in another process, with their first errors."""
+        for output, problem in problems.items():
+            self._fence.note(output, problem)
 
     def finish(self, records: Sequence[TaskRecord]) -> list[str]:
         """Write the figures again, with the tasks of interrupted workers; returns lines for the summary."""
         self._follow()
         self.stream.deliver()
         self._write(records)
-        problems = {**self._notes, **self.stream.problems}
         if self._settings.telemetry.otel and not self._controls:
-            from harness.reporting.telemetry.exporters import no_provider
+            from harness.reporting.telemetry.exporters import Spans, no_provider
 
             if no_provider():
-                problems["OpenTelemetry"] = "no tracer provider is set in this process, so its spans were lost"
+                self._fence.note(Spans.name, "no tracer provider is set in this process, so its spans were lost")
         with self.stream.lock:
-            lines = self.metrics.lines()
-        return [*lines, *(f"telemetry: {sink}: {problem}" for sink, problem in problems.items())]
+            return self._fence.call(self.metrics.name, self.metrics.lines) or []
 
     def service_crashes(self) -> dict[str, str]:
         """What became of each service that crashed, for junit.xml, Allure's table of the environment and people."""
@@ -369,12 +376,12 @@ class RunTelemetry:
         return [[TaskRecord.model_validate(each) for each in found] for found in self._records.values()]
 
     def _write(self, records: Sequence[TaskRecord]) -> None:
-        stamp = {"run": self._state.run_id, "finished": datetime.now(UTC).isoformat()}
-        with self.stream.lock:
-            figures = self.metrics.as_json()
-        earlier = [record for found in self._executions() for record in found[:-1]]
-        document = {**stamp, "error_metrics": error_metrics(records, earlier), **figures}
-        try:
+        with self._fence.around(self.metrics.name):
+            stamp = {"run": self._state.run_id, "finished": datetime.now(UTC).isoformat()}
+            with self.stream.lock:
+                figures = self.metrics.as_json()
+            earlier = [record for found in self._executions() for record in found[:-1]]
+            document = {**stamp, "error_metrics": error_metrics(records, earlier), **figures}
             write_json(self._settings.root / METRICS, document)
             if self._settings.telemetry.prometheus:
                 from harness.reporting.telemetry.exporters import exposition
@@ -383,12 +390,12 @@ class RunTelemetry:
                 with self.stream.lock:
                     text = exposition(self.metrics, states)
                 write_text(self._settings.root / PROMETHEUS, text)
-        except OSError as error:
-            self._notes["metrics"] = str(error)
 
     def close(self) -> None:
+        """End the sinks, and say which have failed until then."""
         if self._stream is not None:
             self._stream.close()
+        self.tell_failed_outputs()
 
 
 TELEMETRY: pytest.StashKey[RunTelemetry] = pytest.StashKey()

@@ -6,7 +6,7 @@ import contextlib
 import io
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -131,16 +131,6 @@ def write_summary(
             terminalreporter.write_line(commandless(f"interrupted: {record.task_id}; its report: {place}"))
     for line in (*summary_lines(records, settings.artifacts, alluredir, skipped, command(), idle), *more):
         terminalreporter.write_line(commandless(line))
-
-
-def write_or_report(place: Path, write: Callable[[], object]) -> list[str]:
-    """Write something; returns an error as a line for the summary. The result of a run does not depend on a disk."""
-    try:
-        write()
-    except OSError as error:
-        why = f"{shown_path(place)} cannot be written: {error.strerror or error}"
-        return [f"{why}; free space on the disk, or make the folder writable"]
-    return []
 
 
 def command() -> str:

@@ -360,8 +360,9 @@ _ROWS: tuple[Row, ...] = (
            "Let the agent show less of the page, or use a model with a larger context window.", event_category="overflow"),
     _model("MODEL_REFUSED", False, "The model, or a filter of its provider, refused to answer.",
            "The message has its words. Look at the goal and at the page for what it may have refused."),
-    _model("MODEL_GARBLED", True, "The answer of the model was cut off, or is not what was asked for, also when it was asked once more.",
-           "The message says what is wrong with it. A larger `max_output`, or a stronger model, may help.",
+    _model("MODEL_GARBLED", True, "The answer of the model cannot be read, or is not what was asked for, also when it was asked again.",
+           "The message says what is wrong with it. If no model has written it (a web page, a redirection), check `base_url`; "
+           "else a larger `max_output`, or a stronger model, may help.",
            event_category=VALIDATION),
     Row("MODEL_CASSETTE_MISS", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NONE, False,
         "Only recordings may answer for the model, and none fits the request (or the file of recordings is broken).",

@@ -7,14 +7,16 @@ from datetime import UTC, timedelta
 from pathlib import Path
 
 from harness.criteria import Criterion
+from harness.masking import MARK
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json
 from harness.model.record import TaskResult
 from harness.model.score import attempts_of
 from harness.recovery.failure import Failed
 from harness.reporting.files import write_json
-from harness.reporting.redaction import MARK, Redactor, is_secret_name
+from harness.reporting.redaction import Redactor
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
+from harness.task_secrets import is_secret_name
 
 PAGE_STATE = "page_state.json"
 UNMET = "CRITERIA_UNMET"

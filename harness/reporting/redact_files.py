@@ -14,8 +14,10 @@ from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from urllib.parse import parse_qsl
 
+from harness.masking import MARK
 from harness.model.ports import Json
-from harness.reporting.redaction import HEADERS, MARK, Redactor, is_secret_name, redact_packed
+from harness.reporting.redaction import HEADERS, Redactor, redact_packed
+from harness.task_secrets import is_secret_name
 
 _PAIR = re.compile(r"(?P<lead>^|&)(?P<name>[^=&\s]+)=(?P<value>[^&\s]*)")
 _FORM = re.compile(r"[^=&\s{}<>]+=[^&\s]*(?:&[^=&\s{}<>]+=[^&\s]*)*\s*")

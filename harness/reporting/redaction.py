@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import html
 import io
-import json
 import math
 import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, quote_plus, unquote
+from urllib.parse import unquote
 
-from msgspec import Struct
-
+from harness.masking import LEAST, MARK, Secrets, hidden_values, secrets_of
 from harness.model.browser_settings import secrets as secrets_of_endpoints
 from harness.model.model_settings import keys
 from harness.model.ports import Json
@@ -25,11 +21,10 @@ from harness.model.settings import Settings
 from harness.model.tool_evidence import bounded_call
 from harness.model.tool_settings import secrets as secrets_of_tools
 from harness.model.tool_settings import secrets_of_commands
-from harness.spec.names import blank_unprintable, well_formed
+from harness.spec.names import well_formed
+from harness.task_secrets import is_secret_name
 
 # Secrets in addresses: `user:password@`, and values of the query and the fragment, by their names.
-
-MARK = "[redacted]"
 
 QUERY_NAMES = frozenset({
     "access_token", "api_key", "apikey", "assertion", "auth", "authorization", "client_secret", "code",
@@ -114,122 +109,6 @@ def _mask_value(found: re.Match[str], names: frozenset[str]) -> str:
     return f"{found['lead']}{found['name']}{found['equals']}{MARK}{rest[len(secret) :]}"
 
 
-# Secrets that a display cut off or broke across lines, so that a search for the whole fails.
-
-LEAST = 6
-"""The number of first (or last) letters by which a secret is recognized before (or after) an ellipsis."""
-
-LEAST_AT_AN_END = 10
-"""The same number at the end of a line or text without an ellipsis."""
-
-_GAP = r"[^\S\n]*+\n\s*+(?:[-+]\s*+)?"
-"""A line break, with the marks that an indented difference writes before its lines."""
-_INSIDE, _BETWEEN = f"(?:{_GAP})?", rf"(?:{_GAP}|\s*+)"
-_BREAKS = (re.compile(_GAP), re.compile(r"\s*\n\s*"))
-_SPACES = (*_BREAKS, re.compile(r"\s*"))
-_SIGN = re.compile(r"\s*(?:…|\.\.\.)")
-_END = re.compile(r"[^\S\n]*(?:\n|\Z)")
-
-
-class _Word(Struct, frozen=True):
-    """A secret without its white space; `spaced` has the indices of letters that had some before them."""
-
-    letters: str
-    spaced: frozenset[int]
-
-    @classmethod
-    def of(cls, secret: str) -> _Word:
-        parts, spaced = secret.split(), set()
-        length = 0
-        for part in parts[:-1]:
-            length += len(part)
-            spaced.add(length)
-        return cls("".join(parts), frozenset(spaced))
-
-    def start(self) -> str:
-        """A pattern for its first letters."""
-        letters = enumerate(self.letters[:LEAST])
-        return "".join((self._gap(number) if number else "") + re.escape(letter) for number, letter in letters)
-
-    def reach(self, text: str, place: int) -> tuple[int, int]:
-        """The number of its letters that follow in the text from here, and the end of the last one."""
-        count = 0
-        while count < len(self.letters):
-            after = self._after(text, place, count)
-            if after is None:
-                break
-            place, count = after, count + 1
-        return count, place
-
-    def _after(self, text: str, place: int, number: int) -> int | None:
-        """The end of the next letter, which has this number; None if another character follows."""
-        letter = self.letters[number]
-        if text.startswith(letter, place):
-            return place + 1
-        if number and place < len(text) and text[place].isspace():
-            for gap in _SPACES if number in self.spaced else _BREAKS:
-                found = gap.match(text, place)
-                if found and text.startswith(letter, found.end()):
-                    return found.end() + 1
-        return None
-
-    def _gap(self, number: int) -> str:
-        return _BETWEEN if number in self.spaced else _INSIDE
-
-
-class _Beginnings:
-    """Finds secrets that are broken over lines, and the beginnings of secrets that were cut."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        self._words: dict[str, list[_Word]] = {}
-        for word in map(_Word.of, words):
-            if len(word.letters) >= LEAST:
-                self._words.setdefault(word.letters[0], []).append(word)
-        starts = sorted({word.start() for words in self._words.values() for word in words})
-        self._start = re.compile("|".join(starts)) if starts else None
-
-    def sub(self, mark: str, text: str, *, at_ends: bool) -> str:
-        if self._start is None:
-            return text
-        parts, place, kept = [], 0, 0
-        while found := self._start.search(text, place):
-            end = self._end(text, found.start(), at_ends)
-            place = found.start() + 1 if end is None else end
-            if end is not None:
-                parts += [text[kept : found.start()], mark]
-                kept = end
-        return "".join([*parts, text[kept:]])
-
-    def _end(self, text: str, place: int, at_ends: bool) -> int | None:
-        """The end in the text of the secret that begins here; None if it is something else."""
-        ends = (_end_of(word, text, place, at_ends) for word in self._words[text[place]])
-        return max((end for end in ends if end is not None), default=None)
-
-
-class TruncatedSecrets:
-    """Removes what a cut has left of secrets: their beginning before an ellipsis, their end after one."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        """`words`: the secrets in all their spellings."""
-        words = tuple(words)
-        self._forward = _Beginnings(words)
-        self._backward = _Beginnings(word[::-1] for word in words)
-
-    def sub(self, mark: str, text: str) -> str:
-        text = self._forward.sub(mark, text, at_ends=True)
-        if "…" in text or "..." in text:
-            text = self._backward.sub(mark[::-1], text[::-1], at_ends=False)[::-1]
-        return text
-
-
-def _end_of(word: _Word, text: str, place: int, at_ends: bool) -> int | None:
-    count, end = word.reach(text, place)
-    whole = count == len(word.letters)
-    cut = count >= LEAST and _SIGN.match(text, end)
-    ended = at_ends and count >= LEAST_AT_AN_END and _END.match(text, end)
-    return end if whole or cut or ended else None
-
-
 # Redacts compressed data: gzip, deflate and zip files, also nested.
 
 LARGEST = 64 * 2**20
@@ -291,137 +170,6 @@ def _zip(data: bytes, inside: Redact) -> bytes:
     return target.getvalue() if changed else data
 
 
-# The spellings of a secret in a file, and the names whose values are secret.
-
-SHORTEST = 3
-"""Shorter values are not searched: they would be found in every word."""
-
-_SHORTEST_ENCODED = 4
-"""The number of base64 letters of a secret of four bytes that depend on it alone, wherever it stands."""
-_SHORTEST_LINE = 16
-"""Shorter lines of a secret are not searched alone: they may be words of any text."""
-_LINE_BREAK = re.compile(r"[\r\n]+|(?:\\r)?\\n")
-"""Between two lines of a secret; environment variables often have `\\n` as two characters."""
-_ANYWHERE = re.compile(r"passw|passphrase|secret|token|api[-_ ]?key|credential", re.IGNORECASE)
-_WORDS = frozenset({"pin", "pwd", "pw", "pass", "otp", "cvv", "cvc", "puk", "tan"})
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_ENCODED = {"path": ' "<>^`{|}', "query": " \"<>'", "fragment": ' "<>`'}
-"""The characters that Chromium escapes in each part of an address, besides controls and non-ASCII; never a `%`."""
-_NEXT_PART = {("path", "?"): "query", ("path", "#"): "fragment", ("query", "#"): "fragment"}
-_DROPPED = str.maketrans("", "", "\t\r\n")
-
-
-def is_secret_name(name: str) -> bool:
-    """Return whether a field of this name has a secret: `password`, `userPin`, `csrf_token`, not `shipping`."""
-    return bool(_ANYWHERE.search(name)) or any(word.lower() in _WORDS for word in _WORD.findall(name))
-
-
-def spellings(secret: str) -> set[str]:
-    """All spellings of a secret: plain, in URLs, JSON, HTML and Python, in base64 at any offset; and of its lines."""
-    if len(secret) < SHORTEST:
-        return set()
-    found = _as_text(secret).union(*map(_as_text, _lines(secret)))
-    return {word for word in found if len(word) >= SHORTEST} | set(_in_base64(secret))
-
-
-def _lines(secret: str) -> Iterator[str]:
-    """The lines of a secret of several lines, such as a private key: a log has them one by one."""
-    lines = _LINE_BREAK.split(secret)
-    for line in map(str.strip, lines if len(lines) > 1 else ()):
-        if len(line) >= _SHORTEST_LINE and not line.startswith(("-----BEGIN", "-----END")):
-            yield line
-
-
-def _as_text(secret: str) -> set[str]:
-    """The spellings of a secret but for base64."""
-    found = {secret, *_in_html(secret), *_as_literal(secret), *_quoted_forms(secret)}
-    for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
-        found |= {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
-    return found
-
-
-def _in_html(secret: str) -> Iterator[str]:
-    """The secret in HTML as Python and templates write it, and as Chromium does, which escapes fewer quotes."""
-    plain = html.escape(secret, quote=False)
-    for text in (plain, plain.replace("\xa0", "&nbsp;")):
-        inside = text.replace('"', "&quot;")
-        yield from (text, inside, inside.replace("&lt;", "<").replace("&gt;", ">"))
-    yield html.escape(secret)
-    yield plain.replace('"', "&#34;").replace("'", "&#39;")
-
-
-def _as_literal(secret: str) -> Iterator[str]:
-    """The secret as `repr` writes it with either quote, as a criterion does, and as a path of the world does."""
-    whole = repr("'\"" + secret)[4:-1]
-    yield from (whole, whole.replace("\\'", "'"))
-    printable = blank_unprintable(secret)
-    yield printable if len("".join(printable.split())) >= SHORTEST else secret
-    yield from (secret.replace("\\", "\\\\").replace(mark, "\\" + mark) for mark in "'\"")
-
-
-def _quoted_forms(secret: str) -> Iterator[str]:
-    """The secret in an address or a form; a multi-line field sends CR LF, a single-line one drops line breaks."""
-    lines = secret.replace("\r\n", "\n").replace("\n", "\r\n")
-    texts = {_in_address(secret, part) for part in _ENCODED}
-    for text in (secret, lines, secret.translate(_DROPPED)):
-        texts |= {quote(text, safe=safe, errors="replace") for safe in ("/", "", "~()*!'")}
-        texts |= {quote_plus(text, errors="replace"), *_in_form(text)}
-    for text in texts:
-        yield text
-        yield _lower_escapes(text)
-
-
-def _in_form(text: str) -> Iterator[str]:
-    """The secret in a form that Chromium sends: from a page in UTF-8, or in windows-1252 without a charset."""
-    yield quote_plus(text, safe="*", errors="replace").replace("~", "%7E")
-    yield quote_plus(text, safe="*", encoding="cp1252", errors="xmlcharrefreplace").replace("~", "%7E")
-
-
-def _in_address(secret: str, part: str) -> str:
-    """The secret as Chromium shows it in `location.href`, beginning in this part of the address."""
-    written = ""
-    for letter in secret.translate(_DROPPED):
-        part = _NEXT_PART.get((part, letter), part)
-        if part == "path" and letter == "\\":
-            written += "/"
-        else:
-            plain = " " <= letter <= "~" and letter not in _ENCODED[part]
-            written += letter if plain else quote(letter, safe="", errors="replace")
-    return written
-
-
-def _in_base64(secret: str) -> Iterator[str]:
-    """The secret in base64: alone, as JSON, as part of an address, and in Latin-1 as `btoa` reads it.
-
-    The letters `+` and `/` may be escaped in turn.
-    """
-    texts = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    texts |= {quote(secret, safe="", errors="replace"), quote_plus(secret, errors="replace")}
-    datas = {text.encode("utf-8", "replace") for text in texts}
-    if all(letter <= "\xff" for letter in secret):
-        datas.add(secret.encode("latin-1"))
-    for letters in {letters for data in datas for letters in _encoded(data)}:
-        yield letters
-        if "+" in letters or "/" in letters:
-            yield letters.replace("/", "\\/")
-            yield from (quote(letters, safe=""), _lower_escapes(quote(letters, safe="")))
-
-
-def _lower_escapes(text: str) -> str:
-    return re.sub("%[0-9A-F]{2}", lambda found: found.group().lower(), text)
-
-
-def _encoded(data: bytes) -> Iterator[str]:
-    """The base64 letters that depend only on the secret, wherever it stands in the encoded text."""
-    for offset in range(3):
-        whole = (offset + len(data)) * 8 // 6
-        first = -(-offset * 8 // 6)
-        for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            letters = encode(b"\0" * offset + data).decode()[first:whole]
-            if len(letters) >= _SHORTEST_ENCODED:
-                yield letters
-
-
 __all__ = ["HEADERS", "MARK", "Redactor", "kept_call", "masked_call", "masked_fields", "masked_step"]
 
 HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
@@ -439,11 +187,7 @@ class Redactor:
         self._patterns = tuple(patterns)
         self._query = tuple(query)
         self._compiled = tuple(map(_compiled, self._patterns))
-        self._secrets: frozenset[str] = frozenset()
-        self._words: re.Pattern[str] | None = None
-        self._bytes: re.Pattern[bytes] | None = None
-        self._cut = TruncatedSecrets(())
-        self.learn(secrets)
+        self._secrets = secrets_of(frozenset(secrets))
 
     @classmethod
     def of(cls, settings: Settings, secrets: Iterable[str] = ()) -> Redactor:
@@ -455,21 +199,17 @@ class Redactor:
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Add secrets from now on."""
-        more = self._secrets.union(secrets)
-        if more == self._secrets:
-            return
-        words = sorted(set().union(*map(spellings, more)), key=lambda word: (-len(word), word))
-        self._secrets = more
-        self._words = re.compile("|".join(map(re.escape, words))) if words else None
-        self._bytes = (
-            re.compile(b"|".join(re.escape(word.encode("utf-8", "replace")) for word in words)) if words else None
-        )
-        self._cut = TruncatedSecrets(words)
+        self._secrets = self._with(secrets)
 
     def plus(self, secrets: Iterable[str]) -> Redactor:
         """A redactor with these secrets in addition."""
-        more = self._secrets.union(secrets)
-        return self if more == self._secrets else Redactor(more, self._patterns, self._query)
+        more = self._with(secrets)
+        return self if more is self._secrets else Redactor(more.values, self._patterns, self._query)
+
+    def _with(self, secrets: Iterable[str]) -> Secrets:
+        known = self._secrets.values
+        more = hidden_values(secrets)
+        return self._secrets if more <= known else secrets_of(known | more)
 
     def for_addresses(self) -> Redactor:
         """A redactor that knows only secrets in addresses, with the names that the project added."""
@@ -477,8 +217,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Redact a text. Every text of a report comes through here, so this is where it becomes writable, too."""
-        if self._words:
-            text = self._cut.sub(MARK, self._words.sub(MARK, text))
+        text = self._secrets.mask(text)
         for pattern in self._compiled:
             text = pattern.sub(lambda found: MARK if found.group() else "", text)
         return well_formed(redact_addresses(text, self._query))
@@ -491,7 +230,7 @@ class Redactor:
         try:
             return self.text(data.decode()).encode()
         except UnicodeDecodeError:
-            return self._bytes.sub(MARK.encode(), data) if self._bytes else data
+            return self._secrets.mask(data.decode("latin-1")).encode("latin-1", "replace")
 
     def json(self, value: Json) -> Json:
         """Redact a document, numbers included. Values without a JSON form become texts."""
@@ -523,7 +262,8 @@ class Redactor:
 
     def _number(self, value: float) -> Json:
         text = str(value)
-        secret = len(text) >= SHORTEST and text in self._secrets  # a 1 is everywhere, also in the index of the step
+        secret = text in self._secrets.values  # a 1 is everywhere, also in the index of the step
+        secret = secret or (len(text) >= LEAST and self._secrets.mask(text) != text)
         if secret or any(found.group() for p in self._compiled for found in p.finditer(text)):
             return MARK
         return value if isinstance(value, int) or math.isfinite(value) else text

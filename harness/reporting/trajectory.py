@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
@@ -18,6 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from harness.masking import Secrets
 from harness.model.inference import ModelCall
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
@@ -37,7 +37,6 @@ from harness.reporting.archive import Workspace
 from harness.reporting.files import read_regular, safe_name, write_text
 from harness.reporting.redaction import Redactor
 from harness.spec.agents import SCRIPTED
-from harness.spec.references import SHORTEST
 from harness.spec.steps import Step
 
 AGENTS = Path(".harness/agents")
@@ -128,12 +127,9 @@ class _Snapshots:
 
 def referring(secrets: Iterable[str]) -> Callable[[str], str]:
     """A function that puts `${env:NAME}` in the place of the secrets of the environment."""
-    known = {secret for secret in secrets if len(secret) >= SHORTEST}
+    known = frozenset(secrets)
     names = {value: f"${{env:{name}}}" for name, value in sorted(os.environ.items()) if value in known}
-    if not names:
-        return str
-    pattern = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
-    return lambda text: pattern.sub(lambda found: names[found[0]], text)
+    return Secrets(names, names).mask
 
 
 class _Choices:

@@ -84,6 +84,8 @@ class CircuitSnapshot(Struct, frozen=True):
     reason: str
     """The reason of the last transition."""
     saved_at: float
+    failed_at: float | None = None
+    """The time of the last failure; None: nothing has failed."""
 
 
 class CircuitOpen(Exception):  # noqa: N818 - it names the state that refuses, as the code CIRCUIT_OPEN does
@@ -298,10 +300,13 @@ class Breaker:
         """Failures since the last success in the closed state; failures while half-open are added until it closes."""
         self.error = ""
         """The text of the last failure."""
+        self.failed_at: float | None = None
+        """The time of the last failure, in monotonic seconds; None: nothing has failed."""
         self._now = now
         self._emit = emit
         self._state = CircuitState.CLOSED
-        self._successes = 0
+        self.successes = 0
+        """Successful probes since the circuit became half-open."""
         self._calls = 0
         self._opened_at = 0.0
         self._probe_until: float | None = None
@@ -359,8 +364,8 @@ class Breaker:
             self.failures = 0
             return
         self._probe_until = None
-        self._successes += 1
-        if self._successes >= self.settings.success_threshold:
+        self.successes += 1
+        if self.successes >= self.settings.success_threshold:
             self._generation += 1
             self._move(Signal.PROVED)
 
@@ -370,7 +375,7 @@ class Breaker:
             return
         self._calls += 1
         self.failures += 1
-        self.error = error
+        self.error, self.failed_at = error, self._now()
         enough = self.failures >= self.settings.failure_threshold and self._calls >= self.settings.volume_threshold
         if enough or self._state is CircuitState.HALF_OPEN:
             self._probe_until = None
@@ -389,7 +394,7 @@ class Breaker:
         return CircuitSnapshot(
             state=self._state,
             failures=self.failures,
-            successes=self._successes,
+            successes=self.successes,
             calls=self._calls,
             error=self.error,
             opened_at=offset + self._opened_at if self._state is not CircuitState.CLOSED else None,
@@ -397,6 +402,7 @@ class Breaker:
             generation=self._generation,
             reason=self._history[-1].reason if self._history else "",
             saved_at=wall.timestamp(),
+            failed_at=None if self.failed_at is None else offset + self.failed_at,
         )
 
     def restore(self, saved: CircuitSnapshot, wall: datetime) -> None:
@@ -411,8 +417,9 @@ class Breaker:
         self._state, self.failures, self.error = saved.state, saved.failures, saved.error
         # Successful calls are not saved one by one: of two counts since the same transition, the higher is true.
         here = self._calls if saved.generation == self._generation else 0
-        self._successes, self._calls, self._generation = saved.successes, max(here, saved.calls), saved.generation
+        self.successes, self._calls, self._generation = saved.successes, max(here, saved.calls), saved.generation
         self._opened_at = min(self._now(), offset + (saved.opened_at or 0.0))
+        self.failed_at = None if saved.failed_at is None else min(self._now(), offset + saved.failed_at)
         latest = self._now() + self.settings.probe_seconds
         self._probe_until = None if saved.probe_until is None else min(latest, offset + saved.probe_until)
 
@@ -424,7 +431,7 @@ class Breaker:
         before, self._state = self._state, TRANSITIONS[self._state][signal]
         reason = signal.value.format(failures=self.failures)
         self._history.append(Transition(self._now(), before, self._state, reason))
-        self._successes = 0
+        self.successes = 0
         if self._state is CircuitState.CLOSED:
             self._forget()
         self._emit(CircuitChanged(self.name, before.value, self._state.value, reason))

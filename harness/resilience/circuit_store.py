@@ -22,7 +22,7 @@ from harness.resilience.clock import Clock
 
 # The file of a circuit store: creates, recognizes or refuses it; converts a row to a snapshot.
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """The version of the schema; it is written to the file's `user_version`."""
 APPLICATION: Final = 0x43495243
 """The `application_id` of the file: "CIRC" in ASCII."""
@@ -40,8 +40,10 @@ _TABLE = """CREATE TABLE circuits (
     probe_until REAL,
     generation INTEGER NOT NULL,
     reason TEXT NOT NULL,
-    saved_at REAL NOT NULL
+    saved_at REAL NOT NULL,
+    failed_at REAL
 )"""
+_FROM_1 = "ALTER TABLE circuits ADD COLUMN failed_at REAL"
 _FOREIGN = "Name another file for the circuits"
 _WAS_OURS = f"{_FOREIGN}; or remove this one, if it was theirs: only the memory of open circuits is lost"
 _OF_ANOTHER = f"Use the version that wrote it, or remove it: only the memory of open circuits is lost. {_FOREIGN} else"
@@ -84,6 +86,12 @@ def snapshot_of(row: sqlite3.Row) -> CircuitSnapshot:
 
 
 def _prepare(database: sqlite3.Connection, path: Path, patience: float, oldest: float) -> None:
+    if _has_schema_1(database):
+        database.execute("BEGIN IMMEDIATE")
+        if _has_schema_1(database):  # another process may have been quicker
+            database.execute(_FROM_1)
+            database.execute(f"PRAGMA user_version = {SCHEMA}")
+        database.execute("COMMIT")
     database.execute("BEGIN")
     made = _is_ours(database, path)
     database.execute("COMMIT")
@@ -95,6 +103,10 @@ def _prepare(database: sqlite3.Connection, path: Path, patience: float, oldest: 
         raise _not_a_store(path, f"it is damaged ({problem})", _WAS_OURS)
     if database.execute("SELECT 1 FROM circuits WHERE saved_at < ?", (oldest,)).fetchone():
         database.execute("DELETE FROM circuits WHERE saved_at < ?", (oldest,))
+
+
+def _has_schema_1(database: sqlite3.Connection) -> bool:
+    return (_number(database, "application_id"), _number(database, "user_version")) == (APPLICATION, 1)
 
 
 def _is_ours(database: sqlite3.Connection, path: Path) -> bool:
@@ -147,9 +159,9 @@ RETRY = 0.5
 _LOAD = "SELECT * FROM circuits WHERE name = ?"
 _NAMES = "SELECT name FROM circuits ORDER BY name"
 _SAVE = """INSERT OR REPLACE INTO circuits
-    (name, state, failures, successes, calls, error, opened_at, probe_until, generation, reason, saved_at)
+    (name, state, failures, successes, calls, error, opened_at, probe_until, generation, reason, saved_at, failed_at)
     VALUES (:name, :state, :failures, :successes, :calls, :error, :opened_at, :probe_until, :generation, :reason,
-            :saved_at)"""
+            :saved_at, :failed_at)"""
 _warn = logging.getLogger(__name__).warning
 
 

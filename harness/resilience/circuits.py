@@ -170,6 +170,25 @@ class CircuitName(Struct, frozen=True):
         return cls(CircuitScope(scope), name)
 
 
+class CircuitFigures(Struct, frozen=True):
+    """What one circuit has counted."""
+
+    state: CircuitState
+    """The state as a caller would find it now."""
+    calls: int
+    """The number of calls that ended since it last closed."""
+    failures: int
+    """The number of failures in a row; of an open circuit, all since it was closed."""
+    successes: int
+    """The number of successful probes since it became half-open."""
+    last_error: str
+    """The text of the last failure; empty once the circuit has closed."""
+    last_failure: float | None
+    """The time of the last failure, in Unix seconds; None: nothing has failed."""
+    reopens_in: float | None
+    """Seconds until a call is admitted; None: one is admitted now."""
+
+
 class Circuits:
     """One breaker for each name, made when it is first asked for, and shared by all who ask.
 
@@ -227,6 +246,22 @@ class Circuits:
                 f"circuit {key!r}: expected a circuit that was used, found none of this name; used: {used}"
             )
         self.breaker(key).reset()
+
+    def reset_all(self) -> None:
+        """Close all circuits by hand, with a store those of other processes too."""
+        for name in self._names():
+            self.breaker(name).reset()
+
+    def figures(self) -> dict[str, CircuitFigures]:
+        """Name -> figures of each circuit, sorted; with a store, the circuits of other processes too."""
+        return {name: self._figures(self.breaker(name)) for name in self._names()}
+
+    def _figures(self, breaker: Breaker) -> CircuitFigures:
+        state, kept = breaker.state, breaker.snapshot(self._clock.wall())
+        rest = breaker.rests_for()
+        return CircuitFigures(
+            state, kept.calls, kept.failures, kept.successes, kept.error, kept.failed_at, rest if rest else None
+        )
 
     def _names(self) -> list[str]:
         return sorted({*self._breakers, *(self._store.names() if self._store else ())})

@@ -97,11 +97,11 @@ class Degraded(Struct, frozen=True):
 
 
 class Recovered(Struct, frozen=True):
-    """A call succeeded after it had failed, `after` seconds since its first failure."""
+    """A call succeeded after it had failed, `seconds` since its first failure."""
 
     type: ClassVar[str] = "recovered"
     name: str
-    after: float
+    seconds: float
     attempts: int
     category: str = ""
 
@@ -129,6 +129,8 @@ class Escalated(Struct, frozen=True):
     name: str
     waited: float
     limit: float | None
+    correlation_id: str = ""
+    """The id under which the caller can ask for the answer, if it has one already."""
 
 
 class ServiceChanged(Struct, frozen=True):
@@ -208,10 +210,23 @@ Emit = Callable[[ResilienceEvent], None]
 """Receives each event at once, in the loop of the call: it must not block."""
 
 
+_WRITTEN: Mapping[str, str] = {"before": "from", "after": "to"}  # `from` is a Python keyword
+
+
 def discard(event: ResilienceEvent) -> None:
     """Discard the event."""
 
 
 def document(event: ResilienceEvent) -> dict[str, Any]:
     """The event as plain JSON, its `type` first."""
-    return {"type": event.type, **asdict(event)}
+    return {"type": event.type, **written(event)}
+
+
+def written(event: Struct) -> dict[str, Any]:
+    """The fields of an event by the names that written events have."""
+    return {written_name(type(event), name): value for name, value in asdict(event).items()}
+
+
+def written_name(kind: type[Struct], name: str) -> str:
+    """The name of a field in written events: `from` and `to` for what changes, `after` for seconds alone."""
+    return "after" if (kind, name) == (Recovered, "seconds") else _WRITTEN.get(name, name)

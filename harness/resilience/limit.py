@@ -11,7 +11,16 @@ from harness.resilience.breaker import Call, Policy
 T = TypeVar("T")
 
 TOOL_TIMEOUTS: Final[Mapping[str, float]] = {"bash": 300.0, "read_file": 10.0, "edit_file": 30.0, "search": 60.0}
-"""Seconds for tools of these names, unless the project sets others."""
+"""Seconds for tools of these names (001), unless the project sets others."""
+OPERATIONS: Final[Mapping[str, float]] = {
+    "llm-call": 60.0,
+    "tool-execution": 120.0,
+    "file-read": 5.0,
+    "web-fetch": 30.0,
+}
+"""Seconds for operations of these names."""
+DEFAULT: Final = 30.0
+"""Seconds for any other operation."""
 
 
 class LimitExceeded(TimeoutError):  # noqa: N818 - it names what happened
@@ -26,13 +35,17 @@ class LimitExceeded(TimeoutError):  # noqa: N818 - it names what happened
         return f"{self.operation} took longer than {self.seconds:g} s"
 
 
-def limit(seconds: float, name: str = "call") -> Policy[T]:
+def limit(seconds: float | None = None, name: str = "call") -> Policy[T]:
     """Cancel the call when it has not ended after `seconds`, and raise LimitExceeded.
+
+    Without seconds, the name of the operation gives them (`OPERATIONS`), else `DEFAULT`.
 
     Only its own limit is reported so: a TimeoutError of the call, a cancellation from outside and an outer
     `asyncio.timeout` pass unchanged. A call that ignores cancellation is waited for: put `escalate` around such a call.
     Raises ValueError for seconds below zero.
     """
+    if seconds is None:
+        seconds = OPERATIONS.get(name, DEFAULT)
     if not seconds >= 0:
         raise ValueError(f"limit of {name}: expected seconds from 0 on; found {seconds}")
 

@@ -256,7 +256,8 @@ class _Trial(Generic[T]):
             self._give_up(error, verdict, step)
             return 0.0
         used, allowed = self._budget.used, self._budget.allowed
-        self._terms.emit(Retrying(self._terms.name, used, allowed, step, verdict.message, verdict.category))
+        category, code = verdict.category, verdict.code
+        self._terms.emit(Retrying(self._terms.name, used, allowed, step, verdict.message, category, code))
         return step
 
     def _give_up(self, error: BaseException, verdict: RetryVerdict, stop: StopRetrying) -> None:
@@ -265,7 +266,8 @@ class _Trial(Generic[T]):
         if stop.reason:
             error.add_note(f"not tried again: {stop.reason}")
             message = f"{message}; not tried again: {stop.reason}"
-        self._terms.emit(GaveUp(self._terms.name, message, exhausted=verdict.retryable, category=verdict.category))
+        category, code = verdict.category, verdict.code
+        self._terms.emit(GaveUp(self._terms.name, message, exhausted=verdict.retryable, category=category, code=code))
 
 
 def _error(state: RetryCallState) -> BaseException | None:

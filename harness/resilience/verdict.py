@@ -20,6 +20,8 @@ from msgspec import Struct
 
 from harness.resilience.breaker import CircuitOpen
 from harness.resilience.clock import Clock, SystemClock
+from harness.resilience.outside import seconds_of
+from harness.values import replace
 
 # The kind of an error: names of rows of `verdict.KINDS`, from types, errnos and HTTP statuses.
 
@@ -141,18 +143,16 @@ def retry_after(headers: Mapping[str, Any], now: datetime) -> float | None:
 
 
 def _seconds_after(value: str, headers: Mapping[str, str], now: datetime) -> float | None:
-    try:
-        seconds = float(value)
-    except ValueError:
-        at = _date(value)
-        return None if at is None else max(0.0, (at - (_date(headers.get("date", "")) or now)).total_seconds())
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    at = _date(value)
+    if at is None:
+        return seconds_of(value)
+    return seconds_of(max(0.0, (at - (_date(headers.get("date", "")) or now)).total_seconds()))
 
 
 def _date(value: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
@@ -184,6 +184,10 @@ class RetryVerdict(Struct, frozen=True):
     """Seconds that the server asks to wait; None: it does not say."""
     max_retries: int | None = None
     """The largest number of retries for errors of this kind; None: as many as the schedule has."""
+    code: str = ""
+    """The code of the failure, if its classifier has one."""
+    error: BaseException | None = None
+    """The error that was judged, as it was raised."""
 
 
 Classify = Callable[[BaseException], RetryVerdict]
@@ -261,7 +265,7 @@ def describe_error(error: BaseException) -> str:
 def _judge(error: BaseException, clock: Clock) -> RetryVerdict:
     message = describe_error(error)
     verdicts = (_verdict_of(link, message, clock) for link in _chain(error))
-    return next((verdict for verdict in verdicts if verdict), KINDS["unknown"].verdict(message))
+    return replace(next((verdict for verdict in verdicts if verdict), KINDS["unknown"].verdict(message)), error=error)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

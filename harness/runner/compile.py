@@ -17,6 +17,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from harness.criteria import Criterion, CriterionError, parse
+from harness.masking import MARK
 from harness.model.plan import Plan, ReadyLogin, ReadyRepair
 from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
@@ -39,7 +40,6 @@ from harness.spec.names import slug
 from harness.spec.one_time import OneTimePasswords, key_of
 from harness.spec.problems import JsonPath, Problem, SpecError
 from harness.spec.references import (
-    HIDDEN,
     ONLY_STEPS,
     BadReferenceError,
     Hide,
@@ -213,7 +213,7 @@ class Filling:
 
     def _unreadable(self, text: str) -> str:
         """The problem of a criterion without the values of variables, parts of which an error would quote."""
-        hidden = scope_of(self.spec, dict.fromkeys(environment_names(self.spec), HIDDEN), self.generated)
+        hidden = scope_of(self.spec, dict.fromkeys(environment_names(self.spec), MARK), self.generated)
         try:
             parse(interpolate_criterion(text, hidden, last=False))
         except CriterionError as error:

@@ -40,7 +40,7 @@ class KeptWays:
             return ()
         try:
             self._written.keep(plan, result, notes.noted)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - what is lost is a file, and never the task's result
             from harness.model.warnings import trajectory_not_kept
 
             return (trajectory_not_kept(error),)

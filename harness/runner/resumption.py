@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct, field
 
 from harness.recovery.failure import Failure
+from harness.recovery.never_twice import what_runs_again
 from harness.runner.stored_part import wrote_name
 
 
@@ -46,13 +47,14 @@ def resumption(tasks: Mapping[str, tuple[str, str | None]], earlier: Earlier) ->
     An episode runs again from its start, unless a task of it has begun to write.
     """
     broken = _broken_episodes(tasks, earlier.ended)
-    wrote = {episode for task_id, episode in tasks.values() if episode in broken and earlier.wrote(task_id)}
+    free = what_runs_again({task_id: earlier.wrote(task_id) for task_id, _ in tasks.values()})
+    wrote = {episode for task_id, episode in tasks.values() if episode in broken and task_id not in free}
     done: set[str] = set()
     lost: dict[str, Failure] = {}
     for nodeid, (task_id, episode) in tasks.items():
         if nodeid in earlier.ended and (episode not in broken or episode in wrote):
             done.add(nodeid)
-        elif nodeid not in earlier.ended and earlier.wrote(task_id):
+        elif nodeid not in earlier.ended and task_id not in free:
             lost[task_id] = Failure("WORKER_CRASHED", CRASHED)
         elif nodeid not in earlier.ended and episode in wrote:
             lost[task_id] = Failure("EPISODE_STATE_LOST", UNFINISHED_EPISODE)

@@ -215,19 +215,14 @@ class StoreLedger(Sink):
         writer: StoreWriter,
         writes: Callable[[Event], bool],
         patience: float = PATIENCE,
-        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`store`: of the part. `writes` tells whether an event shows that its task writes. `patience`: seconds.
-
-        `check` raises StoreError if it is not certain that this is the store of the run.
-        """
+        """`store`: of the part. `writes` tells whether an event shows that its task writes. `patience`: seconds."""
         self._store = store
         self._attempt = attempt
         self._clock = clock
         self._writer = writer
         self._writes = writes
         self._patience = patience
-        self._check = check
         self._own: set[str] = set()
         """Ids of the tasks in which this process may write."""
         self._seen: set[str] = set()
@@ -259,7 +254,6 @@ class StoreLedger(Sink):
 
     def _claim(self, task_id: str) -> str:
         """The attempt that may write in the task: this one, unless there is another. Raises StoreError."""
-        self._check()
         name = wrote_name(task_id)
         if self._store.put_new(name, self._attempt.encode()):
             return self._attempt

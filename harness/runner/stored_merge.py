@@ -10,7 +10,7 @@ from harness.reporting.history.attempts import as_one_run, without_end
 from harness.reporting.history.file import HistoryError, place_of
 from harness.reporting.history.merging import ShardRun
 from harness.reporting.history.record import Execution, RunRecord
-from harness.runner.stored_part import COMMON, ERRORS, JOURNAL, RESULTS, StoredPart, parts_below
+from harness.runner.stored_part import BEGUN, COMMON, ERRORS, JOURNAL, RESULTS, StoredPart, lost_attempts, parts_below
 from harness.spec.names import how_many, list_some
 from harness.store import SCHEME, Store, StoreError, find_stores, local_path, shown_url
 
@@ -30,6 +30,16 @@ def find_parts(name: str) -> list[Store]:
     if not found:
         raise StoreError(f"{shown_url(name)}: no part of a run is stored there")
     return found
+
+
+def lost_notes(name: str) -> list[str]:
+    """Lines about what began in the stores that a path or URL names, and is gone from there. Raises StoreError."""
+    return [
+        f"{store.shown}: {part}: {attempt} began, and what it told is gone: what it did is not known"
+        for store in find_stores(name)
+        for part in dict.fromkeys(each.split("/")[1] for each in store.names(BEGUN))
+        for attempt in lost_attempts(store, part)
+    ]
 
 
 def merge_part(store: Store, target: Path, say: Callable[[str], object]) -> ShardRun:

@@ -6,7 +6,8 @@
     part-3-of-20/wrote/<task>           the attempt that has begun to write in the task: nobody else may
     part-3-of-20/errors/<attempt>/      the directories of its failures
     part-3-of-20/allure-results/        with `--alluredir`
-    part-3-of-20/drivers/<attempt>      with `--task-cluster`: shows its slots that they see the same store
+    part-3-of-20/attempts/<attempt>     shows the processes of an attempt that they see its store
+    begun/part-3-of-20/<attempt>        the journal of the attempt has begun: if it is gone, notes are lost
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from harness.reporting.history.attempts import PartAttempt, attempt_of, in_order
 from harness.reporting.history.file import HistoryError
 from harness.store import Store, StoreUnusable
 
-JOURNAL, WROTE, ERRORS, RESULTS, DRIVERS = "journal", "wrote", "errors", "allure-results", "drivers"
+JOURNAL, WROTE, ERRORS, RESULTS, ATTEMPTS = "journal", "wrote", "errors", "allure-results", "attempts"
+BEGUN = "begun"
 COMMON = "run.json"
 DIVIDED = "divided"
 WHOLE = "whole"
@@ -103,17 +105,23 @@ def join_run(store: Store, common: CommonRun) -> None:
 
 
 def show_attempt(part: Store, attempt: str) -> None:
-    """Let the slots of a cluster find what their driver has stored. Raises StoreError."""
-    part.put(f"{DRIVERS}/{attempt}", b"")
+    """Let the processes of an attempt find what its first one has stored. Raises StoreError."""
+    part.put(f"{ATTEMPTS}/{attempt}", b"")
 
 
 def find_attempt(part: Store, attempt: str) -> None:
     """Raise StoreUnusable if this process does not see the store of its driver; StoreError if that is unknown."""
-    if part.get(f"{DRIVERS}/{attempt}") is None:
+    if part.get(f"{ATTEMPTS}/{attempt}") is None:
         raise StoreUnusable(
             f"{part.shown} is not the store of the run, seen from this machine: the driver has written to it, and "
             "nothing of that is here. Expected: a URL, or a folder that all machines of the cluster share"
         )
+
+
+def lost_attempts(whole: Store, part: str) -> list[str]:
+    """The attempts of a part that began, and of which the store has no journal any more. Raises StoreError."""
+    begun = [name.rpartition("/")[2] for name in whole.names(f"{BEGUN}/{part}")]
+    return [attempt for attempt in begun if not whole.names(f"{part}/{JOURNAL}/{attempt}")]
 
 
 class StoredPart:
@@ -127,8 +135,16 @@ class StoredPart:
     @cached_property
     def attempts(self) -> tuple[PartAttempt, ...]:
         """The attempts in the order in which they began."""
-        names = dict.fromkeys(name.split("/")[1] for name in self.store.names(JOURNAL) if name.count("/") > 1)
-        return in_order(each for each in map(self._attempt, names) if each is not None)
+        return in_order(each for each in map(self._attempt, self._journals()) if each is not None)
+
+    def _journals(self) -> dict[str, None]:
+        """The names of the attempts that have a journal."""
+        return dict.fromkeys(name.split("/")[1] for name in self.store.names(JOURNAL) if name.count("/") > 1)
+
+    def known_attempts(self) -> set[str]:
+        """The attempts of which the store has a line, or a task in which they wrote."""
+        owners = ((self.store.get(name) or b"").decode("utf-8", "replace") for name in self.written)
+        return {*self._journals(), *owners}
 
     def _attempt(self, name: str) -> PartAttempt | None:
         place = f"{JOURNAL}/{name}"
@@ -158,8 +174,8 @@ def parts_below(store: Store) -> list[Store]:
     """The parts of a run, or the store itself if it is one, in the order of their numbers. Raises StoreError."""
     if store.names(JOURNAL):
         return [store]
-    names = [name for name in (*store.matching("part-*-of-*"), *store.matching(WHOLE)) if PART.fullmatch(name)]
-    return [store.at(name) for name in sorted(names, key=_number)]
+    told = (name.partition("/")[0] for name in store.matching(f"*/{JOURNAL}"))
+    return [store.at(name) for name in sorted(filter(PART.fullmatch, told), key=_number)]
 
 
 def _number(name: str) -> tuple[int, ...]:

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from harness.spec.expressions import expression_problems, reference_problems
+from harness.masking import MARK
+from harness.spec.expressions import expression_problems, reference_problems, too_large
 from harness.spec.names import ABSENT, SCHEMES, file_problem, forbidden_scheme
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
-from harness.spec.references import HIDDEN, Hide
+from harness.spec.references import Hide
 from harness.spec.selector_checks import of_steps, problems_of_selectors, selectors_around
 from harness.spec.source import Origin
 from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, Upload
@@ -76,6 +77,8 @@ def check_spec(
     `needs_steps`: the task must have steps, unless it names an agent that chooses them. `agents`: the agents of the
     project; None: the names of agents are not checked.
     """
+    if large := list(too_large(spec, origin)):
+        return large
     return [
         *_task_id(spec, origin),
         *(_no_steps(spec, origin, agents or ()) if needs_steps and spec.agent is None else ()),
@@ -191,7 +194,7 @@ def check_steps(
         if isinstance(step, Open | Api) and (scheme := forbidden_scheme(step.url)):
             hint = "write http:// in front of a host" if "." in scheme or scheme == "localhost" else ""
             if forbidden_scheme(hide(step.url)) != scheme:  # it may be part of a secret
-                scheme = HIDDEN
+                scheme = MARK
             message = f"URLs of the scheme `{scheme}:` are not allowed"
             yield origin.problem((*path, "url"), message, expected=join_or(SCHEMES[:2]), hint=hint)
         if isinstance(step, RequestingStep) and step.expect_request is not None:

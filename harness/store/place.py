@@ -68,8 +68,12 @@ class Store(ABC):
         """The bytes of a name; None if there is no such name."""
 
     @abstractmethod
+    def sizes(self, below: str = "") -> dict[str, int]:
+        """The numbers of bytes of all names that begin with `below/`; of all names of the store if that is empty."""
+
     def names(self, below: str = "") -> list[str]:
         """All names that begin with `below/`, in order; all names of the store if it is empty."""
+        return sorted(self.sizes(below))
 
     @abstractmethod
     def matching(self, pattern: str) -> list[str]:
@@ -147,9 +151,11 @@ def _is_inside(relative: str) -> bool:
 class FolderStore(Store):
     """A folder, perhaps of a disk that several machines share."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, root: Path | None = None) -> None:
+        """`root`: a folder above that must be there. One that has vanished is never made anew for what is in it."""
         super().__init__(str(folder))
         self._folder = folder
+        self._root = root
 
     @property
     def local(self) -> Path | None:
@@ -174,6 +180,8 @@ class FolderStore(Store):
         """A file beside the place of a name, with the bytes on the disk, that is deleted unless it is moved."""
         path = self._folder / name
         part = path.with_name(f".{uuid4().hex}.part")  # _PART
+        if self._root is not None and not self._root.is_dir():
+            raise StoreError(f"{self.shown}: {name} cannot be stored: {self._root} is gone")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with part.open("wb") as file:
@@ -197,15 +205,19 @@ class FolderStore(Store):
         except OSError as error:
             raise StoreError(f"{self.shown}: {name} cannot be read: {error.strerror or error}") from error
 
-    def names(self, below: str = "") -> list[str]:
-        found = _files_in(self._folder / below)
-        return sorted(path.relative_to(self._folder).as_posix() for path in found if not _PART.fullmatch(path.name))
+    def sizes(self, below: str = "") -> dict[str, int]:
+        found = {}
+        for path in _files_in(self._folder / below):
+            with suppress(OSError):  # it has been moved meanwhile
+                if not _PART.fullmatch(path.name):
+                    found[path.relative_to(self._folder).as_posix()] = path.stat().st_size
+        return found
 
     def matching(self, pattern: str) -> list[str]:
         return sorted(path.relative_to(self._folder).as_posix() for path in self._folder.glob(pattern))
 
     def at(self, name: str) -> Store:
-        return FolderStore(self._folder / name)
+        return FolderStore(self._folder / name, self._root or self._folder)
 
 
 _PART = re.compile(r"\.[0-9a-f]{32}\.part")
@@ -270,17 +282,17 @@ class RemoteStore(Store):
         except Exception as error:
             raise self._problem(f"{name} cannot be read", error) from error
 
-    def names(self, below: str = "") -> list[str]:
+    def sizes(self, below: str = "") -> dict[str, int]:
         try:
             self._files.invalidate_cache()  # others write here too
-            found = self._files.find(f"{self._root}/{below}".rstrip("/"))
+            found = self._files.find(f"{self._root}/{below}".rstrip("/"), detail=True)
         except FileNotFoundError:
-            return []
+            return {}
         except Exception as error:
             raise self._problem("its names cannot be listed", error) from error
         base = f"{self._root.lstrip('/')}/"
-        inside = (str(path).lstrip("/") for path in found)
-        return sorted(path.removeprefix(base) for path in inside if path.startswith(base))
+        inside = {str(path).lstrip("/"): int(facts.get("size") or 0) for path, facts in found.items()}
+        return {path.removeprefix(base): size for path, size in inside.items() if path.startswith(base)}
 
     def at(self, name: str) -> Store:
         return RemoteStore(self._files, f"{self._root}/{name}", f"{self.shown}/{name}", self._user)
@@ -303,8 +315,10 @@ class RemoteStore(Store):
         """Which variables with keys are not set, if a storage of S3 has found none."""
         if not _is_without_keys(error) or not self.shown.lower().startswith(("s3://", "s3a://")):
             return ""
-        missing = [name for name in _S3_KEYS if not os.environ.get(name)]
-        return f". Not set here: {' and '.join(missing)}" if missing else ""
+        missing = [name for name in _S3_KEYS if name not in os.environ]
+        empty = [name for name in _S3_KEYS if os.environ.get(name) == ""]
+        told = f". Not set here: {' and '.join(missing)}" if missing else ""
+        return told + (f". Set here, but empty: {' and '.join(empty)}" if empty else "")
 
 
 _KEYLESS = {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError"}

@@ -10,14 +10,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from harness.model.events import Event, Resilience, ResilienceActed
+from harness.model.events import Event, emit_of_call
 from harness.model.plan import Plan
 from harness.model.ports import Session
 from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import PAGE, OfferedTool, ToolAnswer, ToolCall, ToolDescription, ToolRequest
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
-from harness.resilience.events import Emit, ResilienceEvent, discard
+from harness.resilience.events import Emit, discard
 from harness.spec.steps import EffectClass, Tool
 from harness.tools.calls import CallTerms, ServerCall, ToolTry, Way, straight
 from harness.tools.catalogue import effect_in_page, effect_of, find
@@ -185,12 +185,7 @@ class TaskToolBox:
         """Tells of the tries of a step's call as of events of the task."""
         if (step := request.step) is None:
             return discard
-
-        def tell(event: ResilienceEvent) -> None:
-            if isinstance(event, Resilience):
-                self._terms.emit(ResilienceActed(self._plan, step, event))
-
-        return tell
+        return partial(emit_of_call, self._terms.emit, self._plan, step)
 
     async def _call_page(
         self, request: ToolRequest, settings: ToolServerSettings, until: Deadline, entry: CallEntry

@@ -48,7 +48,7 @@ def verdict_of(error: ToolServerError, effect: EffectClass) -> RetryVerdict:
     rule = VERDICTS[error.problem]
     again = rule.kind.retryable and not (rule.acted and effect == "write")
     delay = error.retry_after if again else None
-    return RetryVerdict(rule.kind.category, again, error.message, delay, rule.kind.max_retries)
+    return RetryVerdict(rule.kind.category, again, error.message, delay, rule.kind.max_retries, rule.code)
 
 
 NEVER: Final = KINDS["unknown"]

@@ -95,9 +95,15 @@ class Suite:
 
 def merged_store(place: object, output: Path, *more: str) -> tuple[RunRecord, str]:
     """The merged run of a store, and what the command said."""
+    status, said = merging(place, output, *more)
+    assert status == 0, said
+    return load_run(output), said
+
+
+def merging(place: object, output: Path, *more: str) -> tuple[int, str]:
+    """The exit status of `harness merge`, and what it said."""
     done = CliRunner().invoke(app, ["merge", str(place), "--output", str(output), *more])
-    assert done.exit_code == 0, done.output
-    return load_run(output), done.stderr
+    return done.exit_code, done.stderr
 
 
 def end(process: Forked) -> tuple[int, str]:

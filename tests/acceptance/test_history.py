@@ -214,7 +214,7 @@ def test_one_that_cannot_be_written_fails_no_run(tmp_path: Path) -> None:
     (folder / HISTORY).mkdir(parents=True)
     run = pytest_in(folder)
     assert run.returncode == 0
-    assert "history: .harness/history.sqlite3: the history cannot be used: unable to open database file" in run.stdout
+    assert "output failed: history: HistoryError: .harness/history.sqlite3: the history cannot be used" in run.stdout
 
 
 @pytest.mark.thorough
@@ -255,6 +255,7 @@ def test_a_file_that_cannot_be_written_at_the_end_is_said_and_the_rest_is_writte
     (folder / ".harness" / "last-run.json").mkdir(parents=True)
     done = pytest_in(folder)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert ".harness/last-run.json cannot be written: Is a directory; free space on the disk" in done.stdout
+    assert "output failed: last run: IsADirectoryError: " in done.stdout
+    assert ".harness/last-run.json'; make the folder writable; `harness show` and `--rerun` do not know" in done.stdout
     assert "INVALID_INPUT" in done.stdout
     assert [each.outcome for each in load_run(folder).executions] == ["failed"]

@@ -58,6 +58,13 @@ options = { breaks = 7, error = "no idea either" }
 python = "crew:Knows"
 [tool.harness.agents.waits]
 python = "crew:Waits"
+[tool.harness.agents.early]
+agent = "follows"
+fallback = ["anew"]
+options = { breaks = 2, error = "lost" }
+[tool.harness.agents.anew]
+agent = "follows"
+takeover = "restart"
 [tool.harness.agents.weak]
 agent = "follows"
 options = { breaks = 0, error = "down" }
@@ -118,6 +125,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> P
     project.task("E", steps=ORDER, agent="builder", agent_fallback=["broken", "manual"])
     project.task("S", steps=BROKEN_SCRIPT, agent_fallback=["knows"], success_criteria=[IN_CART])
     project.task("T", steps=[], agent="waits", step_timeout=1, success_criteria=["url() includes 'shop.local'"])
+    project.task("A", steps=ORDER[:2], agent="early", success_criteria=["exists('#never')"])
     for name in ("W1", "W2"):
         project.task(name, steps=ORDER[:3], agent="weak", agent_fallback=["builder-simple"], success_criteria=[IN_CART])
     return Played(folder, project.play())
@@ -139,7 +147,7 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_fallback_a_agente_mas_simple(played: Played) -> None:
-    assert "1 failed, 5 passed" in played.written
+    assert "2 failed, 5 passed" in played.written
     # When se agota retry, then se intenta builder-simple: it goes on at step 7, and the shop has one order.
     assert asked(played.folder, "B")[7:] == ["builder 7 ['builder']"] * 2 + [
         "builder-simple 7 ['builder']",
@@ -171,6 +179,13 @@ def test_fallback_a_agente_mas_simple(played: Played) -> None:
     ]  # fmt: skip
     handed = [(each["task_id"], each["from"], each["to"]) for each in told if each["type"] == "fallback"]
     assert handed == [("B", "builder", "builder-simple"), ("E", "builder", "broken"), ("E", "broken", "manual")]
+
+
+def test_the_trace_says_where_an_agent_began_anew_although_the_step_before_had_passed(played: Played) -> None:
+    trace = json.loads((played.folder / "errors/A/partial_trace.json").read_text("utf-8"))
+    notes = [(each["act"], each.get("agent"), each.get("note")) for each in trace["steps"]][:4]
+    back = "ATTEMPT 1: SUCCESS; WENT BACK from step 1 to the checkpoint before step 0"
+    assert notes == [("open", "early", None), ("wait", "early", back), ("open", "anew", None), ("wait", "anew", None)]
 
 
 def test_an_agent_takes_over_where_a_script_broke(played: Played) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.preempted import Suite, end, ends_in, until
+from tests.acceptance.preempted import Suite, end, ends_in, merging, until
 from tests.acceptance.warm import Forked
 
 
@@ -145,6 +147,63 @@ def test_a_store_that_fails_in_the_middle_is_told_once_and_nothing_is_written_wi
     status, output = suite.run("--task-store", str(store))
     assert (status, "3 passed, 1 deselected" in output) == (0, True), output
     assert suite.placed() == {"i0": 1, "i2": 1}
+
+
+def _empty_mount(store: Path) -> None:
+    store.rename(store.with_name("away"))
+    store.mkdir()
+
+
+def _journal_deleted(store: Path) -> None:
+    shutil.rmtree(store / "whole" / "journal")
+
+
+def _journal_shorter(store: Path) -> None:
+    for path in (store / "whole" / "journal").rglob("*.jsonl"):
+        path.write_bytes(path.read_bytes()[:10])
+
+
+LOSSES: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
+    "deleted": (shutil.rmtree, ()),
+    "deleted-n2": (shutil.rmtree, ("-n", "2")),
+    "empty-mount": (_empty_mount, ()),
+    "journal-deleted": (_journal_deleted, ()),
+    "journal-shorter": (_journal_shorter, ()),
+}
+
+
+@pytest.mark.thorough
+def test_a_store_that_vanishes_is_not_made_anew_and_its_part_orders_nothing_twice(tmp_path: Path) -> None:
+    """T-0 has ordered and passed when the notes vanish. All losses at once, since each run waits for its store."""
+    runs = {}
+    with ExitStack() as stack:
+        for name, (lose, options) in LOSSES.items():
+            suite, store = Suite(tmp_path / name / "project", 5), tmp_path / name / "store"
+            stack.callback(suite.close)
+            for number in (1, 2, 3):  # whichever two run side by side, T-4 comes after the loss
+                suite.write(number, 10)
+            runs[name] = suite, store, lose, suite.start("--task-store", str(store), *options)
+        for suite, store, lose, _ in runs.values():
+            until(lambda suite=suite, store=store: ends_in(store, "T-0") and suite.asked("/slow?seconds=10"))
+            lose(store)
+        for name, (suite, store, _, process) in runs.items():
+            status, output = end(process)
+            assert (status, output.count("not everything is stored")) == (75, 1), (name, output)
+            placed = suite.placed()
+            assert placed["i0"] == 1, (name, output)
+            assert "i4" not in placed, (name, output)
+            assert "WORKER_CUT_OFF" in output, (name, output)
+            assert store.exists() == (not name.startswith("deleted")), name
+            assert merging(store, tmp_path / name / "merged")[0] == 1, name
+            status, output = suite.run("--task-store", str(store))
+            assert suite.placed() == placed, (name, output)
+            assert status == (4 if name == "journal-shorter" else 75), (name, output)
+        suite, store, _, _ = runs["empty-mount"]
+        assert list(store.iterdir()) == []
+        store.rmdir()
+        store.with_name("away").rename(store)
+        status, output = suite.run("--task-store", str(store))
+        assert (status, suite.placed()) == (0, {"i0": 1, "i2": 1, "i4": 1}), output
 
 
 @pytest.mark.thorough

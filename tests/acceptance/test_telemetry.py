@@ -85,7 +85,7 @@ def test_one_process(telling: Project) -> None:
         "Retrying 1/2 in 0.1 s: *REFUSED* [[]T-1 step 0]",
         "Retrying 2/2 in 0.1 s: *",
         "resilience: 2 retries (0 worked)",
-        "telemetry: hook pytest_taskspec_event: ValueError: a plugin that is broken",
+        "output failed: hook pytest_taskspec_event: ValueError: a plugin that is broken; plugins were not told of *",
     ])  # fmt: skip
     told = [(each["task_id"], each["type"], each["level"]) for each in records(telling)]
     services = [each for each in told if each[1] == "service-status"]
@@ -163,7 +163,7 @@ def test_what_cannot_be_written_or_is_not_known_is_said(project: Project) -> Non
     (project.path / ".harness" / "events").write_text("in the way", "utf-8")
     run = project.run("-n", "1")
     run.assert_outcomes(passed=1)
-    run.stdout.fnmatch_lines(["telemetry: events.jsonl: *exists*"])
+    run.stdout.fnmatch_lines(["output failed: events.jsonl: *exists*; the events of this run are incomplete*"])
     refusal = project.run("--task-log-profile=loud")
     assert refusal.ret == pytest.ExitCode.USAGE_ERROR
     file = project.path / "pyproject.toml"

@@ -165,7 +165,7 @@ def test_events(run: SimpleNamespace) -> None:
     assert len([each for each in found if each["type"] == "tool-called"]) == len(answered) == ALL["calls"]
     assert Counter(each["task_id"] for each in answered) == BY_TASK
     assert sum(max(0, each["tries"] - 1) for each in answered) == ALL["repeated"]
-    states = [each["after"] for each in found if each["type"] == "tool-server-status" and not each["faulted"]]
+    states = [each["to"] for each in found if each["type"] == "tool-server-status" and not each["faulted"]]
     assert "online" in states
     ended = [each["tools"]["mail"]["get_code"] for each in found if each["type"] == "task" and each["tools"]]
     assert sum(each["calls"] for each in ended) == ALL["calls"]

@@ -110,6 +110,14 @@ class FakeSession:
     """How long the reading of the storage at the end might take, and whether a page may hold it up."""
     sending: list[Any] = field(default_factory=list)
     """What leaves the pages: a list of Sent for each time that it is asked for."""
+    late: list[Any] = field(default_factory=list)
+    """What leaves only when the pages are stopped."""
+    parting: list[Any] = field(default_factory=list)
+    """What leaves although they are stopped, before others take their place or the session ends."""
+    holds: int = 0
+    """How many times the pages were stopped from sending."""
+    tells: bool = True
+    """Whether the pages tell what they have sent."""
     unfilled: list[str | None] = field(default_factory=list)
     """Why no field must be filled again, at each restoration."""
     renewed_at: tuple[str, ...] = ()
@@ -185,6 +193,15 @@ class FakeSession:
     async def take_settled(self) -> tuple[Any, ...]:
         return self.take_sent()
 
+    async def hold(self) -> bool:
+        self.holds += 1
+        self.sending += self.late
+        self.late = []
+        return self.tells
+
+    async def release(self) -> None:
+        return
+
     async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:
         self.renewed += 1
         self.barred.append(barred)
@@ -201,6 +218,7 @@ class FakeSession:
     ) -> tuple[str, ...] | Failure:
         self.unfilled.append(barred)
         self.restored.append((saved, restart))
+        self.sending, self.parting = [*self.sending, *self.parting], []
         answer = self.restoring.pop(0) if isinstance(self.restoring, list) else self.restoring
         return cast("tuple[str, ...] | Failure", answer)
 
@@ -215,6 +233,7 @@ class FakeSession:
         return Evidence(folder, url=self.url, console=(ConsoleLine(self.clock.wall(), "ERROR", "boom"),))
 
     async def close(self) -> None:
+        self.sending, self.parting = [*self.sending, *self.parting], []
         self.closed = True
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+from harness.bridge.refusals import WIRE_CODES
 from harness.cli.explain import excerpt, facts
 from harness.recovery.catalog import CATALOG, Category, Row
 
@@ -34,6 +35,12 @@ in a step that an agent chose the agent. *Retryable* says whether the same step 
 *scope* says how far the failure reaches. The examples are excerpts of `errors/<task_id>/error_report.json`.
 """
 
+_BRIDGE = """## Codes of the bridge
+
+The messages `error` and `connection_error` of the [bridge](bridge.md) have one of these codes, and so have the errors
+that its clients raise. No task ends with one. `fatal` ends the connection, and what the code names is over.
+"""
+
 
 def document(rows: Iterable[Row] = CATALOG.values()) -> str:
     """The text of docs/error-codes.md."""
@@ -42,7 +49,12 @@ def document(rows: Iterable[Row] = CATALOG.values()) -> str:
     for category, of_category in groupby(ordered, lambda row: row.category):
         parts.append(f"## {category.capitalize()}: {_TITLES[category]}")
         parts += map(_section, of_category)
-    return "\n".join(parts).rstrip() + "\n"
+    return "\n".join([*parts, _bridge()]).rstrip() + "\n"
+
+
+def _bridge() -> str:
+    rows = [f"| `{each.code}` | {each.severity} | {each.summary} | {each.hint} |" for each in WIRE_CODES.values()]
+    return "\n".join([_BRIDGE, "| code | severity | what it means | what you can do |", "|---|---|---|---|", *rows])
 
 
 def _contents(rows: Iterable[Row]) -> str:

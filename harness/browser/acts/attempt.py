@@ -13,6 +13,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser.context import Tab
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import LOOK_SECONDS, CallLog, Facts, Sighting, answers, locate
+from harness.browser.net_log import NetLog
 from harness.browser.queries import LEAST_SECONDS
 from harness.browser.request import SessionRequest
 from harness.recovery.catalog import Effect
@@ -52,6 +53,8 @@ class ActContext(Struct, frozen=True):
     look: Look = unseen
     """Asks the page for the facts about the step's element."""
     seen: Sighting = field(default_factory=Sighting)
+    net_log: NetLog | None = None
+    """What the browser tells of its requests."""
 
     @property
     def page(self) -> Page:

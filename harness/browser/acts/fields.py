@@ -20,12 +20,13 @@ from harness.browser.failures.scene import CallLog
 from harness.browser.isolated import script
 from harness.browser.queries import LEAST_SECONDS
 from harness.criteria import fold
+from harness.masking import MARK
 from harness.model.record import NOT_KEPT
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec.options import Option
-from harness.spec.references import HIDDEN
 from harness.spec.steps import Select, Type
+from harness.task_secrets import learn
 
 # `select`: choose options of a list.
 
@@ -211,7 +212,7 @@ class TypedField(Struct, frozen=True):
     def compared(self, typed: str) -> dict[str, str]:
         """What was typed, and what the field has: of a password only that they differ. Pure."""
         texts = {"typed": typed, "found": self.value}
-        return texts if self.kind != "password" else dict.fromkeys(texts, HIDDEN)
+        return texts if self.kind != "password" else dict.fromkeys(texts, MARK)
 
     @property
     def accepted_values(self) -> str:
@@ -243,6 +244,7 @@ async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
         return {}
     if field.kind == "password":
         attempt.tab.passwords.add(page_of(url))
+        learn(text)
     if field.has_dropped(text):
         message = f"{step.selector} does not take {text!r}: it is a field for {field.accepted_values}"
         raise Failed(Failure("INVALID_INPUT", message, details={"field": field.kind, "value": field.value}))

@@ -15,6 +15,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import ActContext
 from harness.browser.isolated import script
+from harness.browser.whole_files import WholeFiles, whole_files
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Download, Upload
@@ -75,6 +76,17 @@ def resolve_upload(folder: Path, value: str) -> Path:
 
 async def download(attempt: ActContext, step: Download) -> Mapping[str, Any]:
     """Click, and keep the file that is downloaded, in this page or in one that the click opens."""
+    browser, world, all_ = attempt.tab.context.browser, attempt.request.world, step.effect_class == "write"
+    async with whole_files(browser, attempt.net_log, world, all_=all_) as files:
+        try:
+            return await _download(attempt, step, files)
+        except (PlaywrightTimeoutError, Failed) as error:
+            if files is None or files.reading is None:
+                raise
+            raise _not_ended(step, files.reading) from error
+
+
+async def _download(attempt: ActContext, step: Download, files: WholeFiles | None) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
     clicked = False
     try:
@@ -86,15 +98,20 @@ async def download(attempt: ActContext, step: Download) -> Mapping[str, Any]:
             raise
         message = f"a click on {step.selector} started no download"
         raise Failed(Failure("DOWNLOAD_FAILED", message, effect=Effect.DONE)) from error
-    return await _keep(attempt, step, await coming.value)
+    return await _keep(attempt, step, await coming.value, files.broken if files else None)
 
 
-async def _keep(attempt: ActContext, step: Download, coming: BrowserDownload) -> Mapping[str, Any]:
+def _not_ended(step: Download, name: str) -> Failed:
+    message = f"Step timeout: download {step.selector}: {name} began, but did not end in time"
+    return Failed(Failure("STEP_TIMEOUT", message, details={"file": name}, effect=Effect.DONE))
+
+
+async def _keep(attempt: ActContext, step: Download, coming: BrowserDownload, broken: str | None) -> Mapping[str, Any]:
     name = coming.suggested_filename
     if step.value is not None and name != step.value and not fnmatchcase(name, step.value):
         message = f"the downloaded file is {name}, not {step.value}"
         raise Failed(Failure("DOWNLOAD_FAILED", message, details={"file": name}, effect=Effect.DONE))
-    broken = await _end_of(attempt, step, coming)
+    broken = broken or await _end_of(attempt, step, coming)
     if broken:
         message = f"{name}: the download broke off ({broken})"
         raise Failed(Failure("DOWNLOAD_FAILED", message, effect=Effect.POSSIBLE))  # the file may be asked for again
@@ -109,9 +126,7 @@ async def _end_of(attempt: ActContext, step: Download, coming: BrowserDownload) 
         async with asyncio.timeout(attempt.left()):
             return await coming.failure()
     except TimeoutError as error:
-        name = coming.suggested_filename
-        message = f"Step timeout: download {step.selector}: {name} began, but did not end in time"
-        raise Failed(Failure("STEP_TIMEOUT", message, details={"file": name}, effect=Effect.DONE)) from error
+        raise _not_ended(step, coming.suggested_filename) from error
 
 
 def free_path(folder: Path, name: str) -> Path:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure
+from harness.resilience.outside import seconds_of
 from harness.spec.names import ANYWHERE, Domains
 from harness.values import replace
 
@@ -243,9 +244,8 @@ def names_cause(status: int) -> bool:
 def retry_after(value: str, now: datetime) -> float | None:
     """The seconds of a `Retry-After` header: a number, or an HTTP date."""
     if value.strip().isdecimal():
-        return float(value)
+        return seconds_of(value)
     try:
-        at = parsedate_to_datetime(value)
-        return max(0.0, (at - now).total_seconds())
-    except (TypeError, ValueError):
+        return seconds_of(max(0.0, (parsedate_to_datetime(value) - now).total_seconds()))
+    except (TypeError, ValueError, OverflowError):
         return None

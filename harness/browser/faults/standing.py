@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from playwright.async_api import BrowserContext, Frame, Route
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.holding import go_offline, go_online
 from harness.model.ports import Injection
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Abort, AlertOnLoad, Dns, Late
@@ -130,6 +131,10 @@ async def _problem(frame: Frame, script: str) -> str:
     return ""
 
 
+FAULT = "fault"
+"""Why a context is offline."""
+
+
 class OfflineContext:
     """A context without a network."""
 
@@ -137,13 +142,13 @@ class OfflineContext:
         self._met: Met | None = strike.met
 
     async def install(self, context: BrowserContext) -> None:
-        await context.set_offline(True)
+        await go_offline(context, FAULT)
         if self._met:
             self._met()
         self._met = None  # it continues in the next context
 
     async def remove(self, context: BrowserContext) -> None:
-        await context.set_offline(False)
+        await go_online(context, FAULT)
 
 
 class BrokenRequests:

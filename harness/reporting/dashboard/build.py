@@ -145,7 +145,7 @@ def tools(run: RunRecord) -> ToolsView | None:
 def _server_states(states: Sequence[Happening], run: RunRecord) -> Iterator[ToolServerState]:
     found = run.metrics.get("tools")
     last = found.get("servers") if isinstance(found, Mapping) else None
-    ended = {str(each.details.get("server")): str(each.details.get("after")) for each in states}
+    ended = {str(each.details.get("server")): str(each.details.get("to")) for each in states}
     ended |= {str(name): str(state) for name, state in last.items()} if isinstance(last, Mapping) else {}
     for server, state in sorted(ended.items()):
         told = [each for each in states if each.details.get("server") == server and each.level != "INFO"]

@@ -175,7 +175,7 @@ def _spans(changes: Sequence[Happening], run: RunRecord) -> Iterator[TimelineBar
     """Bars from each state to the next, the last one to the end of the run."""
     times = [_offset(each.at, run.started) for each in changes]
     for change, start, end in zip(changes, times, [*times[1:], max(run.seconds, times[-1])], strict=True):
-        state = str(change.details.get("after", ""))
+        state = str(change.details.get("to", ""))
         if state not in _WELL:
             yield TimelineBar(label=state[:_LABEL], start=start, end=max(start, end), kind=state[:_LABEL])
 

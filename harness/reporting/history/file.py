@@ -325,6 +325,8 @@ def name_file_in_errors(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise _explanation(path, error) from error
+    except OverflowError as error:
+        raise HistoryError(f"{shown_path(path)}: a number is too large for the history: {error}") from error
 
 
 def _explanation(path: Path, error: sqlite3.Error | OSError) -> HistoryError:

@@ -150,8 +150,12 @@ class RunWriter:
     def add(self, execution: Execution) -> None:
         """Write an execution at once, in place of the same one; if that is impossible at the moment, with the next."""
         self._waiting.append(execution)
-        with suppress(NotNowError):
-            self._write(QUICK)
+        try:
+            with suppress(NotNowError):
+                self._write(QUICK)
+        except BaseException:
+            self._waiting.remove(execution)  # it must not keep the next ones out
+            raise
 
     def finish(self, run: RunRecord, keep: int) -> str:
         """Write the final state of the run; its executions are those that were added. Returns a message, or "".

@@ -331,10 +331,10 @@ class Meter:
         match event:
             case Retrying(name=name):
                 self._open[scope, name] += 1
-            case Recovered(name=name, after=after):
+            case Recovered(name=name, seconds=seconds):
                 self._settle((scope, name), worked=True)
                 self._counted["recoveries"] += 1
-                self._seconds += after
+                self._seconds += seconds
             case GaveUp(name=name):
                 self._settle((scope, name), worked=False)
             case FellBack(name=name):

@@ -10,7 +10,7 @@ from functools import singledispatch
 from typing import Any, ClassVar, get_args
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, fields
+from msgspec.structs import fields
 
 from harness.model.consumption import by_model, is_unpriced, money_text, tokens_text
 from harness.model.events import AGENT
@@ -37,6 +37,8 @@ from harness.resilience.events import (
     SlotAwaited,
     ToolServerChanged,
     Waiting,
+    written,
+    written_name,
 )
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.values import replace
@@ -279,16 +281,7 @@ class Record(Struct, frozen=True):
         """The record as plain JSON; `level` is a name of `logging`."""
         stamp = {name: getattr(self, name) for name in ("run", "worker", "task_id", "step", "faulted")}
         head = {"at": self.at.isoformat(), "level": level, "type": self.event.type}
-        return {**head, **stamp, **asdict(self.event), **_written_names(self.event)}
-
-
-def _written_names(event: TelemetryEvent) -> dict[str, str]:
-    """The fields `from` and `to` of written events; `from` is a Python keyword, so no field has that name."""
-    match event:
-        case CircuitChanged() | FellBack():
-            return {"from": event.before, "to": event.after}
-        case _:
-            return {}
+        return {**head, **stamp, **written(self.event)}
 
 
 def read(line: str | bytes) -> Record | None:
@@ -296,7 +289,7 @@ def read(line: str | bytes) -> Record | None:
     try:
         found = json.loads(line)
         kind = EVENTS[found["type"]]
-        event = kind(**{each.name: found[each.name] for each in fields(kind)})
+        event = kind(**{each.name: found[written_name(kind, each.name)] for each in fields(kind)})
         stamp = {each.name: found[each.name] for each in fields(Record) if each.name not in ("at", "event")}
         return Record(datetime.fromisoformat(found["at"]), event, **stamp)
     except (ValueError, KeyError, TypeError):
@@ -440,7 +433,7 @@ def _(event: Degraded) -> str:
 
 @describe.register
 def _(event: Recovered) -> str:
-    return f"{event.name}: recovered after {event.after:.1f} s, at attempt {event.attempts}"
+    return f"{event.name}: recovered after {event.seconds:.1f} s, at attempt {event.attempts}"
 
 
 @describe.register

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from harness.model.settings import Settings
+from harness.reporting.fence import OutputFence
 from harness.reporting.telemetry.log import EventLog, LogSink, begin, events_of
 from harness.reporting.telemetry.stream import Sink, Telemetry, TextRedactor
 from harness.resilience import SystemClock
@@ -57,11 +58,17 @@ def every_sink(settings: Settings, run: str, pytest: PytestSinks | None = None) 
 
 
 def stream_of(
-    settings: Settings, run: str, redactor: TextRedactor, pytest: PytestSinks | None = None, *, worker: str = ""
+    settings: Settings,
+    run: str,
+    redactor: TextRedactor,
+    pytest: PytestSinks | None = None,
+    *,
+    worker: str = "",
+    fence: OutputFence | None = None,
 ) -> Telemetry:
     """The stream of a run, with all its sinks. `worker`: the name of the xdist worker."""
     sinks, steps = every_sink(settings, run, pytest), settings.log_profile == "debug"
-    return Telemetry(run, SystemClock(), redactor, sinks, worker=worker, steps=steps)
+    return Telemetry(run, SystemClock(), redactor, sinks, worker=worker, steps=steps, fence=fence)
 
 
 def begun_stream(settings: Settings, run: str, redactor: TextRedactor, *, leads: bool = True) -> Telemetry:

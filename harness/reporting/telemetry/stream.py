@@ -24,6 +24,7 @@ from harness.model.events import (
     ToolCalled,
 )
 from harness.model.plan import Plan
+from harness.reporting.fence import OutputFence
 from harness.reporting.telemetry.record import (
     ModelReply,
     ModelRequest,
@@ -56,7 +57,7 @@ class TextRedactor(Protocol):
 class Sink:
     """Receives the events of a run through the methods that it overrides. `sinks.py` lists all sinks.
 
-    The first error of a sink is reported under the sink's name, and has no other effect.
+    Whatever a method raises is reported once under the sink's name (`reporting.fence`), and has no other effect.
     """
 
     name: str
@@ -131,16 +132,18 @@ class Telemetry:
         *,
         worker: str = "",
         steps: bool = False,
+        fence: OutputFence | None = None,
         later: Callable[[float, Callable[[], None]], None] = _on_a_timer,
     ) -> None:
         """`sinks`: in the order in which they are called. `steps`: emit a record of each step too.
+
+        `fence` keeps the errors of the sinks.
 
         `later` calls a function after so many seconds, on any thread.
         """
         self.run = run
         self.worker = worker
-        self.problems: dict[str, str] = {}
-        """Sink -> its first error."""
+        self.fence = fence or OutputFence()
         self._clock = clock
         self._redactor = redactor
         self._steps = steps
@@ -159,6 +162,11 @@ class Telemetry:
         self.lock = threading.RLock()
         """Held while sinks are called at once, and by another thread that reads a sink."""
 
+    @property
+    def problems(self) -> dict[str, str]:
+        """Output -> its first error."""
+        return self.fence.problems
+
     def _overriding(self, door: str) -> tuple[Sink, ...]:
         """The sinks that override a method."""
         return tuple(sink for sink in self.sinks if getattr(type(sink), door) is not getattr(Sink, door))
@@ -176,9 +184,7 @@ class Telemetry:
 
     def tell(self, event: TelemetryEvent, plan: Plan) -> None:
         """Take an event of a task that has run in another process, which can no longer tell it."""
-        with self.lock:
-            self._redactor = self._redactor.plus(plan.all_secrets)
-            self._pass_on(event, plan, None)
+        self._pass_on(event, plan, None)
 
     def on(self, event: Event | Record) -> None:
         """Take an event of the engine; from any thread, in the order of each task. A record was already passed on."""
@@ -192,7 +198,7 @@ class Telemetry:
                 for told, step in _told(event):
                     self._pass_on(told, event.plan, step)
             for sink in self._of_events:
-                self._call_guarded(sink, sink.on_event, event, self._redactor)
+                self.fence.call(sink.name, sink.on_event, event, self._redactor)
 
     def _note_progress(self, event: TaskStarted | StepStarted | StepEnded | TaskEnded) -> None:
         """Tell a live view what begins; of the steps of a task, which may be hundreds in a second, at most one.
@@ -240,7 +246,7 @@ class Telemetry:
         while self._waiting:
             record = self._waiting.popleft()
             for sink in self._of_deliveries:
-                self._call_guarded(sink, sink.on_delivery, record)
+                self.fence.call(sink.name, sink.on_delivery, record)
 
     def turn(self, event: Event | Record, *, heard: bool) -> None:
         """Take an event of the task whose turn it is, on the thread that waits for it, and deliver.
@@ -252,16 +258,22 @@ class Telemetry:
         self.deliver()
         if not isinstance(event, Record):
             for sink in self._of_turns:
-                self._call_guarded(sink, sink.on_turn, event)
+                self.fence.call(sink.name, sink.on_turn, event)
 
-    def close(self) -> tuple[str, ...]:
-        """End all sinks. Returns a line for each sink that failed, with its first error."""
+    def close(self) -> list[str]:
+        """End all sinks. Returns a line for each output that failed, with its first error."""
         for sink in self.sinks:
-            self._call_guarded(sink, sink.close)
-        return tuple(f"telemetry: {sink}: {problem}" for sink, problem in self.problems.items())
+            self.fence.call(sink.name, sink.close)
+        return self.fence.lines()
+
+    def clean(self, text: str) -> str:
+        """The text without the secrets that are known by now."""
+        return self._redactor.text(text)
 
     def _pass_on(self, event: TelemetryEvent, plan: Plan | None, step: int | None) -> Record:
         with self.lock:
+            if plan is not None:  # a task learns secrets while it runs
+                self._redactor = self._redactor.plus(plan.all_secrets)
             record = Record(
                 at=self._clock.wall(),
                 event=redacted(event, self._redactor.text),
@@ -274,14 +286,8 @@ class Telemetry:
             if self._of_deliveries:
                 self._waiting.append(record)
             for sink in self._of_records:
-                self._call_guarded(sink, sink.on_record, record)
+                self.fence.call(sink.name, sink.on_record, record)
             return record
-
-    def _call_guarded(self, sink: Sink, method: Callable[..., None], *args: object) -> None:
-        try:
-            method(*args)
-        except Exception as error:  # noqa: BLE001 - a disk, a plugin, an exporter must not fail a task: the one place
-            self.problems.setdefault(sink.name, f"{type(error).__name__}: {error}")
 
 
 def _told(event: Event) -> Iterator[tuple[TelemetryEvent, int | None]]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextvars import ContextVar
 from typing import Any
 from unittest.mock import ANY
 
 import pytest
 
 from harness.bridge.hub import LONGEST_TEXT, RETURN_WITHIN, BridgeHub
-from harness.bridge.session import REPLIES
-from harness.bridge.turns import Desk
+from harness.bridge.session import REPLIES, BridgeLimits
+from harness.bridge.turns import Desk, RemoteRules
 from harness.bridge.websocket_face import BEHIND
 from harness.model.ports import Observation
-from harness.resilience.events import InvariantBroken
+from harness.resilience.events import Escalated, InvariantBroken, ResilienceEvent
 from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, message, taken
 from tests.unit.resilience.virtual import LoopClock, now, play
 
@@ -134,6 +135,32 @@ def test_long_work_is_pending_at_two_five_and_thirty_seconds_and_its_answer_come
         ]  # fmt: skip
         assert len({each["correlation_id"] for each in pending}) == 1
         assert answer["type"] == "outcome"
+        await client.ask("finish", turn=2)
+        await playing
+
+    play(main())
+
+
+def test_the_events_of_long_work_name_its_correlation_id_in_the_context_of_its_task() -> None:
+    task: ContextVar[str] = ContextVar("task", default="")
+    told: list[tuple[ResilienceEvent, str]] = []
+    hub = BridgeHub(
+        LoopClock(),
+        Desk(("click", "open")),
+        BridgeLimits(),
+        RemoteRules(),
+        lambda event: told.append((event, task.get())),
+    )
+
+    async def main() -> None:
+        token = task.set("BUY")
+        client, _, playing, _ = await taken(hub, takes=6)
+        task.reset(token)
+        number = client.say("act", turn=1, step=CLICK)
+        await client.answer(number)
+        pending = next(each["payload"] for each in client.answers(number) if each["type"] == "pending")
+        found = [(event.waited, event.correlation_id, of) for event, of in told if isinstance(event, Escalated)]
+        assert found == [(2, pending["correlation_id"], "BUY"), (5, pending["correlation_id"], "BUY")]
         await client.ask("finish", turn=2)
         await playing
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.browser.sending import MOST, OFTEN, Announcer, Sending
-from harness.model.record import Sent
+from harness.browser.sending import MOST, OFTEN, Announcer, Sending, keeps_open
+from harness.model.record import MESSAGE, Sent
 from tests.unit.fakes import FakeClock
 
+SOCKET = "ws://shop.local/socket"
 BEAT = "http://shop.local/beat"
 
 
@@ -178,3 +179,38 @@ def test_an_unsafe_request_is_announced_as_it_leaves_unless_a_route_answers_it()
     assert heard == []
     left = sending.leaves("POST", BEAT, page=False, after=None, body=None)
     assert heard == [left]
+
+
+@pytest.mark.parametrize(
+    ("message", "beat"),
+    [
+        (b"2", True),
+        (b'{"type":"ping"}', True),
+        (b'[null,"5","phoenix","heartbeat",{}]', True),
+        (b"2ping", True),
+        (b"4", False),
+        (b'{"type":"order","item":"ping"}', False),
+        (b'{"type":"subscribe"}', False),
+        (b"ping " * 30, False),
+    ],
+)
+def test_a_message_that_only_keeps_a_websocket_open_is_told_from_others(message: bytes, beat: bool) -> None:
+    page = Page()
+    page.begin()
+    assert keeps_open(message) is beat
+    sent = page.sending.leaves(MESSAGE, SOCKET, page=False, after=None, body=message)
+    assert (sent is None) is beat
+    assert page.sending.unsafe is not beat
+
+
+def test_what_may_have_been_sent_is_told_only_once_that_is_so() -> None:
+    heard: list[Sent] = []
+    announcer = Announcer()
+    announcer.heard = heard.append
+    sending = Sending(FakeClock().now, announcer)
+    sending.begin(looks=False)
+    doubt = sending.doubt("a worker")
+    assert (heard, doubt.unsafe, sending.unsafe) == ([], True, False)
+    sending.announce(doubt)
+    assert heard == [doubt] == [*sending.take()]
+    assert doubt.describe() == "may have sent what could not be seen: a worker"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,10 @@ def root(tmp_path: Path) -> Path:
 
 def test_each_circuit_has_a_line_with_state_failures_rest_and_last_failure(root: Path) -> None:
     head, bank, shop = ran(root).stdout.splitlines()
-    assert head.split() == ["circuit", "state", "failures", "reopens", "in", "last", "failure"]
-    assert bank.split() == [BANK, "closed", "1", "NET_TIMEOUT:", "no", "answer"]
+    assert head.split() == ["circuit", "state", "failures", "reopens", "in", "failed", "at", "last", "failure"]
+    told = bank.split()
+    assert told[:3] + told[4:] == [BANK, "closed", "1", "NET_TIMEOUT:", "no", "answer"]
+    assert abs(datetime.fromisoformat(told[3]) - datetime.now(UTC)) < timedelta(minutes=5)
     assert shop.split()[:3] == [SHOP, "open", "2"]
     assert 500 < float(shop.split()[3]) <= 600
 
@@ -60,7 +63,7 @@ def test_one_is_reset_and_the_other_stays(root: Path) -> None:
 
 def test_all_are_reset(root: Path) -> None:
     done = json.loads(ran(root, "--all", "--json").stdout)["reset"]
-    assert done == [{"circuit": SHOP, "before": "open", "after": "closed", "reason": "manual_reset"}]
+    assert done == [{"circuit": SHOP, "from": "open", "to": "closed", "reason": "manual_reset"}]
     assert states(root) == {BANK: ("closed", 0), SHOP: ("closed", 0)}
     assert ran(root, "--all").stdout.splitlines()[-1].startswith("no circuit was open")
 

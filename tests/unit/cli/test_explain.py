@@ -32,7 +32,10 @@ def test_a_code_that_a_retry_cannot_help(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_all_codes(capsys: pytest.CaptureFixture[str]) -> None:
     explain(None)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(CATALOG)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*CATALOG, *WIRE_CODES]
+    explain(None, as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert [each["code"] for each in (*told["codes"], *told["bridge"])] == [*CATALOG, *WIRE_CODES]
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("NET_DSN", "NET_DNS"), ("browser_crash", "BROWSER_CRASHED")])

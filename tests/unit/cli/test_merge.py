@@ -186,6 +186,7 @@ def test_the_parts_in_a_store_are_one_run(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     place = "run-42" if kind == "folder" else f"memory://{tmp_path.name}/run-42"
     place_of_errors = "errors/0/T-1-a"
+    (tmp_path / "run-42").mkdir()
     lost = execution(failed("T-1-a", "STEP_TIMEOUT", artifacts=place_of_errors))
     stored(place, 1, 2, ended_line(lost), ended_line(execution(record("T-1-b"))))
     open_store(place).put(f"part-1-of-2/{place_of_errors}/manifest.json", b'{"task_id": "T-1-a"}')
@@ -199,6 +200,20 @@ def test_the_parts_in_a_store_are_one_run(tmp_path: Path, monkeypatch: pytest.Mo
     assert f"{place}/part-2-of-2: named more than once; it counts once\n" in merge(place, f"{place}/").stderr
     strict = merge(f"{place[:-2]}*", "--strict", "--output", "strict")
     assert (strict.exit_code, strict.stderr.count("T-1-c")) == (1, 2)
+
+
+def test_a_part_whose_notes_are_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run-42").mkdir()
+    stored("run-42", 1, 2, ended_line(execution(record("T-1"))))
+    open_store("run-42").put("begun/part-1-of-2/0", b"")
+    open_store("run-42").put("begun/part-2-of-2/1", b"")
+    open_store("run-42").put("run.json", b'{"parts": "2"}')
+    done = merge("run-42")
+    told = "lost: run-42: part-2-of-2: 1 began, and what it told is gone: what it did is not known\n"
+    assert (done.exit_code, told in done.stderr.replace(f"{tmp_path}/", "")) == (1, True), done.stderr
+    assert "1 passed" in done.stdout
+    assert merge("run-42", "--strict").exit_code == 1
 
 
 def test_a_store_without_a_part_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.cluster.ledger import ALONE, STATE_LOST, TOO_OFTEN, UNKNOWN, WROTE, RunLedger
+from harness.cluster.ledger import ALONE, STATE_LOST, TOO_OFTEN, UNKNOWN, RunLedger
+from harness.recovery.never_twice import WROTE
 
 
 def ledger(*tasks: str, ordinary: tuple[str, ...] = (), episodes: dict[str, str] | None = None) -> RunLedger:

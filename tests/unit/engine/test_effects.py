@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.model.events import AttemptEnded, WriteSeen
-from harness.model.record import Sent, TaskResult
+from harness.model.record import MESSAGE, Sent, TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.spec.loaded import Loaded
@@ -71,6 +71,36 @@ def test_what_the_page_does_not_show_says_nothing_of_a_request_beside_it() -> No
     post = {"act": "api", "method": "POST", "url": "http://shop.local/pay", "done_when": "exists('#order')"}
     assert code(play(theatre, steps=[post])) == "OUTCOME_UNKNOWN"
     assert len(theatre.session.acts) == 1
+
+
+def test_a_page_that_never_came_cannot_show_that_its_get_did_nothing() -> None:
+    theatre = Theatre()
+    lost = Failure("NET_EMPTY_RESPONSE", "no answer", effect=Effect.POSSIBLE)
+    theatre.session.script = [sending(document("http://shop.local/order"), outcome=lost)]
+    buy = {"act": "click", "selector": "#buy", "effect": "write", "done_when": "exists('#order')"}
+    assert code(play(theatre, steps=[buy])) == "OUTCOME_UNKNOWN"
+    assert len(theatre.session.acts) == 1
+
+
+def test_what_the_old_pages_sent_on_the_way_back_is_the_doing_of_the_act_before() -> None:
+    theatre = Theatre()
+    theatre.session.parting = [Sent(MESSAGE, "ws://shop.local/socket")]
+    theatre.session.script = [Passed(), LATE]
+    wait = {"act": "wait", "selector": "#thanks"}
+    click = {"act": "click", "selector": "#buy"}
+    result = play(theatre, steps=[click, wait], checkpoints=[0], error_recovery=BACK)
+    assert (code(result), len(theatre.session.acts)) == ("OUTCOME_UNKNOWN", 2)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_leaves_the_pages_twice_until_they_are_closed_is_told(fails: bool) -> None:
+    theatre = Theatre()
+    theatre.session.parting = [Sent("POST", "http://shop.local/order", again=1)]
+    theatre.session.script = [Passed(), LATE if fails else Passed()]
+    steps = [{"act": "click", "selector": "#buy"}, {"act": "wait", "selector": "#thanks"}]
+    result = play(theatre, steps=steps)
+    assert [each.type for each in result.warnings] == ["request_sent_twice"]
+    assert [len(record.sent) for record in result.history] == [1, 0]
 
 
 def test_done_when_refers_to_memory() -> None:
@@ -272,7 +302,7 @@ def test_a_page_that_crashed_is_not_opened_again_at_the_address_of_a_write() -> 
 def test_what_the_browser_sent_twice_by_itself_is_a_warning() -> None:
     theatre = Theatre()
     again = post("http://shop.local/pay", page=True)
-    again.twice = True
+    again.again = 1
     theatre.session.script = [sending(again)]
     result = play(theatre, steps=[SUBMIT])
     (warning,) = result.warnings

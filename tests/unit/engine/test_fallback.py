@@ -265,3 +265,37 @@ def test_a_write_of_which_nobody_knows_has_no_alternative(failure: Failure) -> N
     result = play(theatre, **{**ALTERNATIVE, "steps": [{"act": "click", "selector": "#buy", "effect": "write"}]})
     assert (result.final_state, result.alternative) == ("failed", None)
     assert "the alternative task OTHER was not run, because it might repeat the write" in str(result.failure)
+
+
+@pytest.mark.parametrize(
+    ("done_when", "environment", "runs"),
+    [
+        (None, {}, False),
+        ("json('env', 'paid') == true", {"paid": True}, False),
+        ("json('env', 'paid') == true", {"paid": False}, True),
+        ("exists('#paid')", {}, False),
+    ],
+)
+def test_no_alternative_repeats_a_write_that_passed(
+    done_when: str | None, environment: dict[str, Any], runs: bool
+) -> None:
+    theatre = Theatre()
+    theatre.find = tasks(OTHER={})
+    theatre.world.environment = environment
+    theatre.session.script = [Passed(), BROKEN]
+    buy = {"act": "click", "selector": "#buy", "effect": "write", "done_when": done_when}
+    result = play(theatre, **{**ALTERNATIVE, "steps": [buy, CLICK]})
+    assert (result.alternative is not None) is runs
+    told = "the alternative task OTHER was not run, because it might repeat the write of step 0 (click #buy)"
+    assert (told in str(result.failure)) is not runs
+
+
+def test_a_write_that_an_alternative_task_repeated_is_told_by_the_task_that_it_ran_for() -> None:
+    theatre = Theatre()
+    buy = {"act": "click", "selector": "#buy", "effect": "write", "done_when": "json('env', 'paid') == true"}
+    theatre.find = tasks(OTHER={"steps": [buy]})
+    theatre.session.script = [BROKEN, UNANSWERED, Passed()]
+    result = play(theatre, **ALTERNATIVE)
+    told = {each.type: each.message for each in result.warnings}
+    assert (result.final_state, sorted(told)) == ("partial_success", ["alternative_task_used", "write_repeated"])
+    assert told["write_repeated"].startswith("OTHER: ")

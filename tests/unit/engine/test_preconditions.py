@@ -13,6 +13,7 @@ from harness.model.figures import model_calls
 from harness.model.inference import ModelCall, Usage
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
+from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
 from harness.spec.loaded import Loaded
 from harness.spec.source import Origin
@@ -84,6 +85,15 @@ def test_steps_repair_a_precondition() -> None:
     assert result.ok
     assert [step.act for _, step, *_ in theatre.session.acts] == ["click", "wait", "open"]
     assert [record.index for record in result.history] == [-1, -1, -1, 0]
+
+
+def test_a_repair_whose_write_has_an_unknown_outcome_ends_the_task_as_that() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("NET_TIMEOUT", "no answer", effect=Effect.POSSIBLE)]
+    result = play(theatre, repairs=[{"steps": [{"act": "click", "selector": "#fix", "effect": "write"}]}])
+    assert result.failure is not None
+    assert (result.failure.code, result.failed_index, len(theatre.session.acts)) == ("OUTCOME_UNKNOWN", -1, 1)
+    assert result.failure.message.startswith("The repair of a precondition failed: ")
 
 
 def test_a_repair_that_fails_is_told_with_the_precondition() -> None:

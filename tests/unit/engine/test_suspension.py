@@ -13,26 +13,46 @@ import pytest
 from harness.engine.checkpoints import resume, suspend
 from harness.engine.result import suspension_warnings
 from harness.engine.run import Run, Suspension, TaskJournal
-from harness.model.record import TaskResult
+from harness.model.record import Sent, StepRecord, TaskResult
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
 from harness.spec.loaded import Loaded
 from harness.spec.source import Origin
+from harness.spec.steps import Step, Submit
 from harness.spec.task import TaskSpec
 from tests.unit.fakes import Theatre
 
 GONE = Failure("NET_CONNECTION_REFUSED", "nothing listens there")
 
 
+ORDER = "http://shop.test/order"
+
+
 class FakeSession:
     """A browser session with one page."""
 
+    url = ORDER
+    held = False
+
     def __init__(self, *, posted: bool = False, answer: tuple[str, ...] | Failure = ()) -> None:
-        self.saved = SimpleNamespace(url="http://shop.test/order", posted=posted)
+        self.saved = SimpleNamespace(url=ORDER, addresses=(ORDER,), posted=posted)
         self.answer = answer
         self.restored: list[Any] = []
 
+    async def hold(self) -> bool:
+        self.held = True
+        return True
+
+    async def release(self) -> None:
+        self.held = False
+
+    def take_sent(self) -> tuple[Sent, ...]:
+        return ()
+
     async def save(self, _: float) -> Any:
+        assert self.held  # what it sends after it was saved would be sent again
+        if self.saved is None:
+            raise Failed(Failure("PAGE_UNRESPONSIVE", "it cannot be read"))
         return self.saved
 
     async def restore(self, saved: Any, _: float, **__: Any) -> tuple[str, ...] | Failure:
@@ -58,6 +78,24 @@ def test_what_is_not_as_before_is_told(told: list[str], *, posted: bool) -> None
     lines = asyncio.run(resume(run, saved))
     assert [part in line for part, line in zip(told, lines, strict=True)] == [True] * len(told)
     assert session.restored == [None, saved]
+
+
+def test_a_page_that_a_write_produced_is_not_asked_for_again() -> None:
+    session = FakeSession()
+    run = run_on(session)
+    act = cast("Step", Submit(selector="#pay"))
+    run.journal.trace.append(StepRecord(3, act, (), sent=(Sent("POST", ORDER, page=True),)))
+    (line,) = asyncio.run(resume(run, asyncio.run(suspend(run))))
+    assert line.startswith("no page was opened again: step 3")
+    assert session.restored == [None]
+
+
+def test_pages_that_cannot_be_saved_go_on() -> None:
+    session = FakeSession()
+    session.saved = None
+    with pytest.raises(Failed, match="cannot be read"):
+        asyncio.run(suspend(run_on(session)))
+    assert not session.held
 
 
 def test_a_site_that_does_not_answer_leaves_the_task_suspended() -> None:

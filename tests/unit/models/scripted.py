@@ -54,7 +54,8 @@ class ScriptedWire:
         step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         await LoopClock().sleep(step if isinstance(step, float) else self.seconds)
         if isinstance(step, ModelError):
-            raise type(step)(step.code, str(step), status=step.status, retry_after=step.retry_after, billed=False)
+            facts = {"status": step.status, "retry_after": step.retry_after, "rule": step.rule}
+            raise type(step)(step.code, str(step), billed=False, **facts)
         exchange.note_event(40)
         exchange.usage = USED
         return step if isinstance(step, WireAnswer) else DONE

@@ -11,7 +11,7 @@ import pytest
 from harness.model.inference import Prompt, Usage
 from harness.models.run import RunModels
 from harness.models.transport import Way
-from harness.models.verdicts import ModelError
+from harness.models.verdicts import SAID_WRONG, ModelError
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.resilience.breaker import CircuitState
@@ -42,7 +42,7 @@ def test_a_transient_failure_is_retried_after_1_2_and_4_seconds() -> None:
     play(story())
     retries = run.told(Retrying)
     assert [(each.attempt, each.retries, each.delay) for each in retries] == [(1, 3, 1), (2, 3, 2), (3, 3, 4)]
-    assert [(each.after, each.attempts) for each in run.told(Recovered)] == [(7, 4)]
+    assert [(each.seconds, each.attempts) for each in run.told(Recovered)] == [(7, 4)]
 
 
 def test_after_three_retries_the_failure_has_its_code() -> None:
@@ -154,13 +154,26 @@ def test_what_a_retry_cannot_cure_goes_to_the_fallback_at_once_and_counts_nowher
 
 
 def test_a_garbled_answer_is_asked_for_once_more_and_then_told() -> None:
-    run = ScriptedRun(
-        {"claude": [ModelError("MODEL_GARBLED", "no JSON")], "gpt": [DONE]}, claude=model(fallback=["gpt"])
-    )
+    said = ModelError("MODEL_GARBLED", "no JSON", rule=SAID_WRONG)
+    run = ScriptedRun({"claude": [said], "gpt": [DONE]}, claude=model(fallback=["gpt"]))
 
     assert play(code_of(run.task())) == "MODEL_GARBLED"
     assert len(run.wires["claude"].at) == 2
     assert run.wires["gpt"].at == []
+    assert run.breaker("claude").failures == 0
+
+
+def test_an_unreadable_answer_is_the_providers_failure() -> None:
+    async def story() -> None:
+        run = ScriptedRun(
+            {"claude": [ModelError("MODEL_GARBLED", "<html>")], "gpt": [DONE]}, claude=model(fallback=["gpt"])
+        )
+        answer = await run.task().ask("builder", 7, "claude", PROMPT)
+        assert answer.call.model == "gpt"
+        assert (len(run.wires["claude"].at), len(run.wires["gpt"].at)) == (4, 1), "retried as others are, then replaced"
+        assert run.breaker("claude").failures == 4
+
+    play(story())
 
 
 def test_no_other_model_is_ever_asked_than_the_declared_ones() -> None:
@@ -383,6 +396,11 @@ def test_without_its_key_a_model_is_not_asked() -> None:
     failure = asyncio.run(refused(run_of())).failure
     assert failure.code == "MODEL_AUTH"
     assert failure.message == "Model `claude` was not asked: the variable PLANTED_KEY of its key is not set"
+
+
+def test_a_key_that_is_set_and_empty_is_not_called_unset() -> None:
+    failure = asyncio.run(refused(run_of(PLANTED_KEY=""))).failure
+    assert failure.message == "Model `claude` was not asked: the variable PLANTED_KEY of its key is set, but empty"
 
 
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

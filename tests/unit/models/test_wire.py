@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import pytest
@@ -20,6 +20,7 @@ from harness.models.transport import TaskTransport, connections
 from harness.models.verdicts import ModelError
 from harness.resilience import SystemClock
 
+T = TypeVar("T")
 CLICK = ToolDefinition(
     "browser_click",
     "Click an element.",
@@ -71,17 +72,23 @@ class Line:
 
     def ask(self, given: ModelSettings, prompt: Prompt = PROMPT, hosts: dict[str, int] | None = None) -> Asked:
         """One request, with its limits."""
-        return self._runner.run(self._ask(given, prompt, hosts or {}))
+        return self._runner.run(self.ask_once(given, prompt, hosts))
 
-    async def _ask(self, given: ModelSettings, prompt: Prompt, hosts: dict[str, int]) -> Asked:
+    def run(self, asking: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(asking)
+
+    async def ask_once(self, given: ModelSettings, prompt: Prompt, hosts: dict[str, int] | None = None) -> Asked:
         from harness.models.wire import Wire
 
         key = f"{given!r} {hosts}"
-        wire = self._wires.setdefault(key, None) or Wire("it", given, TaskTransport(self._inner, lambda: hosts), KEY)
+        wire = self._wires.setdefault(key, None) or Wire(
+            "it", given, TaskTransport(self._inner, lambda: hosts or {}), KEY
+        )
         self._wires[key] = wire
         exchange = Exchange("builder", "it", NOW, NOW(), 10)
         try:
-            answer = await in_time("it", given)(lambda: wire.ask(prompt, exchange))()
+            with exchange.under_way():
+                answer = await in_time("it", given)(lambda: wire.ask(prompt, exchange))()
         except ModelError as error:
             return Asked(None, error, exchange)
         return Asked(answer, None, exchange)

@@ -23,7 +23,6 @@ from harness.pytest_plugin.crashed_workers import (
     NO_OTHER,
     UNKNOWN,
     UNTOLD,
-    WROTE,
     CrashVerdict,
     JournalEntries,
     WorkerJournal,
@@ -34,6 +33,7 @@ from harness.pytest_plugin.run import plan_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
 from harness.pytest_plugin.xdist import READ, XdistHooks
 from harness.recovery.failure import Passed
+from harness.recovery.never_twice import WROTE
 from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample
 from tests.unit.spec.files import loaded, task

@@ -105,6 +105,7 @@ def test_a_slot_that_sees_another_store_is_refused_and_one_that_cannot_ask_goes_
     there.workerinput["taskspec_store"] = str(tmp_path / ("x" * 300))  # no name of a file, so nothing can be asked
     assert slot_in(begin_store(there, state)).put(tmp_path, 1) == StoredFolder()
     there.workerinput["taskspec_store"] = given.url
+    (tmp_path / "store").mkdir()
     show_attempt(given.open(), "one")
     assert begin_store(there, state).place.attempt == "one"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from harness.cli.failures import UnreadableReportError, read_kept
-from harness.pytest_plugin.terminal import write_or_report
 from harness.reporting.allure.results import written_run
 from harness.reporting.files import read_json, read_regular, write_text
 
@@ -46,12 +45,3 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, monk
     with pytest.raises(OSError, match=r"No space left on device: '.*a\.txt'"):
         write_text(tmp_path / "a.txt", "after")
     assert [path.read_text("utf-8") for path in tmp_path.iterdir()] == ["before"]
-
-
-def test_a_summary_says_which_file_a_run_could_not_write(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("", "utf-8")
-    place = tmp_path / "file" / "last-run.json"
-    (line,) = write_or_report(place, lambda: write_text(place, "x"))
-    assert "last-run.json cannot be written: " in line
-    assert "free space" in line
-    assert write_or_report(tmp_path / "x", lambda: write_text(tmp_path / "x", "x")) == []

@@ -51,6 +51,11 @@ def test_of_an_assertion_only_what_expected_and_actual_do_not_say(
     assert fitting_hint(plan, sample.failed(plan, failure)) == hint
 
 
+def test_an_error_of_a_tool_asks_for_no_patience_with_a_page() -> None:
+    plan, failure = sample.plan(), Failure("TOOL_FAILED", "mail: no such folder")
+    assert fitting_hint(plan, sample.failed(plan, failure)) == CATALOG["TOOL_FAILED"].hint
+
+
 @pytest.mark.parametrize(("other", "hint"), [("mem('b') == 1", ""), ("exists('#a')", LOOKED_ONCE)])
 def test_waiting_helps_no_criterion_whose_failing_part_looks_at_no_page(other: str, hint: str) -> None:
     plan, criterion = sample.plan(), "ALL[mem('a') == 'x', exists('#ok')]"

@@ -466,8 +466,9 @@ def test_all_that_counts_is_restored() -> None:
     bench.succeed(2)
     bench.fail(4)
     other = moved(bench, later=1)
+    there = other.clock.wall().timestamp()
     assert other.breaker.snapshot(other.clock.wall()) == replace(
-        bench.breaker.snapshot(bench.clock.wall()), saved_at=other.clock.wall().timestamp()
+        bench.breaker.snapshot(bench.clock.wall()), saved_at=there, failed_at=there - 1
     )
     other.fail()
     assert other.reasons == [OPENED]

@@ -181,7 +181,7 @@ def test_a_rate_limit_is_waited_out_as_the_server_says() -> None:
     error.response = SimpleNamespace(status_code=429, headers={"Retry-After": "12"})  # type: ignore[attr-defined]
     story, call = Story(), Scripted([error, "answer"])
     assert play(compose(retrying(story), circuit(story), limit(60, "llm-call"))(call)()) == "answer"
-    assert (call.at, story.of(Recovered)[0].after) == ([0, 12], 12)
+    assert (call.at, story.of(Recovered)[0].seconds) == ([0, 12], 12)
 
 
 ERRORS = [DOWN, TimeoutError("slow"), socket.gaierror(-2, "no such name"), MemoryError(), KeyError("a defect")]

@@ -20,6 +20,7 @@ from harness.resilience.breaker import BreakerSettings, CircuitOpen, CircuitSnap
 from harness.resilience.circuit_store import APPLICATION, SCHEMA, CircuitStore, CircuitStoreError, open_file
 from harness.resilience.circuits import SharedBreaker
 from harness.resilience.clock import SystemClock
+from harness.values import replace
 from tests.unit.fakes import START, FakeClock
 from tests.unit.resilience.callers import NAME, lines, note
 
@@ -146,7 +147,7 @@ def numbered_by_something_else(path: Path) -> None:
 def newer(path: Path) -> None:
     CircuitStore(path, FakeClock()).close()
     with database(path) as plain:
-        plain.execute("PRAGMA user_version = 2")
+        plain.execute("PRAGMA user_version = 3")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def newer(path: Path) -> None:
         (cut_off, "malformed|damaged", "only the memory of open circuits is lost"),
         (of_something_else, "it is a database of something else", "Name another file for the circuits$"),
         (numbered_by_something_else, "it is a database of something else", "Name another file for the circuits$"),
-        (newer, "it has schema 2 and this version of the program knows 1", "Use the version that wrote it"),
+        (newer, "it has schema 3 and this version of the program knows 2", "Use the version that wrote it"),
         (Path.mkdir, "unable to open database file", "Name another file"),
     ],
 )
@@ -169,6 +170,19 @@ def test_a_file_that_is_no_store_is_refused_with_its_name_and_a_remedy(
     with pytest.raises(CircuitStoreError, match=f"(?s)circuits.sqlite3: expected a store.*({found}).*{remedy}"):
         CircuitStore(path, FakeClock())
     assert (path.read_bytes() if path.is_file() else b"") == before, "it is left as it was"
+
+
+def test_a_store_of_the_schema_before_keeps_its_circuits(path: Path) -> None:
+    store = CircuitStore(path, FakeClock())
+    keep(store, "agent:builder", OPENED)
+    store.close()
+    with database(path) as plain:
+        plain.execute("ALTER TABLE circuits DROP COLUMN failed_at")
+        plain.execute("PRAGMA user_version = 1")
+    kept = CircuitStore(path, FakeClock())
+    assert kept.load("agent:builder") == OPENED
+    keep(kept, "agent:builder", replace(OPENED, failed_at=AT))
+    assert kept.load("agent:builder") == replace(OPENED, failed_at=AT)
 
 
 def test_an_empty_file_is_a_new_store(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from harness.resilience.breaker import Breaker, BreakerSettings, CircuitOpen, CircuitState
 from harness.resilience.circuit_store import CircuitStore
-from harness.resilience.circuits import CircuitName, Circuits, CircuitScope, SharedBreaker
+from harness.resilience.circuits import CircuitFigures, CircuitName, Circuits, CircuitScope, SharedBreaker
 from harness.resilience.events import CircuitChanged, ResilienceEvent
 from tests.unit.fakes import FakeClock
 
@@ -101,6 +101,23 @@ def test_reset_by_name() -> None:
         SHOP: CircuitState.CLOSED,
         "service:demo": CircuitState.OPEN,
     }
+
+
+def test_all_are_reset_and_each_has_its_figures() -> None:
+    clock = FakeClock()
+    circuits = Circuits(BreakerSettings(failure_threshold=2), clock=clock)
+    for _ in range(2):
+        circuits.breaker("provider:claude").admit().failed("503")
+    circuits.breaker("agent:builder").admit().succeeded()
+    clock.time += 10
+    failed = clock.wall().timestamp() - 10
+    assert circuits.figures() == {
+        "agent:builder": CircuitFigures(CircuitState.CLOSED, 1, 0, 0, "", None, None),
+        "provider:claude": CircuitFigures(CircuitState.OPEN, 2, 2, 0, "503", failed, 20.0),
+    }
+    circuits.reset_all()
+    closed = CircuitFigures(CircuitState.CLOSED, 0, 0, 0, "", failed, None)
+    assert circuits.figures()["provider:claude"] == closed, "the time of the last failure stays"
 
 
 def test_reset_of_one_that_nobody_has_used_names_those_that_were() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.resilience.limit import TOOL_TIMEOUTS, LimitExceeded, limit
+from harness.resilience.limit import DEFAULT, OPERATIONS, TOOL_TIMEOUTS, LimitExceeded, limit
 from harness.resilience.verdict import CallErrorCategory, classify
 from tests.unit.resilience.virtual import Scripted, now, play
 
@@ -30,6 +30,18 @@ def test_timeout_en_tool_execution() -> None:
 
 def test_the_tools_of_specs_001() -> None:
     assert TOOL_TIMEOUTS == {"bash": 300, "read_file": 10, "edit_file": 30, "search": 60}
+
+
+@pytest.mark.parametrize(("name", "seconds"), [*OPERATIONS.items(), ("anything else", DEFAULT)])
+def test_an_operation_has_a_limit_by_its_name_as_in_004(name: str, seconds: float) -> None:
+    with pytest.raises(LimitExceeded) as caught:
+        play(limit(name=name)(Scripted([1e6]))())
+    assert (caught.value.operation, caught.value.seconds) == (name, seconds)
+
+
+def test_the_limits_of_specs_004() -> None:
+    assert OPERATIONS == {"llm-call": 60, "tool-execution": 120, "file-read": 5, "web-fetch": 30}
+    assert DEFAULT == 30
 
 
 def test_a_call_in_time_is_left_alone() -> None:

@@ -26,6 +26,7 @@ from harness.resilience.escalate import StillRunning
 from harness.resilience.limit import LimitExceeded
 from harness.resilience.retry import BACKOFF, retry
 from harness.resilience.verdict import KINDS, CallErrorCategory, RetryVerdict, classifier, classify, describe_error
+from harness.values import replace
 from tests.ports import free_port
 from tests.unit.fakes import START, FakeClock
 from tests.unit.resilience.virtual import LoopClock, Scripted, play
@@ -180,14 +181,16 @@ def test_an_error_may_bring_its_own_verdict() -> None:
     class Busy(Exception):
         verdict = RetryVerdict(CallErrorCategory.UNAVAILABLE, retryable=True, message="busy", suggested_delay=3.0)
 
-    assert classify(Busy()) is Busy.verdict
+    busy = Busy()
+    assert classify(busy) == replace(Busy.verdict, error=busy)
 
 
 def test_an_error_is_what_it_was_raised_from_and_keeps_its_own_words() -> None:
     wrapped = RuntimeError("could not fetch the model")
     wrapped.__cause__ = KeyError("inner")
     wrapped.__cause__.__cause__ = socket.gaierror(-2, "Name or service not known")
-    assert classify(wrapped) == KINDS["dns failure"].verdict("RuntimeError: could not fetch the model")
+    verdict = KINDS["dns failure"].verdict("RuntimeError: could not fetch the model")
+    assert classify(wrapped) == replace(verdict, error=wrapped), "the error itself is kept, not the one that it wraps"
 
 
 def test_an_error_raised_while_handling_another_is_not_that_other() -> None:

@@ -36,8 +36,8 @@ class Unwilling(Store):
     def get(self, name: str) -> bytes | None:
         return self.under.get(name)
 
-    def names(self, below: str = "") -> list[str]:
-        return self.under.names(below)
+    def sizes(self, below: str = "") -> dict[str, int]:
+        return self.under.sizes(below)
 
     def matching(self, pattern: str) -> list[str]:
         return self.under.matching(pattern)

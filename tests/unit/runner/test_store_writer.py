@@ -173,22 +173,6 @@ def test_a_store_that_does_not_answer_holds_a_task_up_for_a_bounded_time(under: 
     answers.set()
 
 
-def test_a_process_that_is_not_certain_of_its_store_does_not_write(under: Store) -> None:
-    sees: list[bool] = []
-
-    def check() -> None:
-        if not sees:
-            raise StoreError("it is another store")
-
-    own = StoreLedger(under, "one", FakeClock(), StoreWriter(under, "one", FakeClock()), bool, 5.0, check)
-    with pytest.raises(Failed, match=r"nothing was sent \(it is another store\)"):
-        asyncio.run(own.before_write(plan()))
-    assert under.names() == []
-    sees.append(True)
-    asyncio.run(own.before_write(plan()))
-    assert under.names() == [wrote_name("T-1")]
-
-
 def test_a_write_that_was_only_seen_is_noted(under: Store) -> None:
     theatre, clock = Theatre(), SystemClock()
     writer = StoreWriter(under, "one", clock)

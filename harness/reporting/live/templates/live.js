@@ -44,7 +44,7 @@ const FOLD = {
   "step-begun": (run, r) => { const now = run.running.get(nameOf(r)); if (now) { now.step = r.step; now.what = r.name; now.note = ""; } },
   "retry": (run, r) => { run.retries += r.step === null ? 0 : 1; note(run, r, `retry ${r.attempt} of ${r.retries}: ${r.error}`); },
   "waiting": (run, r) => { run.waits += 1; note(run, r, `waits up to ${duration(r.seconds)}: ${r.reason}`); },
-  "fallback": (run, r) => { run.fallbacks += 1; note(run, r, `falls back to ${r.after}`); },
+  "fallback": (run, r) => { run.fallbacks += 1; note(run, r, `falls back to ${r.to}`); },
   "recovered": (run, r) => { run.recovered += r.step === null ? 0 : 1; note(run, r, ""); },
   "failed": (run, r) => { if (r.task_id) run.errors.set(r.task_id, { name: r.name, error: r.error, code: r.code }); },
   "model-asked": (run, r) => note(run, r, `${r.agent} thinks (${r.model})`),
@@ -244,13 +244,13 @@ function showAround(run) {
   const STATES = { up: "ok", online: "ok", closed: "ok", attached: "ok", stopped: "", offline: "warning", restarting: "warning", half_open: "warning", detached: "warning", connecting: "warning", booting: "warning" };
   for (const [what, all] of [["site", run.services], ["tool server", run.tools], ["circuit", run.circuits], ["client", run.clients]]) {
     for (const [name, seen] of all) {
-      const records = [...seen.values()], agreed = records.every((r) => r.after === records[0].after);
+      const records = [...seen.values()], agreed = records.every((r) => r.to === records[0].to);
       for (const r of agreed ? [records[records.length - 1]] : records) {
-        rows.push(["", [`${what} ${r.client || name}${agreed ? "" : ` (${r.worker || "controller"})`}`, level(r.after, STATES[r.after] ?? "critical"), r.reason]]);
+        rows.push(["", [`${what} ${r.client || name}${agreed ? "" : ` (${r.worker || "controller"})`}`, level(r.to, STATES[r.to] ?? "critical"), r.reason]]);
       }
     }
   }
-  for (const r of run.thresholds.values()) rows.push(["", [`threshold ${r.metric}`, level(r.after, r.after), `${r.value}`]]);
+  for (const r of run.thresholds.values()) rows.push(["", [`threshold ${r.metric}`, level(r.to, r.to), `${r.value}`]]);
   if (run.inconsistent) rows.push(["", ["states that exclude each other", level(String(run.inconsistent), "warning"), "see Lately"]]);
   put(byId("around"), rows.length ? table("Sites, circuits and thresholds", ["What", "State", "Reason"], rows) : element("p", "Nothing to report.", { class: "none" }));
 }
@@ -271,10 +271,10 @@ const WORDS = {
   "retry": (r) => `retry ${r.attempt}/${r.retries}: ${r.error}`, "waiting": (r) => `waits ${duration(r.seconds)}: ${r.reason}`,
   "failed": (r) => `${r.name}: gave up: ${r.error}`, "recovered": (r) => `${r.name}: recovered after ${duration(r.after)}`,
   "degraded": (r) => `${r.name}: ${r.reason}`, "escalated": (r) => `${r.name}: still runs after ${duration(r.waited || 0)}`,
-  "fallback": (r) => `${r.name}: ${r.before} -> ${r.after}`, "task": (r) => `task ${r.final_state}${r.code ? `: ${r.code}` : ""} (${duration(r.seconds)})`,
-  "circuit-state-change": (r) => `circuit ${r.circuit}: ${r.before} -> ${r.after} (${r.reason})`, "service-status": (r) => `site ${r.service}: ${r.before} -> ${r.after} (${r.reason})`,
-  "client-status": (r) => `client ${r.client || r.session}: ${r.before} -> ${r.after}${r.reason ? ` (${r.reason})` : ""}`,
-  "tool-server-status": (r) => `tool server ${r.server}: ${r.before} -> ${r.after} (${r.reason})`, "threshold": (r) => `threshold ${r.metric}: ${r.before} -> ${r.after}`,
+  "fallback": (r) => `${r.name}: ${r.from} -> ${r.to}`, "task": (r) => `task ${r.final_state}${r.code ? `: ${r.code}` : ""} (${duration(r.seconds)})`,
+  "circuit-state-change": (r) => `circuit ${r.circuit}: ${r.from} -> ${r.to} (${r.reason})`, "service-status": (r) => `site ${r.service}: ${r.from} -> ${r.to} (${r.reason})`,
+  "client-status": (r) => `client ${r.client || r.session}: ${r.from} -> ${r.to}${r.reason ? ` (${r.reason})` : ""}`,
+  "tool-server-status": (r) => `tool server ${r.server}: ${r.from} -> ${r.to} (${r.reason})`, "threshold": (r) => `threshold ${r.metric}: ${r.from} -> ${r.to}`,
   "model-answered": (r) => `${r.agent} thought ${duration(r.seconds)} (${r.model}${r.code ? `, ${r.code}` : ""})`, "invariant-violated": (r) => `inconsistent: ${r.rule}`,
   "tool-answered": (r) => `${r.server}.${r.tool} ${r.outcome}${r.code ? `: ${r.code}` : ""} (${duration(r.seconds)})`,
 };

@@ -169,26 +169,26 @@ def happenings() -> tuple[Happening, ...]:
             type="circuit-state-change",
             level="ERROR",
             text=f"circuit {origin}: closed -> open (5 failures in a row)",
-            details={"circuit": origin, "before": "closed", "after": "open", "reason": "5 failures in a row"},
+            details={"circuit": origin, "from": "closed", "to": "open", "reason": "5 failures in a row"},
         ),
         Happening(
             at=at(40),
             type="service-status",
             level="WARNING",
             text="service demo: up -> down (exit code 1)",
-            details={"service": "demo", "before": "up", "after": "down", "reason": "exit code 1"},
+            details={"service": "demo", "from": "up", "to": "down", "reason": "exit code 1"},
         ),
         Happening(
             at=at(42),
             type="service-status",
             text="service demo: down -> up (started again)",
-            details={"service": "demo", "before": "down", "after": "up", "reason": "started again"},
+            details={"service": "demo", "from": "down", "to": "up", "reason": "started again"},
         ),
         Happening(
             at=at(56),
             type="circuit-state-change",
             text=f"circuit {origin}: open -> closed (a probe worked)",
-            details={"circuit": origin, "before": "open", "after": "closed", "reason": "a probe worked"},
+            details={"circuit": origin, "from": "open", "to": "closed", "reason": "a probe worked"},
         ),
         Happening(
             at=at(60),
@@ -196,7 +196,7 @@ def happenings() -> tuple[Happening, ...]:
             level="WARNING",
             task_id="T-FAILED-9",
             text="threshold: error_rate 12 % (warning: over 5 %)",
-            details={"metric": "error_rate", "before": "ok", "after": "warning"},
+            details={"metric": "error_rate", "from": "ok", "to": "warning"},
         ),
     )
 

@@ -33,9 +33,8 @@ def test_circuits_and_setups_but_no_attempts(tmp_path: Path) -> None:
     assert (circuit.at, circuit.type, circuit.level) == (BEGAN, "circuit-state-change", "ERROR")
     assert (circuit.task_id, circuit.worker) == ("T-1", "gw1")
     assert circuit.text == "circuit origin:http://x: closed -> open (5 failures)"
-    details = {"circuit": "origin:http://x", "before": "closed", "after": "open", "reason": "5 failures"}
-    in_004 = {"from": "closed", "to": "open"}
-    assert circuit.details == {**details, **in_004, "step": None, "faulted": False}
+    details = {"circuit": "origin:http://x", "from": "closed", "to": "open", "reason": "5 failures"}
+    assert circuit.details == {**details, "step": None, "faulted": False}
     assert retry.text == "Retrying 1/2 in 0.5 s: refused"
 
 

@@ -200,7 +200,7 @@ def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
     events = tmp_path / ".harness" / "events" / "20251116T090000-4711.jsonl"
     events.parent.mkdir()
     stamp = {"run": "20251116T090000-4711", "worker": "", "task_id": "", "step": None, "faulted": False}
-    event = {"service": "demo", "before": "up", "after": "down", "reason": "exit code 1"}
+    event = {"service": "demo", "from": "up", "to": "down", "reason": "exit code 1"}
     line = {"at": "2025-11-16T09:00:30+00:00", "level": "WARNING", "type": "service-status", **stamp, **event}
     events.write_text(json.dumps(line) + "\n", "utf-8")
     assert (load_run(tmp_path).ending, recent_runs(tmp_path)[0].ending) == ("killed", "killed"), "as its readers see it"

@@ -65,6 +65,7 @@ from harness.resilience.events import (
     SlotAwaited,
     ToolServerChanged,
     Waiting,
+    written_name,
 )
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.values import replace
@@ -164,12 +165,15 @@ def test_words_level_and_a_line_that_can_be_read_again(kind: str) -> None:
 
 
 def test_a_name_of_a_field_means_one_thing() -> None:
-    """`source` is who failed, in every event that has it; what is left and taken instead are `from` and `to`."""
+    """`source` is who failed; what is left and taken instead are `from` and `to`; `after` is seconds."""
     assert {kind for kind, event in EVENTS.items() if "source" in event.__struct_fields__} == {
         *("retry", "failed", "task", "client-status", "hook-refused"),
     }
     line = record(FellBack("ask", "a", "b", "busy")).as_json("WARNING")
-    assert (line["from"], line["to"]) == (line["before"], line["after"]) == ("a", "b")
+    assert (line["from"], line["to"]) == ("a", "b")
+    written = {kind: {written_name(event, name) for name in event.__struct_fields__} for kind, event in EVENTS.items()}
+    assert {kind for kind, names in written.items() if "after" in names} == {"recovered"}
+    assert not any("before" in names for names in written.values())
 
 
 def test_graver_and_less_grave() -> None:

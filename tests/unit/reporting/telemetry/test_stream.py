@@ -208,7 +208,9 @@ def test_a_sink_that_raises_harms_nobody_and_is_said_once() -> None:
         stage.telemetry.emit(OPENED)
     assert (len(stage.records), len(last.records)) == (3, 3)
     assert stage.telemetry.problems == {"broken": "ValueError: number 1"}
-    assert stage.telemetry.close() == ("telemetry: broken: ValueError: number 1",)
+    assert stage.telemetry.close() == [
+        "output failed: broken: ValueError: number 1; what it tells of this run is incomplete"
+    ]
     assert broken.closed
 
 

@@ -1,0 +1,94 @@
+"""Stops the pages of a context from sending, and finds out what they have sent before (docs/design/never-twice.md).
+
+Being offline is applied by the browser's own process, also to a page that hangs; a request that a page begins then
+fails, and nobody gets it. One that is under way goes on, and is known to have left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from playwright.async_api import BrowserContext
+from playwright.async_api import Error as PlaywrightError
+
+from harness.resilience import Clock, poll_until
+
+if TYPE_CHECKING:
+    from harness.browser.context import Tab
+    from harness.browser.process import Chromium
+
+HELD = "held"
+"""The reason to be offline that ends when the task goes on with the same pages."""
+CONFIRM_SECONDS = 0.25
+"""Seconds that pages may take to say that they are offline; one that takes longer is busy with a script."""
+FREE_SECONDS = 0.5
+"""Seconds that they may take once their scripts were ended."""
+FAIL_SECONDS = 0.5
+"""Seconds within which a request that could not leave any more has failed."""
+
+_reasons: WeakKeyDictionary[BrowserContext, set[str]] = WeakKeyDictionary()
+"""Why a context is offline: it comes back only when nothing keeps it."""
+
+
+def keep_offline(context: BrowserContext, why: str) -> None:
+    """The context is offline for this reason, too."""
+    _reasons.setdefault(context, set()).add(why)
+
+
+async def go_offline(context: BrowserContext, why: str) -> None:
+    """Take the context off the network. Raises Playwright's errors."""
+    keep_offline(context, why)
+    await context.set_offline(True)
+
+
+async def go_online(context: BrowserContext, why: str) -> None:
+    """End one reason to be offline. Raises Playwright's errors."""
+    reasons = _reasons.setdefault(context, set())
+    reasons.discard(why)
+    if not reasons:
+        await context.set_offline(False)
+
+
+async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:
+    """Stop the pages from sending; return whether everything that had left is known now. Bounded, never raises.
+
+    A page that hangs has perhaps sent what it has not told: its script is ended, and then it tells.
+    """
+    if tab.held:
+        return True
+    tab.held = True
+    before = tab.watch.undecided()
+    stopping = asyncio.ensure_future(_stopped(tab, chromium))
+    await asyncio.wait({stopping}, timeout=CONFIRM_SECONDS)
+    if not stopping.done() and await chromium.answers(FREE_SECONDS):  # what was asked of it before is in force
+        await tab.end_scripts(FREE_SECONDS)
+        await asyncio.wait({stopping}, timeout=FREE_SECONDS)
+    known = tab.watch.over = stopping.done() and stopping.result()
+    stopping.cancel()
+    if known:
+        await poll_until(clock, lambda: tab.watch.undecided() <= before, 0.01, FAIL_SECONDS)
+    return known
+
+
+async def _stopped(tab: Tab, chromium: Chromium) -> bool:
+    """Go offline; every page, frame and worker confirms that, after it has told what it sent before."""
+    try:
+        await go_offline(tab.context, HELD)
+        await chromium.workers.set_offline(tab.watch, offline=True)
+    except PlaywrightError:
+        return False
+    return True
+
+
+async def release(tab: Tab, chromium: Chromium) -> None:
+    """Let the pages send again. Bounded, never raises: the next act finds out what is wrong with a page."""
+    if not tab.held:
+        return
+    tab.held = tab.watch.over = False
+    with suppress(PlaywrightError, TimeoutError):
+        async with asyncio.timeout(FREE_SECONDS):
+            await go_online(tab.context, HELD)
+            await chromium.workers.set_offline(tab.watch, offline=False)

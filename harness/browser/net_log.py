@@ -1,0 +1,333 @@
+"""Chromium's net log: what the browser sends, also what no page and no event of the protocol shows.
+
+A document that is left may send a last request on `pagehide`: of it only the log tells.
+
+Chromium repeats a request on a kept connection that ends before an answer, or whose answer is 408, and it asks again by
+GET for a download that breaks off (docs/decisions/016-never-twice.md). The log comes through a named pipe while the
+browser runs, so nothing has to be begun or ended, and no file grows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urldefrag
+from uuid import uuid4
+
+from msgspec import Struct
+from playwright.async_api import CDPSession
+from playwright.async_api import Error as PlaywrightError
+
+from harness.model.record import SAFE_METHODS, Sent
+
+ARGUMENT = "--log-net-log="
+SECONDS = 10.0
+"""Seconds that the log may take to arrive; it takes milliseconds, unless the machine is overloaded."""
+NUDGE = 0.2
+"""Seconds after which the browser is asked again for events."""
+MOST = 1000
+"""The number of unsafe requests of one world that are kept, and the number of worlds."""
+UNTOLD_SECONDS = 0.5
+"""Seconds after which no event of the protocol is expected any more that tells of a request which the log has."""
+FAREWELL_BEFORE, FAREWELL_AFTER = 5000.0, 1000.0
+"""Milliseconds around the moment at which this process learns that a document was left."""
+UNREAD = "pages were left, and the browser's log of what they sent did not come in time"
+KEPT = 200
+"""The number of repetitions that are kept until the session to which they belong asks."""
+_READ = 1 << 16
+_NUDGES = [{"name": f"log-{n}", "value": "1", "url": "http://net-log.invalid/"} for n in range(20)]
+"""Cookies of a context without pages: setting them makes the events that push the earlier ones out of the browser,
+which writes them by fifteen."""
+_CONSTANTS = b'{"constants":'
+_STARTED, _AGAIN = "URL_REQUEST_START_JOB", "HTTP_TRANSACTION_RESTART_AFTER_ERROR"
+_FAILED, _ENDED = "FAILED", "REQUEST_ALIVE"
+_HEADERS = ("HTTP_TRANSACTION_SEND_REQUEST_HEADERS", "HTTP_TRANSACTION_HTTP2_SEND_REQUEST_HEADERS")
+_TYPE = re.compile(rb'"type":(\d+)\}[\],}]*$')
+_SOURCE = re.compile(rb'"source":\{"id":(\d+)')
+_TIME = re.compile(rb'"time":"(\d+)"')
+_WORLD = re.compile(r"harness-world/(\S+)")
+_NO_PAGE = "not an origin"
+"""The initiator of a request that no page has caused: of an address that was opened, or of a download that goes on."""
+_BEGUN, _OVER = 1, 2
+"""The phases of an event that has a beginning and an end."""
+
+
+class Repetition(Struct, frozen=True):
+    """A request that the browser has sent again by itself."""
+
+    method: str
+    url: str
+    world: str | None
+    """The world of its context; None for a GET that goes on with a download, which bears no User-Agent of a context."""
+
+    @property
+    def of_download(self) -> bool:
+        """Whether it goes on with a download."""
+        return self.world is None and self.method == "GET"
+
+    def is_of(self, sent: Sent, world: str) -> bool:
+        """Return whether it repeats this request of a context of that world."""
+        if self.world is None:
+            return sent.url == self.url
+        return (self.world, self.method, self.url) == (world, sent.method, sent.url)
+
+
+class BrokenRequest(Struct, frozen=True):
+    """A request that failed, or whose answer did."""
+
+    number: int
+    method: str
+    url: str
+    world: str | None
+    error: str
+
+
+class _Request(Struct):
+    """A request that has not ended: an unsafe one, or one for the document of a page or frame."""
+
+    method: str
+    url: str
+    by_page: bool
+    world: str | None = None
+    departed: bool = False
+    """Whether its headers have been sent, perhaps not for the last time."""
+    answered: bool = False
+
+
+class Departure(Struct, frozen=True):
+    """An unsafe request that has left a context."""
+
+    at: float
+    """The time, in the milliseconds of the browser's monotonic clock."""
+    method: str
+    url: str
+
+
+class NetLog:
+    """The log of one browser. `argument` makes the browser write it."""
+
+    @classmethod
+    def open(cls, folder: Path, arguments: Iterable[str]) -> NetLog | None:
+        """None where there are no named pipes, or if these arguments of the project send the log elsewhere."""
+        if not hasattr(os, "mkfifo") or any(each.startswith(ARGUMENT.rstrip("=")) for each in arguments):
+            return None
+        path = folder / f"net-log-{uuid4().hex[:8]}"
+        os.mkfifo(path, 0o600)
+        return cls(path)
+
+    def __init__(self, path: Path) -> None:
+        self.argument = f"{ARGUMENT}{path}"
+        self._path = path
+        self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # so that the browser's own opening does not wait
+        self._reader = LogReader()
+        self._arrived = asyncio.Event()
+        self._silent = False
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._pipe, self._read)
+
+    def _read(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._reader.feed(os.read(self._pipe, _READ))
+            self._silent = False
+            self._arrived.set()
+
+    async def complete(self, control: CDPSession) -> bool:
+        """Wait until everything is read that has happened before; False if the browser did not write it in time.
+
+        It is not waited for again then, until something comes.
+        """
+        if self._silent:
+            return False
+        since = milliseconds()
+        try:
+            async with asyncio.timeout(SECONDS):
+                while self._reader.newest <= since:
+                    self._arrived.clear()
+                    await control.send("Storage.setCookies", {"cookies": _NUDGES})
+                    await self._newer(since)
+        except TimeoutError:
+            self._silent = True
+            return False
+        except PlaywrightError:
+            return False
+        return True
+
+    async def _newer(self, since: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(NUDGE):
+                while self._reader.newest <= since:
+                    await self._arrived.wait()
+                    self._arrived.clear()
+
+    def mark(self, world: str, sent: Sequence[Sent]) -> None:
+        """Count the repetitions of these requests, given in their order, which left contexts of a world."""
+        self._reader.repeated = deque(
+            (each for each in self._reader.repeated if not counted_at(each, world, sent)), KEPT
+        )
+
+    def has_unanswered(self, world: str) -> bool:
+        """Return whether a request of the world has no answer yet: it may be repeated."""
+        return any(each.world == world and not each.answered for each in self._reader.requests.values())
+
+    @property
+    def broken(self) -> list[BrokenRequest]:
+        """The newest requests that failed, or whose answers did."""
+        return list(self._reader.broken)
+
+    def departed(
+        self, world: str, since: float, until: float, left_at: Collection[tuple[float, bool]]
+    ) -> Iterator[tuple[str, str, bool]]:
+        """The unsafe requests between two times that a context of the world has sent, or may have sent.
+
+        They are method, URL, and whether an `open` was leaving the document that sent it. `left_at`: the times at which
+        documents of the context were left, and whether an `open` left them. What a document sends then, or a shared
+        worker ever, bears no world: at such a time it may be of this context.
+        """
+        for each in self._reader.left.get(world, ()):
+            if since <= each.at <= until:
+                yield each.method, each.url, False
+        for each in self._reader.left.get("", ()):
+            gone = [opens for at, opens in left_at if at - FAREWELL_BEFORE <= each.at <= at + FAREWELL_AFTER]
+            if gone and since <= each.at <= until:
+                yield each.method, each.url, gone[0]
+
+    def close(self) -> None:
+        """Stop reading. It may be called more than once."""
+        if self._pipe >= 0:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.remove_reader(self._pipe)
+            os.close(self._pipe)
+            self._pipe = -1
+            self._path.unlink(missing_ok=True)
+
+
+def milliseconds() -> float:
+    """The time of the clock that the browser's log has, too."""
+    return asyncio.get_running_loop().time() * 1000
+
+
+def counted_at(repetition: Repetition, world: str, sent: Sequence[Sent]) -> bool:
+    """Count it at the newest request that it repeats; False if there is none."""
+    found = next((each for each in reversed(sent) if repetition.is_of(each, world)), None)
+    if found is None:
+        return False
+    if repetition.of_download:
+        found.asked_again += 1
+    else:
+        found.again = (found.again or 0) + 1
+    return True
+
+
+class Repeatable:
+    """The requests of one session that a browser must not send again, over all its browsers."""
+
+    def __init__(self, world: str) -> None:
+        self._world = world
+        self._sent: deque[Sent] = deque(maxlen=KEPT)
+        self._open: list[Sent] = []
+        """Those of which it was not known when last asked whether they will be repeated."""
+        self._logs: list[NetLog] = []
+
+    def add(self, sent: Iterable[Sent], *, writes: bool) -> None:
+        """Note what has left. `writes`: in a step that is declared to write, so a GET must not be repeated either."""
+        self._sent.extend(sent)
+        self._open += [each for each in sent if writes or each.method not in SAFE_METHODS or each.follows]
+
+    async def count(self, log: NetLog | None, control: CDPSession, *, answers: bool) -> None:
+        """Count the repetitions so far at the requests. It never raises.
+
+        `answers`: the browser with that log is there. One that is gone is not waited for: its failure says more.
+        """
+        if log is not None and log not in self._logs:
+            self._logs.append(log)
+        if log is not None and self._open and answers:
+            complete = await log.complete(control)
+            for each in self._open:
+                each.again = each.again or 0 if complete else None
+        for known in self._logs:
+            known.mark(self._world, self._sent)
+        if log is None or not log.has_unanswered(self._world):
+            self._open.clear()
+
+
+class LogReader:
+    """Reads the log: one event a line, of which few matter. Pure."""
+
+    def __init__(self) -> None:
+        self.newest = 0
+        """The time of the newest event, in the browser's milliseconds."""
+        self.repeated: deque[Repetition] = deque(maxlen=KEPT)
+        self.broken: deque[BrokenRequest] = deque(maxlen=KEPT)
+        self.requests: dict[int, _Request] = {}
+        """Number of a request -> what it is."""
+        self.left: OrderedDict[str, deque[Departure]] = OrderedDict()
+        """World -> its unsafe requests; those without a world are under the empty name."""
+        self._rest = b""
+        self._names: dict[bytes, str] = {}
+        self._errors: dict[int, str] = {}
+
+    def feed(self, data: bytes) -> None:
+        """Read the next bytes of the log."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            if line.startswith(_CONSTANTS):
+                self._learn(line)
+            elif (found := _TYPE.search(line.rstrip(b","))) and found[1] in self._names:
+                self._event(self._names[found[1]], line)
+        if times := [found for line in lines[-1:] for found in _TIME.findall(line)]:
+            self.newest = int(times[-1])
+
+    def _learn(self, line: bytes) -> None:
+        """Read the numbers of this browser for events and errors."""
+        constants: dict[str, Any] = json.loads(line.rstrip(b",").removeprefix(_CONSTANTS))
+        wanted = {_STARTED, _AGAIN, _FAILED, _ENDED, *_HEADERS}
+        types: dict[str, int] = constants["logEventTypes"]
+        self._names = {str(number).encode(): name for name, number in types.items() if name in wanted}
+        self._errors = {number: name for name, number in constants.get("netError", {}).items()}
+
+    def _event(self, name: str, line: bytes) -> None:
+        if name == _STARTED and b'"method":"GET"' in line and b' frame"' not in line:
+            return
+        if name != _STARTED and int(_SOURCE.findall(line)[-1]) not in self.requests:
+            return
+        event = json.loads(line.rstrip(b",").removesuffix(b"]"))
+        source, params = event["source"]["id"], event.get("params", {})
+        if name == _STARTED and event["phase"] == _BEGUN and "url" in params:
+            by_page = params.get("initiator") != _NO_PAGE
+            self.requests[source] = _Request(params["method"], urldefrag(params["url"]).url, by_page)
+        elif request := self.requests.get(source):
+            self._goes_on(name, request, event)
+
+    def _goes_on(self, name: str, request: _Request, event: dict[str, Any]) -> None:
+        """The phase matters for the end of a start, which is an answer, and for that of the request."""
+        source, params, phase = event["source"]["id"], event.get("params", {}), event["phase"]
+        if name == _AGAIN and not request.answered:
+            self.repeated.append(Repetition(request.method, request.url, request.world))
+        elif name == _FAILED:
+            error = self._errors.get(params.get("net_error", 0), "ERR_FAILED")
+            self.broken.append(BrokenRequest(source, request.method, request.url, request.world, error))
+        elif name == _STARTED and phase == _OVER:
+            request.answered = True
+        elif name == _ENDED and phase == _OVER:
+            del self.requests[source]
+        elif name in _HEADERS:
+            world = _WORLD.search(" ".join(params.get("headers", ())))
+            request.world = world[1] if world else None
+            if request.method not in SAFE_METHODS and not request.departed:
+                request.departed = True
+                self._depart(request.world or "", Departure(float(event["time"]), request.method, request.url))
+            if world is None and not request.by_page and request.method == "GET":
+                self.repeated.append(Repetition("GET", request.url, None))
+
+    def _depart(self, world: str, departure: Departure) -> None:
+        self.left.setdefault(world, deque(maxlen=MOST)).append(departure)
+        self.left.move_to_end(world)
+        if len(self.left) > MOST:
+            self.left.popitem(last=False)

@@ -1,0 +1,96 @@
+"""Decides what is done again: one function, for every way back (docs/design/never-twice.md). Pure.
+
+Nothing that may have written is done again, unless it is known that nothing was sent, or that the effect is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+
+class RepeatWay(StrEnum):
+    """A way on which something could be done a second time."""
+
+    RETRY = "the step is tried again, also with another selector or after a repair"
+    REWIND = "the task goes back over the step, on the same browser or a new one"
+    REPLAY = "the step is reached again after the task went back over it"
+    REQUEST = "an address that the step produced is requested again (renewed page, checkpoint, suspension)"
+    FILL = "the fields that the step filled are filled again in a restored page"
+    NEXT_STEP = "an agent, or another agent, chooses the step that follows"
+    TAKEOVER = "another agent begins the task anew"
+    ALTERNATIVE = "the alternative task runs, which has the same goal"
+    RETRACE = "`--task-retrace` runs the task a second time"
+    RERUN = "another process runs the task (worker, store, cluster, bridge)"
+
+
+class EffectAnswer(StrEnum):
+    """What `done_when` says about the effect."""
+
+    DONE = "true"
+    DENIED = "false"
+    UNREADABLE = "cannot be read, or cannot know"
+    NONE = "none"
+
+
+class RepeatVerdict(StrEnum):
+    """What follows."""
+
+    AGAIN = "yes"
+    PASSED = "no: it counts as passed"
+    UNKNOWN = "no: the task ends with `OUTCOME_UNKNOWN`"
+    REFUSED = "no: the failure stays the end"
+
+
+class Known(Struct, frozen=True):
+    """What is known of the effect of a step, or of a whole task."""
+
+    wrote: bool
+    """It may have written: it is a write that was not certainly left undone, or was seen to send, or could not be
+    seen."""
+    answer: EffectAnswer = EffectAnswer.NONE
+    undone: bool = False
+    """The environment was put back to before it, and that takes the effect back."""
+
+
+_A, _P, _U, _R = RepeatVerdict.AGAIN, RepeatVerdict.PASSED, RepeatVerdict.UNKNOWN, RepeatVerdict.REFUSED
+_WHERE_WRITTEN: Final[Mapping[RepeatWay, tuple[RepeatVerdict, RepeatVerdict, RepeatVerdict, RepeatVerdict]]] = {
+    RepeatWay.RETRY: (_P, _A, _U, _U),
+    RepeatWay.REWIND: (_A, _A, _A, _R),  # where there is a `done_when`, `REPLAY` asks it
+    RepeatWay.REPLAY: (_P, _A, _U, _U),
+    RepeatWay.REQUEST: (_U, _A, _U, _U),
+    RepeatWay.FILL: (_U, _A, _U, _U),
+    RepeatWay.NEXT_STEP: (_A, _A, _U, _U),
+    RepeatWay.TAKEOVER: (_R, _R, _R, _R),  # nobody would notice the same write, done in another way
+    RepeatWay.ALTERNATIVE: (_R, _A, _R, _R),
+    RepeatWay.RETRACE: (_R, _R, _R, _R),
+    RepeatWay.RERUN: (_R, _R, _R, _R),  # a dead process cannot be asked how far it came
+}
+"""The verdicts where something may have been written and was not undone, in the order of `EffectAnswer`."""
+_IN_THE_ENVIRONMENT: Final = (RepeatWay.REWIND, RepeatWay.REPLAY, RepeatWay.TAKEOVER, RepeatWay.RETRACE)
+"""The ways on which the environment is put back before anything is done again."""
+
+
+def again(way: RepeatWay, known: Known) -> RepeatVerdict:
+    """Return whether it may be done again on this way, and what happens otherwise."""
+    passed = way is RepeatWay.RETRY and known.answer is EffectAnswer.DONE
+    if (known.undone and way in _IN_THE_ENVIRONMENT) or not (known.wrote or passed):
+        return RepeatVerdict.AGAIN
+    return _WHERE_WRITTEN[way][list(EffectAnswer).index(known.answer)]
+
+
+def what_runs_again(wrote: Mapping[str, bool]) -> frozenset[str]:
+    """Of tasks whose process is gone (name -> whether it had begun to write), those that run in another one."""
+    return frozenset(name for name, so in wrote.items() if runs_again(so))
+
+
+def runs_again(wrote: bool) -> bool:
+    """Return whether another process runs a task that the process which is gone had begun, and perhaps written in."""
+    return again(RepeatWay.RERUN, Known(wrote)) is RepeatVerdict.AGAIN
+
+
+WROTE = "this task had begun to write, so it does not run again"
+"""The reason why a task whose process is gone does not run in another one."""
