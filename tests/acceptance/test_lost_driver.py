@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import playwright
 import pytest
-from playwright._impl._driver import compute_driver_executable
 from pytest_httpserver import HTTPServer
 
 from tests.acceptance.conftest import Project
@@ -37,7 +37,7 @@ def struck(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     wrapper.chmod(0o755)
     (project.path / "drivers").mkdir()
     monkeypatch.setenv("FOLDER", str(project.path / "drivers"))
-    monkeypatch.setenv("NODE", compute_driver_executable()[0])
+    monkeypatch.setenv("NODE", str(Path(playwright.__file__).parent / "driver" / "node"))
     monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(wrapper))
     return project
 
