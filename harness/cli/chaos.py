@@ -14,7 +14,8 @@ from msgspec import Struct
 from rich.console import Console
 
 from harness.cli.ending import fail
-from harness.cli.interrupts import INTERRUPTED, end_once
+from harness.cli.interrupts import end_once
+from harness.cli.main import INTERRUPTED
 from harness.cli.project import project_of
 from harness.cli.validate import check_paths
 from harness.faults.checks import Project, misplaced_in_plan

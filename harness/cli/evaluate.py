@@ -26,7 +26,8 @@ from harness.cli.chaos import (
     refuse_unwritable,
 )
 from harness.cli.ending import fail
-from harness.cli.interrupts import INTERRUPTED, end_once
+from harness.cli.interrupts import end_once
+from harness.cli.main import INTERRUPTED
 from harness.model.cassette_settings import CassetteMode
 from harness.model.evaluation import Evaluation, EvaluationTrial
 from harness.model.settings import Settings

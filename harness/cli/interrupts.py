@@ -8,10 +8,10 @@ import signal
 import threading
 from types import FrameType
 
+from harness.cli.main import INTERRUPTED
+
 BOUND = 15.0
 """Seconds that the end may take after a second Ctrl-C. Then the process ends at once."""
-INTERRUPTED = 130
-"""The exit code that a shell reports for a program ended by Ctrl-C."""
 
 
 def end_once() -> None:

@@ -11,7 +11,9 @@ from typing import Annotated
 import typer
 
 from harness.cli.commands import Commands
-from harness.cli.interrupts import INTERRUPTED
+
+INTERRUPTED = 130
+"""The exit code that a shell reports for a program ended by Ctrl-C."""
 
 app = typer.Typer(
     cls=Commands,

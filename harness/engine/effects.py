@@ -69,13 +69,20 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
         collect(run, progress, failure)
     else:
         run.journal.attribute(run.stage.session.take_sent())
-    if not told and failure is not None and (under_way(progress, failure) or failure.code == "PAGE_UNRESPONSIVE"):
+    if not told and failure is not None and (under_way(progress, failure) or _went_on_unseen(failure)):
         unseen = Sent("", run.stage.session.url or "", unseen=UNTOLD)
         if progress is not None and not progress.declared.looks_only:
             progress.sent += (unseen,)
         else:
             run.journal.attribute((unseen,))
     return _suspects(run, progress) > known
+
+
+def _went_on_unseen(failure: Failure) -> bool:
+    """Return whether pages ran on although nobody could see what they sent: a page that hangs, a driver that is stopped
+    or silent. With a driver that was killed, its browsers end at once.
+    """
+    return failure.code == "PAGE_UNRESPONSIVE" or failure.details.get("driver", "gone") != "gone"
 
 
 def _suspects(run: Run, progress: StepState | None) -> int:

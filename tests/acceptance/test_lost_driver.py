@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import playwright
 import pytest
-from playwright._impl._driver import compute_driver_executable
+from pytest_httpserver import HTTPServer
 
 from tests.acceptance.conftest import Project
 from tests.browser.processes import gone
@@ -36,7 +37,7 @@ def struck(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     wrapper.chmod(0o755)
     (project.path / "drivers").mkdir()
     monkeypatch.setenv("FOLDER", str(project.path / "drivers"))
-    monkeypatch.setenv("NODE", compute_driver_executable()[0])
+    monkeypatch.setenv("NODE", str(Path(playwright.__file__).parent / "driver" / "node"))
     monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", str(wrapper))
     return project
 
@@ -76,6 +77,28 @@ def test_a_driver_that_is_lost_before_the_first_step_is_replaced(
     struck.task("A", steps=STEPS, timeout=120)
     struck.task("B", steps=STEPS, timeout=120)
     struck.run("--task-workers", "2", timeout=300).assert_outcomes(passed=2)
+    nothing_is_left(struck)
+
+
+@pytest.mark.own_driver
+def test_what_pages_send_while_the_driver_is_stopped_is_not_done_again(
+    struck: Project, monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    """The click has passed, and its order leaves while nobody can see it: the task does not go back over the click."""
+    page = "<button id=go onclick=\"setTimeout(() => fetch('/order', {method: 'POST'}), 400)\">go</button>"
+    httpserver.expect_request("/").respond_with_data(page, content_type="text/html")
+    httpserver.expect_request("/order", method="POST").respond_with_data("")
+    (struck.path / "pyproject.toml").write_text("", "utf-8")  # no channel can restore what was ordered
+    monkeypatch.setenv("STRIKES", "stop:waitForSelector")
+    steps = [
+        {"act": "open", "url": httpserver.url_for("/")},
+        {"act": "click", "selector": "#go"},
+        {"act": "wait", "selector": "#never"},
+    ]
+    struck.task("A", steps=steps, checkpoints=[1])
+    struck.run().assert_outcomes(failed=1)
+    assert struck.report("A")["code"] == "BROWSER_UNRESPONSIVE"
+    assert [request.path for request, _ in httpserver.log].count("/order") == 1
     nothing_is_left(struck)
 
 

@@ -32,6 +32,14 @@ HOSTILE = {
     "{for(let i=0;i<300 && Date.now()<end;i++)console.log('line '+i)},50)</script>",
     "/asks-on": f"<title>Asks</title>{TEXT}<script>{UNTIL}setInterval(()=>"
     "{for(let i=0;i<40 && Date.now()<end;i++)fetch('/inner?'+Math.random()).catch(()=>0)},100)</script>",
+    "/fails-on": f"<title>Fails</title>{TEXT}<script>{UNTIL}setInterval(()=>"
+    "{for(let i=0;i<200 && Date.now()<end;i++)setTimeout(()=>{throw new Error(i)},0)},20)</script>",
+    "/moves-on": f"<title>Moves</title>{TEXT}<script>{UNTIL}let n=0;setInterval(()=>"
+    "{for(let i=0;i<50 && Date.now()<end;i++)history.pushState({},'','?'+n++)},10)</script>",
+    "/opens-60": f"<title>Opens</title>{TEXT}<script>for(let i=0;i<60;i++)open('/inner?'+i,'w'+i)</script>",
+    "/all-kinds": f"<title>All</title>{TEXT}<script>for(let i=0;i<9;i++)"
+    "{setTimeout(()=>{throw new Error(i)},0);history.pushState({},'','?'+i);open('about:blank','w'+i);"
+    "document.body.append(document.createElement('iframe'));new Worker('data:text/javascript,1')}</script>",
     "/hoards": f"<title>Hoards</title>{TEXT}<button id=go onclick="
     "'const kept=[];for(;;)kept.push(new Array(1e6).fill(Math.random()))'>go</button>",
     "/poison": poison.PAGE,
@@ -61,7 +69,7 @@ def test_ten_thousand_lines_are_survived_and_what_is_dropped_is_counted(run: Any
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("path", ["/logs-on", "/asks-on"])
+@pytest.mark.parametrize("path", ["/logs-on", "/asks-on", "/fails-on", "/moves-on", "/opens-60"])
 @pytest.mark.sampled(1)
 def test_a_page_that_floods_the_browser_is_to_blame_and_not_the_browser(run: Any, stage: Stage, path: str) -> None:
     async def body() -> None:
@@ -78,6 +86,21 @@ def test_a_page_that_floods_the_browser_is_to_blame_and_not_the_browser(run: Any
         await passed(beside, {"act": "click", "selector": "#ok"})
         assert beside.chromium.pid == pid
         assert beside.chromium.alive
+
+    run(body())
+
+
+def test_whatever_a_page_makes_the_browser_tell_counts_for_a_flood(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/all-kinds")
+        counted: dict[str, int] = {}
+
+        def all_came() -> bool:
+            counted.update({kind: max(count, counted.get(kind, 0)) for kind, count in pace.counts.items()})
+            return {"page errors", "navigations", "new pages", "frames", "workers"} <= set(counted)
+
+        pace = session.tab.watch.pace
+        await until(all_came)
 
     run(body())
 
