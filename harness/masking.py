@@ -35,7 +35,7 @@ _LINE, _TELLING_LINE = 16, 6
 """Lines of a secret that are searched alone: long ones, and shorter ones that are more than words."""
 _ENCODED = 4
 """The least number of bytes of a secret that is searched in base64 and hex."""
-_ROUNDS = 6
+_ROUNDS = 12
 """Rounds in which escapes are undone."""
 _KEPT_LENGTH, _KEPT = 256, 4096
 """Answers for short texts are kept: a recording says the same names again and again."""
@@ -65,11 +65,10 @@ def _needles(secret: str) -> tuple[_Needle, ...]:
 def _forms(secret: str) -> Iterator[str]:
     """The text itself as it is normalized, shown, sent and quoted."""
     composed = (unicodedata.normalize(form, secret) for form in ("NFC", "NFD", "NFKC"))
-    for text in {secret, *composed, secret.upper(), secret.lower(), secret.casefold()}:
+    replaced = (secret.replace(*pair) for pair in ((" ", "+"), ("+", " "), ("\\", "/"), ("${", "$${")))
+    for text in {secret, *composed, *replaced, secret.upper(), secret.lower(), secret.casefold()}:
         yield from _shown(text)
         yield from _undone(text)
-    yield secret.replace(" ", "+")
-    yield secret.replace("${", "$${")
     yield from (secret.replace(quote, quote * 2) for quote in "'\"")
     yield from (secret.replace("'", quoted) for quoted in ("'\"'\"'", "'\\''"))
     if not secret.isascii():
@@ -206,11 +205,11 @@ class _Layer:
 _HEX = "[0-9a-fA-F]"
 _ESCAPE = re.compile(
     rf"%(?:[cdCD]{_HEX}%[89abAB]{_HEX}|[eE]{_HEX}(?:%[89abAB]{_HEX}){{2}}|[fF][0-4](?:%[89abAB]{_HEX}){{3}}"
-    rf"|u{_HEX}{{4}}|{_HEX}{{2}})"
+    rf"|u{_HEX}{{4}}|[0-7]{_HEX})"
     r"|&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});?"
     rf"|\\(?:u[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}|u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}"
     rf"|x[cdCD]{_HEX}\\x[89abAB]{_HEX}|x[eE]{_HEX}(?:\\x[89abAB]{_HEX}){{2}}|x[fF][0-4](?:\\x[89abAB]{_HEX}){{3}}"
-    rf"|x{_HEX}{{2}}|3{_HEX}\ |.)",
+    rf"|x{_HEX}{{2}}|3{_HEX}\ |(?!%{_HEX}{{2}}|&[#\w]{{1,32}};).)",
     re.DOTALL,
 )
 """One escaped letter: in an address, in HTML, in JSON or a program."""
@@ -219,6 +218,8 @@ _IN_MAIL = re.compile(
     r"|[2-7][0-9A-F]|\r?\n)"
 )
 """The same in quoted-printable, which breaks lines after `=`."""
+_IN_OLD_FORM = re.compile(rf"%[89a-fA-F]{_HEX}")
+"""A letter of windows-1252 in an address, which is no UTF-8."""
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 
 
@@ -277,8 +278,11 @@ def _unescaped(text: str) -> _Layer | None:
     mail = "=\n" in text or "=\r\n" in text
     if not mail and "%" not in text and "&" not in text and "\\" not in text:
         return None
-    layer = _Layer(_IN_MAIL if mail else _ESCAPE, text, _letter)
-    return layer if layer.text != text else None
+    for pattern in (_IN_MAIL,) if mail else (_ESCAPE, _IN_OLD_FORM):
+        layer = _Layer(pattern, text, _letter)
+        if layer.text != text:
+            return layer
+    return None
 
 
 def _lower(text: str) -> str:

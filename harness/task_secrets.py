@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
 
 from harness.masking import COMMON, MARK
 
@@ -80,6 +79,10 @@ class LearnedSecrets:
         if not new <= self.values:
             self.values |= new
 
+    def learn_from(self, other: LearnedSecrets) -> None:
+        """Learn what others have met."""
+        self.values |= other.values
+
     def learn_named(self, document: object) -> None:
         """Learn the values of a document that have the name of a secret."""
         self.learn(*_named(document))
@@ -123,19 +126,6 @@ def hidden(text: str) -> str:
     What a cut leaves of a secret could not be recognized.
     """
     return _MASK.get()(text)
-
-
-def hidden_in(value: Any) -> Any:
-    """The same for all texts of a JSON value."""
-    match value:
-        case str():
-            return hidden(value)
-        case dict():
-            return {hidden(str(key)): hidden_in(item) for key, item in value.items()}
-        case list() | tuple():
-            return [hidden_in(item) for item in value]
-        case _:
-            return value
 
 
 def learn(*values: str) -> None:

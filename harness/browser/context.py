@@ -67,9 +67,6 @@ class BrowserPool(Protocol):
     @property
     def playwright(self) -> Playwright: ...
 
-    @property
-    def driver_alive(self) -> bool: ...
-
     async def open_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]: ...
 
     async def release(self, chromium: Chromium) -> None: ...
@@ -250,7 +247,7 @@ class ContextHandle:
     async def _end_pages(self, seconds: float) -> None:
         """End the pages of a context that is still open: Playwright writes its HAR file before it closes them."""
         chromium, lived = self.chromium, self.chromium.alive
-        answering = lived and self._pool.driver_alive and not chromium.process.stopped
+        answering = lived and chromium.driver.alive and not chromium.driver.silent and not chromium.process.stopped
         ended = answering and await chromium.end_context(self.tab.id, END_SECONDS)
         if not ended:  # also if it is gone: stopped pages outlive it
             await self.kill()
@@ -536,4 +533,7 @@ def context_options(
 
 
 def _new_har(folder: Path) -> Path:
-    return folder / f"har-{len(list(folder.glob('har-*.har'))) + 1}.har"
+    """A file of its own for each context, made at once: a browser that dies writes none, and would leave its name."""
+    har = folder / f"har-{len(list(folder.glob('har-*.har'))) + 1}.har"
+    har.touch()
+    return har

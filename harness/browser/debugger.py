@@ -36,12 +36,17 @@ _AS_THEY_ARE: Final = frozenset({
 _ATTACHING: Final = ("Target.attachToTarget", "Target.attachToBrowserTarget")
 _ACTING: Final = ("Input.", "Page.navigate", "Page.reload")
 """Commands that act on a page."""
-_OPENING: Final = frozenset({"Page.navigate", "Target.createTarget"})
+_OPENING: Final = frozenset({
+    "Page.navigate", "Target.createTarget", "Network.loadNetworkResource", "Fetch.continueRequest",
+    "Network.continueInterceptedRequest",
+})  # fmt: skip
 """Commands that open the URL that they name."""
+_UPLOADING: Final = frozenset({"DOM.setFileInputFiles", "Page.handleFileChooser", "Input.dispatchDragEvent"})
+"""Commands that give a page the files that they name."""
 _GUARDED: Final = (
     "Target.", "Browser.", "Storage.getCookies", "Storage.setCookies", "Storage.clearCookies", "Tracing.",
     "SystemInfo.", "Extensions.", "Memory.", "Emulation.addScreen", "Emulation.updateScreen", "Emulation.removeScreen",
-    "Emulation.setPrimaryScreen",
+    "Emulation.setPrimaryScreen", "PWA.", "Tethering.",
 )  # fmt: skip
 """Commands that reach beyond a page, and so beyond the context, also from the session of a page."""
 
@@ -73,6 +78,42 @@ def _text(file: Path) -> str:
     return ""
 
 
+class ClientFiles(Struct, frozen=True):
+    """Where the files may lie that a client names: it reads and writes with the rights of the browser."""
+
+    uploads: Path
+    """The task's folder, as for an `upload` step."""
+    downloads: tuple[Path, ...]
+
+    def objection(self, method: str, params: dict[str, Any]) -> str:
+        """Why a command is refused; empty if it is not. Files that it may give to a page get their real paths."""
+        if method in _UPLOADING:
+            around = params.get("data") if method == "Input.dispatchDragEvent" else params
+            return self._uploads(method, around) if isinstance(around, dict) and around.get("files") else ""
+        told = params.get("downloadPath")
+        if told and not any(self._real(told).is_relative_to(folder.resolve()) for folder in self.downloads):
+            allowed = " or ".join(map(str, self.downloads))
+            return f"`{method}`: {str(told)[:200]!r}: downloads may be kept below {allowed} only"
+        return ""
+
+    def _uploads(self, method: str, around: dict[str, Any]) -> str:
+        names = around["files"] if isinstance(around["files"], list) else [around["files"]]
+        found = [self._real(name) for name in names]
+        for name, file in zip(names, found, strict=True):
+            if not file.is_relative_to(self.uploads.resolve()) or not file.is_file():
+                why = f"only files of the task's folder may be given to a page, {self.uploads}"
+                return f"`{method}`: {str(name)[:200]!r} is none of them: {why}"
+        around["files"] = list(map(str, found))
+        return ""
+
+    def _real(self, name: object) -> Path:
+        """The file itself, links followed; the root for what is no name. A relative one is in the task's folder."""
+        try:
+            return (self.uploads / str(name)).resolve()
+        except (OSError, ValueError, RuntimeError):
+            return Path("/")
+
+
 Send = Callable[[str], Awaitable[None]]
 Receive = Callable[[], Awaitable[str | bytes | None]]
 """The next message of the client; None when it is gone."""
@@ -82,12 +123,15 @@ async def serve_debugger(
     place: DebuggedContext,
     receive: Receive,
     send: Send,
+    files: ClientFiles,
     told: Callable[[str], object] = lambda _: None,
     over: asyncio.Event | None = None,
+    refused: Callable[[str], object] = lambda _: None,
 ) -> None:
     """Pass on messages between a client and the browser until one of them is gone, or `over` is set.
 
-    `told` hears the target of each page that the client acts on. Raises OSError without a browser.
+    `told` hears the target of each page that the client acts on, `refused` why a command about files is refused.
+    Raises OSError without a browser.
     """
     over = over or asyncio.Event()
     if over.is_set():
@@ -96,7 +140,7 @@ async def serve_debugger(
     from websockets.exceptions import ConnectionClosed
 
     async with connect(place.url, max_size=None, proxy=None, compression=None) as browser:
-        gate = ContextGate(place.context, send, browser.send, told)
+        gate = ContextGate(place.context, send, browser.send, files, told, refused)
 
         async def answers() -> None:
             with suppress(ConnectionClosed):
@@ -132,9 +176,17 @@ class ContextGate:
     """
 
     def __init__(
-        self, context: str, to_client: Send, to_browser: Send, told: Callable[[str], object] = lambda _: None
+        self,
+        context: str,
+        to_client: Send,
+        to_browser: Send,
+        files: ClientFiles,
+        told: Callable[[str], object] = lambda _: None,
+        refused: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`told` hears the target of the page that the client has acted on."""
+        """`told` and `refused` as for `serve_debugger`."""
+        self._files = files
+        self._refused = refused
         self._context = context
         self._to_client = to_client
         self._to_browser = to_browser
@@ -160,9 +212,10 @@ class ContextGate:
             return
         if session is not None and session not in self._sessions:
             await self._to_client(_error(number, f"there is no session {session} here", session))
-        elif refusal := _opens_what_no_task_may(method, params) or await self._refusal(
-            method, params, of_a_target=session in self._targets
-        ):
+        elif why := self._files.objection(method, params) or _opens_what_no_task_may(method, params):
+            self._refused(why)
+            await self._to_client(_error(number, why, session))
+        elif refusal := await self._refusal(method, params, of_a_target=session in self._targets):
             await self._to_client(_error(number, refusal, session))
         else:
             self._asked[given := next(self._numbers)] = _Asked(number, method)

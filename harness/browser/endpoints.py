@@ -21,6 +21,7 @@ from msgspec import Struct
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.driver import Driver
 from harness.browser.executable import (
     BASE,
     VARIABLE,
@@ -35,7 +36,7 @@ from harness.browser.executable import (
     sandboxing_failed,
     unreachable_arguments,
 )
-from harness.browser.process import Chromium, Driver
+from harness.browser.process import Chromium
 from harness.browser.tls import TlsFront
 from harness.model.browser_settings import BrowserSettings, names
 from harness.model.settings import Settings
@@ -156,16 +157,18 @@ class BrowserEndpoint:
                 self.far = True  # the port is forwarded to another machine or a container
                 await browser.close()
                 return await self._connect_marked(driver, front, kind)
-            return await self._chromium(browser, control, front, own=mark in line)
+            return await self._chromium(driver, browser, control, front, own=mark in line)
         except BaseException:
             with suppress(PlaywrightError, TimeoutError):  # a hanging server must not delay the error
                 async with asyncio.timeout(LEAVE_SECONDS):
                     await browser.close()
             raise
 
-    async def _chromium(self, browser: Browser, control: CDPSession, front: TlsFront, *, own: bool) -> Chromium:
+    async def _chromium(
+        self, driver: Driver, browser: Browser, control: CDPSession, front: TlsFront, *, own: bool
+    ) -> Chromium:
         connection = RemoteProcess(browser, control, own=own)
-        chromium = await Chromium.of(browser, control, connection, front, None)
+        chromium = await Chromium.of(driver, browser, control, connection, front, None)
         if self.far:
             chromium.unreachable = frozenset(front.hosts)
         shared = "" if own else ", shared with others"

@@ -12,10 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from playwright.async_api import Browser, CDPSession, Playwright, StorageState
+from playwright.async_api import Browser, Playwright, StorageState
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.context import Tab
+from harness.browser.driver import Driver, DriverLostError
 from harness.browser.endpoints import Endpoints
 from harness.browser.executable import (
     BASE,
@@ -29,7 +30,7 @@ from harness.browser.executable import (
     sandboxing_failed,
 )
 from harness.browser.net_log import NetLog
-from harness.browser.process import Chromium, Driver, LocalProcess
+from harness.browser.process import Chromium, LocalProcess
 from harness.browser.request import SessionRequest
 from harness.browser.session import PlaywrightSession
 from harness.browser.storage import put_databases, without_databases
@@ -58,6 +59,7 @@ class Local:
         self._temp = temp
         self._traces = temp / "traces"
         self._guard = guard
+        self._guarded: set[int] = set()
 
     async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
         """Start a browser whose hosts are those of `front`. Raises Failed."""
@@ -65,14 +67,13 @@ class Local:
         hosts = host_arguments(front.hosts, front.ports, front.spki)
         arguments = kind.arguments([*BASE, *self._settings.args, *([log.argument] if log else ()), *hosts])
         try:
-            browser, control, process = await self._start(driver, arguments)
+            return await self._start(driver, arguments, front, log)
         except BaseException:
             if log:
                 log.close()
             raise
-        return await Chromium.of(browser, control, process, front, self._traces, log)
 
-    async def _start(self, driver: Driver, arguments: list[str]) -> tuple[Browser, CDPSession, LocalProcess]:
+    async def _start(self, driver: Driver, arguments: list[str], front: TlsFront, log: NetLog | None) -> Chromium:
         """Start the executable, without its sandbox where that cannot work. Raises Failed."""
         own = Path(driver.playwright.chromium.executable_path)
         check_display(self._settings.headed, os.environ, sys.platform)
@@ -88,13 +89,26 @@ class Local:
                 browser = await self._launch(driver, executable, arguments, sandbox=False)
             except PlaywrightError as again:
                 raise self._not_started(executable, again) from again
-        control = await browser.new_browser_cdp_session()
-        process = await LocalProcess.of(control)
+        try:
+            async with asyncio.timeout(LAUNCH_SECONDS):
+                process, chromium = await self._meet(driver, browser, front, log)
+        except (PlaywrightError, TimeoutError) as error:
+            driver.kill_browsers(but=self._guarded)
+            raise self._not_started(executable, _unmet(error)) from error
         for pid in process.pids:
+            self._guarded.add(pid)
             self._guard(pid)
         sandbox = f"sandbox off ({unsandboxed})" if unsandboxed else "sandbox on"
         self.described = f"Chromium {browser.version} ({executable or self._settings.channel}), {sandbox}"
-        return browser, control, process
+        return chromium
+
+    async def _meet(
+        self, driver: Driver, browser: Browser, front: TlsFront, log: NetLog | None
+    ) -> tuple[LocalProcess, Chromium]:
+        """Ask a new browser who it is: the driver says that it has started before it has answered anything."""
+        control = await browser.new_browser_cdp_session()
+        process = await LocalProcess.of(control)
+        return process, await Chromium.of(driver, browser, control, process, front, self._traces, log)
 
     async def _launch(self, driver: Driver, executable: Path | None, arguments: list[str], *, sandbox: bool) -> Browser:
         """Start the executable. Playwright adds --no-sandbox unless it is told to keep the sandbox."""
@@ -114,6 +128,11 @@ class Local:
     def _not_started(self, executable: Path | None, error: PlaywrightError) -> Failed:
         message = f"the browser does not start: {executable or self._settings.channel}: {launch_error_text(error)}"
         return Failed(Failure("BROWSER_LAUNCH_FAILED", message, details={"log": error.message[-2000:]}))
+
+
+def _unmet(error: Exception) -> PlaywrightError:
+    silent = f"it was started and has not answered for {LAUNCH_SECONDS:g} s"
+    return error if isinstance(error, PlaywrightError) else PlaywrightError(silent)
 
 
 OPEN_SECONDS = 10.0
@@ -192,15 +211,11 @@ class Browsers:
         assert self.driver is not None
         return self.driver.playwright
 
-    @property
-    def driver_alive(self) -> bool:
-        return self.driver is not None and self.driver.alive
-
     async def prepare(self, request: SessionRequest | None) -> None:
         """Start the driver, and the browser for a request that is expected. The session itself reports what fails."""
         if self._endpoints is not None:  # a browser elsewhere is started when it is needed
             request = None
-        with contextlib.suppress(Failed, PlaywrightError, TimeoutError, OSError):
+        with contextlib.suppress(Failed, TimeoutError, OSError):
             await (self._live_driver() if request is None else self._chromium(request))
 
     async def open_session(self, request: SessionRequest) -> PlaywrightSession:
@@ -225,11 +240,17 @@ class Browsers:
                 raise Failed(Failure("STORAGE_UNREADABLE", message, cause=error)) from error
 
     async def open_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]:
-        """Open a context in the right browser; a browser that does not give one is killed and restarted, once."""
+        """Open a context in the right browser; a browser that does not give one is killed and restarted, once.
+
+        The same holds for a driver that is lost meanwhile.
+        """
         try:
             return await self._try_tab(request, state)
         except (PlaywrightError, TimeoutError):
             pass
+        except Failed:
+            if self.driver is None or await self.driver.answers():
+                raise
         try:
             return await self._try_tab(request, state)
         except (PlaywrightError, TimeoutError) as error:
@@ -251,8 +272,9 @@ class Browsers:
         chromium.sessions += 1
         return tab, chromium
 
-    @staticmethod
-    def _no_page(error: Exception) -> Failure:
+    def _no_page(self, error: Exception) -> Failure:
+        if self.driver is not None and (loss := self.driver.loss):
+            return loss.failure()
         code = "BROWSER_UNRESPONSIVE" if isinstance(error, TimeoutError) else "BROWSER_CRASHED"
         return Failure(code, f"the browser opens no page: {first_line(error)}", cause=error)
 
@@ -303,7 +325,7 @@ class Browsers:
     def _running_browser(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium | None:
         """The browser that already runs, if it can be used."""
         running = self._running.get((frozenset(wanted.hosts.items()), wanted.kind, place.name))
-        usable = running is not None and self.driver_alive and running.alive and not running.process.stopped
+        usable = running is not None and running.driver.alive and running.alive and not running.process.stopped
         return running if usable else None
 
     async def _started_here(self, wanted: SessionRequest) -> Chromium:
@@ -323,18 +345,35 @@ class Browsers:
         return launched
 
     async def _live_driver(self) -> Driver:
+        """The driver; one that does not answer is killed and replaced. Raises Failed."""
         async with self._driver_lock:
             if self.driver is not None and not await self.driver.answers():
-                for chromium in self._running.values():
-                    chromium.kill()  # the browsers end with the driver; their stopped pages do not
-                self.driver.kill()
+                self._end_lost(self.driver)
                 await self.driver.stop()
                 self.driver = None
             if self.driver is None:
-                self.driver = await Driver.start(self._temp)
+                self.driver = await self._new_driver()
                 if self.driver.pid is not None:
                     self._guard(self.driver.pid)
             return self.driver
+
+    async def _new_driver(self) -> Driver:
+        """Start a driver; one that does not answer is killed and started again, once."""
+        try:
+            return await Driver.start(self._temp, self._end_lost)
+        except DriverLostError:
+            pass
+        try:
+            return await Driver.start(self._temp, self._end_lost)
+        except DriverLostError as lost:
+            raise Failed(lost.loss.failure()) from lost
+
+    def _end_lost(self, driver: Driver) -> None:
+        """Kill a lost driver and its browsers: every call that waits for it ends then."""
+        for chromium in self._running.values():
+            if chromium.driver is driver:
+                chromium.kill()  # it ends with the driver, but its stopped pages do not
+        driver.kill()
 
     async def _launch(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium:
         # The first key needs imports of some milliseconds: they run while the driver starts.

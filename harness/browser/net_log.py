@@ -129,17 +129,19 @@ class NetLog:
         self._reader = LogReader()
         self._arrived = asyncio.Event()
         self._silent = False
-        asyncio.get_running_loop().add_reader(self._pipe, self._read)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._pipe, self._read)
 
     def _read(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._reader.feed(os.read(self._pipe, _READ))
+            self._silent = False
             self._arrived.set()
 
     async def complete(self, control: CDPSession) -> bool:
         """Wait until everything is read that has happened before; False if the browser did not write it in time.
 
-        It is not waited for again then.
+        It is not waited for again then, until something comes.
         """
         if self._silent:
             return False
@@ -199,7 +201,8 @@ class NetLog:
     def close(self) -> None:
         """Stop reading. It may be called more than once."""
         if self._pipe >= 0:
-            asyncio.get_running_loop().remove_reader(self._pipe)
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.remove_reader(self._pipe)
             os.close(self._pipe)
             self._pipe = -1
             self._path.unlink(missing_ok=True)

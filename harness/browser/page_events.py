@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -42,6 +43,8 @@ CONSOLE_LINES = 1000
 NETWORK_ENTRIES = 500
 LINE_LENGTH = 2000
 POPUPS = 100
+COUNTED = {"framenavigated": "navigations", "worker": "workers", "frameattached": "frames"}
+"""Events of a page that are only counted: a page may flood the browser with them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +239,8 @@ class PageEvents:
         frame.on_left = lambda listened: self._on_left(frame, listened)
         page.on("close", self._on_close)
         listen(page, "websocket", lambda socket: self._on_websocket(socket, frame))
+        for event, kind in COUNTED.items():
+            listen(page, event, partial(self._count, kind))
         return frame
 
     async def ask_what_leaving_does(self, control: CDPSession) -> None:
@@ -253,6 +258,9 @@ class PageEvents:
         if listened:
             self.sending.announce(self.sending.doubt(FAREWELL, before=leaving))
 
+    def _count(self, kind: str, _: Any) -> None:
+        self.pace.count_event(kind)
+
     def _on_close(self, page: Page) -> None:
         if frame := self._frames.get(page):
             frame.left()
@@ -261,6 +269,7 @@ class PageEvents:
 
     def _on_page(self, page: Page) -> None:
         """A page was opened: the request for its document came before the page was known."""
+        self.pace.count_event("new pages")
         opened = self._add(page)
         for request, exchange in self._known.items():
             if self._page_of(request) is not opened:
@@ -416,6 +425,7 @@ class PageEvents:
         self.lines.append(LoggedLine(level, _truncate_marked(message.text), _place(message.location)))
 
     def _on_page_error(self, error: WebError) -> None:
+        self.pace.count_event("page errors")
         self.lines.append(LoggedLine("ERROR", f"Uncaught {_truncate_marked(str(error.error))}"))
 
     def _complain(self, text: str) -> None:

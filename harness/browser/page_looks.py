@@ -106,7 +106,6 @@ class PageLooks:
             watch=self.tab.watch,
             chromium=self.chromium,
             control=self.tab.control,
-            driver_alive=lambda: self._pool.driver_alive,
             clock=self._clock,
             domains=self._request.domains,
             within=within,

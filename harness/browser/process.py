@@ -6,26 +6,24 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Protocol
 
-import platformdirs
 import psutil
 from msgspec import Struct
-from playwright.async_api import Browser, CDPSession, Playwright, async_playwright
+from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser import isolated
 from harness.browser.flood import Pace
 from harness.browser.net_log import NetLog
 from harness.browser.targets import Workers
 from harness.browser.tls import TlsFront
 from harness.resilience import SystemClock
+
+if TYPE_CHECKING:
+    from harness.browser.driver import Driver
 
 CLOSE_SECONDS = 3.0
 _NO_CONTEXT = "Failed to find context"
@@ -108,6 +106,8 @@ class LocalProcess(Struct, frozen=True):
 class Chromium:
     """A browser with its process, the server of its https, and the number of its sessions."""
 
+    driver: Driver
+    """Every question to the browser goes through it."""
     browser: Browser
     control: CDPSession
     """A control session of the browser itself; it answers even while pages hang."""
@@ -138,6 +138,7 @@ class Chromium:
     @classmethod
     async def of(
         cls,
+        driver: Driver,
         browser: Browser,
         control: CDPSession,
         process: BrowserProcess,
@@ -147,7 +148,7 @@ class Chromium:
     ) -> Chromium:
         """Connect, and ask for the User-Agent: a browser that answers exists. Raises Playwright's errors."""
         version = await control.send("Browser.getVersion")
-        chromium = cls(browser, control, process, version["userAgent"], front, traces, net_log=net_log)
+        chromium = cls(driver, browser, control, process, version["userAgent"], front, traces, net_log=net_log)
         await chromium.workers.start()
         browser.on("disconnected", lambda _: chromium.mark_lost())
         return chromium
@@ -230,14 +231,18 @@ def runs(pid: int) -> bool:
     return _status(pid) not in (None, psutil.STATUS_ZOMBIE)
 
 
-def works(pid: int) -> bool:
-    """Return whether the process exists, is no zombie, and is not stopped."""
-    return _status(pid) not in (None, psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
-
-
 def is_stopped(pid: int) -> bool:
     """Return whether the process is stopped (SIGSTOP): it cannot answer."""
     return _status(pid) in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+
+
+def process_seconds(pid: int) -> float:
+    """The processor time that the process has used; zero if there is none."""
+    try:
+        used = _process(pid).cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return used.user + used.system
 
 
 def _status(pid: int) -> str | None:
@@ -274,102 +279,3 @@ def _group(pid: int) -> int | None:
         group = os.getpgid(pid)
         return group if group != os.getpgid(0) else None
     return None
-
-
-# Playwright's driver process: start, liveness, stop.
-
-STOP_SECONDS = 2.0
-_FORGOTTEN = ("Connection closed while reading from the driver", "Target page, context or browser has been closed")
-"""Errors of calls whose caller was cancelled, and that the driver could not answer because it was ended."""
-COMPILED = "NODE_COMPILE_CACHE"
-ANSWER_SECONDS = 5.0
-"""Seconds of silence after which a driver counts as hung."""
-
-_STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-"""One driver starts at a time: its environment is this process's, and it is known by being the new child."""
-
-
-class Driver(Struct, frozen=True):
-    """A started Playwright. Its own liveness signals are wrong when it is killed, so its process is watched."""
-
-    playwright: Playwright
-    pid: int | None
-
-    @classmethod
-    async def start(cls, temp: Path) -> Driver:
-        """Start Playwright; the driver's temporary files go below `temp`."""
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(exception_handler)
-        async with _STARTING.setdefault(loop, asyncio.Lock()):
-            before = _driver_pids()
-            with _environment_of_driver(temp):
-                playwright = await async_playwright().start()
-                await isolated.register(playwright)
-            return cls(playwright, next(iter(_driver_pids() - before), None))
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process runs. A stopped one (SIGSTOP) counts as gone: only its parent could resume it."""
-        return self.pid is None or works(self.pid)
-
-    async def answers(self) -> bool:
-        """Return whether the process runs and answers within ANSWER_SECONDS."""
-        if not self.alive:
-            return False
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                await (await self.playwright.request.new_context()).dispose()
-        except (TimeoutError, PlaywrightError):
-            return False
-        return True
-
-    def kill(self) -> None:
-        """Kill the driver and its browsers now."""
-        if self.pid is not None:
-            kill_tree(self.pid)
-
-    async def stop(self) -> None:
-        """Stop within STOP_SECONDS; then kill."""
-        try:
-            async with asyncio.timeout(STOP_SECONDS):
-                await self.playwright.stop()
-        except (TimeoutError, PlaywrightError):
-            pass
-        self.kill()
-
-
-def exception_handler(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log errors that nothing awaits, like asyncio, but not those of calls that Playwright abandons at its end."""
-    if not any(text in str(context.get("exception", "")) for text in _FORGOTTEN):
-        loop.default_exception_handler(context)
-
-
-def _driver_pids() -> set[int]:
-    found = set()
-    for child in psutil.Process().children():
-        try:
-            if "run-driver" in child.cmdline():
-                found.add(child.pid)
-        except (psutil.NoSuchProcess, psutil.ZombieProcess):
-            continue
-    return found
-
-
-@contextmanager
-def _environment_of_driver(temp: Path) -> Iterator[None]:
-    """Set what the driver takes only from the environment: its temporary folder, and where Node keeps compiled code.
-
-    With its code compiled before, it starts with a sixth less processor time. A folder that a project names stays.
-    """
-    compiled = os.environ.get(COMPILED, str(Path(platformdirs.user_cache_dir("pytest-taskspec")) / "node"))
-    ours = {"TMPDIR": str(temp), COMPILED: compiled}
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

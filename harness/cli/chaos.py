@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from msgspec import Struct
 from rich.console import Console
 
 from harness.cli.ending import fail
+from harness.cli.interrupts import INTERRUPTED, end_once
 from harness.cli.project import project_of
 from harness.cli.validate import check_paths
 from harness.faults.checks import Project, misplaced_in_plan
@@ -85,7 +85,6 @@ def missing_dependencies(wanted: Iterable[Loaded], tasks: tuple[Loaded, ...]) ->
 
 
 USAGE = 2
-INTERRUPTED = 130
 NARROWEST = 60
 PRINTED = Path("-")
 LOCK = Path(".harness", "chaos", "lock")
@@ -175,6 +174,7 @@ def make_trials(running: Running, found: Given) -> bool:
 
     settings = found.settings.model_copy(update={"artifacts": running.folder})
     number, of = 0, len(running.schedule)
+    end_once()
     try:
         events = begun_stream(settings, running.run, Redactor.of(settings))
         harness = SyncHarness(settings, running.run, events.emit)
@@ -184,7 +184,6 @@ def make_trials(running: Running, found: Given) -> bool:
         for number, trial in enumerate(running.trials(lambda plan: harness.run(plan, events.on)), 1):
             typer.echo(f"{number:>{len(str(of))}}/{of} {_progress(trial)}", err=True)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rest is short: the table, the document, the browsers
         typer.echo(f"interrupted after {number} of {of} trials", err=True)
         return True
     finally:

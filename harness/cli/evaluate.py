@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
@@ -18,7 +17,6 @@ from msgspec import Struct
 from rich.console import Console
 
 from harness.cli.chaos import (
-    INTERRUPTED,
     LOCK,
     NARROWEST,
     USAGE,
@@ -28,6 +26,7 @@ from harness.cli.chaos import (
     refuse_unwritable,
 )
 from harness.cli.ending import fail
+from harness.cli.interrupts import INTERRUPTED, end_once
 from harness.model.cassette_settings import CassetteMode
 from harness.model.evaluation import Evaluation, EvaluationTrial
 from harness.model.settings import Settings
@@ -310,6 +309,7 @@ def make_trials(folder: Path, evaluation: EvaluationRun, found: EvaluationFiles,
 
     settings = without_memory(found.settings, found.agents).model_copy(update={"artifacts": folder / "errors"})
     events = begun_stream(settings, evaluation.run, Redactor.of(settings))
+    end_once()
     harness = SyncHarness(settings, evaluation.run, events.emit)
     hosts = frozenset(host for each in settings.services.values() for host in each.hosts)
     judging = Judging(hosts, folder, harness.redactor, SystemClock().wall)
@@ -321,7 +321,6 @@ def make_trials(folder: Path, evaluation: EvaluationRun, found: EvaluationFiles,
         for trial in evaluation.trials(lambda plan: harness.run(plan, events.on), judging, journal, check):
             typer.echo(f"{len(journal.by_place):>{len(str(of))}}/{of} {_progress(trial)}", err=True)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rest is short: the documents, the browsers
         typer.echo(f"interrupted after {len(journal.by_place)} of {of} trials: go on with --resume", err=True)
         return True
     finally:

@@ -11,9 +11,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.commands import Commands
-
-INTERRUPTED = 130
-"""The exit code that a shell reports for a program ended by Ctrl-C."""
+from harness.cli.interrupts import INTERRUPTED
 
 app = typer.Typer(
     cls=Commands,

@@ -32,7 +32,8 @@ def model_advice(
             yield Problem(file, None, None, f"tool.harness.agents.{source.name}.options", problem)
     used = _models_of(sources, settings)
     for name, variable in unset_keys({name: settings.models[name] for name in used}, environ):
-        message = f"the variable {variable} is not set: model `{name}` cannot be asked where it is missing"
+        lack = "is set, but empty" if variable in environ else "is not set"
+        message = f"the variable {variable} {lack}: model `{name}` cannot be asked where it is missing"
         yield Problem(file, None, None, f"tool.harness.models.{name}.key", message, severity="warning")
     if task.spec.budget.max_cost is not None:
         yield from _unpriced(task, settings, used)

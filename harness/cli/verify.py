@@ -14,6 +14,7 @@ import typer
 from msgspec.structs import asdict
 
 from harness.cli.ending import fail
+from harness.cli.interrupts import end_once
 from harness.cli.project import project_of
 from harness.cli.validate import Checked, check_paths
 from harness.model.settings import load_settings
@@ -77,6 +78,7 @@ def _runnable_tasks(checked: Checked) -> list[Loaded]:
 
 def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool, writes: bool) -> list[TaskVerification]:
     """Run the tasks, and print what was found about each."""
+    end_once()
     from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
 
     try:

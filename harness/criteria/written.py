@@ -9,7 +9,7 @@ from difflib import unified_diff
 from itertools import islice
 
 from harness.criteria.syntax import Json
-from harness.task_secrets import hidden_in
+from harness.task_secrets import hidden
 
 SHOWN = 200
 SHORT = 60
@@ -25,7 +25,7 @@ def difference(expected: Json, actual: Json) -> str:
 
     It is made of texts without secrets: of a secret in several lines, a difference would show the lines one by one.
     """
-    left, right = _lines(hidden_in(expected)), _lines(hidden_in(actual))
+    left, right = _lines(expected), _lines(actual)
     if len(left) == len(right) == 1:
         return "" if left == right else f"- {left[0]}\n+ {right[0]}"
     lines = unified_diff(left[:MOST_LINES], right[:MOST_LINES], "expected", "actual", lineterm="", n=2)
@@ -35,9 +35,10 @@ def difference(expected: Json, actual: Json) -> str:
 
 def _lines(value: Json) -> list[str]:
     if isinstance(value, list | dict):
-        return _wrap_lines(written(value, indent=1))
+        return _wrap_lines(hidden(written(value, indent=1)))
     if not isinstance(value, str):
-        return [written(value)]
+        return [hidden(written(value))]
+    value = hidden(value)
     return [value] if "\n" not in value and len(value) <= SHORT else _wrap_lines(value)
 
 
@@ -60,9 +61,8 @@ def written(value: Json, indent: int | None = None) -> str:
         return "a value too deep or too long to be shown"
 
 
-def in_sentence(value: Json) -> str:
+def in_sentence(given: Json) -> str:
     """A value inside a sentence: several lines are folded into one, and a long text is cut."""
-    value = hidden_in(value)
-    folded = " ".join(value.split()) if isinstance(value, str) and "\n" in value else value
-    text = repr(folded) if isinstance(value, str) else written(value)
+    value = hidden(given if isinstance(given, str) else written(given))
+    text = repr(" ".join(value.split()) if "\n" in value else value) if isinstance(given, str) else value
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

@@ -44,6 +44,7 @@ from harness.spec.source import Origin, Source
 from harness.spec.steps import EffectClass, Step, StepBase, Tool
 from harness.spec.task import TaskSpec
 from harness.spec.validation import problems_of_error
+from harness.task_secrets import hidden
 from harness.values import replace
 
 INVALID = "AGENT_INVALID_STEP"
@@ -352,8 +353,9 @@ def step_of(proposal: Any, plan: Plan) -> Step:
 def describe_proposal(proposal: Any) -> str:
     """A proposal as reports show it, shortened."""
     if isinstance(proposal, _Refused):
-        return str(proposal.failure.details.get("proposal", "something"))[:LONGEST_SHOWN]
+        return hidden(str(proposal.failure.details.get("proposal", "something")))[:LONGEST_SHOWN]
     text = str(_plain(proposal)) if isinstance(proposal, BaseModel | Mapping) else repr(proposal)
+    text = hidden(text)
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 

@@ -51,7 +51,7 @@ async def undeclared_call(run: Run, step: Tool) -> str | None:
         return None
     if name in run.journal.allowed_tools or _is_declared_call(run.plan, step):
         return None
-    arguments = hiding(run.plan.secrets)(json.dumps(step.arguments, ensure_ascii=False)[:LONGEST_ASKED])
+    arguments = hiding(run.plan.secrets)(json.dumps(step.arguments, ensure_ascii=False))[:LONGEST_ASKED]
     if policy.writes == "ask" and await _person_allows(run, f"call {name} with {arguments}"):
         run.journal.allowed_tools.add(name)
         return None

@@ -17,7 +17,7 @@ from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, resolve
 from harness.spec.steps import Step, Tool
-from harness.task_secrets import hidden, learn_named
+from harness.task_secrets import hidden
 from harness.values import replace
 
 GRACE = 0.5
@@ -85,7 +85,6 @@ class CalledTool(Struct):
         if box is None:
             message = f"there is no tool server `{step.server}`: the project has no [tool.harness.tools]"
             raise Failed(Failure("TOOL_UNKNOWN", message))
-        learn_named(step.arguments)
         request = ToolRequest(step.server, step.tool, step.arguments, step.effect_class, self.index)
         within = max(SHORTEST_READ, self.until.left(clock.now()))
         try:
@@ -100,7 +99,6 @@ class CalledTool(Struct):
                 Failure("TOOL_TIMEOUT", message, details=self.named, effect=Effect.POSSIBLE, cause=error)
             ) from error
         self.at = clock.now()
-        learn_named(self.answer.document)
         return self.answer
 
     @property

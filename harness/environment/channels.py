@@ -20,6 +20,7 @@ from harness.model.channel_settings import ChannelSettings
 from harness.model.settings import WorldMark
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.threads import on_own_thread
+from harness.task_secrets import hidden
 
 if TYPE_CHECKING:
     from harness.environment.http_channel import Recover
@@ -285,7 +286,7 @@ class _Schema:
         error = self._best(self._validator.iter_errors(document))
         if error is not None:
             place = error.json_path.removeprefix("$").removeprefix(".") or "the document"
-            raise corrupt(self._name, f"{place} does not conform to {self._file}: {error.message[:300]}")
+            raise corrupt(self._name, f"{place} does not conform to {self._file}: {hidden(error.message)[:300]}")
 
 
 def _channel(

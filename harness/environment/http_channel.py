@@ -23,6 +23,7 @@ from harness.environment.channel import (
 )
 from harness.model.settings import WorldMark
 from harness.recovery.failure import Failed
+from harness.task_secrets import hidden
 
 ADDRESS = "127.0.0.1"
 
@@ -164,7 +165,7 @@ class HttpChannel:
                 if len(received) > MAX_DOCUMENT:
                     raise rejected(self._name, f"{method} {url}: the answer is larger than {MAX_DOCUMENT} bytes")
         if not response.is_success:
-            shown = received[:200].decode(errors="replace").strip()
+            shown = hidden(received.decode(errors="replace"))[:200].strip()
             said = f": {shown}" if shown else ", without a body" if not received else ""
             raise rejected(self._name, f"{method} {url} answered {response.status_code}{said}")
         return bytes(received)

@@ -12,6 +12,7 @@ from harness.model.channel_settings import ChannelSettings
 from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.failure import Circumstances, Failed
 from harness.spec.steps import EffectClass
+from harness.task_secrets import hidden
 
 CallTool = Callable[[ToolRequest, float], Awaitable[ToolAnswer]]
 """Calls a tool within so many seconds. Raises Failed."""
@@ -38,7 +39,7 @@ class ToolChannel:
         answer = await self._answer(tool, "read", self._arguments(world))
         document = answer.document
         if answer.structured is None and document == answer.text:
-            raise rejected(self._name, f"{tool} did not answer with JSON: {answer.text[:200]!r}")
+            raise rejected(self._name, f"{tool} did not answer with JSON: {hidden(answer.text)[:200]!r}")
         return document
 
     async def writable(self) -> bool:
@@ -84,7 +85,7 @@ class ToolChannel:
                 refused.failure = refused.failure.also(Circumstances(permanent=True))
             raise refused from failed
         if answer.is_error:
-            raise rejected(self._name, f"{tool} answered that it failed: {answer.text[:500]}")
+            raise rejected(self._name, f"{tool} answered that it failed: {hidden(answer.text)[:500]}")
         return answer
 
     def _arguments(self, world: str) -> dict[str, Any]:

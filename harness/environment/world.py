@@ -24,7 +24,7 @@ from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.spec.documents import is_entry
 from harness.spec.names import blank_unprintable
-from harness.task_secrets import learn_named
+from harness.task_secrets import hidden, learn_named
 
 T = TypeVar("T")
 
@@ -293,7 +293,7 @@ def _step(key: str | int) -> str:
 def _short(value: Any) -> str:
     """The value as JSON, encoded only as far as it is shown."""
     text = ""
-    for piece in _ENCODER.iterencode(value):
+    for piece in _ENCODER.iterencode(hidden(value) if isinstance(value, str) else value):
         text += piece
         if len(text) > WIDTH:
             return text[: WIDTH - 1] + "…"
@@ -304,6 +304,7 @@ def _from_where_they_differ(before: Any, after: Any) -> tuple[Any, Any]:
     """Two long texts without most of their common beginning."""
     if not (isinstance(before, str) and isinstance(after, str)):
         return before, after
+    before, after = hidden(before), hidden(after)
     start = len(os.path.commonprefix((before, after))) - WIDTH // 4  # noqa: RUF071 - letters are what counts
     return (before, after) if start <= WIDTH // 4 else (f"…{before[start:]}", f"…{after[start:]}")
 

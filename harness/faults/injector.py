@@ -7,7 +7,7 @@ from collections.abc import Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.faults import (
     AlertOnLoad,
+    DelayedState,
     ElementFault,
     Fault,
     FaultBase,
@@ -172,6 +173,8 @@ def _no_occasion(triggers: Triggers) -> str:
         return f"the model `{fault.model}` was not asked" if fault.model else "no model was asked"
     if isinstance(fault, ToolFault):
         return f"`{fault.target}` was not called" if fault.target != fault.kind else "no tool was called"
+    if isinstance(fault, DelayedState) and fault.when_there:
+        return f"{fault.target} did not exist before any of the steps from step {fault.step} on"
     act = fault.act or ""
     return f"no {act} step began from step {fault.step} on".replace("  ", " ")
 
@@ -201,11 +204,19 @@ STRIKE_SECONDS = 10.0
 """Seconds that the end of a task waits for a running injection."""
 
 
+class WorldTarget(FaultTarget, Protocol):
+    """Injects faults into the state of a task."""
+
+    async def has(self, fault: DelayedState) -> bool:
+        """Return whether the environment has the place of a late value. Raises Failed."""
+        ...
+
+
 class Where(Struct, frozen=True):
     """The targets of faults in each place."""
 
     network: Network
-    world: FaultTarget
+    world: WorldTarget
     services: FaultTarget
 
 
@@ -252,7 +263,7 @@ class FaultInjector:
         self._armed.up_to(index)
         await self._route()
         for each in self._triggers:
-            if not each.at_step(index, step) or not each.count_occasion(self._t):
+            if not each.at_step(index, step) or not await self._is_there(each) or not each.count_occasion(self._t):
                 continue
             each.strike()
             delay = each.fault.delay if isinstance(each.fault, StepFault) else 0
@@ -260,6 +271,13 @@ class FaultInjector:
                 self._start(self._strike_later(each, delay))
             else:
                 await self._strike(each)
+
+    async def _is_there(self, each: Triggers) -> bool:
+        """Return whether the fault has a place to strike. One that has struck as often as it may is not looked at."""
+        fault = each.fault
+        if not isinstance(fault, DelayedState) or not fault.when_there or each.struck == fault.most:
+            return True
+        return await self._where.world.has(fault)
 
     def strike_request(self, urls: tuple[str, ...]) -> SocketFault | None:
         """Count the request with these URLs, and return the fault that strikes it; of several the first in the file.

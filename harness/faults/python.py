@@ -14,6 +14,7 @@ from harness.model.settings import Settings
 from harness.model.tools import PAGE
 from harness.spec.faults import (
     ChannelFault,
+    DelayedState,
     Fault,
     FaultBase,
     HostFault,
@@ -107,6 +108,14 @@ def _problems(given: Mapping[str, Any], error: ValidationError) -> Iterator[str]
         else:
             said = found["msg"].removeprefix("Value error, ")
             yield f"fault `{kind}`: `{name}`: {said}, found {found['input']!r}" if name else f"fault `{kind}`: {said}"
+
+
+def at_its_binding(fault: Fault, plan: Plan) -> Fault:
+    """The fault at the place that it names: a late value may be named as one of the task's `state_bindings`."""
+    if not isinstance(fault, DelayedState) or fault.path not in plan.spec.state_bindings:
+        return fault
+    place = plan.spec.state_bindings[fault.path]
+    return fault.model_copy(update={"channel": place.channel, "path": place.path})
 
 
 def check(faults: Collection[Fault], plan: Plan, settings: Settings) -> None:

@@ -97,11 +97,21 @@ class StateTarget:
         service, rest = of_service(path)
         return (self._folder_of(service), rest) if service else (self._root, path)
 
+    async def has(self, fault: DelayedState) -> bool:
+        """Return whether the environment has the place of a late value."""
+        try:
+            return bool(lookup(await self._world.channel(fault.channel), fault.path))
+        except PathError:
+            return True  # the strike says what is wrong with it
+
+    async def _has_arrived(self, fault: DelayedState) -> bool:
+        return _single_value(await self._world.channel(fault.channel), fault.path) == fault.value
+
     async def _delay(self, fault: DelayedState) -> Undo | None:
         if fault.seconds == 0:
             await self._world.merge(fault.channel, fault.path, fault.value)
             return None
-        if fault.meanwhile is not None:
+        if fault.meanwhile is not None or await self._has_arrived(fault):
             await self._world.merge(fault.channel, fault.path, fault.meanwhile)
 
         async def arrive() -> None:
@@ -140,8 +150,8 @@ def _single_value(document: Json, path: str) -> Json:
     try:
         found = lookup(document, path)
     except PathError as error:
-        raise Failed(Failure("INVALID_INPUT", f"environment_altered: {path!r} is not a path: {error}")) from error
+        raise Failed(Failure("INVALID_INPUT", f"{path!r} is not a path: {error}")) from error
     if len(found) > 1:
-        message = f"environment_altered: {path!r} names {len(found)} places; name one, so that it can be restored"
+        message = f"{path!r} names {len(found)} places; name one, so that it can be restored"
         raise Failed(Failure("INVALID_INPUT", message))
     return found[0] if found else None

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.recovery.failure import Failure
+from harness.task_secrets import hidden
 from harness.values import replace
 
 SHOWN = 3
@@ -70,4 +71,5 @@ class MetDialog(Struct, frozen=True):
 
 
 def shortened(text: str) -> str:
+    text = hidden(text)
     return text if len(text) <= LENGTH else f"{text[:LENGTH]}..."

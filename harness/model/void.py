@@ -67,7 +67,8 @@ def _alike(code: str, of_fault: str | None) -> bool:
 def _void_code(failure: Failure, result: TaskResult, hosts: Collection[str]) -> str:
     """The code that makes the trial void; empty if there is none."""
     not_installed = failure.code == "AGENT_UNAVAILABLE" and "model" in failure.details
-    if failure.code in VOID or not_installed:
+    unreadable = failure.code == "MODEL_GARBLED" and bool(failure.details.get("unreadable"))  # no model has said it
+    if failure.code in VOID or not_installed or unreadable:
         return failure.code
     if failure.code == "AGENTS_EXHAUSTED":
         codes = [str(each.get("code", "")) for each in failure.details.get("tried", ())]

@@ -251,6 +251,12 @@ def recording_not_kept(agent: str, error: Exception) -> Warning_:
     return Warning_("recording_not_kept", f"the recording of agent `{agent}` was not written: {error}")
 
 
+def command_refused(agent: str, why: str, index: int) -> Warning_:
+    """A command that drives the browser itself named a file that it may not read or write."""
+    text = f"A DevTools command of agent `{agent}` was refused: {why}"
+    return Warning_("command_refused", text, index, {"agent": agent})
+
+
 def command_ended(agent: str) -> Warning_:
     """The process of an agent had no end of its own: the time of its task was over."""
     text = f"Agent `{agent}`: its command was ended, since the time of the task was over"

@@ -108,7 +108,8 @@ class RunModels:
         variable = self._models[model].variable
         key = self._environ.get(variable, "") if variable else ""
         if variable and not key and not self._recorded:
-            message = f"Model `{model}` was not asked: the variable {variable} of its key is not set"
+            lack = "is set, but empty" if variable in self._environ else "is not set"
+            message = f"Model `{model}` was not asked: the variable {variable} of its key {lack}"
             raise ModelError("MODEL_AUTH", message)
         return key
 

@@ -19,7 +19,6 @@ from harness.pytest_plugin.items import TaskItem, undeclared_lines
 from harness.pytest_plugin.not_run import interrupted_tasks
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.shards import DURATIONS
-from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import BROWSER, RECORD, STATE, UPLINK, SessionState
 from harness.pytest_plugin.telemetry import OUTPUT, TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import add_properties, environment, torn_properties, write_summary
@@ -50,8 +49,9 @@ def begin(config: pytest.Config) -> None:
     if state.chosen == BRIDGE and config.getoption("numprocesses", None):
         raise pytest.UsageError(ONE_PROCESS)
     if config.getoption("--alluredir", None):
-        from harness.reporting.allure.sink import RunLabel
+        from harness.reporting.allure.sink import RunLabel, fence_files
 
+        fence_files(state.fence)
         config.stash[RUN_LABEL] = RunLabel(state.run_id)
         config.stash[RUN_LABEL].register()
     config.stash[TELEMETRY] = RunTelemetry(config, state)
@@ -63,9 +63,6 @@ def begin(config: pytest.Config) -> None:
 def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
     """Name and object of each plugin that acts on the run."""
     yield RUN, sys.modules[__name__]
-    signals = Signals(config)
-    state.begun = signals.begin
-    yield "taskspec-signals", signals
     yield "taskspec-telemetry", config.stash[TELEMETRY]
     yield HISTORY, state.fence.enclose("history", RunHistory(config, state))
     if is_controller(config):

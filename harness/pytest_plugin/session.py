@@ -14,6 +14,7 @@ from harness.pytest_plugin.items import CHANNELS
 from harness.pytest_plugin.options import refuse_without_cluster
 from harness.pytest_plugin.selection import OPTION, WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.settings import settings_of
+from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
 
 
@@ -39,6 +40,9 @@ def begin(config: pytest.Config) -> None:
 def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
     """Name and object of each plugin that acts on the collection."""
     yield SESSION, sys.modules[__name__]
+    signals = Signals(config)
+    signals.begin()
+    yield "taskspec-signals", signals
     if config.getoption(OPTION):
         yield "taskspec-dependencies", WithDependencies()
     if not drives_cluster(config):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import queue
@@ -16,7 +17,7 @@ from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.state import STATE
 from harness.resilience import SystemClock
 
-BOUND = 8.0
+BOUND = 15.0
 """Seconds that the end of a run may take after a second signal. Then the process ends at once."""
 PATIENCE_OF_XDIST = 12.0
 """Further seconds for the xdist controller: it waits up to ten for its workers' reports, and then kills them."""
@@ -139,6 +140,8 @@ class Signals:
         self._wakeup.put(False)
         if not self._heard:
             self._restore()
+        for number in self._before:  # Python itself would put the defaults back before the process has ended
+            atexit.register(signal.signal, number, signal.SIG_IGN)
 
 
 def _beside_capturing(config: pytest.Config) -> int | None:

@@ -12,7 +12,7 @@ import pytest
 from msgspec import Struct, field
 
 from harness.model.settings import Settings
-from harness.reporting.fence import Fence
+from harness.reporting.fence import OutputFence
 from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class SessionState(Struct):
     """The state of one session, or of one xdist worker of it."""
 
     settings: Settings
-    fence: Fence = field(default_factory=Fence)
+    fence: OutputFence = field(default_factory=OutputFence)
     """The outputs of this process that failed."""
     durations: Durations | None = None
     """What tasks are expected to take (`--task-durations`)."""
@@ -85,8 +85,6 @@ class SessionState(Struct):
     """Tasks that Ctrl-C ended: pytest makes no report of them."""
     unjudged: list[pytest.Item] = field(default_factory=list)
     """Tasks that were skipped because a dependency did not run."""
-    begun: Callable[[], None] = lambda: None
-    """Called when the first part of a run is about to start."""
     tell: Emit = lambda _: None
     """Receives the events of circuits and services."""
     ahead: RunsAhead | None = None
@@ -115,7 +113,6 @@ class SessionState(Struct):
             self._harness = SyncHarness(self.settings, self.run_id, self.tell)
             if self.stored is not None:
                 self._harness.record_writes(self.stored.ledger.before_write)
-            self.begun()
             if self.chosen or self.settings.agent or self.settings.agents:
                 self._harness.check_agents(self.chosen or self.settings.agent)
         return self._harness

@@ -118,7 +118,6 @@ class XdistHooks:
             return
         refuse(node.config)
         state.check_folders()
-        state.begun()
         telemetry_of(node.config).begin()
         if state.settings.faults and state.idle is None:
             state.look_at_plans([task.spec for task in tasks_in(node.config, ids).values()])

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from harness.criteria import difference
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json, Snapshot
 from harness.model.record import TaskResult
@@ -235,6 +236,9 @@ def report_json(report: ErrorReport, redactor: Redactor) -> Json:
     redacted: dict[str, Json] = redactor.json(_without_null(whole))
     if told := redacted.get("tool_error"):
         told["payload"] = _bounded_error(told["payload"])
+    shown = redacted["context"].get("assertion")
+    if shown and shown.get("diff"):  # a difference of redacted values: it has cut others into lines
+        shown["diff"] = difference(shown["expected"], shown["actual"])
     return redacted
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from harness.criteria import difference
 from harness.model.diagnosis import note, went_back
 from harness.model.ports import Json
 from harness.model.record import Score, StepRecord, TaskResult
@@ -29,6 +30,7 @@ from harness.reporting.still_page import row, still_page
 from harness.reporting.trajectory import FILE, TrajectoryError
 from harness.reporting.trajectory import read as read_trajectory
 from harness.spec.pictures import COMPARISONS
+from harness.task_secrets import masking
 
 # A time axis: steps, attempts, the waits between them, and the faults that struck.
 
@@ -343,7 +345,9 @@ def on_failing_step(result: TaskResult, redactor: Redactor) -> Iterator[Content]
         yield Content(EXPECTED, TEXT, "txt", data=redactor.text(_value_text(assertion.expected)))
         yield Content(ACTUAL, TEXT, "txt", data=redactor.text(_value_text(assertion.actual)))
         if assertion.diff:
-            yield Content("difference", TEXT, "diff", data=redactor.text(assertion.diff))
+            with masking(redactor.text):
+                diff = difference(assertion.expected, assertion.actual)
+            yield Content("difference", TEXT, "diff", data=redactor.text(diff))
     if result.artifacts is not None:
         yield from _compared(result.artifacts, result.failed_index)
         yield from _existing_artifacts(result.artifacts, [each for each in ARTIFACTS if each.at_the_step])

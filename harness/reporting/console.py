@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.criteria import CriterionError, parse
+from harness.criteria import CriterionError, difference, parse
 from harness.criteria.syntax import Compare, oriented
 from harness.masking import MARK
 from harness.model.diagnosis import (
@@ -37,7 +37,7 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.tool_lines import call_lines, called
 from harness.spec.names import commandless
 from harness.spec.steps import Step, Tool
-from harness.task_secrets import is_secret_name
+from harness.task_secrets import hidden, is_secret_name, masking
 from harness.values import replace
 
 # Hints for readers of the terminal: they mention no evidence that does not exist.
@@ -235,7 +235,7 @@ def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: 
 
 def shortened(text: str, width: int) -> str:
     """The text in one line of at most `width` characters, without control characters."""
-    line = printable(text)
+    line = printable(hidden(text))
     return line if len(line) <= width else line[: max(0, width - 1)] + "…"
 
 
@@ -259,37 +259,44 @@ def failure_text(
     `unserved`: the settings file of a project that does not say where its hosts are. `full_trace`: the path of a trace
     with snapshots from the start, or how to get one.
     """
-    redactor = redactor or Redactor()
-    lines = [_headline(result), *_body(plan, result, width, unserved, redactor.plus(plan.all_secrets).text)]
-    if full_trace:
-        lines.append(f"  {full_trace}")
-    return _as_printed("\n".join(line.rstrip() for line in lines), plan, redactor)
+
+    def lines() -> Iterator[str]:
+        yield _headline(result)
+        yield from _body(plan, result, width, unserved)
+        yield f"  {full_trace}" if full_trace else ""
+
+    return _as_printed(lines, plan, redactor).rstrip()
 
 
 def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
     """The failure for one box, such as Allure's: where, why, expected and actual, what to do. It has no secrets."""
-    lines = [_headline(result)]
-    if result.failure is not None:
-        lines += [*crash_lines(result.failure.details), reason(result.failure)]
-        lines += [*(line.strip() for line in _comparison(result, 200))]
-        lines += _limits(result.failure, 200, str)
-        lines += [f"also unmet: {each}" for each in also_unmet(result.failure)]
-        matches = [f"match: {shortened(str(each), 200)}" for each in result.failure.details.get("matches", ())]
-        lines += matches[:_MATCHES]
-        lines += [f"injected fault: {each.text}" for each in fault_reports(result) if each.behind][:_MATCHES]
+
+    def lines() -> Iterator[str]:
+        yield _headline(result)
+        if (failure := result.failure) is None:
+            return
+        yield from (*crash_lines(failure.details), reason(failure))
+        yield from (line.strip() for line in _comparison(result, 200))
+        yield from _limits(failure, 200)
+        yield from (f"also unmet: {each}" for each in also_unmet(failure))
+        yield from [f"match: {shortened(str(each), 200)}" for each in failure.details.get("matches", ())][:_MATCHES]
+        yield from [f"injected fault: {each.text}" for each in fault_reports(result) if each.behind][:_MATCHES]
         url = result.error.context.url if result.error else None
-        lines += [f"url: {url}" if url else "", f"suspect: {suspect(plan, result)}", fitting_hint(plan, result)]
-    return _as_printed("\n".join(filter(None, lines)), plan, redactor)
+        yield from (f"url: {url}" if url else "", f"suspect: {suspect(plan, result)}", fitting_hint(plan, result))
+
+    return _as_printed(lambda: filter(None, lines()), plan, redactor)
 
 
 def headline(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
     """The first line alone; Allure's categories find the failure's code in it."""
-    return _as_printed(_headline(result), plan, redactor)
+    return _as_printed(lambda: [_headline(result)], plan, redactor)
 
 
-def _as_printed(text: str, plan: Plan, redactor: Redactor | None) -> str:
-    """The text without secrets, and without what steers a terminal or a program that reads the log."""
-    return commandless(visible((redactor or Redactor()).plus(plan.all_secrets).text(text)))
+def _as_printed(lines: Callable[[], Iterable[str]], plan: Plan, redactor: Redactor | None) -> str:
+    """The lines, shortened and wrapped without secrets, and without what steers a terminal or a reader of the log."""
+    redact = (redactor or Redactor()).plus(plan.all_secrets).text
+    with masking(redact):
+        return commandless(visible(redact("\n".join(line.rstrip() for line in lines()))))
 
 
 def _headline(result: TaskResult) -> str:
@@ -301,8 +308,8 @@ def _headline(result: TaskResult) -> str:
 
 def cause(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
     """The headline without the task, for lines that name it already. It has no secrets."""
-    text = _headline(result) if result.failure is None else _cause(result, result.failure)
-    return _as_printed(text, plan, redactor)
+    failure = result.failure
+    return _as_printed(lambda: [_cause(result, failure) if failure else _headline(result)], plan, redactor)
 
 
 def _cause(result: TaskResult, failure: Failure) -> str:
@@ -339,10 +346,8 @@ def _failure_place(result: TaskResult) -> str:
     return where.get(place(index, result.steps_total), f"at {step_label(index, result.steps_total)}")
 
 
-def _body(
-    plan: Plan, result: TaskResult, width: int, unserved: Path | None, clean: Callable[[str], str]
-) -> Iterator[str]:
-    """The lines below the headline. `clean` redacts a text before it is wrapped: a broken secret would not be found."""
+def _body(plan: Plan, result: TaskResult, width: int, unserved: Path | None) -> Iterator[str]:
+    """The lines below the headline. Secrets are hidden before a text is wrapped: a broken one would not be found."""
     if plan.source:
         yield f"  {shortened(plan.place_of(result.failed_index), width - 2)}"
     yield from (f"  {name}: {shortened(text, width)}" for name, text in plan.spec.own.notes)
@@ -350,21 +355,21 @@ def _body(
     yield from _attempt_lines(result, width)
     if result.failure is not None:
         yield from (f"  {shortened(line, width - 2)}" for line in crash_lines(result.failure.details))
-        message, log = _without_log(result.failure.code, clean(reason(result.failure)))
+        message, log = _without_log(result.failure.code, hidden(reason(result.failure)))
         yield from _wrap_titled("message", message, width, _MESSAGE)
         yield from (f"    | {shortened(line, width - 6)}" for line in log[-_LOG:])  # the last lines say why it ended
-        yield from (f"  {line}" for line in _limits(result.failure, width, clean))
-        yield from _tool(result, width, clean)
+        yield from (f"  {line}" for line in _limits(result.failure, width))
+        yield from _tool(result, width)
         yield from _comparison(result, width)
-        yield from _list("also unmet", list(map(clean, also_unmet(result.failure))), width, _UNMET)
+        yield from _list("also unmet", list(map(hidden, also_unmet(result.failure))), width, _UNMET)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
-        yield from _faults(result, width, clean)
+        yield from _faults(result, width)
         yield from _list(
-            "answered by routes", [clean(met.describe()) for met in answered_routes(result)], width, _FAULTS
+            "answered by routes", [hidden(met.describe()) for met in answered_routes(result)], width, _FAULTS
         )
         hint = fitting_hint(plan, result, _shown_parts(result), unserved)
         yield f"  suspect: {suspect(plan, result)}"
-        yield from _wrap_titled("hint", clean(hint), width, _HINT)
+        yield from _wrap_titled("hint", hidden(hint), width, _HINT)
     yield from _score(result, width)
     told = [f"{w.type}: {w.message}" for w in result.warnings if w.type != "fault_not_met"]  # the faults say it
     yield from _list("warnings", told, width, _WARNINGS)
@@ -382,17 +387,17 @@ def service_log(name: str, command: str = "harness") -> str:
     return f"{command} services logs {shlex.quote(printable(name))}"
 
 
-def _limits(failure: Failure, width: int, clean: Callable[[str], str]) -> list[str]:
+def _limits(failure: Failure, width: int) -> list[str]:
     """The limit that ended the attempt, and the requests that had no answer then."""
     limit, unanswered = failure.details.get("limit"), failure.details.get("unanswered", ())
     lines = [f"limit: {limit}"] if limit else []
-    return lines + [f"no answer yet: {shortened(clean(str(each)), width - 17)}" for each in unanswered[:_MATCHES]]
+    return lines + [f"no answer yet: {shortened(hidden(str(each)), width - 17)}" for each in unanswered[:_MATCHES]]
 
 
-def _tool(result: TaskResult, width: int, clean: Callable[[str], str]) -> Iterator[str]:
+def _tool(result: TaskResult, width: int) -> Iterator[str]:
     """The call of a tool behind the failure."""
     if (call := failed_call(result)) is not None:
-        first, *more = call_lines(call_document(call), clean)
+        first, *more = call_lines(call_document(call), hidden)
         yield f"  tool: {shortened(first, width - 8)}"
         yield from (f"    {line[:2]}{shortened(line[2:], width - 6)}" for line in more)
 
@@ -470,10 +475,10 @@ def _comparison(result: TaskResult, width: int) -> Iterator[str]:
         f"  actual:   {shown_value(assertion.actual)}",
     ]
     told = repeats(assertion.expected, assertion.actual, assertion.diff)
-    diff = [] if told else [f"    {line}" for line in _changes(assertion.diff)]
+    diff = [] if told or not assertion.diff else _changes(difference(assertion.expected, assertion.actual))
     yield from (line[:12] + shortened(line[12:], width - 12) for line in whole)
-    yield from (line[:width] for line in diff[:_DIFF])
-    if result.artifacts is not None and (len(diff) > _DIFF or any(len(line) > width for line in (*whole, *diff))):
+    yield from (f"    {line}"[:width] for line in diff[:_DIFF])
+    if result.artifacts is not None and (len(diff) > _DIFF or any(len(line) > width - 4 for line in (*whole, *diff))):
         yield "    (shortened; error_report.json has the whole text)"
 
 
@@ -516,13 +521,13 @@ def shown_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _faults(result: TaskResult, width: int, clean: Callable[[str], str]) -> Iterator[str]:
+def _faults(result: TaskResult, width: int) -> Iterator[str]:
     """The faults that the failure follows, then the other faults that struck."""
     faults = sorted(fault_reports(result), key=lambda each: (not each.behind, not each.struck))
     if faults:
         yield "  faults injected:"
     for each in faults[:_FAULTS]:
-        yield from _lines(clean(each.text), " " * 4, " " * 6, width, 2)
+        yield from _lines(hidden(each.text), " " * 4, " " * 6, width, 2)
     if len(faults) > _FAULTS:
         yield f"    ... {len(faults) - _FAULTS} more"
 
@@ -584,7 +589,7 @@ def _wrap_titled(title: str, text: str, width: int, most: int) -> Iterator[str]:
 def _lines(text: str, first: str, next_: str, width: int, most: int) -> Iterator[str]:
     """The text wrapped into at most so many lines, with `first` and `next_` as prefixes."""
     room = max(20, width - len(next_))
-    lines = textwrap.wrap(" ".join(text.split()), room, break_on_hyphens=False)
+    lines = textwrap.wrap(" ".join(hidden(text).split()), room, break_on_hyphens=False)
     if len(lines) > most:
         lines = [*lines[: most - 1], shortened(" ".join(lines[most - 1 :]), room)]
     for number, line in enumerate(lines):

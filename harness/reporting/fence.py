@@ -45,7 +45,7 @@ LOST: Final[Mapping[str, str]] = {
 UNKNOWN: Final = "what it tells of this run is incomplete"
 
 
-class Fence:
+class OutputFence:
     """The outputs that failed in one process. Several threads may use it."""
 
     def __init__(self) -> None:

@@ -29,6 +29,7 @@ from harness.reporting.telemetry.stream import Sink
 from harness.resilience import Clock, SystemClock
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.spec.names import blank_unprintable
+from harness.task_secrets import masking
 
 OFTEN = 0.5
 """Seconds between two changes of a line that shows how long something takes."""
@@ -65,8 +66,8 @@ class ProgressLine(Sink):
         self._waiting, self._next = (event, now) if isinstance(event, ModelAsked | ToolCalled) else None, now + OFTEN
         if isinstance(event, TaskEnded):
             self.clear()
-        elif text := line(event):
-            self._show(self._redactor.plus(event.plan.all_secrets).text(text))
+        else:
+            self._tell(event, lambda: line(event))
 
     def tick(self) -> None:
         """Show how long an agent has been thinking, or a tool is called; call it several times a second."""
@@ -75,8 +76,13 @@ class ProgressLine(Sink):
             event, since = self._waiting
             self._next = now + OFTEN
             took = now - since
-            text = thinking(event, took) if isinstance(event, ModelAsked) else calling(event, took)
-            self._show(self._redactor.plus(event.plan.all_secrets).text(text))
+            self._tell(event, lambda: thinking(event, took) if isinstance(event, ModelAsked) else calling(event, took))
+
+    def _tell(self, event: Event, text: Callable[[], str]) -> None:
+        redact = self._redactor.plus(event.plan.all_secrets).text
+        with masking(redact):
+            if told := text():
+                self._show(redact(told))
 
     def clear(self) -> None:
         """Remove the line before other output."""

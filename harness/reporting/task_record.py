@@ -27,6 +27,7 @@ from harness.reporting.console import also_unmet, cause, reason, shortened, work
 from harness.reporting.files import read_json, write_json
 from harness.reporting.redaction import Redactor, masked_step
 from harness.spec.task import FinalState, TaskSpec
+from harness.task_secrets import masking
 
 # Error rates of a run.
 
@@ -242,6 +243,11 @@ def task_record(
 ) -> TaskRecord:
     """The record of a result; its texts are redacted. `unexpected`: it did not show what its `expect` declares."""
     redactor = (redactor or Redactor()).plus(plan.all_secrets)
+    with masking(redactor.text):
+        return _task_record(plan, result, redactor, unexpected=unexpected)
+
+
+def _task_record(plan: Plan, result: TaskResult, redactor: Redactor, *, unexpected: bool) -> TaskRecord:
     failure, counted = result.failure, figures(result)
     return TaskRecord(
         task_id=result.task_id,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from harness.faults.python import InjectedFault, InjectionError, PendingInjections, check, fault_of, hosts, unknown_host
+from harness.faults.python import (
+    InjectedFault,
+    InjectionError,
+    PendingInjections,
+    at_its_binding,
+    check,
+    fault_of,
+    hosts,
+    unknown_host,
+)
+from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.model.settings import Settings, load_settings
@@ -27,6 +38,7 @@ from harness.spec.loaded import Loaded
 from harness.spec.names import new_run_id
 from harness.spec.parametrize import expand, task_named
 from harness.spec.problems import SpecError
+from harness.spec.suite import by_name, dependencies, tasks_before
 from harness.spec.task import TaskSpec
 from harness.values import replace
 
@@ -49,6 +61,8 @@ class TaskExecution(Struct, frozen=True):
 
 EXECUTED: deque[TaskExecution] = deque(maxlen=10)
 """The last executed tasks, for the report of a test that fails because of them."""
+_PASSED: set[tuple[Path, str]] = set()
+"""Project and id of each task that ended as it declares when it was executed last."""
 
 
 def load_task(task: str | Path) -> TaskSpec:
@@ -66,21 +80,56 @@ def load_task(task: str | Path) -> TaskSpec:
 def execute_task(task: TaskSpec) -> TaskResult:
     """Run a task to its end; failures are in the result. Raises SpecError if it cannot be run as it is.
 
-    Injected faults strike it after its own; raises InjectionError (a ValueError) for one that does not fit it. Browser
-    and services are started with the first task and end with the process. Resilience events go to the logger
-    `harness.resilience` (`log_profile`), and to `.harness/events/<run>.jsonl`.
+    The tasks that it depends on run first, unless they have passed in this process. If one does not pass, the task is
+    not run: its result is `aborted`, and `skipped` says why. Injected faults strike only the task, after its own;
+    raises InjectionError (a ValueError) for one that does not fit it. Browser and services are started with the first
+    task and end with the process. Resilience events go to the logger `harness.resilience` (`log_profile`), and to
+    `.harness/events/<run>.jsonl`.
     """
-    harness, events = _harness(_project())
+    root = _project()
+    harness, _ = _harness(root)
     place = task.place
     folder, source = place if place else (Path.cwd(), None)
     plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, folder=folder, source=source)
-    injected = PENDING.look()
+    injected = tuple(at_its_binding(fault, plan) for fault in PENDING.look())
     check(injected, plan, harness.settings)
     PENDING.forget()
-    struck = replace(plan, faults=(*plan.faults, *injected))
-    result = harness.run(struck, events.on)
-    EXECUTED.append(TaskExecution(struck, result, harness.settings, harness.redactor))
+    if why := _obstacle(task, folder, root):
+        return TaskResult(plan.task_id, plan.key, "aborted", (), datetime.now(UTC), 0, len(plan.steps), skipped=why)
+    return _executed(replace(plan, faults=(*plan.faults, *injected)), root)
+
+
+def _executed(plan: Plan, root: Path) -> TaskResult:
+    harness, events = _harness(root)
+    result = harness.run(plan, events.on)
+    EXECUTED.append(TaskExecution(plan, result, harness.settings, harness.redactor))
+    passed = ended_as_declared(plan.spec, result)
+    (_PASSED.add if passed else _PASSED.discard)((root, plan.task_id))
     return result
+
+
+def _obstacle(task: TaskSpec, folder: Path, root: Path) -> str:
+    """Run the tasks that a task depends on; returns why it cannot be run, or an empty text.
+
+    Raises SpecError for one that cannot be run as it is.
+    """
+    if not task.dependencies:
+        return ""
+    harness, _ = _harness(root)
+    places = [each for each in (root / "tasks", folder) if each.is_dir()]
+    tasks = {each.spec.task_id: each for each in _readable(places, harness.settings.defaults)}
+    names, graph = by_name(tasks.values()), dependencies([*tasks.values()])
+    if absent := next((name for name in task.dependencies if name not in names), None):
+        return f"depends on {absent}, which no task file below {', '.join(map(str, places))} has"
+    needed = tuple(dict.fromkeys(each for name in task.dependencies for each in names[name]))
+    for name in tasks_before(task.task_id, {**graph, task.task_id: needed}):
+        if (root, name) in _PASSED:
+            continue
+        result = _executed(compile_plan(tasks[name], settings=harness.settings, run_id=harness.run_id), root)
+        if (root, name) not in _PASSED:
+            failure = result.failure.message if result.failure else result.skipped or result.final_state
+            return f"depends on {name}, which did not pass: {harness.redactor.text(failure)}"
+    return ""
 
 
 def inject(fault: Mapping[str, Any] | FaultBase, *more: Mapping[str, Any] | FaultBase) -> InjectedFault:
@@ -112,15 +161,17 @@ def inject_network_failure(duration: float = 2000, *, host: str | None = None, s
 
 
 def simulate_delayed_state_update(
-    key: str, value: Any, delay: float = 3, channel: str = "env", *, meanwhile: Any = None, step: int = 0
+    key: str, value: Any, delay: float = 3, channel: str = "env", *, meanwhile: Any = None, step: int | None = None
 ) -> InjectedFault:
-    """Delay the value at the path `key` of an environment channel by `delay` seconds from the beginning of a step.
+    """Delay a value of the environment by `delay` seconds from the beginning of a step.
 
-    Until then the path has the value `meanwhile`, or without it, the one that it had before. A path that the task
-    itself creates exists only from a later `step` on. Raises InjectionError for an impossible delay.
+    `key` is a path in the channel, or the name of one of the task's `state_bindings`, whose place is meant. Without
+    `step` it is the first step before which the place exists, which the task may make itself. Until then it has the
+    value `meanwhile`; without it the one that it had before, or null if that is `value` already. Raises InjectionError
+    for an impossible delay.
     """
-    fault = {"path": key, "value": value, "seconds": delay, "channel": channel, "meanwhile": meanwhile, "step": step}
-    return inject({"kind": "delayed_state", **fault})
+    fault = {"path": key, "value": value, "seconds": delay, "channel": channel, "meanwhile": meanwhile}
+    return inject({"kind": "delayed_state", **fault, "step": step or 0, "when_there": step is None})
 
 
 def clear_faults() -> None:
@@ -138,6 +189,13 @@ def _by_id(task_id: str, defaults: Sequence[Defaults]) -> Loaded:
         if found := task_named(task_id, (loaded, *expand(loaded))):
             return found
     raise LookupError(f"no task file below {root} has the task_id {task_id!r}")
+
+
+def _readable(folders: Sequence[Path], defaults: Sequence[Defaults]) -> Iterator[Loaded]:
+    """The tasks below some folders, each case as one. Files with errors do not concern the others."""
+    for path in find_tasks(folders):
+        with contextlib.suppress(SpecError):
+            yield from expand(load_file(path, needs_steps=False, defaults=defaults))
 
 
 def _project() -> Path:

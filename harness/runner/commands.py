@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +24,7 @@ from harness.bridge.mcp_face import mcp_routes
 from harness.bridge.turns import Desk, RemoteRules, steps_before
 from harness.bridge.websocket_face import websocket_routes
 from harness.browser import PlaywrightSession
-from harness.browser.debugger import DebuggedContext, serve_debugger
+from harness.browser.debugger import ClientFiles, DebuggedContext, serve_debugger
 from harness.model.agent_events import AgentEvent
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
@@ -33,7 +34,7 @@ from harness.model.record import History, TaskResult, Warning_
 from harness.model.service_settings import expand, placeholders_in
 from harness.model.settings import Settings
 from harness.model.tool_settings import REFERENCE
-from harness.model.warnings import command_ended, control_observed
+from harness.model.warnings import command_ended, command_refused, control_observed
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.files import safe_name
@@ -208,6 +209,7 @@ class RunningCommand:
         """The target of the page that a command which drives the browser itself has acted on last."""
         self.over = asyncio.Event()
         """Set at the end of the process: what it has started and left must not touch pages that are judged."""
+        self._refusals: set[str] = set()
 
     @property
     def started(self) -> bool:
@@ -216,6 +218,12 @@ class RunningCommand:
 
     def _acts_on(self, page: str) -> None:
         self._page = page
+
+    def _refused(self, why: str) -> None:
+        """A DevTools command was refused: the record says it once for each reason."""
+        if why not in self._refusals and len(self._refusals) < REFUSALS_TOLD:
+            self._refusals.add(why)
+            self._task.warn(self._plan, command_refused(self._name, why, self._index))
 
     @property
     def _driven(self) -> tuple[DebuggedContext, PlaywrightSession] | None:
@@ -262,7 +270,9 @@ class RunningCommand:
             *mcp_routes(self.hub, may_act),
         ]
         if self._driven is not None:
-            routes = [debugger_route(self._driven[0], self._acts_on, self.over)]
+            own = self._task.folder_of(self._plan)
+            files = ClientFiles(self._plan.folder, (own, *TEMPORARY))
+            routes = [debugger_route(self._driven[0], files, self._acts_on, self._refused, self.over)]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
             routes += forwarding_routes(self._gateway)
@@ -392,11 +402,21 @@ class RunningCommand:
 
 
 DEBUGGER: Final = "/cdp"
+TEMPORARY: Final = (Path(tempfile.gettempdir()), Path("/tmp"))  # noqa: S108 - that of a command without TMPDIR
+"""Folders in which a program that drives the browser may keep downloads, besides its own."""
+REFUSALS_TOLD: Final = 20
+"""The number of refused DevTools commands of one task that are told as warnings."""
 BROWSER_USE: Final = Path(harness.agents.__file__).with_name("browser_use_driver.py")
 """The script that lets browser-use do a task; it runs in an interpreter that has browser-use, and not the harness."""
 
 
-def debugger_route(place: DebuggedContext, told: Callable[[str], object], over: asyncio.Event) -> BaseRoute:
+def debugger_route(
+    place: DebuggedContext,
+    files: ClientFiles,
+    told: Callable[[str], object],
+    refused: Callable[[str], object],
+    over: asyncio.Event,
+) -> BaseRoute:
     """The route on which a program reaches the context of a task over the DevTools protocol, until `over` is set."""
     from starlette.routing import WebSocketRoute
 
@@ -410,7 +430,7 @@ def debugger_route(place: DebuggedContext, told: Callable[[str], object], over: 
 
         await websocket.accept()
         with contextlib.suppress(OSError, WebSocketDisconnect):  # the browser or the program is gone
-            await serve_debugger(place, receive, websocket.send_text, told, over)
+            await serve_debugger(place, receive, websocket.send_text, files, told, over, refused)
         with contextlib.suppress(RuntimeError):
             await websocket.close()
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -60,6 +60,7 @@ from harness.runner.slot_state import SlotStates
 from harness.runner.toolbox import RunTools
 from harness.spec.names import new_run_id
 from harness.spec.task import TaskSpec
+from harness.task_secrets import LearnedSecrets
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class Harness:
         self._episodes = Episodes()
         self._states.channels(0)
         self.redactor = Redactor.of(settings)
+        self._learned: defaultdict[str, LearnedSecrets] = defaultdict(LearnedSecrets)
+        """World -> the secrets that its tasks have met: those of an episode share a memory."""
         self._trajectories = KeptWays(settings, run_id, self.redactor, self.clock)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
         passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous)
@@ -188,6 +191,7 @@ class Harness:
     ) -> TaskResult:
         """Run one task. Failures are in the result; only a cancellation before it began is raised."""
         plan = self._in_a_fresh_world(plan)
+        plan.learned.learn_from(self._learned[plan.world])
         inference = self.inference.of(plan, emit)
         notes = self._trajectories.notes(plan)
         ended: TaskResult | None = None
@@ -207,6 +211,7 @@ class Harness:
             ended = result
             return result
         finally:
+            self._learned[plan.world].learn_from(plan.learned)
             await agent.close(ended)
             await inference.close()
 

@@ -20,6 +20,10 @@ _POLL_SECONDS = 0.1
 """Seconds between two wake-ups of the waiting thread: for events, and so that Ctrl-C is noticed on every platform."""
 
 
+_END_SECONDS = 1.0
+"""Seconds that what still runs at the end of a loop may take to end."""
+
+
 class EventQueue:
     """The items from the loop's thread for the waiting one, in order. Urgent items wake it; the others are found later.
 
@@ -133,7 +137,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="taskspec", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="taskspec", daemon=True)
         self._thread.start()
 
     def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> LoopFuture[T]:
@@ -154,6 +158,14 @@ class LoopThread:
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end, without events."""
         return self.run(lambda _: coroutine, lambda _: None)
+
+    def _run(self) -> None:
+        """Run until it is stopped; then what still runs is cancelled, as at the end of `asyncio.run`."""
+        self._loop.run_forever()
+        if left := asyncio.all_tasks(self._loop):
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.wait(left, timeout=_END_SECONDS))
 
     def close(self) -> None:
         """Stop the loop; its thread ends."""

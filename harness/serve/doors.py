@@ -8,16 +8,16 @@ import secrets
 import socket
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import urlsplit
 
 import uvicorn
 from msgspec import Struct
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from harness.serve.edges import SCOPE, EdgeRefusal, refuse
+from harness.serve.edges import SCOPE, EdgeRefusal, no_such_path, refuse
 from harness.serve.server import LOOPBACK, PING, STOPPED_WITHIN, QuietUvicorn, bind
 from harness.serve.tokens import TokenScope
+from harness.spec.names import read_host
 
 ENDED_WITHIN: Final = 3.0
 """Seconds that the server may take to end."""
@@ -106,10 +106,11 @@ class Doors:
 
 def _refusal(connection: HTTPConnection, door: TaskDoor | None) -> EdgeRefusal | None:
     """Why a connection is refused. The first message of a WebSocket has its token, so it is let in without one."""
-    host = connection.headers.get("host", "")
-    if urlsplit(f"//{host}").hostname not in (LOOPBACK, "localhost") or "origin" in connection.headers:
+    told = connection.headers.getlist("host")
+    host = read_host(told[0]) if len(told) == 1 else None
+    if host is None or host.name not in (LOOPBACK, "localhost") or "origin" in connection.headers:
         return EdgeRefusal(403, "AUTH_FORBIDDEN", "this server is for the processes of its run, and not for pages")
-    if door is None:
+    if door is None or no_such_path(connection.scope["path"]):
         return EdgeRefusal(404, "SESS_NOT_FOUND", "no task is served here, or it is over")
     if connection.scope["type"] == "websocket" or hmac.compare_digest(_token(connection), door.token.encode()):
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 from starlette.exceptions import HTTPException
@@ -18,11 +18,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from harness.serve.address import EVERYWHERE
 from harness.serve.tokens import RefusedTokenError, Tokens, TokenScope
+from harness.spec.names import HostPort, host_name, read_host
 
 COOKIE: Final = "taskspec-serve"
 """The beginning of the cookie's name. The port follows, since a browser sends cookies to all ports of a host."""
 LONGEST_BODY: Final = 1024 * 1024
 """Bytes of the body of a request, and of a message of a WebSocket."""
+LONGEST_PATH: Final = 2000
+"""Characters of the path of a request."""
+LONGEST_NAME: Final = 255
+"""Bytes of a name in a path, as file systems have it."""
 LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN: Final = ("/health",)
 """The paths that answer without a token."""
@@ -57,7 +62,7 @@ class Addressed(Struct, frozen=True):
     @classmethod
     def of(cls, host: str, listened: str) -> Addressed:
         """`host`: as it was asked for. `listened`: the address on which it listens."""
-        names = frozenset({host.lower(), listened})
+        names = frozenset({host_name(host), host_name(listened)})
         if listened in EVERYWHERE:
             return cls(names | LOCAL_NAMES | {socket.gethostname().lower(), socket.getfqdn().lower()}, anywhere=True)
         return cls(names | LOCAL_NAMES if names & LOCAL_NAMES else names)
@@ -104,6 +109,8 @@ class Edges:
         answer = self._check(connection, token, scope)
         if answer is None and place == "query" and scope["type"] == "http" and scope["method"] == "GET":
             answer = self._without_token(connection, token)
+        if answer is None and no_such_path(scope["path"]):
+            answer = refuse(EdgeRefusal(404, "NOT_FOUND", "there is nothing at this path"))
         if answer is None:
             await self._app(scope, _bounded(receive), _with_headers(send))
         elif scope["type"] == "websocket":
@@ -129,14 +136,19 @@ class Edges:
 
         A site on another port of the same host is foreign too, although the browser sends it our cookie.
         """
-        host = connection.headers.get("host", "").lower()
-        name = _name_of(host)
-        if name is None or not self._hosts.has(name):
-            return EdgeRefusal(403, "AUTH_FORBIDDEN", f"the host {host!r:.80} is not one of this server's")
-        origin = connection.headers.get("origin")
-        if origin is not None and origin.lower() != f"{'https' if self._secure else 'http'}://{host}":
-            return EdgeRefusal(403, "AUTH_FORBIDDEN", f"pages of {origin:.200} may not use this server")
+        told = connection.headers.getlist("host")
+        host = read_host(told[0]) if len(told) == 1 else None
+        if host is None or not self._hosts.has(host.name):
+            return EdgeRefusal(403, "AUTH_FORBIDDEN", f"the host {', '.join(told)!r:.80} is not one of this server's")
+        for origin in connection.headers.getlist("origin"):
+            scheme, _, place = origin.partition("://")
+            found = read_host(place) if scheme.lower() == ("https" if self._secure else "http") else None
+            if found is None or self._with_port(found) != self._with_port(host):
+                return EdgeRefusal(403, "AUTH_FORBIDDEN", f"pages of {origin:.200} may not use this server")
         return None
+
+    def _with_port(self, host: HostPort) -> HostPort:
+        return host._replace(port=host.port or (443 if self._secure else 80))
 
     def _not_reading(self, scope: Scope) -> EdgeRefusal | None:
         if self._read_only and scope.get("method") not in ("GET", "HEAD"):
@@ -153,13 +165,13 @@ class Edges:
         return answer
 
 
-def _name_of(host: str) -> str | None:
-    """The name in a Host header; None for one that is none, such as `name/path`."""
+def no_such_path(path: str) -> bool:
+    """Return whether nothing can be served at a path: no file system and no session has a name like that."""
     try:
-        parts = urlsplit(f"//{host}")
-        return parts.hostname if parts.netloc == host and parts.username is None else None
-    except ValueError:
-        return None
+        parts = path.encode().split(b"/")
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return True
+    return "\0" in path or len(path) > LONGEST_PATH or any(len(part) > LONGEST_NAME for part in parts)
 
 
 def _too_long(connection: HTTPConnection) -> EdgeRefusal | None:

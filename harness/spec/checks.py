@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from harness.masking import MARK
-from harness.spec.expressions import expression_problems, reference_problems
+from harness.spec.expressions import expression_problems, reference_problems, too_large
 from harness.spec.names import ABSENT, SCHEMES, file_problem, forbidden_scheme
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import Hide
@@ -77,6 +77,8 @@ def check_spec(
     `needs_steps`: the task must have steps, unless it names an agent that chooses them. `agents`: the agents of the
     project; None: the names of agents are not checked.
     """
+    if large := list(too_large(spec, origin)):
+        return large
     return [
         *_task_id(spec, origin),
         *(_no_steps(spec, origin, agents or ()) if needs_steps and spec.agent is None else ()),

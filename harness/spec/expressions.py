@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,19 +14,31 @@ from harness.criteria import Criterion, CriterionError, ValueExpression, parse, 
 from harness.criteria.syntax import Selected
 from harness.spec.generated import Generated
 from harness.spec.one_time import key_of, secret_in
-from harness.spec.parametrize import LONGEST_ID, MOST_CASES, case_of, cases, is_case_id, param
+from harness.spec.parametrize import (
+    MOST_CHECKED,
+    MOST_PARAMETERS,
+    Case,
+    case_of,
+    cases,
+    param,
+    parametrize_problems,
+    undecided,
+)
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import (
     MADE,
+    MOST_FILLED,
     NOT_SET,
     ONLY_STEPS,
     VARIABLES,
     BadReferenceError,
+    FilledLength,
     Reference,
     ReferenceScope,
     SharedProblemError,
     interpolate,
     interpolate_criterion,
+    length_of,
     one_time_names,
     references,
 )
@@ -37,99 +48,49 @@ from harness.spec.steps import Assert, Step, Tool
 from harness.spec.task import TaskSpec
 from harness.spec.url_patterns import RequestPattern, may_match, whole_url_hint
 
-# Problems of `parametrize`.
-
-_NAME = re.compile(r"[A-Za-z_][\w-]*")
-_LONGEST_TASK_ID = 200
+# What cases and references multiply.
 
 
-def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Yield problems for too few or too many cases, cases with different names, and unusable names."""
+def too_large(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for what cases and references would multiply. No other check is made of such a task."""
     declared = spec.parametrize
-    if not declared:
-        if "parametrize" in spec.model_fields_set:
-            yield origin.problem(("parametrize",), "no cases: leave `parametrize` out, or give at least one", key=True)
+    names = {name for row in ([declared] if isinstance(declared, Mapping) else declared) for name in row}
+    if len(names) > MOST_PARAMETERS:
+        expected, found = f"at most {MOST_PARAMETERS} names", f"{len(names):,}"
+        yield origin.problem(("parametrize",), "too many names of parameters", expected=expected, found=found)
         return
-    count = math.prod(map(len, declared.values())) if isinstance(declared, Mapping) else len(declared)
-    if count > MOST_CASES:
-        yield origin.problem(("parametrize",), "too many cases", expected=f"at most {MOST_CASES}", found=str(count))
+    if not spec.parametrize and not origin.mentions("${"):
         return
-    yield from _of_product(declared, origin) if isinstance(declared, Mapping) else _of_list(declared, origin)
-    yield from _too_long(spec, origin)
+    length, total = _filled_length(spec), 0
+    for path, text, _ in interpolated(spec):
+        total += length.within(text)
+        if total > MOST_FILLED:
+            expected = f"at most {MOST_FILLED:,} characters from all references of the task"
+            hint = "refer to large values less often"
+            yield origin.problem(path, "references multiply what they refer to", expected=expected, hint=hint)
+            return
 
 
-def undecided(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Yield a problem if a task with several cases is to run as a single task."""
+def checked_cases(spec: TaskSpec) -> tuple[Case, ...]:
+    """The cases whose values are filled in to check the task before it runs. Each case is checked again when it runs.
+
+    They are all cases, unless that would take too long.
+    """
     found = cases(spec)
-    if len(found) > 1:
-        names = [f"{spec.task_id}[{case.id}]" for case in found]
-        expected = join_or(names) if len(names) < 10 else f"{', '.join(names[:3])}, ... {names[-1]}"
-        yield origin.problem(
-            ("parametrize",), f"{len(names)} cases, and it is not clear which one to run", expected=expected
-        )
+    if len(found) < 2:
+        return found
+    length = _filled_length(spec)
+    lengths = [length.within(text) for _, text, _ in interpolated(spec)]
+    most = min(MOST_CHECKED // max(len(lengths), 1), MOST_FILLED // max(sum(lengths), 1))
+    return found[: max(most, 1)]
 
 
-def _of_product(declared: Mapping[str, Sequence[Any]], origin: Origin) -> Iterator[Problem]:
-    for name, values in declared.items():
-        path: JsonPath = ("parametrize", name)
-        if name == "id":
-            hint = "choose another name: `id` names a case where cases are listed"
-            yield origin.problem(path, "a parameter cannot be called `id`", hint=hint, key=True)
-        yield from _bad_name(path, name, origin)
-        if not values:
-            yield origin.problem(path, "no values, so there would be no case", expected="at least one value")
-
-
-def _of_list(declared: Sequence[Mapping[str, Any]], origin: Origin) -> Iterator[Problem]:
-    names = dict.fromkeys(name for row in declared for name in row if name != "id")
-    first: dict[str, int] = {}
-    for number, row in enumerate(declared):
-        path: JsonPath = ("parametrize", number)
-        missing = [f"`{name}`" for name in names if name not in row]
-        if missing or not names:
-            message = f"the case has no {join_or(missing)}" if missing else "the case has no values"
-            expected = join_or(names) if missing else "at least one name and its value"
-            hint = _misspelling_hint(row, names, declared) if number else ""
-            yield origin.problem(path, message, expected=expected, hint=hint)
-        yield from (problem for name in row for problem in _bad_name((*path, name), name, origin))
-        if "id" in row:
-            yield from _bad_id((*path, "id"), row["id"], first, number, origin)
-
-
-def _misspelling_hint(row: Mapping[str, Any], names: Mapping[str, None], declared: Sequence[Mapping[str, Any]]) -> str:
-    """A hint for a case that has a misspelt name in place of the right one."""
-    missing = [name for name in names if name not in row]
-    own = [name for name in row if name != "id" and sum(name in other for other in declared) == 1]
-    return next((f"`{name}`: {hint}" for name in own if (hint := did_you_mean(name, missing))), "")
-
-
-def _bad_name(path: JsonPath, name: str, origin: Origin) -> Iterator[Problem]:
-    if not _NAME.fullmatch(name):
-        expected = "a letter, then letters, digits, `_` and `-`"
-        yield origin.problem(
-            path, "not a name for a parameter", expected=expected, found=describe_value(name), key=True
-        )
-
-
-def _bad_id(path: JsonPath, name: Any, first: dict[str, int], number: int, origin: Origin) -> Iterator[Problem]:
-    """Yield problems of a case id. `first`: id -> its case so far; letter case does not count on some disks."""
-    if not isinstance(name, str):
-        simple = isinstance(name, int | float) and not isinstance(name, bool)
-        hint = "put it in quotes" if simple else ""
-        yield origin.problem(path, "the id of a case is a text", expected="text", found=describe_value(name), hint=hint)
-    elif not is_case_id(name):
-        expected = f"at most {LONGEST_ID} letters, digits, spaces and any of `_ . + @ = -`, no `..`"
-        yield origin.problem(path, "not an id for a case", expected=expected, found=describe_value(name))
-    elif first.setdefault(name.casefold(), number) != number:
-        message = f"the id `{name}` is already the id of case {first[name.casefold()]}"
-        yield origin.problem(path, message, hint="every case needs its own id; upper and lower case count as the same")
-
-
-def _too_long(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    longest = max((len(case.id) + 2 for case in cases(spec)), default=0)
-    if case_of(spec) is None and len(spec.task_id) + longest > _LONGEST_TASK_ID:
-        expected = f"at most {_LONGEST_TASK_ID} characters together with the longest id of a case"
-        yield origin.problem(("task_id",), "the task_id is too long", expected=expected)
+def _filled_length(spec: TaskSpec) -> FilledLength:
+    """The lengths of the task's references; of several cases the longest value counts."""
+    longest: dict[str, Any] = {}
+    for case in cases(spec):
+        longest |= {name: max(longest.get(name, ""), value, key=length_of) for name, value in case.values.items()}
+    return FilledLength({"param": longest, "inputs": spec.inputs, "persona": spec.persona})
 
 
 # Parts of a task that name others: repairs name preconditions, parts of the score name each other.
@@ -330,7 +291,7 @@ def reference_problems(spec: TaskSpec, origin: Origin, environ: Mapping[str, str
 
 def _scopes(spec: TaskSpec, environ: Mapping[str, str] | None) -> list[ReferenceScope]:
     """The values of references in each case, at least one scope. Differing names are reported elsewhere."""
-    values = [case.values for case in cases(spec)] or [{}]
+    values = [case.values for case in checked_cases(spec)] or [{}]
     if any(each.keys() != values[0].keys() for each in values):
         values = [dict(chain.from_iterable(each.items() for each in values))]
     return [_scope(spec, environ, each) for each in values]

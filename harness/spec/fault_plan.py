@@ -23,7 +23,7 @@ from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, 
 from harness.spec.references import ONLY_STEPS, BadReferenceError, references
 from harness.spec.source import Origin, read_mapping
 from harness.spec.task import TaskSpec
-from harness.spec.validation import FAULTS, NO_FAULT, problems_of_error, value_at
+from harness.spec.validation import FAULTS, NO_FAULT, problems_of_error, too_many_items, value_at
 
 # Problems of a fault plan: in its types, and beyond them.
 
@@ -255,6 +255,8 @@ def load_fault_plan(path: Path, known_channels: frozenset[str] | None = None) ->
     source = read_mapping(path)
     origin = Origin(source.file, source)
     data = {key: value for key, value in source.data.items() if key not in _GUARDED}
+    if large := list(too_many_items(data, origin)):
+        raise SpecError(large)
     try:
         plan = FaultPlan.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:

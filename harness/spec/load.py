@@ -21,7 +21,7 @@ from harness.spec.problems import Problem, SpecError
 from harness.spec.source import Origin, Source, file_label, read_mapping
 from harness.spec.suite import by_name
 from harness.spec.task import TaskSpec
-from harness.spec.validation import idle_settings, partial_task, problems_of_error, stray_keys
+from harness.spec.validation import idle_settings, partial_task, problems_of_error, stray_keys, too_many_items
 from harness.values import replace
 
 # Finds the tasks that another task names.
@@ -167,11 +167,15 @@ def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Probl
 
 
 def _with_its_files(main: Source, path: Path) -> Gathered:
-    if path.name != SPEC_FILE:
-        return Gathered(main.data, Origin(main.file, main), ())
-    from harness.spec.directory import gather
+    """The files of the task as one document. Raises SpecError, also for more entries than a task may have."""
+    gathered = Gathered(main.data, Origin(main.file, main), ())
+    if path.name == SPEC_FILE:
+        from harness.spec.directory import gather
 
-    return gather(main, path.parent)
+        gathered = gather(main, path.parent)
+    if problems := list(too_many_items(gathered.data, gathered.origin)):
+        raise SpecError(problems)
+    return gathered
 
 
 def _with_its_cases(gathered: Gathered, folder: Path) -> Gathered:
@@ -222,9 +226,9 @@ def check_group(path: Path) -> list[Problem]:
 
     try:
         loaded = load_group(path)
+        data = {"task_id": loaded.name, "steps": [sample_use(loaded)]}
+        gathered, problems = expand_groups(Gathered(data, loaded.origin, ()), path.parent)
     except SpecError as error:
         return list(error.problems)
-    data = {"task_id": loaded.name, "steps": [sample_use(loaded)]}
-    gathered, problems = expand_groups(Gathered(data, loaded.origin, ()), path.parent)
     _, found = _check_gathered(gathered, path.parent, None, True, (), {})
     return [*problems, *found, *unused_parameters(loaded)]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -114,6 +115,50 @@ def forbidden_scheme(url: str) -> str:
     """The scheme of a URL that no task may open, as the browser reads it (`file`, `chrome`); empty if it may."""
     found = _SCHEME.match(url.lstrip(_BEFORE_URL).translate(_IN_URL))
     return "" if found is None or found[1].lower() in SCHEMES else found[1]
+
+
+# Hosts, as requests name them in `Host` and `Origin`. They decide who may read an answer, so they are read strictly.
+
+_AUTHORITY = re.compile(
+    r"(?:\[([0-9a-f:.]+)\]|([a-z0-9_-]+(?:\.[a-z0-9_-]+)*))(?::([1-9][0-9]{0,4}))?", re.IGNORECASE | re.ASCII
+)
+
+
+class HostPort(NamedTuple):
+    """A host and its port."""
+
+    name: str
+    """In lower case; an IPv6 address without brackets and in its shortest form."""
+    port: int | None
+    """None: the usual one of the scheme."""
+
+
+def read_host(text: str) -> HostPort | None:
+    """The `host` or `host:port` of a request; None for anything else, such as `127.0.0.1:1:2` or `user@host`."""
+    found = _AUTHORITY.fullmatch(text)
+    if found is None or int(found[3] or 0) > 65535:
+        return None
+    try:
+        name = _shortest(found[1]) if found[1] else found[2].lower()
+    except ValueError:
+        return None
+    return HostPort(name, int(found[3]) if found[3] else None)
+
+
+def host_name(name: str) -> str:
+    """A host that a person has written, as requests name it: in lower case, no brackets, IDNA for other letters."""
+    bare = name.lower().removeprefix("[").removesuffix("]")
+    try:
+        return _shortest(bare) if ":" in bare else bare.encode("idna").decode()
+    except ValueError:
+        return bare
+
+
+def _shortest(address: str) -> str:
+    """An IPv6 address in its shortest form. Raises ValueError."""
+    from ipaddress import IPv6Address  # only servers need it
+
+    return str(IPv6Address(address))
 
 
 # Task names as names of directories: safe, and distinct on every disk.

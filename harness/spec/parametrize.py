@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any
@@ -11,11 +13,18 @@ from typing import Any
 from msgspec import Struct
 
 from harness.spec.loaded import Loaded
+from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
+from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 from harness.values import replace
 
 MOST_CASES = 1000
+MOST_PARAMETERS = 100
+MOST_CHECKED = 5000
+"""Texts with references, times the cases whose values are filled in to check them before a run."""
 LONGEST_ID = 60
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_LONGEST_TASK_ID = 200
 _ID = re.compile(r"[\w+@=-](?:[\w .+@=-]*[\w+@=-])?")
 
 
@@ -127,7 +136,13 @@ def _values(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unique_id(number: int, row: Mapping[str, Any], taken: set[str]) -> str:
     """An id that no other case has; some disks do not distinguish `A` from `a`."""
-    name = "-".join(_simple_values(_values(row).values()))
+    words, length = [], 0
+    for word in _simple_values(_values(row).values()):
+        words.append(word)
+        length += len(word) + 1
+        if length > LONGEST_ID + 1:
+            break
+    name = "-".join(words)
     if name.casefold() in taken or not is_case_id(name):
         name = f"case{number}"
         while name.casefold() in taken:
@@ -143,3 +158,96 @@ def _simple_values(values: Iterable[Any]) -> Iterator[str]:
             yield value or "\0"
         else:
             yield json.dumps(value)
+
+
+# Problems of `parametrize`.
+
+
+def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Yield problems for too few or too many cases, cases with different names, and unusable names."""
+    declared = spec.parametrize
+    if not declared:
+        if "parametrize" in spec.model_fields_set:
+            yield origin.problem(("parametrize",), "no cases: leave `parametrize` out, or give at least one", key=True)
+        return
+    count = math.prod(map(len, declared.values())) if isinstance(declared, Mapping) else len(declared)
+    if count > MOST_CASES:
+        found = str(count) if count < sys.maxsize else "more"
+        yield origin.problem(("parametrize",), "too many cases", expected=f"at most {MOST_CASES}", found=found)
+        return
+    yield from _of_product(declared, origin) if isinstance(declared, Mapping) else _of_list(declared, origin)
+    yield from _too_long(spec, origin)
+
+
+def undecided(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Yield a problem if a task with several cases is to run as a single task."""
+    found = cases(spec)
+    if len(found) > 1:
+        names = [f"{spec.task_id}[{case.id}]" for case in found]
+        expected = join_or(names) if len(names) < 10 else f"{', '.join(names[:3])}, ... {names[-1]}"
+        yield origin.problem(
+            ("parametrize",), f"{len(names)} cases, and it is not clear which one to run", expected=expected
+        )
+
+
+def _of_product(declared: Mapping[str, Sequence[Any]], origin: Origin) -> Iterator[Problem]:
+    for name, values in declared.items():
+        path: JsonPath = ("parametrize", name)
+        if name == "id":
+            hint = "choose another name: `id` names a case where cases are listed"
+            yield origin.problem(path, "a parameter cannot be called `id`", hint=hint, key=True)
+        yield from _bad_name(path, name, origin)
+        if not values:
+            yield origin.problem(path, "no values, so there would be no case", expected="at least one value")
+
+
+def _of_list(declared: Sequence[Mapping[str, Any]], origin: Origin) -> Iterator[Problem]:
+    names = dict.fromkeys(name for row in declared for name in row if name != "id")
+    first: dict[str, int] = {}
+    for number, row in enumerate(declared):
+        path: JsonPath = ("parametrize", number)
+        missing = [f"`{name}`" for name in names if name not in row]
+        if missing or not names:
+            message = f"the case has no {join_or(missing)}" if missing else "the case has no values"
+            expected = join_or(names) if missing else "at least one name and its value"
+            hint = _misspelling_hint(row, names, declared) if number else ""
+            yield origin.problem(path, message, expected=expected, hint=hint)
+        yield from (problem for name in row for problem in _bad_name((*path, name), name, origin))
+        if "id" in row:
+            yield from _bad_id((*path, "id"), row["id"], first, number, origin)
+
+
+def _misspelling_hint(row: Mapping[str, Any], names: Mapping[str, None], declared: Sequence[Mapping[str, Any]]) -> str:
+    """A hint for a case that has a misspelt name in place of the right one."""
+    missing = [name for name in names if name not in row]
+    own = [name for name in row if name != "id" and sum(name in other for other in declared) == 1]
+    return next((f"`{name}`: {hint}" for name in own if (hint := did_you_mean(name, missing))), "")
+
+
+def _bad_name(path: JsonPath, name: str, origin: Origin) -> Iterator[Problem]:
+    if not _NAME.fullmatch(name):
+        expected = "a letter, then letters, digits, `_` and `-`"
+        yield origin.problem(
+            path, "not a name for a parameter", expected=expected, found=describe_value(name), key=True
+        )
+
+
+def _bad_id(path: JsonPath, name: Any, first: dict[str, int], number: int, origin: Origin) -> Iterator[Problem]:
+    """Yield problems of a case id. `first`: id -> its case so far; letter case does not count on some disks."""
+    if not isinstance(name, str):
+        simple = isinstance(name, int | float) and not isinstance(name, bool)
+        hint = "put it in quotes" if simple else ""
+        yield origin.problem(path, "the id of a case is a text", expected="text", found=describe_value(name), hint=hint)
+    elif not is_case_id(name):
+        expected = f"at most {LONGEST_ID} letters, digits, spaces and any of `_ . + @ = -`, no `..`"
+        yield origin.problem(path, "not an id for a case", expected=expected, found=describe_value(name))
+    elif first.setdefault(name.casefold(), number) != number:
+        message = f"the id `{name}` is already the id of case {first[name.casefold()]}"
+        yield origin.problem(path, message, hint="every case needs its own id; upper and lower case count as the same")
+
+
+def _too_long(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    longest = max((len(case.id) + 2 for case in cases(spec)), default=0)
+    if case_of(spec) is None and len(spec.task_id) + longest > _LONGEST_TASK_ID:
+        expected = f"at most {_LONGEST_TASK_ID} characters together with the longest id of a case"
+        yield origin.problem(("task_id",), "the task_id is too long", expected=expected)

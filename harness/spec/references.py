@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from harness.criteria import memory_lookup
 from harness.masking import secrets_of
 from harness.spec.problems import did_you_mean
+from harness.spec.readers import MAX_BYTES
 from harness.spec.steps import Step
 
 # Removes the values of `${env:...}` from messages about a task.
@@ -75,8 +76,12 @@ def resolve(step: Step, memory: Callable[[], Mapping[str, Any]], one_time: Mappi
         return step
     from harness.recovery.failure import Failed, Failure  # only a run resolves memory: no file needs failures
 
+    entries = memory()
+    if FilledLength({"memory": entries}).within(step) > MOST_FILLED:
+        message = f"the memory entries in the step have more than {MOST_FILLED:,} characters together"
+        raise Failed(Failure("INVALID_INPUT", message))
     try:
-        return interpolate_step(step, ReferenceScope(memory=memory(), one_time=one_time), last=True)
+        return interpolate_step(step, ReferenceScope(memory=entries, one_time=one_time), last=True)
     except BadReferenceError as error:
         raise Failed(Failure("INVALID_INPUT", str(error))) from None
 
@@ -164,6 +169,8 @@ _NOW = re.compile(r"now(?![\w.:]).*", re.DOTALL)
 _FAKE = re.compile(r"fake\.([a-z][a-z0-9_]*)(?:#([1-9][0-9]{0,3}))?")
 _DOTTED = re.compile(r"(inputs|persona|param|memory)\.(\S(?:.*\S)?)", re.DOTALL)
 NAMESPACES = ("inputs.", "persona.", "param.", "memory.", "env:", "fake.", "now", "totp:")
+LONGEST = 1000
+"""The largest number of characters between the braces of a reference."""
 _BETWEEN = {"env": ":", "totp": ":", "now": ""}
 """What stands between a namespace and the name, where it is not a dot."""
 
@@ -221,6 +228,8 @@ class Reference(Struct, frozen=True):
 
 def reference(body: str, offset: int = 0) -> Reference:
     """Parse the text between the braces. Raises BadReferenceError."""
+    if len(body) > LONGEST:
+        raise BadReferenceError(f"${{{body[:60]}...", f"a reference has at most {LONGEST:,} characters", offset=offset)
     if found := _ENV.fullmatch(body):
         return Reference("env", found[1])
     if found := _DOTTED.fullmatch(body):
@@ -424,3 +433,57 @@ def _literal(value: Any) -> str:
 
 def _quote_literal(text: str, quote: str) -> str:
     return text.replace("\\", "\\\\").replace(quote, "\\" + quote)
+
+
+# The length of what is filled in. A short text can refer to a long value many times.
+
+MOST_FILLED = 8 * MAX_BYTES
+"""Characters that the references of a task, or of a step that runs, may fill in."""
+
+
+class FilledLength:
+    """How long the values of references are, without filling them in."""
+
+    def __init__(self, values: Mapping[str, Mapping[str, Any]]) -> None:
+        """`values`: namespace -> its entries, which may refer to other namespaces."""
+        self._values = values
+        self._known: dict[Reference, int] = {}
+
+    def within(self, value: Any) -> int:
+        """The length of all that is filled in within a JSON value or a model."""
+        if isinstance(value, str):
+            return self._of_text(value) if "${" in value else 0
+        if isinstance(value, BaseModel):
+            return sum(map(self.within, vars(value).values()))
+        if isinstance(value, dict):
+            return sum(map(self.within, value.values()))
+        return sum(map(self.within, value)) if isinstance(value, list | tuple) else 0
+
+    def _of_text(self, text: str) -> int:
+        try:
+            return sum(self._of_reference(wanted) for _, wanted in references(text))
+        except BadReferenceError:
+            return 0  # it is reported where it stands
+
+    def _of_reference(self, wanted: Reference) -> int:
+        if wanted not in self._known:
+            self._known[wanted] = 0  # a value that refers to itself is reported where it stands
+            found = memory_lookup(self._values.get(wanted.namespace, {}), wanted.name)[:1]
+            self._known[wanted] = sum(length_of(value) + self.within(value) for value in found)
+        return self._known[wanted]
+
+
+def length_of(value: Any) -> int:
+    """About as many characters as a JSON value has when it is written out."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return 2 + sum(len(key) + length_of(item) for key, item in value.items())
+    return 2 + sum(map(length_of, value)) if isinstance(value, list | tuple) else 1
+
+
+def depth_of(value: Any) -> int:
+    """The number of lists and mappings around the innermost value."""
+    if isinstance(value, dict):
+        return 1 + max(map(depth_of, value.values()), default=0)
+    return 1 + max(map(depth_of, value), default=0) if isinstance(value, list | tuple) else 0

@@ -35,7 +35,8 @@ ENGINES = frozenset({
 """Playwright's engines; those that begin with `internal:` are written by its recorder and by `harness import`."""
 _NAME = re.compile(r"[a-zA-Z_0-9\-+:*]+")
 _XPATH = re.compile(r"\(*//|\.\.")
-_TEXT_BEFORE_QUOTE = re.compile(r"\s*text\s*=.+", re.DOTALL)
+_TEXT = re.compile(r"\s*text\s*=")
+_DEEPEST = 50
 INSIDE = " >>> "
 """Separates nested frames in the `frame` of a task."""
 
@@ -76,7 +77,7 @@ def _pieces(selector: str) -> Iterator[tuple[int, int]]:
             index += 1
         elif letter == quote:
             quote = ""
-        elif not quote and letter in "\"'`" and not _TEXT_BEFORE_QUOTE.fullmatch(selector, start, index):
+        elif not quote and letter in "\"'`" and not ((text := _TEXT.match(selector, start)) and index > text.end()):
             quote = letter
         elif not quote and selector.startswith(">>", index):
             yield start, index
@@ -277,6 +278,7 @@ class _Css:
         self._tokens.append(("end", "", len(text)))
         self._text = text
         self._at = 0
+        self._depth = 0
 
     def check(self) -> None:
         self._arguments("")
@@ -401,8 +403,12 @@ class _Css:
     def _in_brackets(self, name: str) -> None:
         bracket = self._tokens[self._at - 1][2]
         if name in _OWN:
+            self._depth += 1
+            if self._depth > _DEEPEST:
+                raise SelectorError(f"nested more than {_DEEPEST} levels deep", bracket)
             self._skip_space()
             self._arguments(name)
+            self._depth -= 1
         else:
             self._balanced()
         self._skip_space()

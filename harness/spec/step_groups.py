@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from msgspec import Struct, field
 from pydantic import Field, JsonValue, ValidationError
@@ -20,14 +20,15 @@ from harness.recovery.declaration import Declaration
 from harness.spec.file_names import GROUP_SUFFIXES, find_files, is_step_group, is_use
 from harness.spec.loaded import Gathered
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
-from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text
+from harness.spec.readers import MAX_BYTES, MAX_DEPTH
+from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text, depth_of, length_of
 from harness.spec.source import Origin, Place, Source, read_mapping
-from harness.spec.validation import problems_of_error, value_at
+from harness.spec.validation import MOST_STEPS, problems_of_error, too_many_items, value_at
 from harness.values import replace
 
 NAME = re.compile(r"[\w-]+")
 _FOLDER = "steps"
-_DEEPEST = 10
+_DEEPEST = 50
 _STAND_IN = {"act": "wait", "value": 0}
 """In place of a use that cannot be expanded, so that the other steps are checked too."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -111,11 +112,6 @@ class LoadedGroup(Struct, frozen=True):
 # Finding and reading groups.
 
 
-def find_group(name: str, folder: Path) -> Path | None:
-    """The file of the group of that name for a task in `folder`; None if there is none."""
-    return next((path for path in group_files(folder) if name_of(path) == name), None)
-
-
 def group_files(folder: Path) -> Iterator[Path]:
     """The files of the groups that tasks in `folder` may use, the nearest first."""
     for base in _up_to_the_project(folder.resolve()):
@@ -150,6 +146,8 @@ def load_group(path: Path) -> LoadedGroup:
 def _load(path: Path, _changed: int) -> LoadedGroup:
     source = read_mapping(path)
     origin = Origin(source.file, source)
+    if problems := list(too_many_items(source.data, origin)):
+        raise SpecError(problems)
     data = {**source.data, "parameters": _with_defaults(source.data.get("parameters", {}))}
     try:
         group = StepGroup.model_validate(data, strict=True)
@@ -199,13 +197,19 @@ def _words(parameter: Parameter) -> str:
 
 
 def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Problem]]:
-    """The task with the steps of groups in the place of each `use`, and the problems. `folder` is that of the task."""
+    """The task with the steps of groups in the place of each `use`, and the problems. `folder` is that of the task.
+
+    Raises SpecError for more than a task may have.
+    """
     data = gathered.data
     lists: list[JsonPath] = [("steps",)]
     repairs = data.get("repairs")
     lists += [("repairs", number, "steps") for number in range(len(repairs) if isinstance(repairs, list) else 0)]
     using = [path for path in lists if any(map(is_use, _list_at(data, path)))]
-    work, data = _Expansion(folder), deepcopy(data)
+    nearest_last = reversed(list(group_files(folder)))
+    plain = sum(len(_list_at(data, path)) for path in lists if path not in using)
+    work = _Expansion({name_of(path): path for path in nearest_last}, count=plain)
+    data = deepcopy(data)
     places: dict[JsonPath, Place] = {}
     for path in using:
         steps = _list_at(data, path)
@@ -226,19 +230,29 @@ def _place(gathered: Gathered, path: JsonPath, number: int) -> Place:
 
 
 class _Expansion(Struct):
-    """The expansion of one task, with all problems so far."""
+    """The expansion of one task, with all problems so far. Groups multiply what they use: it counts as it goes."""
 
-    folder: Path
+    groups: Mapping[str, Path]
+    """The files of all groups that the task may use, by name."""
     problems: list[Problem] = field(default_factory=list)
+    count: int = 0
+    """The steps of the task so far."""
+    filled: int = 0
+    """The characters of the steps that groups have brought so far."""
 
     def steps(self, step: Any, place: Place, inside: tuple[str, ...] = ()) -> Iterator[tuple[Any, Place]]:
-        """A step, or those of the group that it uses, each with its place. `inside`: the groups around it."""
+        """A step, or those of the group that it uses, each with its place. `inside`: the groups around it.
+
+        Raises SpecError at a bound.
+        """
         if not is_use(step):
+            self._count(place, inside)
             yield step, place
             return
         used = self._use(step, place)
         loaded = used and self._group(used, place, inside)
         if not used or not loaded:
+            self._count(place, inside)
             yield _STAND_IN, place
             return
         values = self._values(used, loaded, place)
@@ -262,23 +276,36 @@ class _Expansion(Struct):
             return None
 
     def _group(self, used: Use, place: Place, inside: tuple[str, ...]) -> LoadedGroup | None:
-        path = find_group(used.use, self.folder)
+        path = self.groups.get(used.use)
         if path is None:
-            known = dict.fromkeys(map(name_of, group_files(self.folder)))
             expected = f"a file {used.use}.steps.yaml beside the task, above it, or in a folder `steps` there"
-            hint = did_you_mean(used.use, known)
+            hint = did_you_mean(used.use, self.groups)
             message = f"there is no step group `{used.use}`"
             self.problems.append(place.problem(("use",), message, expected=expected, hint=hint))
             return None
-        if used.use in inside or len(inside) >= _DEEPEST:
+        if used.use in inside:
             circle = " -> ".join([*inside, used.use])
             self.problems.append(place.problem(("use",), f"step groups use each other: {circle}"))
             return None
+        if len(inside) >= _DEEPEST:
+            self._too_much(place, inside, "step groups are nested too deep", f"at most {_DEEPEST} levels")
         try:
             return load_group(path)
         except SpecError as error:
             self.problems += [replace(each, message=place.told(each.message)) for each in error.problems]
             return None
+
+    def _count(self, place: Place, inside: tuple[str, ...]) -> None:
+        self.count += 1
+        if self.count > MOST_STEPS:
+            expected = f"at most {MOST_STEPS:,}, those of all groups included"
+            self._too_much(place, inside, f"step {MOST_STEPS + 1:,} of the task: too many steps", expected)
+
+    def _too_much(self, place: Place, inside: tuple[str, ...], message: str, expected: str) -> NoReturn:
+        """End the expansion at a bound, with the chain of groups that leads there. Raises SpecError."""
+        chain = " -> ".join(f"`{name}`" for name in inside)
+        hint = "use groups less often, or split the task" + (f"; here `use` follows `use`: {chain}" if chain else "")
+        raise SpecError([*self.problems, place.problem((), message, expected=expected, hint=hint)])
 
     def _values(self, used: Use, loaded: LoadedGroup, place: Place) -> dict[str, Any]:
         """The values of all parameters; a problem for each that is missing, unknown, or of another type."""
@@ -288,6 +315,9 @@ class _Expansion(Struct):
                 hint = did_you_mean(name, parameters) or f"it has {join_or(parameters) if parameters else 'none'}"
                 message = f"the group `{loaded.name}` has no parameter `{name}`"
                 self.problems.append(place.problem(("with", name), message, hint=hint, key=True))
+            elif depth_of(value) > MAX_DEPTH:
+                message = f"nested more than {MAX_DEPTH} levels deep"
+                raise SpecError([*self.problems, place.problem(("with", name), message)])
             elif not _fits(value, parameters[name]):
                 found, expected = describe_value(value), _words(parameters[name])
                 self.problems.append(place.problem(("with", name), "wrong type", expected=expected, found=found))
@@ -301,8 +331,15 @@ class _Expansion(Struct):
     def _filled(
         self, loaded: LoadedGroup, values: Mapping[str, Any], place: Place, inside: tuple[str, ...]
     ) -> Iterator[tuple[Any, Place]]:
+        lengths = {name: length_of(value) for name, value in values.items()}
+        used = (place.shown, *place.used)
         for number, step in enumerate(loaded.group.steps):
-            here = Place(loaded.source, ("steps", number), (place.shown, *place.used))
+            here = Place(loaded.source, ("steps", number), used)
+            outputs = loaded.group.outputs if number == 0 else {}
+            self.filled += _filled_length([step, outputs], lengths)
+            if self.filled > MAX_BYTES:  # a task is not longer with its groups than a file may be
+                expected = f"at most {MAX_BYTES:,} characters in the steps of all groups"
+                self._too_much(here, inside, "values of parameters make the steps too long", expected)
             yield from self.steps(self._fill(step, values, here), here, inside)
 
     def _fill(
@@ -352,6 +389,15 @@ class _Expansion(Struct):
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{with\.([^{}]*)\}")
 _PART = re.compile(r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\$\{|\$\{with\.[^{}]*\}""", re.DOTALL)
+
+
+def _filled_length(value: Any, lengths: Mapping[str, int]) -> int:
+    """The length of a value when its parameters are filled in, before that is done. `lengths`: those of the values."""
+    if isinstance(value, str):
+        return len(value) + sum(lengths.get(found[1] or "", 0) for found in _REFERENCE.finditer(value))
+    if isinstance(value, dict):
+        return sum(len(key) + _filled_length(each, lengths) for key, each in value.items())
+    return sum(_filled_length(each, lengths) for each in value) if isinstance(value, list) else 1
 
 
 def fill(text: str, values: Mapping[str, Any]) -> Any:

@@ -210,6 +210,36 @@ def stray_keys(keys: list[str], data: Any, origin: Origin) -> Iterator[Problem]:
             yield origin.problem((key,), f"{UNKNOWN} `{key}`", hint=hint, key=True, severity="warning")
 
 
+# How many entries a file may have, before its values are looked at (docs/design/bounds.md).
+
+MOST_STEPS = 2000
+"""The largest number of steps of a task, those of step groups included."""
+MOST_ITEMS = 1000
+"""The largest number of entries of any other list or mapping, unless it is data."""
+_DATA = frozenset({
+    "inputs", "persona", "page_values", "memory", "expected_memory", "parametrize", "value", "arguments", "json",
+    "meanwhile", "with",
+})  # fmt: skip
+"""Keys whose values are data of any size. Cases have a bound of their own."""
+
+
+def too_many_items(data: Mapping[str, Any], origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for each list or mapping with too many entries: every check takes time for each of them."""
+    yield from _too_many((), data, origin)
+
+
+def _too_many(path: JsonPath, value: Any, origin: Origin) -> Iterator[Problem]:
+    most = MOST_STEPS if path and path[-1] == "steps" else MOST_ITEMS
+    if len(value) > most:
+        what = "values" if isinstance(value, list) else "keys"
+        expected, found = f"at most {most:,} {what}", f"{len(value):,}"
+        yield origin.problem(path, f"too many {what}", expected=expected, found=found, key=True)
+        return
+    for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
+        if isinstance(each, dict | list) and key not in _DATA:
+            yield from _too_many((*path, key), each, origin)
+
+
 # The checks that are possible in a task with wrong types, so that one run shows all of its problems.
 
 _NOTHING = {"act": "wait", "value": 0}

@@ -58,6 +58,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     "recording_unused": WarningFacts(to_act_on=True, expectable=False),
     "recording_not_kept": WarningFacts(to_act_on=True, expectable=False),
     "command_ended": _TO_ACT_ON,
+    "command_refused": _TO_ACT_ON,
     "control_observed": _FOR_THE_RECORD,
     "request_sent_twice": _TO_ACT_ON,
     "request_maybe_sent_twice": _TO_ACT_ON,

@@ -315,8 +315,10 @@ class RemoteStore(Store):
         """Which variables with keys are not set, if a storage of S3 has found none."""
         if not _is_without_keys(error) or not self.shown.lower().startswith(("s3://", "s3a://")):
             return ""
-        missing = [name for name in _S3_KEYS if not os.environ.get(name)]
-        return f". Not set here: {' and '.join(missing)}" if missing else ""
+        missing = [name for name in _S3_KEYS if name not in os.environ]
+        empty = [name for name in _S3_KEYS if os.environ.get(name) == ""]
+        told = f". Not set here: {' and '.join(missing)}" if missing else ""
+        return told + (f". Set here, but empty: {' and '.join(empty)}" if empty else "")
 
 
 _KEYLESS = {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError"}

@@ -34,10 +34,19 @@ class SentCall(Struct):
     """Why there can be no answer, if the transport knows."""
     final: bool = False
     """Whether the problem says nothing about the revision of the protocol: another one need not be tried."""
+    refusal: tuple[int, str] | None = None
+    """Number and text of the last error that came back over the transport."""
     opening: bool = False
     """Whether the requests open the connection."""
     ended: bool = False
     """Whether nobody waits for the answer any more: what was not sent by then must not be sent later."""
+
+    def answered(self, code: int, message: str) -> bool:
+        """Return whether an error of the client is the server's own answer, and not made here of a lost connection.
+
+        The client uses numbers (-32000, -32001) that are free for servers too, so the number tells nothing.
+        """
+        return self.problem is None and self.refusal == (code, message)
 
     def fail(self, problem: ToolProblem, message: str, *, retry_after: float | None = None, final: bool) -> None:
         """Keep the problem, if it is not only what follows from a final one."""

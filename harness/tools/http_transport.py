@@ -70,7 +70,7 @@ class ToolTransport(httpx2.AsyncBaseTransport):
             _record(error, request, sending)
             return _stand_in(request)
         events = answer.headers.get("content-type", "").lower().startswith("text/event-stream")
-        body = _AnswerBody(answer, request, sending, None if events else self._longest)
+        body = _AnswerBody(answer, request, sending, self._longest, events=events)
         return httpx2.Response(answer.status_code, headers=answer.headers, stream=body, extensions=answer.extensions)
 
     def _directed(self, request: httpx2.Request, sending: SentCall) -> httpx2.Request:
@@ -135,21 +135,31 @@ class _TooLateError(httpx2.TransportError):
 class _AnswerBody(httpx2.AsyncByteStream):
     """The body of an answer. It ends quietly where the connection breaks, or the answer becomes too long."""
 
-    def __init__(self, answer: httpx2.Response, request: httpx2.Request, sending: SentCall, most: int | None) -> None:
+    def __init__(
+        self, answer: httpx2.Response, request: httpx2.Request, sending: SentCall, most: int, *, events: bool
+    ) -> None:
+        """`most`: bytes of the answer, or of one of its `events`."""
         assert isinstance(answer.stream, httpx2.AsyncByteStream)
-        self._stream, self._request, self._sending, self._most = answer.stream, request, sending, most
+        self._stream, self._request, self._sending = answer.stream, request, sending
+        self._most, self._events = most, events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         try:
             async for chunk in self._stream:
-                size += len(chunk)
-                if self._most is not None and size > self._most:
+                if self._sending.ended:  # the client of older revisions would read on for ever
+                    return
+                end = max(chunk.rfind(b"\n\n"), chunk.rfind(b"\r\n\r\n")) if self._events else -1
+                size = size + len(chunk) if end < 0 else len(chunk) - end
+                if size > self._most:
                     self._sending.fail(ToolProblem.GARBLED, f"its answer has more than {self._most} bytes", final=True)
                     return
                 yield chunk
         except httpx2.TransportError as error:
             _record(error, self._request, self._sending)
+        else:
+            if self._events:  # the client reads no further than the answer
+                self._sending.fail(ToolProblem.LOST, "its answer ended before it was complete", final=False)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -11,6 +11,7 @@ from harness.model.plan import Plan
 from harness.model.tools import ToolAnswer, ToolCall, ToolRequest
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.task_secrets import hidden
 from harness.tools.verdicts import WAITS
 from harness.values import replace
 
@@ -39,7 +40,7 @@ class CallEntry:
         if (answer := self.answer) is None:
             return told
         if answer.is_error:
-            told |= {"code": "TOOL_FAILED", "message": answer.text[:LONGEST_MESSAGE]}
+            told |= {"code": "TOOL_FAILED", "message": hidden(answer.text)[:LONGEST_MESSAGE]}
         return told | {"outcome": "error" if answer.is_error else "answered", "result": answer.document}
 
 
@@ -59,6 +60,7 @@ class ToolLedger:
     @contextmanager
     def entry(self, request: ToolRequest) -> Iterator[CallEntry]:
         """The entry of a call that begins now and ends with this; without an answer or failure it was cancelled."""
+        self._plan.learned.learn_named(request.arguments)
         began, at, place, entry = self._clock.now(), self._clock.wall(), len(self._calls), CallEntry()
         call = ToolCall(
             id=f"tool-{place + 1}",
@@ -80,6 +82,8 @@ class ToolLedger:
             entry.failure = failed.failure
             raise
         finally:
+            if entry.answer is not None:
+                self._plan.learned.learn_named(entry.answer.document)
             ended = replace(call, seconds=round(self._clock.now() - began, 3), **entry.facts())
             self._calls[place] = ended
             self._emit(ToolAnswered(self._plan, ended))

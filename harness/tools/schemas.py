@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.task_secrets import hidden
+
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
@@ -38,7 +40,7 @@ def misfit(schema: Mapping[str, Any], document: Any) -> str:
 
     error = best_match(found)
     place = error.json_path.removeprefix("$").removeprefix(".")
-    return f"{f'`{place}`: ' if place else ''}{error.message[:LONGEST]}"
+    return f"{f'`{place}`: ' if place else ''}{hidden(error.message)[:LONGEST]}"
 
 
 def misfits(schema: Mapping[str, Any], document: Any) -> tuple[ValidationError, ...]:

@@ -9,16 +9,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
+import anyio
 import mcp_types as protocol
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost, listen
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from harness.model.tools import ToolAnswer, ToolDescription, ToolHints
+from harness.tools.connection import SentCall, current
 from harness.tools.exchange import ServerInfo, ToolProblem, ToolServerError
 from harness.tools.schemas import misfit
 from harness.tools.translation import ASKS_FOR_INPUT, answered_error, refusal_in
@@ -59,12 +62,77 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
         if isinstance(message, protocol.ToolListChangedNotification):
             changed()
 
-    async with _Client(*streams, message_handler=handle, client_info=_OURSELVES) as client:
+    received, sent = streams
+    asked: dict[Any, SentCall] = {}
+    watched = _IncomingMessages(received, asked), _OutgoingMessages(sent, asked)
+    async with _Client(*watched, message_handler=handle, client_info=_OURSELVES) as client:
         session = McpSession(client, changed)
         try:
             yield session
         finally:
             await session.end()
+
+
+class _OutgoingMessages:
+    """The stream of messages to the server; it notes which call each request belongs to."""
+
+    def __init__(self, inner: Any, asked: dict[Any, SentCall]) -> None:
+        self._inner, self._asked = inner, asked
+
+    async def send(self, item: SessionMessage) -> None:
+        request, sending = item.message, current.get()
+        if isinstance(request, protocol.JSONRPCRequest) and sending is not None:
+            self._asked[request.id] = sending
+        await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._inner.__aexit__(*error)
+
+
+class _IncomingMessages:
+    """The stream of messages from the server; an error that answers a request is noted with its call."""
+
+    def __init__(self, inner: Any, asked: dict[Any, SentCall]) -> None:
+        self._inner, self._asked = inner, asked
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        item: SessionMessage | Exception = await self._inner.receive()
+        answer = None if isinstance(item, Exception) else item.message
+        if isinstance(answer, protocol.JSONRPCResponse | protocol.JSONRPCError):
+            sending = self._asked.pop(answer.id, None)
+            if isinstance(answer, protocol.JSONRPCError) and sending is not None:
+                sending.refusal = answer.error.code, answer.error.message
+        return item
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._inner.__aexit__(*error)
 
 
 _OURSELVES = protocol.Implementation(name="pytest-taskspec", version="1")
@@ -77,6 +145,8 @@ class McpSession:
         self._client = client
         self._changed = changed
         self._listening: asyncio.Task[None] | None = None
+        self._demanding: set[str] = set()
+        """Names of the listed tools that demand headers with a call."""
 
     async def introduce(self) -> ServerInfo:
         """Agree on a revision: the newest by `server/discover`, else by the handshake of the older ones."""
@@ -133,6 +203,7 @@ class McpSession:
             cursor = page.next_cursor
             if cursor is None:
                 self._client.outputs = {tool.name: tool.output_schema for tool in tools}
+                self._demanding = {tool.name for tool in tools if "x-mcp-header" in str(tool.input_schema)}
                 return tuple(map(_described, tools))
         raise ToolServerError(ToolProblem.GARBLED, f"its list of tools has no end: {MOST_PAGES} pages were read")
 
@@ -149,16 +220,25 @@ class McpSession:
         try:
             answer = await self._call(tool, arguments, meta)
         except MCPError as error:
-            if (text := answered_error(error)) is not None:
-                answer = ToolAnswer(text, is_error=True)
-            elif error.code == protocol.HEADER_MISMATCH:
-                await self.list_tools()
+            if await self._lacked_headers(error, tool):
                 answer = await self._call(tool, arguments, meta)
+            elif (text := answered_error(error, current.get())) is not None:
+                answer = ToolAnswer(text, is_error=True)
             else:
                 raise
         if answer.is_error and (problem := refusal_in(answer.text, tool)) is not None:
             raise ToolServerError(problem, answer.text)
         return replace(answer, seconds=asyncio.get_running_loop().time() - began)
+
+    async def _lacked_headers(self, error: MCPError, tool: str) -> bool:
+        """Return whether a call was refused since it lacked headers that the client knows by now.
+
+        Of a tool that demands none, this number too is the server's own: it is not called again.
+        """
+        if error.code != protocol.HEADER_MISMATCH or not self._modern:
+            return False
+        await self.list_tools()
+        return tool in self._demanding
 
     async def _call(self, tool: str, arguments: Mapping[str, Any], meta: Mapping[str, str]) -> ToolAnswer:
         more = cast("protocol.RequestParamsMeta", dict(meta)) if meta else None

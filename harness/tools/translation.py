@@ -20,20 +20,19 @@ _NO_SUCH_TOOL: Final = re.compile(r"unknown tool|no such tool|tool\b.*\bnot foun
 _STAND_INS: Final = ("Server returned an error response", "Not Found", "Session terminated")
 """The messages with which the library stands in for an HTTP status without an error of the protocol."""
 _OF_THE_PROTOCOL: Final = {
-    protocol.CONNECTION_CLOSED,
-    protocol.REQUEST_TIMEOUT,
     protocol.PARSE_ERROR,
     protocol.INVALID_REQUEST,
     protocol.METHOD_NOT_FOUND,
     protocol.INVALID_PARAMS,
-    protocol.HEADER_MISMATCH,
-    protocol.UNSUPPORTED_PROTOCOL_VERSION,
 }
+"""Numbers of JSON-RPC itself: the request was wrong, or the answer. All others say what the tool has met."""
 _WANTS_INPUT: Final = {protocol.MISSING_REQUIRED_CLIENT_CAPABILITY, protocol.URL_ELICITATION_REQUIRED}
 
 
-def answered_error(error: MCPError) -> str | None:
+def answered_error(error: MCPError, sending: SentCall | None) -> str | None:
     """The text of an error of the server's own: the tool failed, the connection is well; else None."""
+    if sending is None or not sending.answered(error.code, error.message):
+        return None
     if error.code in _OF_THE_PROTOCOL or error.message in _STAND_INS:
         return None
     return f"{ASKS_FOR_INPUT}: {error.message}" if error.code in _WANTS_INPUT else error.message
@@ -87,9 +86,10 @@ def _leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def _refused(error: MCPError, sending: SentCall, link: Link) -> ToolServerError:
-    if error.code == protocol.CONNECTION_CLOSED:
+    made_here = not sending.answered(error.code, error.message)
+    if made_here and error.code == protocol.CONNECTION_CLOSED:
         return link.lost(sent=sending.sent)
-    if error.code == protocol.REQUEST_TIMEOUT:
+    if made_here and error.code == protocol.REQUEST_TIMEOUT:
         return ToolServerError(ToolProblem.SLOW, error.message, died=link.died)
     if error.code == protocol.INVALID_PARAMS:
         unknown = _NO_SUCH_TOOL.search(error.message) is not None

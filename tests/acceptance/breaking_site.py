@@ -67,6 +67,9 @@ class BreakingSite:
             connection.sendall(b"HTTP/1.1 200 OK\r\n" + FILE + b"Content-Length: 5000\r\n\r\nxxx")
         if way == "broken-chunks":
             connection.sendall(b"HTTP/1.1 200 OK\r\n" + FILE + b"Transfer-Encoding: chunked\r\n\r\n3\r\nxxx\r\n")
+        if way == "stalled-file":
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" + FILE + b"Content-Length: 5000\r\n\r\n" + b"x" * 2000)
+            time.sleep(60)
         if way == "file":
             connection.sendall(b"HTTP/1.1 200 OK\r\n" + FILE + b"Content-Length: 3\r\n\r\nxxx")
         if way == "ok":

@@ -37,8 +37,10 @@ with sync_playwright() as playwright:
     popup.select_option("#payment-card", "PM-1")
     popup.click("#checkout-form [type=submit]")
     popup.wait_for_selector("#order-id")
-    for refused in ("Browser.close", "Target.createBrowserContext"):
+    files = {"files": ["/etc/hosts"]}
+    commands = {"Browser.close": {}, "Target.createBrowserContext": {}, "DOM.setFileInputFiles": files}
+    for refused, params in commands.items():
         try:
-            print(refused, context.new_cdp_session(popup).send(refused))
+            print(refused, context.new_cdp_session(popup).send(refused, params))
         except Error as error:
             print("refused", error.message.splitlines()[0])

@@ -58,7 +58,9 @@ def model_server(chooses: Chooses = into_the_cart) -> Iterator[ModelServer]:
                 state.refuses -= 1
                 return self._send(429, b'{"error": {"message": "slow down"}}', {"Retry-After": "0.2"})
             name, arguments = chooses(body.decode(), len(state.asked))
-            self._send(200, b"".join(_stream(name, json.dumps(arguments))), {"Content-Type": "text/event-stream"})
+            self._send(
+                200, b"".join(stream_of_call(name, json.dumps(arguments))), {"Content-Type": "text/event-stream"}
+            )
 
         def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
             self.send_response(status)
@@ -79,7 +81,7 @@ def model_server(chooses: Chooses = into_the_cart) -> Iterator[ModelServer]:
         server.server_close()
 
 
-def _stream(name: str, whole: str) -> Iterator[bytes]:
+def stream_of_call(name: str, whole: str) -> Iterator[bytes]:
     """The events of an answer; the arguments are broken over two of them."""
     call: dict[str, Any] = {"index": 0, "id": "call_1", "type": "function"}
     deltas: list[dict[str, Any]] = [

@@ -220,12 +220,16 @@ def test_a_program_that_drives_the_browser_itself_sees_its_own_task_only(project
     written = [json.loads(each.read_text("utf-8")) for each in (project.path / "allure").glob("*-result.json")]
     given = [(each["name"], each["value"]) for one in written for each in one["parameters"]]
     assert given.count(("control", "observed")) == len(written) == 2
-    assert [each["control"] for each in project.report("U")["warnings"]] == ["observed"]
+    warned = {each["type"]: each for each in project.report("U")["warnings"]}
+    assert warned["control_observed"]["control"] == "observed"
+    files = "'/etc/hosts' is none of them: only files of the task's folder may be given to a page"
+    assert files in warned["command_refused"]["message"]
     assert "agent: driver, control: observed" in harness("show", "U", cwd=project.path).stdout
     assert "control_observed: Agent `driver` drove the browser itself" in result.stdout.str()
     said = output(project, "U", "driver")
     assert "pages ['about:blank']" in said
     assert said.count("is not offered: the browser has contexts of other tasks") == 2
+    assert files in said
     assert "no bank" in said
     assert "no file Page.goto: Protocol error (Page.navigate): URLs of the scheme `file:` are not opened" in said
     assert any("checkout" in each["request"]["url"] for each in har_of(project, "U"))

@@ -14,7 +14,7 @@ import functools
 import os
 from contextlib import contextmanager
 
-from harness.reporting.fence import Fence
+from harness.reporting.fence import OutputFence
 
 class PluginError(BaseException):
     pass
@@ -33,7 +33,7 @@ ERRORS = [
     lambda: PluginError("a plugin's own"),
 ]
 BROKEN = os.environ["BROKEN_OUTPUTS"].split(",")
-whole, around = Fence.call, Fence.around
+whole, around = OutputFence.call, OutputFence.around
 
 def fails(*_, **__):
     raise ERRORS[NUMBER.next() % len(ERRORS)]()
@@ -48,7 +48,7 @@ def fails_at_its_end(self, output):
         if output in BROKEN:
             fails()
 
-Fence.call, Fence.around = call, fails_at_its_end
+OutputFence.call, OutputFence.around = call, fails_at_its_end
 """
 ELSEWHERE = {
     *("OpenTelemetry", "journal of the worker", "journal of the cluster", "ledger of the store", "store"),
@@ -111,3 +111,28 @@ def test_one_output_fails_and_the_others_are_there(
     }
     lost = {output, "last run"} if output == "task record" else {output}
     assert {name for name, path in files.items() if not path.exists()} <= lost
+
+
+IN_THE_WAY = """
+import pathlib, shutil, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    folder = pathlib.Path("allure")
+    if folder.is_dir():
+        shutil.rmtree(folder)
+        folder.write_text("in the way", "utf-8")
+"""
+
+
+def test_real_files_that_cannot_be_written_end_no_run(broken: Project) -> None:
+    """Folders stand where files would, and a file where the folder of Allure was, whose own writer is held too."""
+    (broken.path / "conftest.py").write_text(IN_THE_WAY, "utf-8")
+    own = broken.path / ".harness"
+    for name in ("history.sqlite3", "last-run.json", "metrics.json"):
+        (own / name / "full").mkdir(parents=True)
+    (own / "events").write_text("in the way", "utf-8")
+    run = broken.run("--alluredir=allure")
+    assert verdicts(run) == WHOLE, run.stdout.str() + run.stderr.str()
+    named = {line.split(": ")[1] for line in run.stdout.lines if line.startswith("output failed: ")}
+    assert named == {"history", "last run", "metrics", "events.jsonl", "Allure"}

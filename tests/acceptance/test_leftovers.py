@@ -172,16 +172,45 @@ def test_after_an_interruption(long: Run, number: signal.Signals) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.thorough)])
-def test_after_ctrl_c_for_the_whole_group_twice(long: Run, workers: tuple[str, ...]) -> None:
+def test_after_ctrl_c_for_the_whole_group_five_times(long: Run, workers: tuple[str, ...]) -> None:
     """As a terminal sends it: to every process of the group; and again, by who is impatient."""
     long.start(*workers)
     long.in_a_step(2 if workers else 1)
-    os.killpg(long.process.pid, signal.SIGINT)
-    time.sleep(0.2)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(long.process.pid, signal.SIGINT)
+    for _ in range(5):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(long.process.pid, signal.SIGINT)
+        time.sleep(0.2)
     _is_told_once(long, long.end())
+    assert (long.root / "errors" / "T-1" / "error_report.json").is_file()
     long.nothing_is_left()
+
+
+def test_five_times_ctrl_c_while_tasks_are_collected_end_the_run_with_one_line(long: Run) -> None:
+    (long.root / "conftest.py").write_text(IMPATIENT, "utf-8")
+    long.start()
+    text = long.end()
+    assert long.process.returncode == pytest.ExitCode.INTERRUPTED, text
+    assert "Traceback" not in text
+    assert text.count("the run is already ending") == 1, text
+    assert "no tests ran" in text
+    long.nothing_is_left()
+
+
+IMPATIENT = """
+import os, signal, threading, time
+
+def press():
+    for _ in range(5):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+
+def pytest_collection_modifyitems():
+    threading.Thread(target=press, daemon=True).start()
+    time.sleep(30)
+
+def pytest_sessionfinish():
+    time.sleep(1.2)
+"""
 
 
 @pytest.mark.thorough

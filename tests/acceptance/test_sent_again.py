@@ -62,6 +62,7 @@ def test_a_file_that_breaks_off_is_asked_for_once_by_a_download_and_told_after_a
     steps = {
         "declared": ("broken-file", {**download, "effect": "write"}),
         "seen": ("broken-chunks", download),
+        "stalled": ("stalled-file", {**download, "effect": "write", "timeout": 10}),
         "whole": ("file", {**download, "effect": "write"}),
         "clicked": ("broken-file", click),
     }
@@ -75,8 +76,12 @@ def test_a_file_that_breaks_off_is_asked_for_once_by_a_download_and_told_after_a
         again = f"clicked step 1: The browser itself asked for {made['clicked'].url}/order again (5 times)"
         assert (output.count("The browser itself"), again in output) == (1, True), output
         assert made["clicked"].orders == ["POST", *["GET"] * 5]
-        assert all(made[name].orders == ["POST"] for name in ("declared", "seen", "whole"))
-    assert "tasks: 4: 2 completed" in output, output
-    for name, error in (("declared", "CONTENT_LENGTH_MISMATCH"), ("seen", "INCOMPLETE_CHUNKED_ENCODING")):
+        assert all(made[name].orders == ["POST"] for name in ("declared", "seen", "stalled", "whole"))
+    assert "tasks: 5: 2 completed" in output, output
+    for name, code, why in (
+        ("declared", "OUTCOME_UNKNOWN", "broke off (ERR_CONTENT_LENGTH_MISMATCH)"),
+        ("seen", "OUTCOME_UNKNOWN", "broke off (ERR_INCOMPLETE_CHUNKED_ENCODING)"),
+        ("stalled", "STEP_TIMEOUT", "/order began, but did not end in time"),
+    ):
         report = project.report(name)
-        assert (report["code"], f"broke off (ERR_{error})" in str(report)) == ("OUTCOME_UNKNOWN", True), report
+        assert (report["code"], why in str(report)) == (code, True), report

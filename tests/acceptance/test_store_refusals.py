@@ -68,9 +68,10 @@ def environ(home: Path, **given: str) -> dict[str, str]:
     [
         ({}, "Not set here: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
         ({"AWS_ACCESS_KEY_ID": "x"}, "Not set here: AWS_SECRET_ACCESS_KEY"),
+        ({"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": ""}, "Set here, but empty: AWS_SECRET_ACCESS_KEY"),
         ({"AWS_PROFILE": "nobody"}, "The config profile (nobody) could not be found"),
     ],
-    ids=["none", "half", "profile"],
+    ids=["none", "half", "empty", "profile"],
 )
 def test_missing_keys_are_named_and_no_repetition_is_asked_for(
     suite: Suite, tmp_path: Path, keys: dict[str, str], told: str

@@ -13,6 +13,7 @@ import pytest
 
 from harness.browser import Browsers
 from harness.browser.failures.scene import seconds
+from harness.browser.process import runs
 from harness.criteria import PageQuery
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
@@ -412,26 +413,23 @@ def test_driver_killed(run: Any, stage: Stage) -> None:
 
 
 @pytest.mark.thorough
-def test_driver_stopped(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_stopped(run: Any, stage: Stage) -> None:
     async def body() -> None:
         temp = stage.folder / "tmp"
         temp.mkdir()
         own = Browsers(BrowserSettings(), SystemClock(), temp=temp)
         mine = Stage(own, stage.site, temp)
         try:
-            await mine.session()
+            old = await mine.session()
             before = own.driver
             assert before is not None
             assert before.pid is not None
-            monkeypatch.setattr("harness.browser.launch.OPEN_SECONDS", 0.5)
-            monkeypatch.setattr("harness.browser.process.ANSWER_SECONDS", 0.5)
             os.kill(before.pid, signal.SIGSTOP)
-            opening = asyncio.ensure_future(mine.session())
-            await until(lambda: own.driver is not before)
-            monkeypatch.setattr("harness.browser.launch.OPEN_SECONDS", 10)
-            session = await opening
+            session = await mine.session()
             assert own.driver is not before
-            assert not before.alive
+            assert not runs(before.pid)
+            failure = await failed(old, {"act": "click", "selector": "#plain"})
+            assert (failure.code, failure.details["driver"]) == ("BROWSER_UNRESPONSIVE", "stopped")
             await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
         finally:
             await own.close()

@@ -17,7 +17,7 @@ import pytest
 
 from harness.browser import Browsers, PlaywrightSession, SessionRequest
 from harness.browser.context import Tab
-from harness.browser.process import Driver
+from harness.browser.driver import Driver
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock

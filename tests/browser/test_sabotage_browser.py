@@ -128,7 +128,7 @@ def test_what_is_gone_already_is_spared(run: Any, alone: Stage, kind: str) -> No
         session = await alone.at()
         assert (await strike(session, kind="driver_kill")).count == 1
         await until(lambda: not session.chromium.alive)
-        await until(lambda: not alone.browsers.driver_alive)  # a killed process takes a moment to go
+        await until(lambda: not session.chromium.driver.alive)  # a killed process takes a moment to go
         struck = await strike(session, kind=kind)
         assert struck.count == 0
         assert isinstance(await perform(session, CLICK), Failure)

@@ -7,7 +7,6 @@ import html
 import json
 import shlex
 import unicodedata
-from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
 SECRETS: dict[str, str] = {
@@ -17,7 +16,8 @@ SECRETS: dict[str, str] = {
     "long lines": "Zq9-the-first-of-long-lines\nand-the-second-of-long-lines",
     "PEM": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n"
     "-----END PRIVATE KEY-----\n",
-    "PEM in one line": "-----BEGIN EC KEY-----\\nMHcCAQEEIBx8Zq7Kx93Vv0OOPLwq\\noAoGCCqGSM49AwEHoUQDQgAE\\n-----END EC KEY-----",
+    "PEM in one line": "-----BEGIN EC KEY-----\\nMHcCAQEEIBx8Zq7Kx93Vv0OOPLwq\\noAoGCCqGSM49AwEHoUQDQgAE\\n"
+    "-----END EC KEY-----",
     "JSON": '{"id": "zq-71", "key": "Vv93-json-Kx"}',
     "single quotes": "it's 'Zq71' o'Kx",
     "double quotes": 'say "Zq72" "Kx"',
@@ -52,7 +52,7 @@ SECRETS: dict[str, str] = {
     "no width": "Zq97\u200bzero\u2060widthKx",
     "NFC": unicodedata.normalize("NFC", "Zq98-é-ñ-ü-Kx"),
     "NFD": unicodedata.normalize("NFD", "Zq99-é-ñ-ü-Kx"),
-    "other scripts": "Zqпароль-密码-Kx",
+    "other scripts": "Zqпароль-密码-Kx",  # noqa: RUF001 - that is the point
     "template": "${Zq61} {{Kx}} $$",
     "form": "a+b=c&d=Zq62 Kx",
     "non-breaking": "Zq63\xa0space\xa0Kx",
@@ -133,8 +133,3 @@ def _lower_percent(text: str) -> str:
 
 def _crlf(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\n", "\r\n")
-
-
-def views(text: str) -> Iterator[str]:
-    """The letters of a text without blanks, as it is and in lower case."""
-    yield from (text, text.lower())

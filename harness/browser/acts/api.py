@@ -6,6 +6,7 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http.cookies import CookieError, SimpleCookie
@@ -24,7 +25,7 @@ from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of
 from harness.spec.navigation_keys import any_of, as_statuses
 from harness.spec.steps import Api
-from harness.task_secrets import is_session_value, learn, learn_named
+from harness.task_secrets import hidden, is_session_value, learn, learn_named
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -97,7 +98,6 @@ async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
     try:
         url, response = await _follow(attempt, step, requests, url)
         details = {"status": response.status, "body": await _body(response)}
-        learn_named(details)
     finally:
         await requests.dispose()
     _judge(attempt, step, url, response, details)
@@ -226,14 +226,16 @@ def _expires(morsel: Any, now: datetime) -> float | None:
 
 
 async def _body(response: Response) -> Any:
+    """The body as reports have it: a document, or the beginning of a text without secrets."""
     raw = await response.body()
-    text = raw[:BODY_BYTES].decode("utf-8", "replace")
-    if len(raw) > BODY_BYTES or "json" not in response.headers.get("content-type", ""):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    text = raw.decode("utf-8", "replace")
+    if "json" in response.headers.get("content-type", ""):
+        with suppress(ValueError, RecursionError):
+            document = json.loads(text)
+            learn_named(document)
+            if len(raw) <= BODY_BYTES:
+                return document
+    return text if len(raw) <= BODY_BYTES else hidden(text)[:BODY_BYTES]
 
 
 def _judge(attempt: ActContext, step: Api, url: str, response: Response, details: Mapping[str, Any]) -> None:

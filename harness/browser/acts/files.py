@@ -78,7 +78,12 @@ async def download(attempt: ActContext, step: Download) -> Mapping[str, Any]:
     """Click, and keep the file that is downloaded, in this page or in one that the click opens."""
     browser, world, all_ = attempt.tab.context.browser, attempt.request.world, step.effect_class == "write"
     async with whole_files(browser, attempt.net_log, world, all_=all_) as files:
-        return await _download(attempt, step, files)
+        try:
+            return await _download(attempt, step, files)
+        except (PlaywrightTimeoutError, Failed) as error:
+            if files is None or files.reading is None:
+                raise
+            raise _not_ended(step, files.reading) from error
 
 
 async def _download(attempt: ActContext, step: Download, files: WholeFiles | None) -> Mapping[str, Any]:
@@ -91,8 +96,6 @@ async def _download(attempt: ActContext, step: Download, files: WholeFiles | Non
     except PlaywrightTimeoutError as error:
         if not clicked:
             raise
-        if files is not None and files.reading:
-            raise _not_ended(step, files.reading) from error
         message = f"a click on {step.selector} started no download"
         raise Failed(Failure("DOWNLOAD_FAILED", message, effect=Effect.DONE)) from error
     return await _keep(attempt, step, await coming.value, files.broken if files else None)

@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import Any
 
+from harness.browser.driver import SILENT
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.scene import CallLog, FailureContext, answers, seconds
 from harness.recovery.catalog import Effect
@@ -30,11 +31,11 @@ _CLOSED = re.compile(
 
 def dead(text: str, scene: FailureContext) -> Failure | None:
     """The failure if page, browser or driver crashed or closed; None if all are alive."""
-    code, message = _dead_part(scene, text) or (None, "")
-    if code is None:
+    if (failure := _dead_part(scene, text)) is None:
         return None
-    effect, blame = _effect(scene, CallLog.of(text)), _blame(scene, code)
-    return Failure(code, message, details={"url": scene.page.url}, effect=effect, tainted=True, circumstances=blame)
+    effect, blame = _effect(scene, CallLog.of(text)), _blame(scene, failure.code)
+    details = {"url": scene.page.url, **failure.details}
+    return replace(failure, details=details, effect=effect, tainted=True, circumstances=blame)
 
 
 def _effect(scene: FailureContext, log: CallLog) -> Effect:
@@ -52,6 +53,8 @@ def performed(scene: FailureContext, log: CallLog) -> Effect:
 async def lost(text: str, scene: FailureContext) -> Failure | None:
     """`dead`, with a short wait to see whether more than the closed page or the lost browser is gone."""
     began, look = scene.clock.now(), scene.look
+    if _CLOSED.search(text):  # the driver's pipe may have ended, though its process runs
+        await scene.chromium.driver.examine(look)
     while True:
         failure = dead(text, scene)
         if scene.clock.now() - began >= min(_patience(failure, scene), look):
@@ -88,16 +91,16 @@ def _blame(scene: FailureContext, code: str) -> Circumstances:
     return Circumstances(shared=by is None and bool(scene.chromium.lost_many or scene.chromium.sessions > 1))
 
 
-def _dead_part(scene: FailureContext, text: str) -> tuple[str, str] | None:
-    """Code and message of the part that is gone, from the outermost process inwards."""
-    if not scene.driver_alive():
-        return "DRIVER_GONE", "Playwright's driver process is gone or stopped"
+def _dead_part(scene: FailureContext, text: str) -> Failure | None:
+    """The failure of the part that is gone, from the outermost process inwards."""
+    if loss := scene.chromium.driver.loss:
+        return loss.failure()
     if not scene.chromium.alive:
-        return "BROWSER_CRASHED", "the browser is gone"
+        return Failure("BROWSER_CRASHED", "the browser is gone")
     if scene.watch.crashed or _CRASHED.search(text):
-        return "PAGE_CRASHED", "the page's process crashed"
+        return Failure("PAGE_CRASHED", "the page's process crashed")
     if scene.page.is_closed() or _CLOSED.search(text):
-        return "PAGE_CLOSED", "the page was closed"
+        return Failure("PAGE_CLOSED", "the page was closed")
     return None
 
 
@@ -128,6 +131,16 @@ def hung(scene: FailureContext, browser_answers: bool, effect: Effect | None = N
     who = "the page" if browser_answers else "the browser"
     if effect is None:
         effect = Effect.POSSIBLE if scene.acts else Effect.NONE
+    if not browser_answers and scene.chromium.driver.silent:
+        late = SILENT.failure()
+        message = f"{late.message}: {scene.what} exceeded {seconds(scene.within)}"
+        return replace(
+            late,
+            message=message,
+            details={"url": scene.page.url, **late.details},
+            effect=effect,
+            circumstances=_blame(scene, late.code),
+        )
     message = f"{who} stopped answering: {scene.what} exceeded {seconds(scene.within)}"
     details: dict[str, Any] = {"url": scene.page.url}
     if browser_answers and scene.watch.pace.floods:

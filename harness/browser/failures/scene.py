@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
@@ -23,6 +23,7 @@ from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
 from harness.spec.steps import Open, Screenshot, Step, Submit, Type, Wait
+from harness.task_secrets import hidden
 from harness.values import replace
 
 
@@ -324,7 +325,7 @@ def textless(facts: Facts) -> str:
     """What a selector would match without the text that it requires, as a part of a sentence; empty if nothing."""
     if not facts.without_text:
         return ""
-    return f"{facts.without_text} matches, with the text {facts.text[:TEXT_SHOWN]!r}"
+    return f"{facts.without_text} matches, with the text {hidden(facts.text)[:TEXT_SHOWN]!r}"
 
 
 def facts_of(answer: dict[str, Any], selector: str) -> Facts:
@@ -451,7 +452,6 @@ class FailureContext(Struct, frozen=True):
     chromium: Chromium
     control: CDPSession
     """The control session of the page."""
-    driver_alive: Callable[[], bool]
     clock: Clock
     until: Deadline
     """The end of the attempt."""
@@ -529,6 +529,7 @@ def wanted_text(step: Wait) -> str | None:
 
 
 def shortened(text: str) -> str:
+    text = hidden(text)
     return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"
 
 

@@ -128,7 +128,7 @@ class Sabotage:
             strike.met()
 
     def _kill_driver(self, strike: Injection) -> None:
-        if self._pool.driver_alive:
+        if self._handle.chromium.driver.alive:
             self._pool.kill_driver(self._handle.world)
             strike.met()
 

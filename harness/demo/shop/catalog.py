@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -13,6 +14,10 @@ from harness.demo.rows import Document
 from harness.demo.visit import document, page
 
 FEATURED = 4
+SAME_DAY = "same-day"
+"""A word of a search: only products that the warehouse can send today."""
+WAREHOUSE_SECONDS = 2.5
+"""How long the warehouse takes to answer; it is not asked again when the price is limited afterwards."""
 
 
 async def home(request: Request) -> HTMLResponse:
@@ -37,7 +42,11 @@ async def found(request: Request) -> JSONResponse:
     except ValueError:
         return JSONResponse({"error": "max_price is no number"}, status_code=400)
     products = document(request)["shop"]["products"]
-    items = search(products, query.get("q", ""), query.get("category", ""), limit)
+    words = query.get("q", "").lower().split()
+    if SAME_DAY in words:
+        await asyncio.sleep(WAREHOUSE_SECONDS if limit is None else 0)
+        products = {sku: product for sku, product in products.items() if product["stock"] > 0}
+    items = search(products, " ".join(word for word in words if word != SAME_DAY), query.get("category", ""), limit)
     return JSONResponse({"items": items})
 
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable
+from email.message import Message
 from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +18,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
+
+from harness.spec.names import read_host
 
 VIEWER = "trace-viewer"
 TRACES = "traces"
@@ -100,15 +103,22 @@ SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:
 """The policy for each of those files when opened alone: it runs and loads nothing, and has its own origin."""
 
 
+def is_own_host(headers: Message) -> bool:
+    """Return whether a request names this machine as its host, and nothing else; HTTP/1.0 need not name any."""
+    told = headers.get_all("Host", [NAMES[0]])
+    host = read_host(told[0]) if len(told) == 1 else None
+    return host is not None and host.name in NAMES
+
+
 class _Files(SimpleHTTPRequestHandler):
     """Static files, never cached, nothing listed, nothing logged."""
 
     def send_head(self) -> Any:
         """Answer only requests from this machine under its own names, so that no web site can read the report."""
-        if self.headers.get("Host", NAMES[0]).rsplit(":", 1)[0] not in NAMES:
+        if not is_own_host(self.headers):
             self.send_error(HTTPStatus.FORBIDDEN)
             return None
-        if not self._is_inside():
+        if "%00" in self.path or not self._is_inside():
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
@@ -182,8 +192,11 @@ class _Viewer(SimpleHTTPRequestHandler):
 
     def send_head(self) -> Any:
         """Answer only requests from this machine under its own names, so that no web site can read the trace."""
-        if self.headers.get("Host", NAMES[0]).rsplit(":", 1)[0] not in NAMES:
+        if not is_own_host(self.headers):
             self.send_error(HTTPStatus.FORBIDDEN)
+            return None
+        if "%00" in self.path:  # no file has such a name
+            self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
 

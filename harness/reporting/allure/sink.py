@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import allure_commons
+from allure_commons.logger import AllureFileLogger
 from allure_commons.model2 import Attachment, Label, Link, Parameter, Status, StatusDetails, TestResult, TestStepResult
 from allure_commons.utils import uuid4
 
@@ -27,11 +28,13 @@ from harness.reporting.allure.files import AFTER_FAULT
 from harness.reporting.allure.labels import RUN_LABEL, label_pairs, plain_title, running_test, site_of, tags
 from harness.reporting.attachments import Content, on_call, on_failing_step, on_test
 from harness.reporting.console import brief, failure_text, filled_step, place, shortened, worked_on
+from harness.reporting.fence import OutputFence
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Step, Tool
 from harness.spec.task import TaskSpec
+from harness.task_secrets import masking
 
 
 def name_test(test: TestResult, node_id: str, spec: TaskSpec) -> None:
@@ -109,6 +112,13 @@ class AllureSink:
 
     def _fill(self, test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
         redactor = self._redactor.plus(plan.all_secrets)  # the calls of the tasks inside it are shown, too
+        with masking(redactor.text):
+            self._fill_redacted(test, plan, result, redactor)
+        _describe(test, plan, result, browser)
+        if url := source_url(plan.folder / Path(plan.source).name, self._environ):
+            test.links.append(Link(type="link", url=url, name=Path(plan.source).name))
+
+    def _fill_redacted(self, test: TestResult, plan: Plan, result: TaskResult, redactor: Redactor) -> None:
         steps = step_results(result, redactor)
         around = [*fault_steps(result, redactor), *takeover_steps(result, redactor), *thinking_steps(result, redactor)]
         around += _put_calls(result, steps, redactor)
@@ -125,9 +135,6 @@ class AllureSink:
         if failing is not None:
             for content in on_failing_step(result, redactor):
                 _attach(failing, content)
-        _describe(test, plan, result, browser)
-        if url := source_url(plan.folder / Path(plan.source).name, self._environ):
-            test.links.append(Link(type="link", url=url, name=Path(plan.source).name))
 
 
 def _start_of(step: TestStepResult) -> int:
@@ -374,3 +381,12 @@ class RunLabel:
         manager: Any = allure_commons.plugin_manager
         if manager.is_registered(self):
             manager.unregister(self)
+
+
+def fence_files(fence: OutputFence) -> None:
+    """Let Allure's own writer of files be called within the fence: a full disk would end the run in it, too."""
+    manager: Any = allure_commons.plugin_manager
+    for name, writer in manager.list_name_plugin():
+        if isinstance(writer, AllureFileLogger):
+            manager.unregister(writer)
+            manager.register(fence.enclose("Allure", writer), name)

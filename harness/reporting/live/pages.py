@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from functools import cache, partial
 from html import escape
@@ -121,8 +122,8 @@ class LiveView:
     async def _events(self, request: Request) -> Response:
         """The lines of a run's event file as server-sent events; the id of each is the offset after it."""
         told = request.headers.get("last-event-id") or request.query_params.get("from") or "0"
-        if not told.isdigit():
-            return _missing(f"{told!r} is no offset", 400)
+        if not re.fullmatch("[0-9]{1,18}", told):
+            return _missing(f"{told[:40]!r} is no offset", 400)
         try:
             lines = self._followers.of(request.path_params["run"]).lines(int(told))
         except LookupError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from harness.model.settings import Settings
-from harness.reporting.fence import Fence
+from harness.reporting.fence import OutputFence
 from harness.reporting.telemetry.log import EventLog, LogSink, begin, events_of
 from harness.reporting.telemetry.stream import Sink, Telemetry, TextRedactor
 from harness.resilience import SystemClock
@@ -64,7 +64,7 @@ def stream_of(
     pytest: PytestSinks | None = None,
     *,
     worker: str = "",
-    fence: Fence | None = None,
+    fence: OutputFence | None = None,
 ) -> Telemetry:
     """The stream of a run, with all its sinks. `worker`: the name of the xdist worker."""
     sinks, steps = every_sink(settings, run, pytest), settings.log_profile == "debug"

@@ -24,7 +24,7 @@ from harness.model.events import (
     ToolCalled,
 )
 from harness.model.plan import Plan
-from harness.reporting.fence import Fence
+from harness.reporting.fence import OutputFence
 from harness.reporting.telemetry.record import (
     ModelReply,
     ModelRequest,
@@ -132,7 +132,7 @@ class Telemetry:
         *,
         worker: str = "",
         steps: bool = False,
-        fence: Fence | None = None,
+        fence: OutputFence | None = None,
         later: Callable[[float, Callable[[], None]], None] = _on_a_timer,
     ) -> None:
         """`sinks`: in the order in which they are called. `steps`: emit a record of each step too.
@@ -143,7 +143,7 @@ class Telemetry:
         """
         self.run = run
         self.worker = worker
-        self.fence = fence or Fence()
+        self.fence = fence or OutputFence()
         self._clock = clock
         self._redactor = redactor
         self._steps = steps
@@ -184,9 +184,7 @@ class Telemetry:
 
     def tell(self, event: TelemetryEvent, plan: Plan) -> None:
         """Take an event of a task that has run in another process, which can no longer tell it."""
-        with self.lock:
-            self._redactor = self._redactor.plus(plan.all_secrets)
-            self._pass_on(event, plan, None)
+        self._pass_on(event, plan, None)
 
     def on(self, event: Event | Record) -> None:
         """Take an event of the engine; from any thread, in the order of each task. A record was already passed on."""
@@ -274,6 +272,8 @@ class Telemetry:
 
     def _pass_on(self, event: TelemetryEvent, plan: Plan | None, step: int | None) -> Record:
         with self.lock:
+            if plan is not None:  # a task learns secrets while it runs
+                self._redactor = self._redactor.plus(plan.all_secrets)
             record = Record(
                 at=self._clock.wall(),
                 event=redacted(event, self._redactor.text),

@@ -21,8 +21,7 @@ from harness.criteria import (
 from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
 from harness.recovery.vocabulary import ErrorType
 from harness.resilience import Deadline
-from harness.spec.expressions import expressions
-from harness.spec.parametrize import cases
+from harness.spec.expressions import checked_cases, expressions
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 from harness.spec.source import Origin
@@ -37,7 +36,7 @@ _OF_A_RUN = ("${env:", "${totp:", "${fake.", "${now")
 
 def scopes(spec: TaskSpec) -> list[ReferenceScope]:
     """The values that references have in each case, at least one scope. Variables and memory stay unresolved."""
-    return [_scope(spec, ReferenceScope(param=case.values)) for case in cases(spec)] or [
+    return [_scope(spec, ReferenceScope(param=case.values)) for case in checked_cases(spec)] or [
         _scope(spec, ReferenceScope(param={}))
     ]
 

@@ -206,7 +206,13 @@ class DelayedState(ChannelFault):
 
     kind: Literal["delayed_state"] = "delayed_state"
     value: JsonValue = Field(description="The value that arrives.")
-    meanwhile: JsonValue = Field(None, description="Value until then. Default: the present value stays.")
+    meanwhile: JsonValue = Field(
+        None, description="Value until then. Default: the present value stays, or null if it is `value` already."
+    )
+    when_there: bool = Field(
+        False,
+        description="Whether steps are occasions only once the place exists, which the task may make itself.",
+    )
     seconds: float = Field(ge=0, le=LONGEST, description="Delay until the value arrives, in seconds.")
 
 

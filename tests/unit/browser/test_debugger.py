@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from harness.browser.debugger import ContextGate, DebuggedContext, serve_debugger
+from harness.browser.debugger import ClientFiles, ContextGate, DebuggedContext, serve_debugger
 
+NO_FILES = ClientFiles(Path("/nowhere"), ())
 OURS, THEIRS = "CONTEXT-1", "CONTEXT-2"
 
 
@@ -21,13 +24,16 @@ def target(name: str, context: str = OURS, kind: str = "page") -> dict[str, Any]
 class FakeBrowser:
     """A browser with a page of ours and one of another task, and the client's side of the gate."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path = Path("/nowhere")) -> None:
+        """`folder`: that of the task."""
         self.asked: list[dict[str, Any]] = []
         self.told: list[dict[str, Any]] = []
         self.acted: list[str] = []
         self.slow = False
         """Whether questions of the gate are not answered at once."""
-        self.gate = ContextGate(OURS, self._to_client, self._to_browser, self.acted.append)
+        self.refused: list[str] = []
+        files = ClientFiles(folder, (folder / "kept",))
+        self.gate = ContextGate(OURS, self._to_client, self._to_browser, files, self.acted.append, self.refused.append)
 
     async def _to_client(self, text: str) -> None:
         self.told.append(json.loads(text))
@@ -72,6 +78,64 @@ def test_what_is_about_the_whole_browser_is_refused(method: str) -> None:
     play(main())
 
 
+FILES: dict[str, Callable[[list[str]], dict[str, Any]]] = {
+    "DOM.setFileInputFiles": lambda files: {"files": files, "nodeId": 1},
+    "Page.handleFileChooser": lambda files: {"action": "accept", "files": files},
+    "Input.dispatchDragEvent": lambda files: {"type": "drop", "data": {"items": [], "files": files}},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A task's folder with a file, a folder and a link that leads out of it."""
+    (tmp_path / "secret.txt").write_text("s", "utf-8")
+    (task := tmp_path / "tasks").mkdir()
+    (task / "photo.png").write_bytes(b"p")
+    (task / "files").mkdir()
+    (task / "link.txt").symlink_to(tmp_path / "secret.txt")
+    return task
+
+
+@pytest.mark.parametrize("method", FILES)
+def test_only_files_of_the_tasks_folder_are_given_to_a_page(folder: Path, method: str) -> None:
+    bad = ["/etc/passwd", "../secret.txt", str(folder.parent / "secret.txt"), "link.txt", "files", "absent", "a\0b", ""]
+
+    async def main() -> None:
+        browser = FakeBrowser(folder)
+        await browser.attached("S1", target("P1"))
+        for name in bad:
+            await browser.says(method, "S1", **FILES[method]([str(folder / "photo.png"), name]))
+        assert browser.asked == []
+        told = [each["error"]["message"] for each in browser.told if "error" in each]
+        assert len(told) == len(bad)
+        assert all(f"only files of the task's folder may be given to a page, {folder}" in each for each in told)
+        assert browser.refused == told
+        await browser.says(method, "S1", **FILES[method](["photo.png", str(folder / "files/../photo.png")]))
+        params = browser.asked[0]["params"]
+        assert params.get("data", params)["files"] == [str(folder / "photo.png")] * 2
+
+    play(main())
+
+
+@pytest.mark.parametrize(
+    ("method", "session"), [("Browser.setDownloadBehavior", ""), ("Page.setDownloadBehavior", "S1")]
+)
+def test_downloads_are_kept_only_where_they_may(folder: Path, method: str, session: str) -> None:
+    async def main() -> None:
+        browser = FakeBrowser(folder)
+        await browser.attached("S1", target("P1"))
+        for path in ("/etc", str(folder), f"{folder}/kept/../..", 7):
+            await browser.says(method, session, behavior="allow", downloadPath=path)
+        assert browser.asked == []
+        assert len(browser.refused) == 4
+        assert f"downloads may be kept below {folder}/kept only" in browser.refused[0]
+        await browser.says(method, session, behavior="allow", downloadPath=f"{folder}/kept/mine")
+        await browser.says(method, session, behavior="deny")
+        assert len(browser.asked) == 2
+
+    play(main())
+
+
 @pytest.mark.parametrize(
     "url",
     ["file:///etc/passwd", " FiLe:///", "fi\nle:///", "chrome://settings", "view-source:file:///", "javascript:1"],
@@ -81,9 +145,11 @@ def test_urls_that_no_task_may_open_are_refused(url: str) -> None:
         browser = FakeBrowser()
         await browser.says("Target.createTarget", url=url)
         await browser.attached("S1", target("P1"))
-        await browser.says("Page.navigate", "S1", url=url)
+        for method in ("Page.navigate", "Network.loadNetworkResource", "Fetch.continueRequest"):
+            await browser.says(method, "S1", url=url)
         told = [each["error"]["message"] for each in browser.told if "error" in each]
-        assert len(told) == 2
+        assert len(told) == 4
+        assert browser.refused == told
         assert all("are not opened" in each for each in told)
         assert (browser.asked, browser.acted) == ([], [])
 
@@ -232,11 +298,11 @@ def test_no_connection_outlives_the_command_that_was_started() -> None:
         over = asyncio.Event()
         async with serve(browser, "127.0.0.1", 0) as server:
             place = DebuggedContext(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/", OURS)
-            served = asyncio.create_task(serve_debugger(place, receive, send, over=over))
+            served = asyncio.create_task(serve_debugger(place, receive, send, NO_FILES, over=over))
             while not server.connections:
                 await asyncio.sleep(0.01)
             over.set()
             await served
-        await serve_debugger(place, receive, send, over=over)  # it does not even look for the browser
+        await serve_debugger(place, receive, send, NO_FILES, over=over)  # it does not even look for the browser
 
     play(main())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.browser.process import exception_handler
+from harness.browser.driver import exception_handler
 
 
 class Loop:

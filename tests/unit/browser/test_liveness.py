@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.browser.driver import GONE, DriverLoss
 from harness.browser.failures.liveness import (
     DYING_SECONDS,
     ENDING_SECONDS,
@@ -32,6 +33,7 @@ class World:
 
     ended_by, lost_many, sessions = None, False, 1
     process = SimpleNamespace(stopped=False)
+    silent = False
 
     def __init__(self, **changes: Any) -> None:
         self.clock = FakeClock()
@@ -45,6 +47,17 @@ class World:
         self.crashed, self.asked, self.unanswered = False, False, None
         for name, value in changes.items():
             setattr(self, name, value)
+
+    @property
+    def driver(self) -> World:
+        return self
+
+    @property
+    def loss(self) -> DriverLoss | None:
+        return GONE if self.clock.time >= self.driver_ends else None
+
+    async def examine(self, seconds: float) -> None:
+        """Its pipe has not ended."""
 
     @property
     def alive(self) -> bool:
@@ -67,8 +80,8 @@ class World:
         )
         given = {"until": Deadline(0.0), "acts": True, **fields}
         control = SimpleNamespace(send=self.send)
-        parts = (page, self, self, control, lambda: self.clock.time < self.driver_ends, self.clock)
-        names = ("page", "watch", "chromium", "control", "driver_alive", "clock")
+        parts = (page, self, self, control, self.clock)
+        names = ("page", "watch", "chromium", "control", "clock")
         return FailureContext(**cast("dict[str, Any]", dict(zip(names, parts, strict=True)) | given))
 
 

@@ -47,6 +47,9 @@ def test_a_key_that_is_not_set_is_a_warning_where_an_agent_asks_that_model(
     )
     assert problems(tmp_path) == [expected]
 
+    monkeypatch.setenv("PLANTED_CLAUDE", "")
+    assert problems(tmp_path) == [expected.replace("is not set", "is set, but empty")]
+
     monkeypatch.setenv("PLANTED_CLAUDE", "sk-it-is")
     assert problems(tmp_path) == []
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from harness.demo.shop.catalog import WAREHOUSE_SECONDS
 from tests.unit.demo.conftest import Visit
 
 ADDRESS = {"name": "Alex", "address": "1 Main St", "city": "Springfield", "postcode": "62701"}
@@ -31,6 +33,10 @@ def test_search_takes_words_category_and_price(visit: Visit) -> None:
     assert skus(q="Wireless MOUSE", max_price="30") == ["WM-5521"]
     assert skus(q="wireless mouse") == ["WM-5521", "WM-7710", "WM-8300", "WM-9001"]
     assert skus(q="wireless", category="audio", max_price="35") == ["HP-3310", "SP-4100"]
+    assert skus(q="wireless mouse same-day", max_price="30") == ["WM-5521"]
+    began = time.monotonic()
+    assert skus(q="Same-Day wireless mouse") == ["WM-5521", "WM-7710", "WM-8300", "WM-9001"]
+    assert time.monotonic() - began >= WAREHOUSE_SECONDS
     assert skus(q="no such thing") == []
     assert shop.get("/api/search", params={"max_price": "x"}).status_code == 400
 

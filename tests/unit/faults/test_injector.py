@@ -33,6 +33,7 @@ class Recorder:
     did: list[str] = field(default_factory=list)
     broken: bool = False
     strikes: list[Injection] = field(default_factory=list)
+    places: set[str] = field(default_factory=set)
 
     async def strike(self, strike: Injection) -> Undo | None:
         self.do(f"strike {strike.fault.kind}")
@@ -43,6 +44,9 @@ class Recorder:
             self.do(f"heal {strike.fault.kind}")
 
         return heal
+
+    async def has(self, fault: Any) -> bool:
+        return fault.path in self.places
 
     def do(self, what: str) -> None:
         if self.broken:
@@ -257,6 +261,23 @@ def test_faults_of_steps_strike_steps_that_begin_once_unless_told_otherwise() ->
                 await one.step(index)
             assert one.hands.did[1:] == ["strike missing", "strike popup", "strike popup", "strike popup"]
             assert one.counts == [1, 1, 3]
+
+    asyncio.run(main())
+
+
+def test_a_late_value_may_wait_for_its_place() -> None:
+    late = {"kind": "delayed_state", "path": "shop.returns.R-1.state", "value": "approved", "seconds": 3}
+
+    async def main() -> None:
+        async with play({**late, "when_there": True}, {**late, "step": 1}) as one:
+            await one.step(0)
+            await one.step(1)
+            assert one.counts == [0, 1]
+            assert "shop.returns.R-1.state did not exist before any of the steps" in one.injector.results()[0].why
+            one.hands.places.add("shop.returns.R-1.state")
+            await one.step(2)
+            await one.step(3)
+            assert [each.steps for each in one.injector.results()] == [(2,), (1,)]
 
     asyncio.run(main())
 

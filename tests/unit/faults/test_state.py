@@ -213,3 +213,27 @@ def test_a_database_that_others_keep_locked(
     database.execute("BEGIN EXCLUSIVE")
     with pytest.raises(Failed, match="database is locked"):
         asyncio.run(stage.strike(kind="database_locked", path="data/shop.db", seconds=1))
+
+
+def test_a_late_value_that_is_there_already_is_null_until_it_arrives(stage: Stage) -> None:
+    async def main() -> None:
+        arrive = await stage.strike(kind="delayed_state", path="shop.stock", value=3, seconds=1)
+        assert await stage.stock() is None
+        assert arrive is not None
+        await arrive()
+        assert await stage.stock() == 3
+        await stage.strike(kind="delayed_state", path="shop.stock", value=4, seconds=1)
+        assert await stage.stock() == 3
+
+    asyncio.run(main())
+
+
+def test_a_place_is_looked_for(stage: Stage) -> None:
+    def late(path: str) -> Any:
+        return FAULT.validate_python({"kind": "delayed_state", "path": path, "value": 1, "seconds": 1})
+
+    async def main() -> None:
+        found = [await stage.hands.has(late(path)) for path in ("shop.stock", "shop.lines[1]", "shop.sold", "shop..x")]
+        assert found == [True, True, False, True]  # the strike says what is wrong with the last one
+
+    asyncio.run(main())

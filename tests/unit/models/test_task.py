@@ -398,6 +398,11 @@ def test_without_its_key_a_model_is_not_asked() -> None:
     assert failure.message == "Model `claude` was not asked: the variable PLANTED_KEY of its key is not set"
 
 
+def test_a_key_that_is_set_and_empty_is_not_called_unset() -> None:
+    failure = asyncio.run(refused(run_of(PLANTED_KEY=""))).failure
+    assert failure.message == "Model `claude` was not asked: the variable PLANTED_KEY of its key is set, but empty"
+
+
 def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     monkeypatch.delitem(sys.modules, "harness.models.wire", raising=False)

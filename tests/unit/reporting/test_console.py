@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.criteria import difference
 from harness.model.diagnosis import error_report
 from harness.model.record import MetFault, Rewound, StepRecord, Warning_
 from harness.model.report import Context
@@ -150,8 +151,8 @@ def test_a_long_value_says_where_the_whole_is(tmp_path: Path) -> None:
         result = sample.failed(plan, failure, artifacts=tmp_path)
         assert (where in failure_text(plan, result).splitlines()) is shown
         assert (where.strip() in brief(plan, result)) is shown
-    diff = "\n".join("+ x" for _ in range(9))
-    failure = Failure("ASSERTION_FAILED", "no", assertion=Assertion("x", "e", "a", diff))
+    assertion = Assertion("x", "e\n" * 9, "a\n" * 9, difference("e\n" * 9, "a\n" * 9))
+    failure = Failure("ASSERTION_FAILED", "no", assertion=assertion)
     assert where in failure_text(plan, sample.failed(plan, failure, artifacts=tmp_path))
     assert where not in failure_text(plan, sample.failed(plan, failure))
 
@@ -312,10 +313,10 @@ def test_what_fits_into_one_box_has_the_matches_and_the_page() -> None:
 
 def test_a_difference_goes_without_its_heading() -> None:
     plan = sample.plan()
-    diff = "--- expected\n+++ actual\n@@ -1,3 +1,3 @@\n {\n-  a: 1\n+  a: 2\n }"
+    diff = difference({"a": 1}, {"a": 2})
     failure = Failure("ASSERTION_FAILED", "no", assertion=Assertion("x", {"a": 1}, {"a": 2}, diff))
     text = brief(plan, sample.failed(plan, failure))
-    assert "-  a: 1\n+  a: 2" in text
+    assert '- "a": 1\n+ "a": 2' in text
     assert "@@" not in text
     assert "+++" not in text
 

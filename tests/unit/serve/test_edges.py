@@ -60,6 +60,14 @@ def ask(path: str = "/", body: Any = None, app: Edges = APP, **headers: str) -> 
         ("/", {"host": "evil@127.0.0.1"}, 403, "AUTH_FORBIDDEN"),
         ("/", {"host": "[", "authorization": f"Bearer {VIEW}"}, 403, "AUTH_FORBIDDEN"),
         ("/health", {"host": "evil.example"}, 403, "AUTH_FORBIDDEN"),
+        ("/health", {"host": "127.0.0.1:1:2"}, 403, "AUTH_FORBIDDEN"),
+        ("/health", {"host": "[::1].x"}, 403, "AUTH_FORBIDDEN"),
+        ("/", {"authorization": f"Bearer {VIEW}", "origin": "http://127.0.0.1:8000/"}, 403, "AUTH_FORBIDDEN"),
+        ("/", {"authorization": f"Bearer {VIEW}", "origin": "http://me@127.0.0.1:8000"}, 403, "AUTH_FORBIDDEN"),
+        ("/" + "n" * 5000, {"authorization": f"Bearer {VIEW}"}, 404, "NOT_FOUND"),
+        ("/a/" + "%C3%BC" * 128, {"authorization": f"Bearer {VIEW}"}, 404, "NOT_FOUND"),
+        ("/a%00b", {"authorization": f"Bearer {VIEW}"}, 404, "NOT_FOUND"),
+        ("/" + "a/" * 1500, {"authorization": f"Bearer {VIEW}"}, 404, "NOT_FOUND"),
     ],
 )
 def test_it_is_refused_with_a_code(path: str, headers: dict[str, Any], status: int, code: str) -> None:
@@ -73,6 +81,8 @@ def test_it_is_refused_with_a_code(path: str, headers: dict[str, Any], status: i
         {"authorization": f"Bearer {VIEW}"},
         {"cookie": f"{COOKIE}-8000={VIEW}"},
         {"authorization": f"Bearer {VIEW}", "origin": "http://127.0.0.1:8000"},
+        {"authorization": f"Bearer {VIEW}", "host": "LOCALHOST:8000", "origin": "HTTP://localhost:8000"},
+        {"authorization": f"Bearer {VIEW}", "host": "[0:0::1]:80", "origin": "http://[::1]"},
     ],
 )
 def test_a_valid_token_passes_and_has_only_its_scope(headers: dict[str, Any]) -> None:
@@ -124,9 +134,41 @@ def test_a_server_that_only_shows_pages_takes_nothing() -> None:
     [
         ("127.0.0.1", "127.0.0.1", {"localhost", "::1"}, {"10.0.0.1", "ci.example", ""}),
         ("ci.example", "10.0.0.1", {"ci.example", "10.0.0.1"}, {"localhost", "evil.example"}),
+        ("Bücher.example", "10.0.0.1", {"xn--bcher-kva.example"}, {"bücher.example", "localhost"}),
+        ("[0:0::1]", "::1", {"::1", "localhost"}, {"evil.example"}),
         ("0.0.0.0", "0.0.0.0", {"10.9.8.7", "fe80::1", "localhost"}, {"evil.example"}),
     ],
 )
 def test_a_server_has_only_its_own_names(host: str, listened: str, good: set[str], bad: set[str]) -> None:
     hosts = Addressed.of(host, listened)
     assert {name for name in good | bad if hosts.has(name)} == good
+
+
+def test_two_hosts_or_a_foreign_second_origin_are_refused() -> None:
+    base = [(b"authorization", f"Bearer {VIEW}".encode())]
+    twice = [(b"host", b"127.0.0.1"), (b"host", b"127.0.0.1"), *base]
+    foreign = [(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1"), (b"origin", b"http://evil.example"), *base]
+    assert [status_of(headers) for headers in (twice, foreign, [], twice[1:])] == [403, 403, 403, 200]
+
+
+def status_of(headers: list[tuple[bytes, bytes]], path: str = "/") -> int:
+    """The status of the answer to a request as a server of HTTP hands it on."""
+    statuses: list[int] = []
+
+    async def main() -> None:
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            statuses.extend([message["status"]] if message["type"] == "http.response.start" else [])
+
+        scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
+        await APP({**scope, "http_version": "1.1", "scheme": "http", "server": ("127.0.0.1", 80)}, receive, send)
+
+    asyncio.run(main())
+    return statuses[0]
+
+
+def test_half_of_a_surrogate_pair_is_no_path() -> None:
+    headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {VIEW}".encode())]
+    assert status_of(headers, "/\ud800") == 404

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.spec.checks import check_spec
-from harness.spec.expressions import parametrize_problems, undecided
 from harness.spec.loaded import Loaded
-from harness.spec.parametrize import base_id, case_of, cases, expand, is_case_id, param
+from harness.spec.parametrize import base_id, case_of, cases, expand, is_case_id, param, parametrize_problems, undecided
 from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 from tests.unit.spec.files import STEPS, loaded, problems, task, write

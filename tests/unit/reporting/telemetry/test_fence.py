@@ -14,7 +14,7 @@ import pytest
 import harness
 from harness.model.events import TaskEnded, TaskStarted
 from harness.model.settings import Settings
-from harness.reporting.fence import LOST, Fence
+from harness.reporting.fence import LOST, OutputFence
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.sinks import PytestSinks, every_sink, stream_of
 from harness.reporting.telemetry.stream import Sink, Telemetry
@@ -107,7 +107,7 @@ def test_what_is_meant_for_the_run_is_not_held_up(stop: type[BaseException]) -> 
         raise stop
 
     with pytest.raises(stop):
-        Fence().call("history", stopped)
+        OutputFence().call("history", stopped)
 
 
 def sinks_of_the_package() -> Iterator[type[Sink]]:
@@ -145,7 +145,7 @@ class Plugin:
 
 
 def test_a_plugin_within_the_fence_is_one_for_pytest() -> None:
-    fence, manager = Fence(), pytest.PytestPluginManager()
+    fence, manager = OutputFence(), pytest.PytestPluginManager()
     plugin = fence.enclose("history", Plugin())
     manager.register(plugin, "enclosed")
     report: Any = object()
@@ -168,7 +168,7 @@ def test_the_text_of_an_error_is_bounded_and_need_not_exist() -> None:
     def fails(error: BaseException) -> None:
         raise error
 
-    fence = Fence()
+    fence = OutputFence()
     fence.call("history", fails, Unspeakable())
     fence.call("store", fails, ValueError("x" * 10**6))
     assert fence.problems["history"] == "Unspeakable: "

@@ -41,6 +41,12 @@ def call(name: str, arguments: dict[str, Any], meta: dict[str, Any]) -> dict[str
             return text("slept")
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "endless":
+            news = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info"}})
+            part = {"line": "x" * 1000, "lines": "not of MCP\n", "news": news + "\n"}[arguments["kind"]]
+            with OUT:
+                while True:
+                    sys.stdout.write(part)
         case "close":
             os.close(1)
             time.sleep(60)
@@ -80,6 +86,7 @@ REFUSALS = {
     "badly": (-32602, "Invalid arguments for tool badly: n is required"),
     "broken": (-32603, "division by zero"),
     "nonsense": (-32600, "Invalid Request"),
+    "refuses": (0, "as its arguments say"),
 }
 
 
@@ -102,6 +109,9 @@ def answer(request: dict[str, Any]) -> None:
         write({"id": request["id"], "result": result})
     else:
         code, message = REFUSALS.get(params.get("name", ""), (-32601, "Method not found"))
+        if params.get("name") == "refuses":
+            code, message = params["arguments"]["code"], params["arguments"]["message"]
+            sys.stderr.write("refused\n")
         write({"id": request["id"], "error": {"code": code, "message": message}})
 
 

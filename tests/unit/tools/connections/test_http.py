@@ -31,7 +31,7 @@ def test_a_server_of_either_era_is_opened_listed_called_and_looked_at(
         assert {"echo", "slow", "kill"} <= names
         answer = await call(connection, "echo", text="a", n=1)
         assert (answer.text, answer.is_error) == ("a1", False)
-        assert (await call(connection, "fails")).is_error
+        assert (await call(connection, "fails", 60)).is_error, "the server writes a long traceback first"
         unknown = await refused(connection, "nothing")
         assert unknown.problem is ToolProblem.UNKNOWN_TOOL
         await connection.look(5)
@@ -218,7 +218,7 @@ def test_what_is_no_server_is_told_when_it_is_opened(answer: bytes | None, probl
     async def scene(port: int) -> None:
         connection = over_http(f"http://127.0.0.1:{port}/mcp", {}, dict, SystemClock())(Told().events())
         assert isinstance(connection, ToolConnection)
-        assert (await not_opened(connection, 1)).problem is problem
+        assert (await not_opened(connection, 1 if answer is None else 20)).problem is problem
         await connection.close()
 
     asyncio.run(_silent_server(scene, answer))

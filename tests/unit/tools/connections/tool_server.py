@@ -10,11 +10,12 @@ import json
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from typing import Any
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 server = MCPServer("shop", version="7")
@@ -97,6 +98,10 @@ class Gate:
             return PlainTextResponse("", 403, {"www-authenticate": wanted})
         if tool == "expired":
             return JSONResponse({"error": "invalid_token"}, 403)
+        if tool == "refuses":
+            return refusal(message, **message["params"]["arguments"])
+        if tool == "endless":
+            return endless(**message["params"]["arguments"])
         if tool == "moved_far":
             return RedirectResponse("http://elsewhere.local/mcp", 307)
         if tool == "page":
@@ -104,6 +109,46 @@ class Gate:
         if scope["path"] == "/moved":
             return RedirectResponse("/mcp", 307)
         return None
+
+
+GONE = [0]
+"""The number of clients that have left an answer without end."""
+NEWS = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * 1000}}
+PARTS = {
+    "comments": b": ping\n\n",
+    "line": b"x" * 1000,
+    "news": f"data: {json.dumps(NEWS)}\n\n".encode(),
+    "spaces": b" " * 1000,
+}
+
+
+@server.tool()
+def gone() -> int:
+    return GONE[0]
+
+
+def endless(kind: str, pause: float) -> Any:
+    """An answer without end, of parts of one kind."""
+
+    async def parts() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield PARTS[kind]
+                await asyncio.sleep(pause)
+        finally:
+            GONE[0] += 1
+
+    return StreamingResponse(parts(), 200, media_type="application/json" if kind == "spaces" else "text/event-stream")
+
+
+def refusal(message: dict[str, Any], code: int, text: str, how: str) -> Any:
+    """An error of the server's own, in one of the ways in which it may come."""
+    error = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": text}}
+    if how == "events":
+        return PlainTextResponse(f"data: {json.dumps(error)}\n\n", 200, media_type="text/event-stream")
+    if how == "cut":
+        return PlainTextResponse(": nothing comes\n\n", 200, media_type="text/event-stream")
+    return JSONResponse(error, 400 if how == "status" else 200)
 
 
 async def serve(port: int, era: str, *habits: str) -> None:
