@@ -317,7 +317,7 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             await run.stage.session.passed(progress.index)
             progress.contradicted = not progress.repeated and await contradicted(run, progress.declared)
             return progress.record(), None
-        if under_way(progress, outcome):
+        if under_way(progress, outcome) and (run.left > 0 or run.plan.alternative):  # else nothing follows
             await stop_sending(run, progress, outcome)
             outcome = replace(outcome, tainted=True)  # another attempt needs a page in which nothing goes on
         # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.

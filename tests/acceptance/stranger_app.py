@@ -170,7 +170,7 @@ class Handler(BaseHTTPRequestHandler):
                 first = sum(f"GET {self.path}" == line for line in shop.log) == 1
                 self._page("Flaky", "<p id=flaky>it works</p>", 503 if first else 200)
             case "/slow":
-                time.sleep(min(float(fields.get("seconds", "1")), 10))
+                time.sleep(min(float(fields.get("seconds", "1")), 120))
                 self._page("Slow", "<p id=slow>slow page</p>")
             case "/late":  # there at once, and complete later
                 after = int(float(fields.get("seconds", "1")) * 1000)
