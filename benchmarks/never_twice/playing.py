@@ -22,8 +22,8 @@ AT_ONCE: Final = 3
 """Tasks at once in one browser."""
 BATCH: Final = {"tasks": 60, "retrace": 40, "store": 8, "worker": 10}
 """Trials of each kind of run in one process."""
-LATEST: Final = 3.2
-"""Seconds after the end of a run at which a page that still lives could have sent."""
+LATEST: Final = 1.5
+"""Seconds after the end of a run at which the site has done what it was asked for."""
 LONGEST: Final = 900.0
 STARTS: Final = 3
 """How often a run with a store is started whose process is killed."""

@@ -26,7 +26,7 @@ from harness.model.record import Answer, Attempt, History, StepRecord
 from harness.model.tools import OfferedTool
 from harness.recovery import GiveUp, Retry
 from harness.recovery.failure import Failed, Failure
-from harness.recovery.never_twice import RepeatVerdict, RepeatWay, again
+from harness.recovery.never_twice import EffectAnswer, RepeatVerdict, RepeatWay, again
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.expressions import environment_names
 from harness.spec.load import validated
@@ -102,11 +102,18 @@ async def next_proposal(run: Run) -> Step | TaskStop | None:
 
 
 async def unknown_outcome(run: Run) -> TaskStop | None:
-    """End the task if a write has an unknown outcome: an agent that sees the failure would do the write again."""
+    """End the task if a write has an unknown outcome: an agent that sees the failure would do the write again.
+
+    If the write is known to be done, and only what follows it failed, the same step is not simply done again either.
+    """
     last = run.journal.history[-1] if run.journal.history else None
     if last is None or last.failure is None:
         return None
-    if again(RepeatWay.NEXT_STEP, await knowledge(run, last.step, last.failure, last.sent)) is RepeatVerdict.AGAIN:
+    known = await knowledge(run, last.step, last.failure, last.sent)
+    if again(RepeatWay.NEXT_STEP, known) is RepeatVerdict.AGAIN:
+        done = last.failure.act_done or known.answer is EffectAnswer.DONE
+        if done and last.may_have_written and last not in run.journal.unsure and not isinstance(last.step, Tool):
+            run.journal.unsure.append(last)
         return None
     message = f"Whether step {last.index} took effect is not known, so the agent was not asked for another step: "
     details = {**last.failure.details, "last_code": last.failure.code}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ from harness.model.ports import Evidence, Ports, Snapshot, Stage
 from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
 from harness.model.score import Looked, attempts_of, score_of
-from harness.model.warnings import dialog_warnings, takeover_warnings, warnings
+from harness.model.warnings import DONE_TWICE, dialog_warnings, done_twice, takeover_warnings, warnings
 from harness.recovery import Capture, GiveUp, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
@@ -288,9 +289,6 @@ async def _end_session(played: TaskRun, stage: Stage, result: TaskResult) -> Tas
 
 # The result of a task: its final state, its failure, its warnings. Pure over what was executed.
 
-DONE_TWICE = ("request_sent_twice", "request_maybe_sent_twice", "write_repeated", "done_when_false_after_write")
-"""The warnings that say that something may have been done twice."""
-
 
 class TaskRun(Struct):
     """A task whose steps are over, with all that is needed to end it."""
@@ -382,7 +380,7 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     yield from suspension_warnings(played.journal.suspensions)
     if played.alternative and played.alternative.ok and played.ending:
         yield _alternative_used(played.ending, played.alternative)
-    yield from _done_twice_inside(played.inside)
+    yield from chain.from_iterable(map(done_twice, played.inside))
     if played.run is not None:
         yield from _unmet_faults(played.run.stage.injector.results())
         yield from _unused_routes(played.run.stage.session.routes)
@@ -443,13 +441,6 @@ def _unlike_expected(plan: Plan, result: TaskResult) -> Iterator[Warning_]:
         if said := list(unmet_expectations(met, found, reached=ended_as_declared(plan.spec, result))):
             text = f"Fault {met.describe()}: {'; '.join(said)}"
             yield Warning_("fault_not_as_expected", text, found.step, {"fault": met.name})
-
-
-def _done_twice_inside(inner: Iterable[TaskResult]) -> Iterator[Warning_]:
-    """The warnings about writes of the tasks that ran inside this one: they are its own, too."""
-    for task in inner:
-        told = (each for each in task.warnings if each.type in DONE_TWICE)
-        yield from (replace(each, message=f"{task.task_id}: {each.message}", step_index=None) for each in told)
 
 
 def _alternative_used(ending: TaskStop, alternative: TaskResult) -> Warning_:

@@ -113,7 +113,7 @@ class TaskJournal(Struct):
     lost_on_the_way: list[float] = field(default_factory=list)
     """The times at which page or browser were lost on the way back to a checkpoint, in seconds of the task."""
     unsure: list[StepRecord] = field(default_factory=list)
-    """Writes done before a rewind that did not undo them: `done_when` decides before they are done again."""
+    """Writes that a rewind did not undo, or that failed: `done_when` decides before they are done again."""
     unshown: bool = False
     """Whether the environment was as saved when the task went back: no channel showed what the writes had done."""
     relaxed: Failure | None = None

@@ -8,12 +8,22 @@ from typing import Any
 
 from harness.model.dialogs import MetDialog, shortened
 from harness.model.figures import is_retry
-from harness.model.record import NOT_KEPT, History, Rewound, StepRecord, TakeOver, Warning_
+from harness.model.record import NOT_KEPT, History, Rewound, StepRecord, TakeOver, TaskResult, Warning_
 from harness.recovery import Retry, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Failure, Passed
 from harness.spec.agents import SCRIPTED
 from harness.spec.names import how_many
+from harness.values import replace
+
+DONE_TWICE = ("request_sent_twice", "request_maybe_sent_twice", "write_repeated", "done_when_false_after_write")
+"""The warnings that say that something may have been done twice."""
+
+
+def done_twice(result: TaskResult, who: str = "") -> Iterator[Warning_]:
+    """The warnings about writes of a task that ran inside another one, or once more: they are the other one's, too."""
+    told = (each for each in result.warnings if each.type in DONE_TWICE)
+    return (replace(each, message=f"{who or result.task_id}: {each.message}", step_index=None) for each in told)
 
 
 def warnings(history: History) -> Iterator[Warning_]:

@@ -17,6 +17,7 @@ import pytest
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
+from harness.model.warnings import done_twice
 from harness.recovery import FULL, NOTHING
 from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
 from harness.reporting.console import before_the_first_step, place
@@ -33,32 +34,34 @@ _FRESH = ("world", "reset")
 """Kinds of isolation under which a task that runs again does not see the effects of its first run."""
 
 
-def traced_in_full(state: SessionState, item: pytest.Item, plan: Plan, result: TaskResult) -> str:
-    """The line about the full trace for the failure text; runs the task again if that is requested.
+def traced_in_full(state: SessionState, item: pytest.Item, plan: Plan, result: TaskResult) -> tuple[str, TaskResult]:
+    """The line about the full trace for the failure text, and the result; runs the task again if that is requested.
 
-    It is empty if the trace is full already, if there is none, or if the task did what it declares.
+    The line is empty if the trace is full already, if there is none, or if the task did what it declares. The result is
+    as it was, with a warning of what the second run may have done twice.
     """
     if result.failure is None or result.artifacts is None or ended_as_declared(plan.spec, result):
-        return ""
+        return "", result
     if state.settings.recording == "full" or state.settings.tracing == "on":
-        return ""
+        return "", result
     refused = refusal(plan, result, state.settings, alone=state.ahead is None)
     if not state.settings.retrace:
-        return "" if refused else f"full trace: {command(item, state)}"
+        return "" if refused else f"full trace: {command(item, state)}", result
     if refused:
-        return f"{OPTION}: the task did not run again: {refused}"
-    return _run_again(state, plan)
+        return f"{OPTION}: the task did not run again: {refused}", result
+    line, second = _run_again(state, plan)
+    return line, replace(result, warnings=(*result.warnings, *done_twice(second, OPTION)))
 
 
-def _run_again(state: SessionState, plan: Plan) -> str:
+def _run_again(state: SessionState, plan: Plan) -> tuple[str, TaskResult]:
     harness = state.harness()
     second = replace(plan, key=f"{plan.key}.retrace", in_full=True)
     result = harness.run(second, lambda _event: None)
     found = harness.archive.retraced(plan, second, result)
     how = "did not fail again" if result.failure is None else f"failed with {result.failure.code}"
     if found is None:
-        return f"{OPTION}: the second run {how}, and left no trace"
-    return f"full trace: {shown_path(found)} (the second run {how})"
+        return f"{OPTION}: the second run {how}, and left no trace", result
+    return f"full trace: {shown_path(found)} (the second run {how})", result
 
 
 def refusal(plan: Plan, result: TaskResult, settings: Settings, *, alone: bool) -> str | None:

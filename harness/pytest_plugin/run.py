@@ -150,7 +150,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     state.done[plan.task_id] = ended_as_declared(plan.spec, result)
     unexpected = plan.spec.expect is not None and not state.done[plan.task_id] and interrupted is None
     try:
-        full = traced_in_full(state, item, plan, result) if interrupted is None else ""
+        full, result = traced_in_full(state, item, plan, result) if interrupted is None else ("", result)
     finally:  # Allure copies the files that exist now: the second trace, and the manifest that names it
         _tell_allure(state, plan, result, harness.browser)
     telemetry_of(request.config).attach(plan.task_id)

@@ -377,3 +377,20 @@ def test_a_write_that_done_when_clears_may_be_proposed_again() -> None:
     pay = {"act": "submit", "selector": "#pay", "done_when": "exists('#done')"}
     assert play(listed(pay, pay), theatre).ok
     assert len(theatre.session.acts) == 2
+
+
+@pytest.mark.parametrize(("paid", "ends"), [(True, None), (False, None), (None, "OUTCOME_UNKNOWN")])
+def test_a_write_that_was_done_is_not_proposed_again_because_what_follows_it_failed(
+    paid: bool | None, ends: str | None
+) -> None:
+    theatre = Theatre()
+    theatre.world.environment = {"paid": paid}
+    unanswered = Failure("REQUEST_EXPECTED", "no answer", effect=Effect.DONE, act_done=True)
+    theatre.session.script = [unanswered, *[Passed()] * 2]
+    pay = {"act": "click", "selector": "#pay", "effect": "write"}
+    if paid is not None:
+        pay["done_when"] = "json('env', 'paid') == true"
+    result = play(listed(pay, OPEN, pay), theatre)
+    assert (result.failure.code if result.failure else None) == ends
+    clicks = [step.act for _, step, *_ in theatre.session.acts].count("click")
+    assert clicks == (2 if paid is False else 1)
