@@ -248,7 +248,9 @@ def _line(stream: IO[str]) -> str:
 
 @pytest.fixture(scope="module")
 def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
-    made = Child(tmp_path_factory.mktemp("fuzzed"))
+    folder = tmp_path_factory.mktemp("fuzzed") / "project"  # the folder above it is searched for tasks, too
+    folder.mkdir()
+    made = Child(folder)
     yield made
     made.process.kill()
     made.process.communicate()
