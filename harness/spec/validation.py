@@ -88,7 +88,7 @@ def _path(error: Any, data: Any) -> JsonPath:
             continue
         if isinstance(node, dict) and (part in node or (error["type"] == "missing" and number == len(parts) - 1)):
             node = node.get(str(part))
-        elif isinstance(node, list) and isinstance(part, int):
+        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
             node = node[part]
         else:
             continue

@@ -170,3 +170,8 @@ def test_a_fault_plan_and_a_group_have_the_same_bound(tmp_path: Path) -> None:
         load_fault_plan(write(tmp_path, json.dumps(plan), "x.faults.json"))
     group = write(tmp_path, json.dumps({"steps": [WAIT], "outputs": dict.fromkeys([*ROWS, "x"], "1")}), "g.steps.yaml")
     assert "outputs: too many keys" in "\n".join(map(str, check_group(group)))
+
+
+def test_an_unknown_key_of_a_route_that_is_one_of_the_task_is_told(tmp_path: Path) -> None:
+    routes = [{"url": "http://a/*", "status": 503}, {"url": "http://a/*", "steps": [1], "json": {"a": 1}}]
+    assert "steps" in told(tmp_path, routes=routes)
