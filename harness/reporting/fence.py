@@ -38,7 +38,7 @@ LOST: Final[Mapping[str, str]] = {
     "store": "the store does not have everything of this run",
     "evidence": "evidence of a task is missing",
     "live view": "the run cannot be watched",
-    "last run": "`harness show` and `--rerun` do not know this run",
+    "last run": "`harness show` and `harness triage` do not know this run",
     "job summary": "the page of this run in the CI system is missing",
     "summary": "lines of this summary are missing",
 }
