@@ -91,13 +91,17 @@ def test_a_thousand_tasks_are_readable_on_any_screen(browser: Browser, served: S
         served.task(number, code=("" if number % 30 else "ASSERTION_FAILED"))
     served.add("task-begun", "SHOP-9999", key="SHOP-9999", steps=4)
     served.add("step-begun", "SHOP-9999", 1, name="click #buy")
-    served.add("circuit-state-change", circuit="origin:http://shop.test", before="closed", after="open", reason="r")
+    served.add(
+        "circuit-state-change", circuit="origin:http://shop.test", **{"from": "closed", "to": "open"}, reason="r"
+    )
     for worker, state in (("gw0", "open"), ("gw1", "closed")):
         served.add(
-            "circuit-state-change", circuit="tool:mail", before="half_open", after=state, reason="r", worker=worker
+            "circuit-state-change", circuit="tool:mail", **{"from": "half_open", "to": state}, reason="r", worker=worker
         )
-    served.add("client-status", session="S1", client="mine 1.0", before="attached", after="detached", reason="")
-    served.add("threshold", metric="session_drops", before="ok", after="warning", value=6, limit=5, unit="per minute")
+    served.add("client-status", session="S1", client="mine 1.0", **{"from": "attached", "to": "detached"}, reason="")
+    served.add(
+        "threshold", metric="session_drops", **{"from": "ok", "to": "warning"}, value=6, limit=5, unit="per minute"
+    )
     address, told = served.start(), list[str]()
     for size, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
         page = opened(browser, address, told, viewport=size, color_scheme=scheme)

@@ -203,6 +203,7 @@ def test_after_a_popup_that_closes_itself_the_task_goes_on_at_its_opener(run: An
         assert "/closer" not in " ".join(page.url for page in session.tab.context.pages), "it is not opened again"
         await click(session, "#popup")
         await passed(session, {"act": "switch_page", "value": -1})
+        await session.tab.page.wait_for_load_state()
         assert await session.read(PageQuery("title"), 2) == "Popup"
 
     run(body())
