@@ -378,7 +378,8 @@ class PlaywrightSession(PageLooks):
         """Record what the log has told, for at least so many seconds, and no event has."""
         watch, until = self.tab.watch, milliseconds() - age * 1000
         if (log := self.chromium.net_log) is not None:
-            watch.sending.add_untold(log.departed(self._request.world, watch.began, until, watch.left_at))
+            left = log.departed(self._request.world, watch.began, until, watch.left_at, watch.origins)
+            watch.sending.add_untold(left)
 
     @property
     def _answers(self) -> bool:
