@@ -25,7 +25,7 @@ from msgspec import Struct
 from playwright.async_api import CDPSession
 from playwright.async_api import Error as PlaywrightError
 
-from harness.model.record import SAFE_METHODS, Sent
+from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 
 ARGUMENT = "--log-net-log="
 SECONDS = 10.0
@@ -49,6 +49,7 @@ _CONSTANTS = b'{"constants":'
 _STARTED, _AGAIN = "URL_REQUEST_START_JOB", "HTTP_TRANSACTION_RESTART_AFTER_ERROR"
 _FAILED, _ENDED = "FAILED", "REQUEST_ALIVE"
 _HEADERS = tuple(f"HTTP_TRANSACTION_{of}SEND_REQUEST_HEADERS" for of in ("", "HTTP2_", "QUIC_"))
+_SOCKET = b'"url":"ws'
 _TYPE = re.compile(rb'"type":(\d+)\}[\],}]*$')
 _SOURCE = re.compile(rb'"source":\{"id":(\d+)')
 _TIME = re.compile(rb'"time":"(\d+)"')
@@ -208,6 +209,14 @@ class NetLog:
             if gone and since <= each.at <= until:
                 yield each.method, each.url, gone[0]
 
+    def shows_all(self, since: float, origins: Collection[str]) -> bool:
+        """Return whether workers of a context have sent nothing since then that no event has told of."""
+        unknown = (*self._reader.left.get("", ()), *self._reader.sockets)
+        waiting = (each for each in self._reader.requests.values() if each.method not in SAFE_METHODS)
+        return not any(since <= each.at and _may_be_of(each.initiator, origins) for each in unknown) and all(
+            each.departed for each in waiting
+        )
+
     def claim(self, method: str, url: str) -> None:
         """A shared worker sends an unsafe request. It bears no world, but it is known where it belongs."""
         self._reader.claim(method, url)
@@ -292,6 +301,8 @@ class LogReader:
         """Number of a request -> what it is."""
         self.left: OrderedDict[str, deque[Departure]] = OrderedDict()
         """World -> its unsafe requests; those without a world are under the empty name."""
+        self.sockets: deque[Departure] = deque(maxlen=MOST)
+        """The WebSockets that were opened."""
         self._rest = b""
         self._names: dict[bytes, str] = {}
         self._errors: dict[int, str] = {}
@@ -318,7 +329,7 @@ class LogReader:
         self._errors = {number: name for name, number in constants.get("netError", {}).items()}
 
     def _event(self, name: str, line: bytes) -> None:
-        if name == _STARTED and b'"method":"GET"' in line and b' frame"' not in line:
+        if name == _STARTED and b'"method":"GET"' in line and b' frame"' not in line and _SOCKET not in line:
             return
         if name != _STARTED and int(_SOURCE.findall(line)[-1]) not in self.requests:
             return
@@ -326,6 +337,9 @@ class LogReader:
         source, params = event["source"]["id"], event.get("params", {})
         if name == _STARTED and event["phase"] == _BEGUN and "url" in params:
             url = urldefrag(params["url"]).url
+            if url.startswith(("ws:", "wss:")):
+                self.sockets.append(Departure(float(event["time"]), MESSAGE, url, params.get("initiator", "")))
+                return
             self.requests[source] = _Request(params["method"], url, params.get("initiator", ""))
         elif request := self.requests.get(source):
             self._goes_on(name, request, event)

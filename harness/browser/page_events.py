@@ -98,6 +98,8 @@ class PageEvents:
         """The times at which documents were left, by the same clock, and whether an `open` left them."""
         self.origins: set[str] = set()
         """The origins of all documents so far."""
+        self._doubts: deque[Sent] = deque(maxlen=POPUPS)
+        """What workers may have sent before they were watched."""
         self.over = False
         """Whether the context is being closed, or is held: a page that is left then sends nothing."""
         self._parting: Parting | None = None
@@ -422,7 +424,14 @@ class PageEvents:
         self.sending.failed(sent, error)
 
     def worker_unwatched(self, sent: Sent) -> None:
+        self._doubts.append(sent)
         self.sending.announce(sent)
+
+    def clear_doubts(self) -> None:
+        """The workers that were not watched from their start have sent nothing."""
+        for each in self._doubts:
+            each.arrived = False
+        self._doubts.clear()
 
     def _on_console(self, message: ConsoleMessage) -> None:
         self.pace.count_event("console lines")

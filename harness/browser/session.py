@@ -361,16 +361,21 @@ class PlaywrightSession(PageLooks):
 
     async def hold(self) -> bool:
         known = self._handle.ended or await hold(self.tab, self.chromium, self._clock)
-        await self._read_log()
+        await self._read_log(held=known)
         return known
 
-    async def _read_log(self) -> None:
-        """Record what has left the pages and was told by no event, as far as the browser has a log of it."""
+    async def _read_log(self, *, held: bool = False) -> None:
+        """Record what has left the pages and was told by no event, as far as the browser has a log of it.
+
+        `held`: they are stopped, so the log has all that a worker sent before it was watched.
+        """
         log, watch = self.chromium.net_log, self.tab.watch
         if log is None or not self._answers:
             return
         if await log.complete(self.chromium.control):
             self._note_untold()
+            if held and log.shows_all(watch.began, watch.origins):
+                watch.clear_doubts()
         elif watch.left_at:
             watch.sending.announce(watch.sending.doubt(UNREAD))
 
