@@ -173,8 +173,13 @@ def test_the_log_clears_a_shared_worker_that_was_not_watched_of_a_doubt(
     run: Any, stage: Stage, channels: ChannelsSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It does not where something left, or a WebSocket was opened, that no event has told of."""
-    told = {"Inspector.workerScriptLoaded": targets.WatchedWorker.loaded}  # nothing that it sends
-    monkeypatch.setattr(targets, "_HANDLERS", told)
+    hear = targets.WatchedWorker.hear
+
+    def hear_no_request(worker: targets.WatchedWorker, message: dict[str, Any]) -> None:
+        if not message.get("method", "").startswith("Network."):
+            hear(worker, message)
+
+    monkeypatch.setattr(targets.WatchedWorker, "hear", hear_no_request)
     scripts = {
         "reads": f"fetch('http://127.0.0.1:{channels.port}/plain', {{mode: 'no-cors'}})",
         "posts": f"fetch('http://127.0.0.1:{channels.port}/order?unseen', {{method: 'POST', mode: 'no-cors'}})",
