@@ -77,22 +77,28 @@ async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:
 async def _stopped(tab: Tab, chromium: Chromium) -> bool:
     """Go offline; every page, frame and worker confirms that, after it has told what it sent before."""
     try:
-        await go_offline(tab.context, HELD)
-        workers = [worker for page in tab.context.pages for worker in page.workers]
-        told = (worker.evaluate("0") for worker in workers)  # Playwright takes them offline with their page
-        await asyncio.gather(*told, return_exceptions=True)
-        await chromium.workers.set_offline(tab.watch, offline=True)
+        await asyncio.gather(_pages_stopped(tab), chromium.workers.set_offline(tab.watch, offline=True))
     except PlaywrightError:
         return False
     return True
 
 
+async def _pages_stopped(tab: Tab) -> None:
+    """Raises Playwright's errors."""
+    await go_offline(tab.context, HELD)
+    workers = [worker for page in tab.context.pages for worker in page.workers]
+    told = (worker.evaluate("0") for worker in workers)  # Playwright takes them offline with their page
+    await asyncio.gather(*told, return_exceptions=True)
+
+
 async def release(tab: Tab, chromium: Chromium) -> None:
-    """Let the pages send again. Bounded, never raises: the next act finds out what is wrong with a page."""
+    """Let the pages send again. Bounded, never raises: the next act finds out what is wrong with a page.
+
+    All are told at once: a page that hangs does not answer, and a worker must not wait for it.
+    """
     if not tab.held:
         return
     tab.held = tab.watch.over = False
     with suppress(PlaywrightError, TimeoutError):
         async with asyncio.timeout(FREE_SECONDS):
-            await go_online(tab.context, HELD)
-            await chromium.workers.set_offline(tab.watch, offline=False)
+            await asyncio.gather(go_online(tab.context, HELD), chromium.workers.set_offline(tab.watch, offline=False))

@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import re
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from msgspec import Struct
 from playwright.async_api import CDPSession
 from playwright.async_api import Error as PlaywrightError
 
-from harness.model.record import SAFE_METHODS, Sent
+from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 
 ARGUMENT = "--log-net-log="
 SECONDS = 10.0
@@ -48,7 +48,8 @@ which writes them by fifteen."""
 _CONSTANTS = b'{"constants":'
 _STARTED, _AGAIN = "URL_REQUEST_START_JOB", "HTTP_TRANSACTION_RESTART_AFTER_ERROR"
 _FAILED, _ENDED = "FAILED", "REQUEST_ALIVE"
-_HEADERS = ("HTTP_TRANSACTION_SEND_REQUEST_HEADERS", "HTTP_TRANSACTION_HTTP2_SEND_REQUEST_HEADERS")
+_HEADERS = tuple(f"HTTP_TRANSACTION_{of}SEND_REQUEST_HEADERS" for of in ("", "HTTP2_", "QUIC_"))
+_SOCKET = b'"url":"ws'
 _TYPE = re.compile(rb'"type":(\d+)\}[\],}]*$')
 _SOURCE = re.compile(rb'"source":\{"id":(\d+)')
 _TIME = re.compile(rb'"time":"(\d+)"')
@@ -94,7 +95,8 @@ class _Request(Struct):
 
     method: str
     url: str
-    by_page: bool
+    initiator: str
+    """The origin of the document or worker that sends it; `_NO_PAGE` if the browser does."""
     world: str | None = None
     departed: bool = False
     """Whether its headers have been sent, perhaps not for the last time."""
@@ -108,6 +110,7 @@ class Departure(Struct, frozen=True):
     """The time, in the milliseconds of the browser's monotonic clock."""
     method: str
     url: str
+    initiator: str
 
 
 class NetLog:
@@ -182,21 +185,45 @@ class NetLog:
         return list(self._reader.broken)
 
     def departed(
-        self, world: str, since: float, until: float, left_at: Collection[tuple[float, bool]]
+        self,
+        world: str,
+        since: float,
+        until: float,
+        left_at: Collection[tuple[float, bool]],
+        origins: Collection[str],
     ) -> Iterator[tuple[str, str, bool]]:
         """The unsafe requests between two times that a context of the world has sent, or may have sent.
 
         They are method, URL, and whether an `open` was leaving the document that sent it. `left_at`: the times at which
-        documents of the context were left, and whether an `open` left them. What a document sends then, or a shared
-        worker ever, bears no world: at such a time it may be of this context.
+        documents of the context were left, and whether an `open` left them. What a document sends then bears no world:
+        at such a time it may be of this context, unless no document of the context had that origin. `origins`: those
+        that they had.
         """
         for each in self._reader.left.get(world, ()):
             if since <= each.at <= until:
                 yield each.method, each.url, False
         for each in self._reader.left.get("", ()):
+            if not _may_be_of(each.initiator, origins):
+                continue
             gone = [opens for at, opens in left_at if at - FAREWELL_BEFORE <= each.at <= at + FAREWELL_AFTER]
             if gone and since <= each.at <= until:
                 yield each.method, each.url, gone[0]
+
+    def shows_all(self, since: float, origins: Collection[str]) -> bool:
+        """Return whether workers of a context have sent nothing since then that no event has told of."""
+        unknown = (*self._reader.left.get("", ()), *self._reader.sockets)
+        waiting = (each for each in self._reader.requests.values() if each.method not in SAFE_METHODS)
+        return not any(since <= each.at and _may_be_of(each.initiator, origins) for each in unknown) and all(
+            each.departed for each in waiting
+        )
+
+    def claim(self, method: str, url: str) -> None:
+        """A shared worker sends an unsafe request. It bears no world, but it is known where it belongs."""
+        self._reader.claim(method, url)
+
+    def disclaim(self, method: str, url: str) -> None:
+        """That request has failed: the log tells of it by now, or never will."""
+        self._reader.disclaim(method, url)
 
     def close(self) -> None:
         """Stop reading. It may be called more than once."""
@@ -206,6 +233,11 @@ class NetLog:
             os.close(self._pipe)
             self._pipe = -1
             self._path.unlink(missing_ok=True)
+
+
+def _may_be_of(initiator: str, origins: Collection[str]) -> bool:
+    """Return whether a document of these origins, or of an opaque one, may have sent what has this initiator."""
+    return initiator not in ("", _NO_PAGE) and (not initiator.startswith("http") or initiator in origins)
 
 
 def milliseconds() -> float:
@@ -269,9 +301,13 @@ class LogReader:
         """Number of a request -> what it is."""
         self.left: OrderedDict[str, deque[Departure]] = OrderedDict()
         """World -> its unsafe requests; those without a world are under the empty name."""
+        self.sockets: deque[Departure] = deque(maxlen=MOST)
+        """The WebSockets that were opened."""
         self._rest = b""
         self._names: dict[bytes, str] = {}
         self._errors: dict[int, str] = {}
+        self._claimed: Counter[tuple[str, str]] = Counter()
+        """Requests of shared workers that the log has not told of yet."""
 
     def feed(self, data: bytes) -> None:
         """Read the next bytes of the log."""
@@ -293,15 +329,18 @@ class LogReader:
         self._errors = {number: name for name, number in constants.get("netError", {}).items()}
 
     def _event(self, name: str, line: bytes) -> None:
-        if name == _STARTED and b'"method":"GET"' in line and b' frame"' not in line:
+        if name == _STARTED and b'"method":"GET"' in line and b' frame"' not in line and _SOCKET not in line:
             return
         if name != _STARTED and int(_SOURCE.findall(line)[-1]) not in self.requests:
             return
         event = json.loads(line.rstrip(b",").removesuffix(b"]"))
         source, params = event["source"]["id"], event.get("params", {})
         if name == _STARTED and event["phase"] == _BEGUN and "url" in params:
-            by_page = params.get("initiator") != _NO_PAGE
-            self.requests[source] = _Request(params["method"], urldefrag(params["url"]).url, by_page)
+            url = urldefrag(params["url"]).url
+            if url.startswith(("ws:", "wss:")):
+                self.sockets.append(Departure(float(event["time"]), MESSAGE, url, params.get("initiator", "")))
+                return
+            self.requests[source] = _Request(params["method"], url, params.get("initiator", ""))
         elif request := self.requests.get(source):
             self._goes_on(name, request, event)
 
@@ -322,11 +361,29 @@ class LogReader:
             request.world = world[1] if world else None
             if request.method not in SAFE_METHODS and not request.departed:
                 request.departed = True
-                self._depart(request.world or "", Departure(float(event["time"]), request.method, request.url))
-            if world is None and not request.by_page and request.method == "GET":
+                self._depart(request, float(event["time"]))
+            if world is None and request.initiator == _NO_PAGE and request.method == "GET":
                 self.repeated.append(Repetition("GET", request.url, None))
 
-    def _depart(self, world: str, departure: Departure) -> None:
+    def claim(self, method: str, url: str) -> None:
+        """A shared worker has told of this request: it bears no world, but is known where it belongs."""
+        left = self.left.get("", ())
+        found = next((each for each in left if (each.method, each.url) == (method, url)), None)
+        if found is not None:
+            self.left[""].remove(found)
+        elif len(self._claimed) < MOST:
+            self._claimed[method, url] += 1
+
+    def disclaim(self, method: str, url: str) -> None:
+        """It has failed; if it has not left by now, it does not any more."""
+        self._claimed -= Counter({(method, url): 1})
+
+    def _depart(self, request: _Request, at: float) -> None:
+        world = request.world or ""
+        if not world and self._claimed[request.method, request.url] > 0:
+            self.disclaim(request.method, request.url)
+            return
+        departure = Departure(at, request.method, request.url, request.initiator)
         self.left.setdefault(world, deque(maxlen=MOST)).append(departure)
         self.left.move_to_end(world)
         if len(self.left) > MOST:

@@ -96,6 +96,10 @@ class PageEvents:
         """The time of the browser's log from which on what it tells may be of this context."""
         self.left_at: deque[tuple[float, bool]] = deque(maxlen=POPUPS)
         """The times at which documents were left, by the same clock, and whether an `open` left them."""
+        self.origins: set[str] = set()
+        """The origins of all documents so far."""
+        self._doubts: deque[Sent] = deque(maxlen=POPUPS)
+        """What workers may have sent before they were watched."""
         self.over = False
         """Whether the context is being closed, or is held: a page that is left then sends nothing."""
         self._parting: Parting | None = None
@@ -290,6 +294,8 @@ class PageEvents:
         if self.promised is not None:
             exchange.promised = self.promised(exchange.method, exchange.url)
         self._remember(request, exchange)
+        if request.is_navigation_request():
+            self.origins.add(_origin(exchange.url))
         if exchange.method not in SAFE_METHODS or frame or _frameless(request):
             self._leaves(request, exchange, page)
         if frame:
@@ -305,6 +311,7 @@ class PageEvents:
         The report of a content security policy tells a site only what the browser has refused.
         """
         if request.resource_type == "other" and request.headers.get("content-type") == _POLICY_REPORT:
+            self.sending.tells(exchange.method, exchange.url)
             return
         safe, whole = exchange.method in SAFE_METHODS, page is None or _is_document(request)
         before = request.redirected_from
@@ -417,7 +424,14 @@ class PageEvents:
         self.sending.failed(sent, error)
 
     def worker_unwatched(self, sent: Sent) -> None:
+        self._doubts.append(sent)
         self.sending.announce(sent)
+
+    def clear_doubts(self) -> None:
+        """The workers that were not watched from their start have sent nothing."""
+        for each in self._doubts:
+            each.arrived = False
+        self._doubts.clear()
 
     def _on_console(self, message: ConsoleMessage) -> None:
         self.pace.count_event("console lines")
@@ -446,6 +460,11 @@ _POLICY_REPORT = "application/csp-report"
 def _path(url: str) -> tuple[str, str, str]:
     parts = urlsplit(url)
     return parts.scheme, parts.netloc, parts.path
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _is_document(request: Request) -> bool:

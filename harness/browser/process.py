@@ -133,7 +133,7 @@ class Chromium:
     """The workers that no page owns, in all its contexts."""
 
     def __post_init__(self) -> None:
-        self.workers = Workers(self.control)
+        self.workers = Workers(self.control, self.net_log)
 
     @classmethod
     async def of(

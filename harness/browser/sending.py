@@ -17,7 +17,7 @@ from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.recovery.catalog import Effect
 
 TOLD = 2000
-"""The number of different unsafe requests that are counted."""
+"""The number of different unsafe requests that are counted: the newest."""
 MOST = 200
 """The number of requests of one step that are kept; a page that sends more is a write already."""
 KINDS = 200
@@ -47,12 +47,21 @@ _BEATS = frozenset({b"ping", b"pong", b"heartbeat", b"keepalive"})
 _ENVELOPE = frozenset({b"type", b"event", b"op", b"id", b"ref", b"topic", b"phoenix", b"payload", b"null", b"data"})
 _BARE_BEATS = (b"2", b"3", b'{"type":6}\x1e')
 """Those of Engine.IO, and of SignalR."""
+_OPENING = re.compile(
+    rb"""[23]probe | 5 | 40([/,{].*)? | \{"type":"connection_init"[,}].* | \{"protocol":"[a-z]+","version":\d+\}\x1e
+    | CONNECT\n.* | \["\d+","\d+","lv:[^"]*","phx_join",.*""",
+    re.VERBOSE | re.DOTALL,
+)
+"""How a protocol begins on each page that is loaded, before anything is done: Engine.IO and Socket.IO, graphql-ws,
+SignalR, STOMP, and the join of a LiveView, which by design renders again what its GET has rendered."""
 
 
 def keeps_open(message: bytes) -> bool:
-    """Return whether a message only keeps a WebSocket open, as common protocols do. Such beats may be a minute apart,
-    so that their even intervals prove nothing in time.
+    """Return whether a message only opens or keeps open what runs over a WebSocket, as common protocols do. Such beats
+    may be a minute apart, so that their even intervals prove nothing in time.
     """
+    if _OPENING.fullmatch(message):
+        return True
     words = set(re.findall(rb"[a-z]+", message.lower())) if len(message) <= BEAT_BYTES else set()
     return message in _BARE_BEATS or (bool(words & _BEATS) and words <= _BEATS | _ENVELOPE)
 
@@ -135,8 +144,8 @@ class Sending:
         safe = method in SAFE_METHODS
         if (safe and not page) or (method == MESSAGE and keeps_open(body or b"")):
             return None
-        if not safe and len(self._told) < TOLD:
-            self._told[method, urldefrag(url).url] += 1
+        if not safe:
+            self.tells(method, url)
         if not safe and not page and self._own_doing(kind_of(method, url, body), parting=before):
             return None
         follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
@@ -148,6 +157,12 @@ class Sending:
             if not (safe or routed):
                 self._announcer.heard(sent)
         return sent
+
+    def tells(self, method: str, url: str) -> None:
+        """Note that an event has told of an unsafe request: the browser's log has it, too."""
+        self._told[method, urldefrag(url).url] += 1
+        if len(self._told) > TOLD:
+            del self._told[next(iter(self._told))]
 
     def doubt(self, reason: str, *, before: bool = False) -> Sent:
         """Record that something may have been sent which could not be seen, until its `arrived` says otherwise."""

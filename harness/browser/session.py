@@ -361,16 +361,21 @@ class PlaywrightSession(PageLooks):
 
     async def hold(self) -> bool:
         known = self._handle.ended or await hold(self.tab, self.chromium, self._clock)
-        await self._read_log()
+        await self._read_log(held=known)
         return known
 
-    async def _read_log(self) -> None:
-        """Record what has left the pages and was told by no event, as far as the browser has a log of it."""
+    async def _read_log(self, *, held: bool = False) -> None:
+        """Record what has left the pages and was told by no event, as far as the browser has a log of it.
+
+        `held`: they are stopped, so the log has all that a worker sent before it was watched.
+        """
         log, watch = self.chromium.net_log, self.tab.watch
         if log is None or not self._answers:
             return
         if await log.complete(self.chromium.control):
             self._note_untold()
+            if held and log.shows_all(watch.began, watch.origins):
+                watch.clear_doubts()
         elif watch.left_at:
             watch.sending.announce(watch.sending.doubt(UNREAD))
 
@@ -378,7 +383,8 @@ class PlaywrightSession(PageLooks):
         """Record what the log has told, for at least so many seconds, and no event has."""
         watch, until = self.tab.watch, milliseconds() - age * 1000
         if (log := self.chromium.net_log) is not None:
-            watch.sending.add_untold(log.departed(self._request.world, watch.began, until, watch.left_at))
+            left = log.departed(self._request.world, watch.began, until, watch.left_at, watch.origins)
+            watch.sending.add_untold(left)
 
     @property
     def _answers(self) -> bool:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any, Protocol
+from urllib.parse import urldefrag
 from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
 from playwright.async_api import CDPSession
 from playwright.async_api import Error as PlaywrightError
 
-from harness.model.record import MESSAGE, Sent
+from harness.browser.net_log import NetLog
+from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 
 SHARED, SERVICE = "shared_worker", "service_worker"
 _ENABLED = 1
@@ -58,6 +60,8 @@ class WatchedWorker(Struct):
     kind: str
     listener: WorkerListener
     began: float
+    log: NetLog | None = None
+    """The log of its browser."""
     doubt: Sent | None = None
     """What a shared worker may have sent unseen; taken back once it is known that it was watched from its start."""
     enabled: bool = False
@@ -99,7 +103,11 @@ class WatchedWorker(Struct):
     def request(self, event: dict[str, Any]) -> None:
         """A shared worker sends a request; those of a service worker are known from Playwright."""
         asked, number = event["request"], event["requestId"]
-        if self.kind != SHARED or event.get("type") == "CSPViolationReport":
+        if self.kind != SHARED:
+            return
+        if self.log is not None and asked["method"] not in SAFE_METHODS:
+            self.log.claim(asked["method"], urldefrag(asked["url"]).url)
+        if event.get("type") == "CSPViolationReport":
             return
         body = asked.get("postData")
         sent = self.listener.worker_leaves(
@@ -114,6 +122,8 @@ class WatchedWorker(Struct):
 
     def failed(self, event: dict[str, Any]) -> None:
         if sent := self.requests.pop(event["requestId"], None):
+            if self.log is not None and sent.unsafe:
+                self.log.disclaim(sent.method, sent.url)
             self.listener.worker_failed(sent, event.get("errorText", ""))
 
     def socket_made(self, event: dict[str, Any]) -> None:
@@ -150,8 +160,9 @@ _HANDLERS = {
 class Workers:
     """The workers of one browser. It costs nothing as long as no page has one."""
 
-    def __init__(self, control: CDPSession) -> None:
+    def __init__(self, control: CDPSession, log: NetLog | None = None) -> None:
         self._control = control
+        self._log = log
         self._listeners: WeakValueDictionary[str, Any] = WeakValueDictionary()
         self._coming: dict[str, WatchedWorker] = {}
         """Workers by their target, until there is a session."""
@@ -211,7 +222,7 @@ class Workers:
         listener = self._listeners.get(info.get("browserContextId", ""))
         if listener is None:
             return
-        worker = WatchedWorker(info["type"], listener, listener.now())
+        worker = WatchedWorker(info["type"], listener, listener.now(), self._log)
         if worker.kind == SHARED:
             worker.doubt = listener.worker_doubt(UNWATCHED)
         self._coming[info["targetId"]] = worker

@@ -499,7 +499,8 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
     """The next remedy that may be applied. If the task cannot go back, the rule is asked for another."""
     while True:
         remedy = next(progress.remedies[_failure_key(failure)], GiveUp())
-        if isinstance(remedy, Rewind) and await stop_sending(run, progress, failure):
+        there = isinstance(remedy, Rewind) and nearest(run, progress.index, remedy) is not None
+        if there and await stop_sending(run, progress, failure):
             now = await knowledge(run, progress.declared, failure, progress.sent)
             known = known and again(RepeatWay.RETRY, now) is not RepeatVerdict.UNKNOWN
         why = await barred_reason(run, asked_again(run, progress, failure, remedy, known=known))

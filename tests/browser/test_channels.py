@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.browser import PlaywrightSession
+from harness.browser import PlaywrightSession, targets
 from harness.browser.targets import UNWATCHED
 from harness.browser.unreported import CHANNELS, FAREWELL
 from harness.model.record import Sent, first_unsafe
@@ -167,6 +167,40 @@ def test_a_shared_worker_that_is_stopped_sends_nothing_until_it_goes_on(
         return [*found, channels.orders]
 
     assert run(body()) == [[], [], ["shared"]]
+
+
+def test_the_log_clears_a_shared_worker_that_was_not_watched_of_a_doubt(
+    run: Any, stage: Stage, channels: ChannelsSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not where something left, or a WebSocket was opened, that no event has told of."""
+    hear = targets.WatchedWorker.hear
+
+    def hear_no_request(worker: targets.WatchedWorker, message: dict[str, Any]) -> None:
+        if not message.get("method", "").startswith("Network."):
+            hear(worker, message)
+
+    monkeypatch.setattr(targets.WatchedWorker, "hear", hear_no_request)
+    scripts = {
+        "reads": f"fetch('http://127.0.0.1:{channels.port}/plain', {{mode: 'no-cors'}})",
+        "posts": f"fetch('http://127.0.0.1:{channels.port}/order?unseen', {{method: 'POST', mode: 'no-cors'}})",
+        "connects": f"new WebSocket('ws://127.0.0.1:{channels.port}/socket')",
+    }
+
+    async def doubted(script: str) -> bool:
+        session = await stage.session()
+        await passed(session, {"act": "open", "url": f"http://127.0.0.1:{channels.port}/plain"})
+        begin = "script => { new SharedWorker('data:text/javascript,' + encodeURIComponent(script)) }"
+        await session.tab.page.evaluate(begin, script)
+        await asyncio.sleep(0.5)
+        watch = session.tab.watch
+        watch.worker_unwatched(watch.worker_doubt(targets.UNWATCHED))
+        assert await session.hold()
+        return any(each.unsafe for each in session.take_sent())
+
+    async def body() -> dict[str, bool]:
+        return {kind: await doubted(script) for kind, script in scripts.items()}
+
+    assert run(body()) == {"reads": False, "posts": True, "connects": True}
 
 
 def test_a_shared_worker_that_ended_begins_again_and_is_watched_from_its_start(

@@ -11,6 +11,7 @@ import pytest
 from harness.browser import net_log
 from harness.browser.net_log import BrokenRequest, LogReader, NetLog, Repetition
 from harness.model.record import Sent
+from tests.browser.moments import until
 from tests.browser.stage import SHOP, Stage, failed, passed
 
 FORM = "<form method=post action=%s><button id=pay>Pay</button></form>"
@@ -22,6 +23,7 @@ TYPES = {
     "HTTP_TRANSACTION_HTTP2_SEND_REQUEST_HEADERS": 4,
     "FAILED": 5,
     "REQUEST_ALIVE": 6,
+    "HTTP_TRANSACTION_QUIC_SEND_REQUEST_HEADERS": 7,
 }
 
 
@@ -109,6 +111,48 @@ def test_the_log_is_read_by_request_and_in_any_pieces() -> None:
         ]
         assert ([each.world for each in reader.requests.values()], reader.newest) == (["b", None, "a"], 7)
         assert list(reader.broken) == [BrokenRequest(1, "GET", "http://x/thanks", "a", "ERR_CONNECTION_CLOSED")]
+
+
+def test_what_bears_no_world_is_only_of_a_context_that_may_have_sent_it(run: Any, tmp_path: Path) -> None:
+    """The last request of a document may be of each context with that origin; what a shared worker has told is not."""
+    start, _, headers, _, _, _, quic = TYPES
+    known = {"logEventTypes": TYPES, "netError": {}}
+    bare = ["User-Agent: Mozilla/5.0"]
+
+    def leaves(number: int, url: str, initiator: str) -> bytes:
+        begun = line(start, number, url=url, method="POST", initiator=initiator)
+        return begun + line(headers, number, 0, headers=bare)
+
+    lines = [
+        b'{"constants":' + json.dumps(known).encode() + b",\n",
+        leaves(1, "http://x/bye", "http://x"),
+        leaves(2, "http://y/bye", "http://y"),
+        leaves(3, "http://x/sandboxed", "null [internally: (B2) anonymous]"),
+        leaves(4, "http://update/", "not an origin"),
+        leaves(5, "http://x/worker", "http://x"),
+        leaves(6, "http://x/worker", "http://x"),
+        leaves(7, "http://x/worker", "http://x"),
+        line(start, 8, url="http://x/h3", method="POST", initiator="http://x"),
+        line(quic, 8, 0, headers=["user-agent: Mozilla/5.0 harness-world/a"]),
+        b'{"time":"9"}\n',
+    ]
+
+    async def body() -> list[str]:
+        log = NetLog.open(tmp_path, [])
+        assert log is not None
+        try:
+            for _ in range(3):
+                log.claim("POST", "http://x/worker")
+            log.disclaim("POST", "http://x/worker")  # the third was refused
+            with Path(log.argument.removeprefix(net_log.ARGUMENT)).open("wb") as pipe:
+                pipe.write(b"".join(lines))
+            await until(lambda: len([*log.departed("a", 0, 10, [(7, False)], {"http://x"})]) > 3)
+            log.claim("POST", "http://x/later")
+            return [url for _, url, _ in log.departed("a", 0, 10, [(7, False)], {"http://x"})]
+        finally:
+            log.close()
+
+    assert run(body()) == ["http://x/h3", "http://x/bye", "http://x/sandboxed", "http://x/worker"]
 
 
 def test_a_repetition_counts_at_the_newest_request_of_its_world() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.browser.sending import MOST, OFTEN, Announcer, Sending, keeps_open
+from harness.browser.sending import MOST, OFTEN, TOLD, Announcer, Sending, keeps_open
 from harness.model.record import MESSAGE, Sent
 from tests.unit.fakes import FakeClock
 
@@ -188,6 +188,15 @@ def test_an_unsafe_request_is_announced_as_it_leaves_unless_a_route_answers_it()
         (b'{"type":"ping"}', True),
         (b'[null,"5","phoenix","heartbeat",{}]', True),
         (b"2ping", True),
+        (b"2probe", True),
+        (b"40", True),
+        (b'40{"token":"x"}', True),
+        (b'42["order",1]', False),
+        (b'{"type":"connection_init","payload":{}}', True),
+        (b'{"protocol":"json","version":1}\x1e', True),
+        (b'["4","4","lv:phx-F1","phx_join",{"url":"/"}]', True),
+        (b'["4","5","lv:phx-F1","event",{"type":"click"}]', False),
+        (b'["4","4","room:1","phx_join",{}]', False),
         (b"4", False),
         (b'{"type":"order","item":"ping"}', False),
         (b'{"type":"subscribe"}', False),
@@ -201,6 +210,18 @@ def test_a_message_that_only_keeps_a_websocket_open_is_told_from_others(message:
     sent = page.sending.leaves(MESSAGE, SOCKET, page=False, after=None, body=message)
     assert (sent is None) is beat
     assert page.sending.unsafe is not beat
+
+
+def test_of_very_many_requests_the_newest_are_known_as_told() -> None:
+    page = Page()
+    page.begin()
+    urls = [f"{BEAT}?{number}" for number in range(TOLD + 5)]
+    for url in urls:
+        page.beat(0.0, url=url)
+    page.sending.tells("POST", "http://shop.local/report")  # of a policy: it is no evidence of a write
+    page.sending.take()
+    page.sending.add_untold(("POST", url, False) for url in [*urls[-3:], "http://shop.local/report", "http://x/bye"])
+    assert [each.url for each in page.sending.take()] == ["http://x/bye"]
 
 
 def test_what_may_have_been_sent_is_told_only_once_that_is_so() -> None:
