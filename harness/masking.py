@@ -51,6 +51,11 @@ def hidden_values(secrets: Iterable[str]) -> frozenset[str]:
     return frozenset(each for each in secrets if len(each) >= SHORTEST and each.strip().lower() not in COMMON)
 
 
+def cut(text: str, length: int) -> str:
+    """The text, with a sign where it is cut: only by that sign is what is left of a secret recognized later."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
 # The spellings of a secret that no undoing of escapes reveals.
 
 
