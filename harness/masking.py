@@ -18,7 +18,8 @@ from itertools import accumulate
 from urllib.parse import quote, quote_plus, urlsplit
 
 from msgspec import Struct
-from msgspec.structs import replace
+
+from harness.values import replace
 
 MARK = "[redacted]"
 
