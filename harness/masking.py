@@ -19,6 +19,8 @@ from urllib.parse import quote, quote_plus, urlsplit
 
 from msgspec import Struct
 
+from harness.values import replace
+
 MARK = "[redacted]"
 
 SHORTEST = 3
@@ -31,6 +33,8 @@ LEAST_AT_AN_END = 10
 """The same number at the end of a line or text without an ellipsis."""
 _EXACT = 3
 """Secrets of so few letters are only found in the case that they have."""
+_PLAIN = re.compile(r"\d{3,5}|[A-Za-z]{3,7}")
+"""Secrets that are ordinary numbers or words, as `1234` and `demo`: within `91234` and `democracy` they are none."""
 _LINE, _TELLING_LINE = 16, 6
 """Lines of a secret that are searched alone: long ones, and shorter ones that are more than words."""
 _ENCODED = 4
@@ -48,6 +52,11 @@ def hidden_values(secrets: Iterable[str]) -> frozenset[str]:
     return frozenset(each for each in secrets if len(each) >= SHORTEST and each.strip().lower() not in COMMON)
 
 
+def cut(text: str, length: int) -> str:
+    """The text, with a sign where it is cut: only by that sign is what is left of a secret recognized later."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
 # The spellings of a secret that no undoing of escapes reveals.
 
 
@@ -59,7 +68,9 @@ def _needles(secret: str) -> tuple[_Needle, ...]:
     exact = {each for word in (secret, *_undone(secret)) for each in _in_base64(word)}
     exact |= words if len(secret) <= _EXACT else set()
     folded = {_lower(each) for each in words if len(secret) > _EXACT} | set(_in_hex(secret))
-    return (*(_Needle(each, secret) for each in folded), *(_Needle(_lower(each), secret, each) for each in exact))
+    found = [*(_Needle(each, secret) for each in folded), *(_Needle(_lower(each), secret, each) for each in exact)]
+    alone = _PLAIN.fullmatch(secret) is not None
+    return tuple(replace(each, alone=alone and each.word == secret.lower()) for each in found)
 
 
 def _forms(secret: str) -> Iterator[str]:
@@ -308,6 +319,8 @@ class _Needle(Struct, frozen=True):
     word: str
     secret: str
     exact: str = ""
+    alone: bool = False
+    """Whether it is found only where no further digits, or letters, stand beside it."""
 
 
 class _Search:
@@ -330,7 +343,8 @@ class _Search:
             place = start + 1
             for size in range(SHORTEST, LEAST + 1):
                 for needle in self._by_start.get(low[start : start + size], ()):
-                    if end := _end(needle, text, low, start, signs):
+                    end = _end(needle, text, low, start, signs)
+                    if end and not (needle.alone and _goes_on(text, start, end)):
                         yield start, end, needle.secret
         for sign in _ANY_SIGN.finditer(low) if signs else ():
             yield from self._after(low, sign.end())
@@ -363,6 +377,16 @@ def _end(needle: _Needle, text: str, low: str, start: int, signs: bool) -> int:
     end = start + count
     cut = count >= LEAST and signs and _SIGN.match(low, end)
     return end if cut or (count >= LEAST_AT_AN_END and _END.match(low, end)) else 0
+
+
+def _goes_on(text: str, start: int, end: int) -> bool:
+    """Return whether what stands here is a part of a longer number or word, or of a number with decimals."""
+    before, after = text[max(0, start - 1) : start], text[end : end + 1]
+    if not text[start].isdigit():
+        return before.isalpha() or after.isalpha()
+    decimals = before == "." and text[max(0, start - 2) : start - 1].isdigit()
+    decimals = decimals or (after == "." and text[end + 1 : end + 2].isdigit())
+    return before.isdigit() or after.isdigit() or decimals
 
 
 def _common(word: str, text: str, start: int) -> int:

@@ -12,6 +12,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.criteria import fold
 from harness.criteria.patterns import has_match
+from harness.masking import cut
 from harness.model.dialogs import MetDialog
 from harness.recovery.catalog import CATALOG, Effect
 from harness.recovery.failure import Failure
@@ -176,6 +177,6 @@ def met_dialog(kind: str, message: str, default: str, answer: DialogAnswer, step
     """The record of a dialog for reports. Pure."""
     text = None
     if kind == "prompt" and answer.accept:
-        text = (default if answer.text is None else answer.text)[:TEXT_LENGTH]
+        text = cut(default if answer.text is None else answer.text, TEXT_LENGTH)
     said = "accept" if answer.accept else "dismiss"
-    return MetDialog(kind, message[:TEXT_LENGTH], said, step, text, declared)
+    return MetDialog(kind, cut(message, TEXT_LENGTH), said, step, text, declared)

@@ -31,6 +31,7 @@ from harness.browser.main_frame import MainFrame, listen
 from harness.browser.net_log import milliseconds
 from harness.browser.sending import Announcer, Sending
 from harness.browser.unreported import FAREWELL, Parting, listens
+from harness.masking import cut
 from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
 from harness.model.record import MESSAGE, SAFE_METHODS, Sent
@@ -283,7 +284,7 @@ class PageEvents:
             else:
                 opened.owns(exchange)
                 _judge_part(exchange)
-        self._popups.append((page, page.url[:LINE_LENGTH]))
+        self._popups.append((page, cut(page.url, LINE_LENGTH)))
 
     def _on_request(self, request: Request) -> None:
         self.requests += 1
@@ -388,7 +389,7 @@ class PageEvents:
         if page:
             page.request_ended(request)
         self.pace.count_event("failed requests")
-        place = _truncate_marked(request.url)
+        place = cut(request.url, LINE_LENGTH)
         self.lines.append(LoggedLine("ERROR", f"Failed to load resource: {text} {place}", failed_url=request.url))
         if self._report:
             self._report(request.url, text)
@@ -436,14 +437,14 @@ class PageEvents:
     def _on_console(self, message: ConsoleMessage) -> None:
         self.pace.count_event("console lines")
         level = "WARNING" if message.type == "warning" else message.type.upper()
-        self.lines.append(LoggedLine(level, _truncate_marked(message.text), _place(message.location)))
+        self.lines.append(LoggedLine(level, cut(message.text, LINE_LENGTH), _place(message.location)))
 
     def _on_page_error(self, error: WebError) -> None:
         self.pace.count_event("page errors")
-        self.lines.append(LoggedLine("ERROR", f"Uncaught {_truncate_marked(str(error.error))}"))
+        self.lines.append(LoggedLine("ERROR", f"Uncaught {cut(str(error.error), LINE_LENGTH)}"))
 
     def _complain(self, text: str) -> None:
-        self.lines.append(LoggedLine("WARNING", _truncate_marked(text)))
+        self.lines.append(LoggedLine("WARNING", cut(text, LINE_LENGTH)))
 
 
 def _judge_part(exchange: RequestRecord) -> None:
@@ -484,8 +485,3 @@ def _frameless(request: Request) -> bool:
 
 def _place(location: Any) -> str:
     return f"{location['url']}:{location['lineNumber']}" if location.get("url") else ""
-
-
-def _truncate_marked(text: str) -> str:
-    """The text, with a sign where it was cut: the redaction must see later that something is missing."""
-    return text if len(text) <= LINE_LENGTH else text[: LINE_LENGTH - 1] + "…"

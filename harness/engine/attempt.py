@@ -87,8 +87,13 @@ async def attempt(
 
 
 def _cut_off(run: Run, failure: Failure) -> bool:
-    """Return whether the attempt failed because the task's time ended while it was waiting."""
-    return failure.type == "timeout_step" or (FAMILIES[failure.family].awaits and run.left <= 0)
+    """Return whether the attempt failed because the task's time ended while it was waiting.
+
+    A driver that is lost in the middle of it has not used up the task's time.
+    """
+    if failure.type == "timeout_step":
+        return "driver" not in failure.details or run.left <= AT_THE_LIMIT
+    return FAMILIES[failure.family].awaits and run.left <= 0
 
 
 def task_timeout(run: Run, last: Failure | None = None) -> Failure:

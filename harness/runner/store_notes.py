@@ -66,11 +66,14 @@ class NotedStore(Store):
             find_attempt(self._part, self._attempt)
         except StoreUnusable as error:
             raise StoreError(f"{self.shown}: {GONE.format(self._attempt)}") from error
+        if not name.startswith((f"{JOURNAL}/", f"{WROTE}/")):
+            return
         with self._changes:
             own = dict(self._own)
-        if not own or not name.startswith((f"{JOURNAL}/", f"{WROTE}/")):
-            return
-        there = {**self._part.sizes(f"{JOURNAL}/{self._attempt}"), **self._part.sizes(WROTE)}
+        journal = self._part.sizes(f"{JOURNAL}/{self._attempt}")
+        if not journal and self._begun.get(self._attempt) is not None:  # another process of the run has begun it
+            raise StoreError(f"{self.shown}: {GONE.format(f'{JOURNAL}/{self._attempt}')}")
+        there = {**journal, **self._part.sizes(WROTE)} if own else {}
         if lost := next((each for each, size in own.items() if there.get(each, -1) < size), None):
             raise StoreError(f"{self.shown}: {GONE.format(lost)}")
 

@@ -222,8 +222,8 @@ def found_in(root: Path) -> list[str]:
 
 
 def squeezed(text: str) -> str:
-    """In lower case, without white space."""
-    return "".join(text.split()).lower()
+    """Without white space, and in no case: `ß` is `SS` in upper case."""
+    return "".join(text.split()).casefold()
 
 
 def views(text: str) -> Iterator[str]:

@@ -38,7 +38,7 @@ def test_a_planted_secret_is_nowhere(project: Project, monkeypatch: pytest.Monke
     ]
     endings: dict[str, list[dict[str, Any]]] = {
         "ASSERTION": [{"act": "assert", "expr": "title() == 'nothing'"}],
-        "ELEMENT": [{"act": "click", "selector": "#missing-${env:PLANTED}"}],
+        "ELEMENT": [{"act": "click", "selector": "text=missing-${env:PLANTED}"}],
         "POSTED": [{"act": "click", "selector": "#send"}, READY, {"act": "assert", "expr": "exists('#never')"}],
         "NETWORK": [{"act": "open", "url": "http://127.0.0.1:9/${env:PLANTED}"}],
         "KILLED": [{"act": "open", "url": f"{site}/die?s=k"}],

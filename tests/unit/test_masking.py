@@ -122,3 +122,17 @@ def test_no_text_takes_long(text: str, secret: str) -> None:
     began = time.process_time()
     Secrets([secret]).mask(text)
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("Price: 91234, 12345, 0.1234 and 1234.50", "Price: 91234, 12345, 0.1234 and 1234.50"),
+        ("pin=1234, PIN1234 and %31234", f"pin={MARK}, PIN{MARK} and {MARK}"),
+        ("pytest says: the latest tests", "pytest says: the latest tests"),
+        ("a Test, test_1 and %74est", f"a {MARK}, {MARK}_1 and {MARK}"),
+    ],
+)
+def test_a_secret_that_is_a_word_or_a_short_number_is_not_masked_within_others(text: str, masked: str) -> None:
+    """Reports in which `pytest` and prices are masked hide the cause of a failure."""
+    assert Secrets(["1234", "test"]).mask(text) == masked

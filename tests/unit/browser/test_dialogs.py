@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.browser.dialogs import TEXT_LENGTH, DialogAnswer, Dialogs, met_dialog
+from harness.masking import Secrets
 from harness.model.dialogs import MetDialog, with_dialogs
 from harness.model.warnings import dialog_warnings
 from harness.recovery.failure import Failure
@@ -26,6 +27,13 @@ def test_type_message_and_answer_are_told() -> None:
 def test_texts_are_bounded() -> None:
     said = met_dialog("prompt", "m" * 9000, "d" * 9000, DialogAnswer(), 0, declared=True)
     assert (len(said.message), len(said.text or "")) == (TEXT_LENGTH, TEXT_LENGTH)
+
+
+def test_what_a_cut_leaves_of_a_secret_is_recognized() -> None:
+    secret = "Zq7-one-line-Kx93"
+    text = "m" * (TEXT_LENGTH - 8) + secret
+    said = met_dialog("prompt", text, text, DialogAnswer(), 0, declared=True)
+    assert secret[:6] not in Secrets([secret]).mask(f"{said.message} {said.text}")
 
 
 @pytest.mark.parametrize(

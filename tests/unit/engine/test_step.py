@@ -362,6 +362,18 @@ def test_a_task_whose_time_is_over_in_a_retry_names_the_reason_of_the_attempt() 
     assert COVERED.message in result.failure.message
 
 
+@pytest.mark.parametrize(("seconds", "code"), [(1, "BROWSER_UNRESPONSIVE"), (10, "TASK_TIMEOUT")])
+def test_a_driver_that_is_lost_is_no_task_timeout_while_the_task_has_time(seconds: float, code: str) -> None:
+    """The step's own limit is larger than what the task has left, but that has ended nothing."""
+    lost = Failure("BROWSER_UNRESPONSIVE", "the driver is stopped", details={"driver": "stopped"}, tainted=True)
+    theatre = Theatre()
+    theatre.session.script = [after(theatre, seconds, lost)]
+    rules = {"on_browser_crash": "abort", "on_timeout": "abort"}
+    result = play(theatre, steps=[{**CLICK, "timeout": 20}], timeout=10, error_recovery=rules)
+    assert result.failure is not None
+    assert result.failure.code == code
+
+
 @pytest.mark.parametrize(("own", "limit"), [({}, "step_timeout 3 s"), ({"timeout": 2}, "timeout of the step 2 s")])
 def test_the_limit_that_ended_an_attempt_is_a_fact_beside_its_cause(own: dict[str, Any], limit: str) -> None:
     theatre = Theatre()

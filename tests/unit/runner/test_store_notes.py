@@ -65,6 +65,17 @@ def test_nothing_is_written_while_a_note_is_gone(whole: Store, tmp_path: Path, l
     assert whole.sizes() == before
 
 
+def test_a_worker_does_not_write_while_the_journal_that_its_controller_began_is_gone(
+    whole: Store, tmp_path: Path
+) -> None:
+    begun(whole, tmp_path).append("journal/one", ["begun"])
+    worker = begun(whole, tmp_path)
+    assert worker.put_new(wrote_name("T-1"), b"one")
+    drop(whole, first_line(whole))
+    with pytest.raises(StoreError, match=r"gone from there \(journal/one\)"):
+        worker.put_new(wrote_name("T-2"), b"one")
+
+
 def test_a_root_that_has_vanished_is_not_made_again(tmp_path: Path) -> None:
     whole = open_store(str(tmp_path / "store"))
     join_run(whole, Common(""))
