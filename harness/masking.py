@@ -298,11 +298,10 @@ def _unescaped(text: str) -> _Layer | None:
 
 def _lower(text: str) -> str:
     """The text in lower case, letter by letter, so that it keeps its length."""
-    low = text.lower()
     if text.isascii():
-        return low
-    if len(low) != len(text):
-        low = "".join(small if len(small) == 1 else letter for letter in text for small in (letter.lower(),))
+        return text.lower()
+    # The one letter whose lower case is two letters stays as it is.
+    low = "\u0130".join(part.lower() for part in text.split("\u0130"))
     return low.replace("\u03c2", "\u03c3")  # the small sigma has another form at the end of a word
 
 

@@ -136,3 +136,15 @@ def test_no_text_takes_long(text: str, secret: str) -> None:
 def test_a_secret_that_is_a_word_or_a_short_number_is_not_masked_within_others(text: str, masked: str) -> None:
     """Reports in which `pytest` and prices are masked hide the cause of a failure."""
     assert Secrets(["1234", "test"]).mask(text) == masked
+
+
+def test_a_letter_with_a_longer_lower_case_costs_no_more_than_another() -> None:
+    """Scripts of 3 MB name that letter once, and are searched again after each round of escapes."""
+
+    def seconds(letter: str) -> float:
+        began = time.process_time()
+        Secrets(["pass-77-word"]).mask(letter + "x = y + z; " * 100_000)
+        return time.process_time() - began
+
+    seconds("é")
+    assert min(seconds("İ") for _ in range(3)) < 3 * min(seconds("é") for _ in range(3))
