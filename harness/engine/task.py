@@ -201,8 +201,6 @@ async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
     journal.trace.append(record)
     if isinstance(turn, TaskStop) and run.agent is not None:
         turn = await _agent_goes_on(run, turn)
-    if turn is None:
-        await run.stage.session.release()  # what is judged now is a page that the task goes on with
     return turn or await consistent(run, index, record.step)
 
 

@@ -169,6 +169,29 @@ def test_a_shared_worker_that_is_stopped_sends_nothing_until_it_goes_on(
     assert run(body()) == [[], [], ["shared"]]
 
 
+def test_a_shared_worker_goes_on_although_a_page_hangs(run: Any, stage: Stage, channels: ChannelsSite) -> None:
+    async def body() -> list[str]:
+        session = await stage.session()
+        await passed(session, {"act": "open", "url": f"http://127.0.0.1:{channels.port}/plain"})
+        order = f"http://127.0.0.1:{channels.port}/order?tick"
+        script = f"setInterval(() => fetch('{order}', {{method: 'POST', mode: 'no-cors'}}), 100)"
+        begin = "script => { new SharedWorker('data:text/javascript,' + encodeURIComponent(script)) }"
+        await session.tab.page.evaluate(begin, script)
+        await arrives(channels)
+        assert await session.hold()
+        await asyncio.sleep(0.2)
+        channels.orders.clear()
+        hang = "setTimeout(() => { const began = Date.now(); while (Date.now() - began < 60000); }, 0); 0"
+        await session.tab.page.evaluate(hang)
+        await asyncio.sleep(0.3)
+        assert channels.orders == []
+        await session.release()
+        await arrives(channels)
+        return channels.orders[:1]
+
+    assert run(body()) == ["tick"]
+
+
 def test_the_log_clears_a_shared_worker_that_was_not_watched_of_a_doubt(
     run: Any, stage: Stage, channels: ChannelsSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,9 +28,9 @@ OTHERS: Mapping[str, frozenset[str]] = {
     "Chromium": frozenset(
         {
             "--disable-auto-reload", "--disable-background-networking", "--disable-component-update", "--disable-gpu",
-            "--disable-quic", "--disable-sync", "--log-net-log", "--enable-features", "--force-webrtc-ip-handling-policy", "--headless",
+            "--disable-quic", "--disable-sync", "--enable-features", "--force-webrtc-ip-handling-policy", "--headless",
             "--host-resolver-rules", "--ignore-certificate-errors-spki-list", "--no-first-run", "--no-sandbox",
-            "--proxy-server", "--remote-debugging-port", "--user-data-dir", "--harness-run",
+            "--log-net-log", "--proxy-server", "--remote-debugging-port", "--user-data-dir", "--harness-run",
         }
     ),
     "node": frozenset({"--experimental-websocket"}),

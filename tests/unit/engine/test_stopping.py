@@ -47,6 +47,14 @@ def test_a_failure_that_did_nothing_stops_no_page(failure: Failure) -> None:
     assert theatre.session.holds == 0
 
 
+def test_no_page_is_stopped_for_a_way_back_that_does_not_exist() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), LATE]
+    result = play(theatre, checkpoints=[2])
+    assert "there is no checkpoint at or before step 1" in str(result.failure)
+    assert theatre.session.holds == 0
+
+
 def test_an_act_that_was_cut_off_sends_before_its_page_is_freed() -> None:
     theatre = Theatre()
     theatre.session.script = [HUNG]
