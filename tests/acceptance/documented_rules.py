@@ -154,6 +154,7 @@ RULES: tuple[Rule, ...] = (
     Left(r"pytest tasks/ --agent bridge", "it waits for an agent: test_bridge.py has some"),
     Left(r"harness mcp( --persist)?", "it speaks MCP with its host: test_mcp.py is one", "tests.acceptance.command"),
     Ran(r"harness serve token --for 7d", r"^view\.[0-9]+\.[0-9a-f]{64}"),
+    Ran(r"harness serve token --scope agent", r"^agent\.[0-9]+\.[0-9a-f]{64}"),
     Ran(r"harness serve (status|stop)", "no server of this project runs", (0, 3)),
     Left(r"harness eval tasks/ --agents rules,model .*", "test_import_miniwob.py compares them",
          "tests.acceptance.command"),
