@@ -256,6 +256,7 @@ def test_a_file_that_cannot_be_written_at_the_end_is_said_and_the_rest_is_writte
     done = pytest_in(folder)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "output failed: last run: IsADirectoryError: " in done.stdout
-    assert ".harness/last-run.json'; make the folder writable; `harness show` and `harness triage` do not know" in done.stdout
+    lost = "`harness show` and `harness triage` do not know"
+    assert f".harness/last-run.json'; make the folder writable; {lost}" in done.stdout
     assert "INVALID_INPUT" in done.stdout
     assert [each.outcome for each in load_run(folder).executions] == ["failed"]
