@@ -259,7 +259,8 @@ class PageEvents:
         if self.over:
             return
         leaving = self._parting is not None and self._parting.page is frame
-        self.left_at.append((milliseconds(), leaving))
+        if not (leaving and (self.sending.unacted or frame.shown is None)):
+            self.left_at.append((milliseconds(), leaving))
         if listened:
             self.sending.announce(self.sending.doubt(FAREWELL, before=leaving))
 

@@ -134,19 +134,21 @@ class Sending:
         body: bytes | None,
         before: bool = False,
         routed: bool = False,
+        late: bool = False,
     ) -> Sent | None:
         """Record a request, or a message of a WebSocket (`MESSAGE`). Returns None if it need not be known.
 
         `after`: the request that was redirected to it.
         `before`: the step opens a page, and the request comes from the page that it leaves.
         `routed`: a route is to answer it, so it is not announced.
+        `late`: it left before, perhaps in another attempt.
         """
         safe = method in SAFE_METHODS
         if (safe and not page) or (method == MESSAGE and keeps_open(body or b"")):
             return None
         if not safe:
             self.tells(method, url)
-        if not safe and not page and self._own_doing(kind_of(method, url, body), parting=before):
+        if not safe and not page and self._own_doing(kind_of(method, url, body), parting=before and not late):
             return None
         follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
         sent = Sent(method, urldefrag(url).url, page=page, follows=safe and follows, before=before)
@@ -178,7 +180,7 @@ class Sending:
             if told[method, url] > 0:
                 told[method, url] -= 1
             else:
-                self.leaves(method, url, page=False, after=None, body=None, before=before)
+                self.leaves(method, url, page=False, after=None, body=None, before=before, late=True)
 
     def announce(self, sent: Sent) -> None:
         """Tell of what was only recorded until now."""
@@ -221,6 +223,11 @@ class Sending:
         if sent.arrived and sent.method not in SAFE_METHODS:
             self._told[sent.method, sent.url] -= 1
         sent.arrived = False
+
+    @property
+    def unacted(self) -> bool:
+        """Whether an `open` leaves a page on which nothing was done: what that page sends then, it sends by itself."""
+        return self._unacted
 
     @property
     def unsafe(self) -> bool:

@@ -62,6 +62,7 @@ PAGES = {
     "/policy": "</script><meta http-equiv=Content-Security-Policy content=\"img-src 'none'\"><script>"
     "b.onclick = () => { const i = new Image(); i.src = '/blocked.png'; document.body.append(i) }",
     "/leaving": "b.onclick = () => addEventListener('pagehide', () => { window.gone = true })",
+    "/farewell": "addEventListener('pagehide', () => navigator.sendBeacon('/order?farewell'))",
     "/parting": "b.onclick = () => addEventListener('pagehide', () => navigator.sendBeacon('/order?parting'))",
     "/peers": """b.onclick = async () => {
         const [one, two] = window.peers = [new RTCPeerConnection(), new RTCPeerConnection()];

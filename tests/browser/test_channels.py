@@ -112,6 +112,31 @@ def test_what_a_page_sends_as_it_is_left_is_known_from_the_log_else_it_is_possib
     assert run(left("leaving")) == ([] if logged else [unseen]), "it listens, and sends nothing"
 
 
+def test_what_a_page_sends_as_it_is_left_is_known_also_after_further_attempts_to_open(
+    run: Any, stage: Stage, channels: ChannelsSite
+) -> None:
+    async def body() -> tuple[list[tuple[str, bool]], list[Sent]]:
+        session = await stage.session()
+        address = f"http://127.0.0.1:{channels.port}/"
+        await passed(session, {"act": "open", "url": f"{address}parting"})
+        await passed(session, {"act": "click", "selector": "#b"})
+        for _ in range(3):  # an `open` that fails is tried again
+            await passed(session, {"act": "open", "url": f"{address}plain"})
+        assert await session.hold()
+        acted = [(each.method, each.before) for each in session.take_sent() if each.unsafe]
+        await session.close()
+        session = await stage.session()
+        await passed(session, {"act": "open", "url": f"{address}farewell"})
+        for _ in range(2):
+            await passed(session, {"act": "open", "url": f"{address}plain"})
+        assert await session.hold()
+        return acted, [each for each in session.take_sent() if each.unsafe]
+
+    acted, unacted = run(body())
+    assert acted == [("POST", True)]
+    assert unacted == [], "a page on which nothing was done sends it by itself"
+
+
 def test_what_writes_nothing_is_no_sign_of_a_write(run: Any, stage: Stage, channels: ChannelsSite) -> None:
     async def body() -> dict[str, tuple[Sent, ...]]:
         session = await stage.session()
