@@ -311,6 +311,8 @@ class Tab(Struct):
     traced: bool = False
     held: bool = False
     """Whether its pages are stopped from sending (holding.py)."""
+    told: bool = False
+    """Whether they have told, when they were stopped, what they had sent until then."""
     passwords: set[str] = field(default_factory=set)
     """Hosts and pages (host and path) on which a password was typed."""
     opened: Opened | None = None

@@ -58,7 +58,7 @@ async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:
     A page that hangs has perhaps sent what it has not told: its script is ended, and then it tells.
     """
     if tab.held:
-        return True
+        return tab.told
     tab.held = True
     before = tab.watch.undecided()
     stopping = asyncio.ensure_future(_stopped(tab, chromium))
@@ -66,7 +66,7 @@ async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:
     if not stopping.done() and await chromium.answers(FREE_SECONDS):  # what was asked of it before is in force
         await tab.end_scripts(FREE_SECONDS)
         await asyncio.wait({stopping}, timeout=FREE_SECONDS)
-    known = tab.watch.over = stopping.done() and stopping.result()
+    known = tab.told = tab.watch.over = stopping.done() and stopping.result()
     stopping.cancel()
     if known:
         await poll_until(clock, lambda: tab.watch.undecided() <= before, 0.01, FAIL_SECONDS)

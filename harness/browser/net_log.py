@@ -264,7 +264,7 @@ class Repeatable:
         self._world = world
         self._sent: deque[Sent] = deque(maxlen=KEPT)
         self._open: list[Sent] = []
-        """Those of which it was not known when last asked whether they will be repeated."""
+        """The requests of which the log did not tell yet, when it was last asked, whether they will be repeated."""
         self._logs: list[NetLog] = []
 
     def add(self, sent: Iterable[Sent], *, writes: bool) -> None:

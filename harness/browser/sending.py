@@ -46,7 +46,7 @@ def kind_of(method: str, url: str, body: bytes | None) -> Hashable:
 _BEATS = frozenset({b"ping", b"pong", b"heartbeat", b"keepalive"})
 _ENVELOPE = frozenset({b"type", b"event", b"op", b"id", b"ref", b"topic", b"phoenix", b"payload", b"null", b"data"})
 _BARE_BEATS = (b"2", b"3", b'{"type":6}\x1e')
-"""Those of Engine.IO, and of SignalR."""
+"""The messages with which Engine.IO and SignalR keep a socket open."""
 _OPENING = re.compile(
     rb"""[23]probe | 5 | 40([/,{].*)? | \{"type":"connection_init"[,}].* | \{"protocol":"[a-z]+","version":\d+\}\x1e
     | CONNECT\n.* | \["\d+","\d+","lv:[^"]*","phx_join",.*""",

@@ -48,4 +48,6 @@ def _by_circumstances(failure: Failure, *, after_fault: bool) -> Suspect | None:
         return Suspect.MACHINE
     if after_fault or how.injected or how.routed:  # the task declares what was done to it, and how to outlast that
         return Suspect.TASK
+    if "driver" in failure.details:  # the process through which the harness drives the browser was lost
+        return Suspect.MACHINE
     return Suspect.PROJECT if how.intended else None

@@ -105,6 +105,7 @@ def test_a_page_that_crashed_and_a_browser_that_is_gone_tell_nothing(run: Any, s
         await strike(session, kind="page_crash")
         await failed(session, CLICK)
         assert not await session.hold()
+        assert not await session.hold(), "to ask a second time makes nothing known"
         session = await bought(stage, POST)
         await strike(session, kind="browser_kill")
         assert not await session.hold()

@@ -27,6 +27,7 @@ def test_without_evidence_the_catalog_answers(code: str) -> None:
         (Failure("SPEC_INVALID", ""), "task"),
         (Failure("CRITERIA_UNMET", "", details={"other_match": {"count": 2, "number": 2, "text": "Stock"}}), "task"),
         (Failure("BROWSER_CRASHED", ""), "machine"),
+        (Failure("OUTCOME_UNKNOWN", "", details={"driver": "stopped"}), "machine"),
         (Failure("AGENT_STUCK", ""), "agent"),
         (Failure("LOGIN_FAILED", ""), "project"),
         (Failure("SERVICE_DOWN", "could not be started"), "project"),
