@@ -53,9 +53,7 @@ POSTS = {
 
 
 @pytest.mark.parametrize("kind", POSTS)
-def test_what_the_browser_repeats_long_after_it_was_asked_about_is_known_too(
-    run: Any, stage: Stage, kind: str
-) -> None:
+def test_what_the_browser_repeats_long_after_it_was_asked_about_is_known_too(run: Any, stage: Stage, kind: str) -> None:
     """The log is asked again as long as a request has no answer, also one that bears no world."""
     begin = """([shared, script]) => {
         const address = URL.createObjectURL(new Blob([script]));
