@@ -14,6 +14,7 @@ from harness.browser.net_log import BrokenRequest, LogReader, NetLog, Repetition
 from harness.model.record import Sent
 from tests.browser.moments import until
 from tests.browser.stage import SHOP, Stage, failed, passed
+from tests.browser.striking import strike
 
 FORM = "<form method=post action=%s><button id=pay>Pay</button></form>"
 URL = f"http://{SHOP}/reset"
@@ -90,6 +91,34 @@ def test_what_the_browser_repeats_long_after_it_was_asked_about_is_known_too(
         return [each.again for each in taken if each.method == "POST"]
 
     assert run(body()) == [1]
+
+
+@pytest.mark.parametrize(("path", "again"), [("/hang", None), ("/saved", 0)], ids=["open", "answered"])
+def test_of_what_had_no_answer_when_its_browser_was_killed_nothing_is_known(
+    run: Any, stage: Stage, path: str, again: int | None
+) -> None:
+    """Chromium may have repeated it: what the log has not told by then, it never tells."""
+
+    async def body() -> list[int | None]:
+        session = await stage.at("/saved")
+        before = stage.site.hits.get(path, 0)
+        await session.tab.page.set_content(
+            f"<button id=pay onclick=\"fetch('{path}', {{method: 'POST'}})\">Pay</button>"
+        )
+        session.begin_step(0, lambda _: None)
+        await passed(session, {"act": "click", "selector": "#pay"})
+        await until(
+            lambda: stage.site.hits.get(path, 0) > before and (again is None or not session.tab.watch.undecided())
+        )
+        log = session.chromium.net_log
+        assert log is not None
+        await log.complete(session.chromium.control)
+        taken = list(session.take_sent())
+        await strike(session, kind="browser_kill")
+        taken += await session.take_settled()
+        return [each.again for each in taken if each.method == "POST"]
+
+    assert run(body()) == [again]
 
 
 def test_of_a_log_that_does_not_come_in_time_nothing_is_known(
