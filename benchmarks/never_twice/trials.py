@@ -13,7 +13,7 @@ DELAYS: Final = (0, 100, 300, 700, 1000, 1300, 2000, 3000)
 """Milliseconds after which a page sends that sends late."""
 AGAIN: Final = "again"
 """What ends the name of the task that runs in the place of another."""
-KILLED: Final = ("store", "worker")
+KILLED: Final = ("store", "worker", "bridge")
 """Kinds of runs whose processes are killed."""
 LEAVING: Final = ("refused", "server-error", "not-found", "crashed", "late")
 """Failures that leave the page, at once or on the way back."""
