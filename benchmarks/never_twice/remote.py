@@ -1,7 +1,7 @@
 """Plays trials over the bridge: a client does the steps of each, and is lost in the middle, as is its server.
 
-By chance the connection is cut while the order is under way, or the client's process ends without a word and another one
-takes its session up; and once in each batch the server is killed as an order has arrived, and started again.
+By chance the connection is cut while the order is under way, or the client's process ends without a word and another
+one takes its session up; once in each batch the server is killed as an order has arrived, and started again.
 """
 
 from __future__ import annotations
@@ -206,7 +206,8 @@ def play_remotely(
         serving.end()
     runs = [load_run(project, each.run) for each in reversed(recent_runs(project, 1000))]
     records = [each.record for run in runs for each in run.executions if each.record]
-    return _of_killed(project) | {each.task_id: each.model_dump(mode="json") for each in records}
+    ended = {each.task_id: each.model_dump(mode="json") for each in records}
+    return {**_of_killed(project), **ended}
 
 
 async def _played(serving: Serving, clients: Sequence[Client], is_struck: Callable[[], bool]) -> None:

@@ -51,10 +51,15 @@ class Trial(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether the order is done for certain once the act is done: the task must not pass without it."""
-        kind = KINDS[self.kind]
+        """Whether the order is done for certain once the act is done: the task must not pass without it.
+
+        A page that is ended at once, such as by a script that never ends, may not have sent its form yet.
+        """
+        kind, ended = KINDS[self.kind], FAILURES[self.failure].crashes and not self.pause
         never_late = not kind.late and self.kind not in ("closes", "navigates")
-        return kind.effect and never_late and ANSWERS[self.answer].effect and not ANSWERS[self.answer].before
+        return (
+            kind.effect and never_late and not ended and ANSWERS[self.answer].effect and not ANSWERS[self.answer].before
+        )
 
 
 def drawn(seed: int, number: int) -> Trial:
@@ -184,6 +189,8 @@ def verdict(trial: Trial, effects: int, arrived: int, resent: int, record: Mappi
     told = {each["type"] for each in (record or {}).get("warnings", ())} & WARNINGS
     code = (record or {}).get("code")
     if effects > 1:
+        if effects - resent > 1:
+            told -= RESENT  # they are about what Chromium has sent again
         lost = code == "WORKER_CRASHED" and effects - resent <= 1  # whoever saw that Chromium sent it again is dead
         if told or code == "OUTCOME_UNKNOWN" or lost:
             return "told"
@@ -195,3 +202,4 @@ def verdict(trial: Trial, effects: int, arrived: int, resent: int, record: Mappi
 
 WARNINGS: Final = frozenset({"request_sent_twice", "request_maybe_sent_twice", "write_repeated"})
 """The documented warnings that say that something may have been done twice."""
+RESENT: Final = frozenset({"request_sent_twice", "request_maybe_sent_twice"})
