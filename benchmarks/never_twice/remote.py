@@ -1,7 +1,8 @@
 """Plays trials over the bridge: a client does the steps of each, and is lost in the middle, as is its server.
 
 By chance the connection is cut while the order is under way, or the client's process ends without a word and another
-one takes its session up; once in each batch the server is killed as an order has arrived, and started again.
+one takes its session up, or the session is paused; once in each batch the server is killed as an order has arrived,
+and started again.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from harness.bridge.client import Bridge, BridgeError, TakenTask
 from harness.reporting.history.reading import load_run, recent_runs
 from harness.serve.tokens import Tokens, TokenScope
 
-LOSSES: Final = ("none", "cut", "process")
-"""What happens to a client while its order is under way."""
+LOSSES: Final = ("none", "cut", "process", "pause")
+"""What happens to a client while its order is under way, or, for a pause, after it."""
 PAUSES: Final = (0.0, 0.02, 0.1, 0.4, 1.0)
 """Seconds between the beginning of the act, or an order that has arrived, and what happens then."""
 TRIES: Final = 3
@@ -144,7 +145,7 @@ class Client:
         except (BridgeError, TimeoutError):  # it was told that it cannot go on, or the task is over
             return
         finally:
-            await self._bridge.detach()
+            await self._bridge.close()
             self._relay.close()
 
     async def _opened(self, session: str) -> Bridge:
@@ -171,8 +172,13 @@ class Client:
         if self._failed == TRIES:
             await task.give_up("a step failed again and again")
             return False
+        if self._loss == "pause" and number > self._act:
+            self._loss = "none"
+            await self._bridge.request("session_pause")
+            await asyncio.sleep(self._pause)
+            await self._bridge.request("session_resume")
         acting = asyncio.create_task(task.act(self._steps[number]))
-        loss = self._loss if number == self._act else "none"
+        loss = self._loss if number == self._act and self._loss != "pause" else "none"
         if loss != "none":
             self._loss = "none"
             await asyncio.sleep(self._pause)

@@ -38,6 +38,8 @@ class Trial(NamedTuple):
     done_when: str = "none"
     pause: float = 0.0
     """Seconds between the act and what fails."""
+    optional: bool = False
+    """Whether the act is left out if it fails."""
 
     @property
     def run(self) -> str:
@@ -57,9 +59,8 @@ class Trial(NamedTuple):
         """
         kind, ended = KINDS[self.kind], FAILURES[self.failure].crashes and not self.pause
         never_late = not kind.late and self.kind not in ("closes", "navigates")
-        return (
-            kind.effect and never_late and not ended and ANSWERS[self.answer].effect and not ANSWERS[self.answer].before
-        )
+        done = ANSWERS[self.answer].effect and not ANSWERS[self.answer].before
+        return kind.effect and never_late and done and not (ended or self.optional)
 
 
 def drawn(seed: int, number: int) -> Trial:
@@ -87,6 +88,7 @@ def drawn(seed: int, number: int) -> Trial:
         declared=chance.random() < 0.4 if needs is None else needs,
         done_when=chance.choice(["none", "none", "none", "channel", "page"]),
         pause=chance.choice([0, 0, 0.3, 0.7, 1.2]),
+        optional=chance.random() < 0.1,
     )
 
 
@@ -160,7 +162,8 @@ def _filled(value: Any, fill: Mapping[str, str]) -> Any:
 def _declaration(trial: Trial) -> dict[str, Any]:
     page = "exists('#done')"
     channel = f"json('env', 'by.{trial.name}') >= 1"
-    declared = {"effect": "write"} if trial.declared else {}
+    declared: dict[str, Any] = {"effect": "write"} if trial.declared else {}
+    declared |= {"optional": True} if trial.optional else {}
     return declared | {"channel": {"done_when": channel}, "page": {"done_when": page}, "none": {}}[trial.done_when]
 
 
