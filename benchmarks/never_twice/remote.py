@@ -213,7 +213,7 @@ def play_remotely(
     runs = [load_run(project, each.run) for each in reversed(recent_runs(project, 1000))]
     records = [each.record for run in runs for each in run.executions if each.record]
     ended = {each.task_id: each.model_dump(mode="json") for each in records}
-    return {**_of_killed(project), **ended}
+    return {**_told(project), **_of_killed(project), **ended}
 
 
 async def _played(serving: Serving, clients: Sequence[Client], is_struck: Callable[[], bool]) -> None:
@@ -224,6 +224,13 @@ async def _played(serving: Serving, clients: Sequence[Client], is_struck: Callab
         await asyncio.to_thread(serving.end, signal.SIGKILL)
         await asyncio.to_thread(serving.start)
     await playing
+
+
+def _told(project: Path) -> Mapping[str, Mapping[str, Any]]:
+    """The ends of tasks as the events tell them: a server that is killed just then has no more time for its history."""
+    lines = [line for each in sorted(project.glob(".harness/events/*.jsonl")) for line in each.open(encoding="utf-8")]
+    events = [json.loads(line) for line in lines if '"task"' in line]
+    return {each["task_id"]: each for each in events if each["type"] == "task"}
 
 
 def _of_killed(project: Path) -> Mapping[str, Mapping[str, Any]]:
