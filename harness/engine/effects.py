@@ -69,15 +69,20 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
         collect(run, progress, failure)
     else:
         run.journal.attribute(run.stage.session.take_sent())
-    unsure = failure is not None and (under_way(progress, failure) or _went_on_unseen(failure))
-    last = progress.declared if progress else run.journal.history[-1].step if run.journal.history else None
-    if not told and failure is not None and (unsure or (last is not None and may_go_on(last, failure))):
+    if not told and failure is not None and _may_send_on(progress, failure):
         unseen = Sent("", run.stage.session.url or "", unseen=UNTOLD)
         if progress is not None and not progress.declared.looks_only:
             progress.sent += (unseen,)
         else:
             run.journal.attribute((unseen,))
     return _suspects(run, progress) > known
+
+
+def _may_send_on(progress: StepState | None, failure: Failure) -> bool:
+    """Return whether pages that did not tell anything may have sent something: they are there, or were for a while."""
+    if under_way(progress, failure) or _went_on_unseen(failure):
+        return True
+    return failure.family is not Family.BROWSER if progress is None else may_go_on(progress.declared, failure)
 
 
 def _went_on_unseen(failure: Failure) -> bool:

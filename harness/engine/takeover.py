@@ -61,7 +61,7 @@ def _says_nothing_of_the_site(run: Run, ending: TaskStop) -> bool:
 async def _hand_over(run: Run, ending: TaskStop, name: str) -> StepTransition:
     checkpoint = _way_back(run, name)
     if checkpoint is not None:
-        await stop_sending(run)
+        await stop_sending(run, failure=ending.failure)
     refused = await _restart_refusal(run, checkpoint) if checkpoint else ""
     takeover = TakeOver(run.agent or SCRIPTED, name, ending.failure, ending.index, run.t, refused)
     run.journal.takeovers.append(takeover)

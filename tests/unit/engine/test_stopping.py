@@ -167,3 +167,12 @@ def test_a_retry_waits_until_it_is_known_what_the_act_may_still_send() -> None:
     assert acts(theatre) == ["#a"]
     assert result.failure is not None
     assert result.failure.code == "OUTCOME_UNKNOWN"
+
+
+def test_no_agent_begins_anew_while_a_page_that_told_nothing_may_have_sent_something() -> None:
+    theatre = Theatre()
+    theatre.session.tells = False
+    crew = Crew(builder=then(OPEN, CLICK, AGENT_FAILED), simple=then(OPEN))
+    result = chained(crew, theatre, settings=RESTART)
+    assert result.warnings[0].type == "restart_refused"
+    assert "step 1 may have written" in result.warnings[0].message
