@@ -64,7 +64,7 @@ def test_the_tests_of_the_specification_pass_word_for_word(project: Project) -> 
     shutil.copytree(TASKS, project.path / "tasks")
     (project.path / "test_specs_003.py").write_text(IMPORTS + SECTION_7_1, "utf-8")
     (project.path / "test_then.py").write_text(IMPORTS + SLOW_PAGE, "utf-8")
-    project.run("test_specs_003.py", "test_then.py").assert_outcomes(passed=4)
+    project.run("test_specs_003.py", "test_then.py", timeout=600).assert_outcomes(passed=4)
 
 
 DEPENDING = """
