@@ -12,10 +12,10 @@ import pytest
 from pydantic import ValidationError
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.collect import TaskFile
 from harness.pytest_plugin.errors import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.options import chosen_profiles
+from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import STATE
 from harness.recovery.failure import Failure
 from harness.reporting.allure.labels import entitle, labels
@@ -40,7 +40,7 @@ def undeclared_lines(config: pytest.Config, settings: Settings) -> list[str]:
     if settings.isolation is not None or not channels:
         return []
     told = settings.root / ".harness" / TOLD
-    parallel = settings.task_workers != 1 or distributes(config)
+    parallel = settings.task_workers != 1 or role_of(config).distributes
     if told.exists() and not parallel:
         return []
     with suppress(OSError):  # then the advice is shown once more

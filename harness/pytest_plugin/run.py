@@ -19,10 +19,10 @@ from harness.model.outcome import ended_as_declared, outcome_differences
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
-from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
 from harness.pytest_plugin.not_run import placeholder_plan
 from harness.pytest_plugin.retrace import traced_in_full
+from harness.pytest_plugin.role import Role, role_of
 from harness.pytest_plugin.selection import OPTION
 from harness.pytest_plugin.state import RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
@@ -47,7 +47,7 @@ Ask = Callable[[str, tuple[str, ...]], str | None]
 
 def person(config: pytest.Config) -> Ask | None:
     """A function that asks a person; None under xdist. In CI, and wherever there is no terminal, it gets no answer."""
-    if hasattr(config, "workerinput") or distributes(config):
+    if role_of(config) is not Role.ALONE:
         return None
     return lambda question, choices: _ask(config, question, choices)
 

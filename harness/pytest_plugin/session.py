@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from harness.pytest_plugin.activation import RUN_ID, SESSION, begin_run, drives_cluster, is_controller
+from harness.pytest_plugin.activation import SESSION, begin_run
 from harness.pytest_plugin.ci import asked_for
 from harness.pytest_plugin.items import CHANNELS
 from harness.pytest_plugin.options import refuse_without_cluster
+from harness.pytest_plugin.role import RUN_ID, Role, role_of, worker_input
 from harness.pytest_plugin.selection import OPTION, WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.settings import settings_of
 from harness.pytest_plugin.signals import Signals
@@ -27,13 +27,12 @@ def begin(config: pytest.Config) -> None:
 
         state.durations = durations_of(config)
     config.stash[STATE], config.stash[CHANNELS] = state, frozenset(settings.channels) or None
-    worker: Mapping[str, Any] | None = getattr(config, "workerinput", None)
-    if worker is not None:
-        state.run_id, state.afresh = worker.get(RUN_ID, state.run_id), worker.get(AFRESH, "")
-        state.done.update(worker.get(DONE, {}))
+    given = worker_input(config)
+    state.run_id, state.afresh = given.get(RUN_ID, state.run_id), given.get(AFRESH, "")
+    state.done.update(given.get(DONE, {}))
     for name, plugin in _plugins(config, state):
         config.pluginmanager.register(plugin, name)
-    if is_controller(config):  # it collects nothing, and hears of tasks from its workers
+    if role_of(config) is Role.CONTROLLER:  # it collects nothing, and hears of tasks from its workers
         begin_run(config)
 
 
@@ -45,7 +44,7 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     yield "taskspec-signals", signals
     if config.getoption(OPTION):
         yield "taskspec-dependencies", WithDependencies()
-    if not drives_cluster(config):
+    if role_of(config) is not Role.DRIVER:
         refuse_without_cluster(config)
     elif not config.getoption("collectonly"):
         from harness.pytest_plugin.cluster import ClusterRun
@@ -68,7 +67,7 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     plans = config.stash[STATE].plans
-    if not plans or not config.getoption("numprocesses", None):  # with xdist, only the workers collect
+    if not plans or role_of(config) is not Role.CONTROLLER:  # where tests are collected, their lines say more
         return []
     from harness.reporting.summary import header_lines
 

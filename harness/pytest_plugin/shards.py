@@ -14,6 +14,7 @@ import pytest
 from msgspec import Struct
 
 from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.role import worker_input
 from harness.pytest_plugin.selection import groups, task_items, tell_deselected
 from harness.reporting.history.durations import Durations, read_durations
 from harness.reporting.history.file import HistoryError
@@ -130,7 +131,7 @@ def _shard(index: str, count: str, first: int, variable: str) -> Shard:
 # `--task-durations`: what each task is expected to take.
 
 DURATIONS = "taskspec_durations"
-"""Key of `workerinput`: the seconds by task, since a worker that starts later could read others."""
+"""Key of `worker_input`: the seconds by task, since a worker that starts later could read others."""
 
 
 def durations_of(config: pytest.Config) -> Durations | None:
@@ -138,7 +139,7 @@ def durations_of(config: pytest.Config) -> Durations | None:
     name = config.getoption("task_durations")
     if not name:
         return None
-    told: dict[str, float] | None = getattr(config, "workerinput", {}).get(DURATIONS)
+    told: dict[str, float] | None = worker_input(config).get(DURATIONS)
     if told is not None:
         return Durations(told)
     if not config.getoption("task_shard"):

@@ -16,7 +16,6 @@ from harness.reporting.fence import OutputFence
 from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
-    from harness.pytest_plugin.cluster_line import DriverLink
     from harness.pytest_plugin.stored import StoredRun
     from harness.recovery.failure import Failure
     from harness.reporting.history.durations import Durations
@@ -167,11 +166,9 @@ class SessionState(Struct):
 BROWSER = "taskspec_browser"
 """The key under which an xdist worker reports its browser: `SessionState.browser`."""
 AFRESH = "taskspec_afresh"
-"""Key of `workerinput`: `SessionState.afresh`."""
+"""Key of `worker_input`: `SessionState.afresh`."""
 DONE = "taskspec_done"
-"""Key of `workerinput`: `SessionState.done` so far, for a worker that follows a dead one."""
-UPLINK: pytest.StashKey[DriverLink] = pytest.StashKey()
-"""In a process of a cluster: the line to its driver."""
+"""Key of `worker_input`: `SessionState.done` so far, for a worker that follows a dead one."""
 STATE: pytest.StashKey[SessionState] = pytest.StashKey()
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 """The record of an item whose task ran."""
