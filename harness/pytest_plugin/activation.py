@@ -15,11 +15,10 @@ from harness.pytest_plugin.role import RUN_ID, Role, role_of, worker_input
 from harness.spec.file_names import NAMED_SUFFIXES, is_fault_plan, is_task_file
 
 if TYPE_CHECKING:
-    from harness.pytest_plugin.items import TaskItem
     from harness.pytest_plugin.state import SessionState
 
-SESSION, RUN, GARBAGE = "taskspec-session", "taskspec-run", "taskspec-garbage"
-"""The names of the plugins: hooks of a session that collects tasks, of one that runs them, rare garbage collection."""
+SESSION, GARBAGE = "taskspec-session", "taskspec-garbage"
+"""The names of the plugins: hooks of a session that collects tasks, rare garbage collection."""
 
 
 def session_state(config: pytest.Config) -> SessionState:
@@ -33,7 +32,7 @@ def session_state(config: pytest.Config) -> SessionState:
     if not is_active(config):
         from harness.pytest_plugin.session import begin
 
-        begin(config)
+        begin(config, SESSION)
     return config.stash[STATE]
 
 
@@ -43,18 +42,15 @@ def end_rare_garbage(config: pytest.Config) -> None:
         rare.end()
 
 
-def begin_run(config: pytest.Config, tasks: Sequence[TaskItem] = ()) -> SessionState:
-    """The state of a session that runs tasks, or needs their services; the first call loads what reports a run.
+def begin_run(config: pytest.Config) -> SessionState:
+    """The state of a session whose services ordinary tests need; the first call loads what reports a run.
 
-    `tasks`: the selected ones. Raises UsageError for bad settings.
+    Raises UsageError for bad settings.
     """
     state = session_state(config)
     from harness.pytest_plugin import running
 
-    if not config.pluginmanager.has_plugin(RUN):
-        running.begin(config)
-    if tasks:
-        running.set_up(config, tasks)
+    running.begin_run(config)
     return state
 
 

@@ -80,10 +80,7 @@ def taskspec_slot(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -
 
 def uses_services(config: pytest.Config) -> bool:
     """Return whether ordinary tests use the services too: `services_for = "session"`."""
-    if not is_active(config):
-        return False
-    settings = session_state(config).settings
-    return settings.services_for == "session" and bool(settings.services)
+    return is_active(config) and session_state(config).serves_all_tests
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,4 +1,4 @@
-"""The hooks of a run of tasks: what is set up for it, and what it reports. `activation` registers them."""
+"""The hooks of a run of tasks: what is set up for it, and what it reports. `begin_run` registers them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 
 from harness.model.tool_settings import shared_problem
 from harness.pytest_plugin import foreign
-from harness.pytest_plugin.activation import RUN
 from harness.pytest_plugin.history import HISTORY, RunHistory, first_line
 from harness.pytest_plugin.items import TaskItem, undeclared_lines
 from harness.pytest_plugin.not_run import interrupted_tasks
@@ -33,6 +32,8 @@ from harness.spec.agents import BRIDGE
 if TYPE_CHECKING:
     from harness.reporting.allure.sink import RunLabel
 
+RUN = "taskspec-run"
+"""The name of this module as a plugin."""
 RUN_LABEL: pytest.StashKey[RunLabel] = pytest.StashKey()
 ONE_PROCESS = "the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`"
 EVIDENCE = "evidence of the task"
@@ -41,7 +42,15 @@ _MAY_SKIP = {"skip", "skipif"}
 """Marks of an item that is perhaps not run."""
 
 
-def begin(config: pytest.Config) -> None:
+def begin_run(config: pytest.Config, tasks: Sequence[TaskItem] = ()) -> None:
+    """Begin the run of a session, once, and set up its selected tasks. Raises UsageError for bad settings."""
+    if not config.pluginmanager.has_plugin(RUN):
+        _begin(config)
+    if tasks:
+        set_up(config, tasks)
+
+
+def _begin(config: pytest.Config) -> None:
     """Register the hooks of this module and of those that report. Raises UsageError for bad settings."""
     state = config.stash[STATE]
     check_extras(state.settings)

@@ -7,18 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.pytest_plugin.activation import SESSION, begin_run
 from harness.pytest_plugin.ci import asked_for
 from harness.pytest_plugin.items import CHANNELS
-from harness.pytest_plugin.options import refuse_without_cluster
+from harness.pytest_plugin.options import WITH_DEPENDENCIES, refuse_without_cluster
 from harness.pytest_plugin.role import RUN_ID, Role, role_of, worker_input
-from harness.pytest_plugin.selection import OPTION, WithDependencies, arrange, names_of, task_items
+from harness.pytest_plugin.selection import WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.settings import settings_of
 from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
 
 
-def begin(config: pytest.Config) -> None:
+def begin(config: pytest.Config, name: str) -> None:
     """Read the settings, make the state, and register the hooks of this module. Raises UsageError for bad settings."""
     settings = settings_of(config)
     state = SessionState(settings, chosen=config.getoption("--task-agent"))
@@ -30,19 +29,21 @@ def begin(config: pytest.Config) -> None:
     given = worker_input(config)
     state.run_id, state.afresh = given.get(RUN_ID, state.run_id), given.get(AFRESH, "")
     state.done.update(given.get(DONE, {}))
-    for name, plugin in _plugins(config, state):
-        config.pluginmanager.register(plugin, name)
+    config.pluginmanager.register(sys.modules[__name__], name)
+    for each, plugin in _plugins(config, state):
+        config.pluginmanager.register(plugin, each)
     if role_of(config) is Role.CONTROLLER:  # it collects nothing, and hears of tasks from its workers
+        from harness.pytest_plugin.running import begin_run
+
         begin_run(config)
 
 
 def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
     """Name and object of each plugin that acts on the collection."""
-    yield SESSION, sys.modules[__name__]
     signals = Signals(config)
     signals.begin()
     yield "taskspec-signals", signals
-    if config.getoption(OPTION):
+    if config.getoption(WITH_DEPENDENCIES):
         yield "taskspec-dependencies", WithDependencies()
     if role_of(config) is not Role.DRIVER:
         refuse_without_cluster(config)
@@ -57,8 +58,8 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     if config.getoption("task_store"):
         from harness.pytest_plugin.stored import begin_store
 
-        state.stored = begin_store(config, state)
-        yield from state.stored.plugins(config)
+        state.stored = stored = begin_store(config, state)
+        yield from stored.plugins(config)
     if asked_for(config):
         from harness.pytest_plugin.ci_page import CiPage
 
@@ -98,6 +99,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     }
     state.look_at_plans([item.loaded.spec for item in tasks])
     if tasks and not session.config.getoption("collectonly"):
+        from harness.pytest_plugin.running import begin_run  # it loads what reports a run
+
         begin_run(session.config, tasks)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,13 +16,16 @@ from harness.reporting.fence import OutputFence
 from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
-    from harness.pytest_plugin.stored import StoredRun
+    from harness.pytest_plugin.stored_workers import StorePlace
     from harness.recovery.failure import Failure
     from harness.reporting.history.durations import Durations
+    from harness.reporting.history.record import Execution, RunRecord
     from harness.reporting.task_record import TaskRecord
     from harness.resilience.events import Emit
     from harness.runner.harness import SyncHarness
     from harness.runner.parallel import BrokenTask, Ran
+    from harness.runner.slot_store import SlotStore
+    from harness.runner.store_writer import StoreLedger
     from harness.spec.fault_plan import LoadedFaultPlan
     from harness.spec.task import TaskSpec
 
@@ -46,6 +49,44 @@ class RunsAhead(Protocol):
     def stop(self) -> list[Ran | BrokenTask]:
         """End what runs; returns the tasks that ran and had no turn."""
         ...
+
+
+class JournalOfStore(Protocol):
+    """What this part of the run does, kept in the store for the process that goes on with it."""
+
+    deserted: bool
+    """Whether the cluster had no machine left for the run."""
+
+    def has(self, nodeid: str, name: str) -> None: ...
+
+    def begin(self, run: RunRecord, tasks: Iterable[str]) -> None: ...
+
+    def add(self, execution: Execution) -> None: ...
+
+    def note_writes(self, task_ids: Iterable[str]) -> None: ...
+
+    def finish(self, run: RunRecord) -> list[str]: ...
+
+    def status(self, exitstatus: int) -> int: ...
+
+
+class StoredRun(Protocol):
+    """The store in this process."""
+
+    @property
+    def place(self) -> StorePlace: ...
+
+    @property
+    def ledger(self) -> StoreLedger: ...
+
+    @property
+    def journal(self) -> JournalOfStore | None: ...
+
+    @property
+    def slot(self) -> SlotStore | None: ...
+
+    @property
+    def tasks(self) -> Sequence[pytest.Item]: ...
 
 
 class SessionState(Struct):
@@ -139,6 +180,11 @@ class SessionState(Struct):
             from harness.reporting.summary import idle_lines
 
             self.idle = list(idle_lines(plans, specs))
+
+    @property
+    def serves_all_tests(self) -> bool:
+        """Whether ordinary tests use the services too: `services_for = "session"`."""
+        return self.settings.services_for == "session" and bool(self.settings.services)
 
     @property
     def agent(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -44,6 +44,11 @@ class StoredRun(Struct, frozen=True):
     """In the process that sees all reports: the only one, the controller of xdist, or the driver of a cluster."""
     slot: SlotStore | None = None
     """In the process of a slot."""
+
+    @property
+    def tasks(self) -> Sequence[pytest.Item]:
+        """All tasks of the part, those that have ended included."""
+        return self.selection.tasks
 
     def plugins(self, config: pytest.Config) -> Iterator[tuple[str, object]]:
         """Name and object of each plugin."""
