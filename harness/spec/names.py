@@ -251,3 +251,8 @@ def file_problem(name: str, folder: Path) -> str | None:
     if not there.is_relative_to(folder.resolve()):
         return "the path leaves the task's folder through a link"
     return None if there.is_file() else ABSENT
+
+
+def seconds(value: float) -> str:
+    """Seconds with one decimal at most."""
+    return f"{value:.1f}".removesuffix(".0") + "s"
