@@ -26,7 +26,8 @@ from harness.browser.context import Tab
 from harness.browser.dom_snapshot import dom_behind, dom_of
 from harness.browser.executable import first_line
 from harness.browser.failures.liveness import dead
-from harness.browser.failures.scene import FailureContext, answers
+from harness.browser.failures.scene import FailureContext
+from harness.browser.process import answers
 from harness.browser.queries import page_state
 from harness.browser.raw_trace import RawTrace
 from harness.criteria.syntax import Selected
