@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import psutil
 from msgspec import Struct
 
 from harness.recovery.never_twice import runs_again
+from harness.resilience.owner import Owner
 from harness.values import replace
 
 STORE: Final = Path(".harness/serve.sqlite3")
@@ -20,7 +20,6 @@ KEPT_SESSIONS: Final = 200
 _PATIENCE = 2.0
 WAIT_MS: Final = 200
 """Milliseconds that a change waits for another process: the whole bridge waits with it."""
-_SAME = 1.0
 
 
 class StoredSession(Struct, frozen=True):
@@ -39,9 +38,8 @@ class StoredSession(Struct, frozen=True):
     had: tuple[str, ...] = ()
     """Ids of the tasks that a server has run for it."""
     why: str = ""
-    pid: int = 0
-    started: float = 0.0
-    """The process that had it, and that process's start."""
+    owner: Owner = Owner()
+    """The process that had it."""
 
     @property
     def over(self) -> bool:
@@ -49,12 +47,8 @@ class StoredSession(Struct, frozen=True):
 
     @property
     def owned(self) -> bool:
-        """Whether its server still runs: one that was killed stays a zombie until who has started it looks."""
-        with suppress(psutil.Error):
-            process = psutil.Process(self.pid)
-            dead = process.status() == psutil.STATUS_ZOMBIE
-            return not dead and abs(process.create_time() - self.started) <= _SAME
-        return False
+        """Whether its server still runs."""
+        return self.owner.alive
 
     @property
     def resumable(self) -> bool:
@@ -65,8 +59,8 @@ class StoredSession(Struct, frozen=True):
 class SessionStore:
     """The sessions of a project, in a file that a killed server leaves whole."""
 
-    def __init__(self, root: Path, owner: tuple[int, float] | None = None) -> None:
-        """Open or make the file. `owner`: pid and start of the process that has the sessions, this one by default.
+    def __init__(self, root: Path, owner: Owner | None = None) -> None:
+        """Open or make the file. `owner`: the process that has the sessions, this one by default.
 
         Raises OSError if neither is possible; a damaged one is put aside (`note`).
         """
@@ -74,8 +68,7 @@ class SessionStore:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.note = ""
         """What happened to a damaged file; empty if nothing did."""
-        process = psutil.Process()
-        self._owner = owner or (process.pid, process.create_time())
+        self._owner = owner or Owner.this()
         try:
             self._database = self._opened()
         except sqlite3.DatabaseError as error:
@@ -107,8 +100,7 @@ class SessionStore:
 
     def save(self, session: StoredSession) -> None:
         """Write a session; a kill of this process loses nothing of it. Raises OSError."""
-        pid, started = self._owner
-        content = msgspec.json.encode(replace(session, pid=pid, started=started))
+        content = msgspec.json.encode(replace(session, owner=self._owner))
         try:
             self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", (session.id, content))
         except sqlite3.Error as error:
