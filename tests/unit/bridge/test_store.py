@@ -7,12 +7,12 @@ import os
 import sqlite3
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import httpx2
-import psutil
 import pytest
 from starlette.applications import Starlette
 
@@ -155,6 +155,16 @@ def test_a_damaged_file_is_put_aside_and_said(tmp_path: Path) -> None:
     store.save(StoredSession("sess-1", "active"))
     assert [each.id for each in stored_sessions(tmp_path)] == ["sess-1"]
     store.close()
+
+
+def test_a_file_of_another_version_is_put_aside_and_said(tmp_path: Path) -> None:
+    SessionStore(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / STORE)) as other:
+        other.execute("PRAGMA user_version = 77")
+    store = SessionStore(tmp_path)
+    assert "was of schema 77: it is kept as serve.sqlite3.broken-" in store.note
+    store.save(StoredSession("sess-1", "active"))
+    assert [each.id for each in stored_sessions(tmp_path)] == ["sess-1"]
 
 
 def test_rows_that_cannot_be_read_are_left_out_and_said(tmp_path: Path) -> None:
@@ -326,19 +336,3 @@ def test_a_client_that_only_calls_goes_on_after_a_kill_as_one_that_joins(
         await playing
 
     play(main())
-
-
-def test_a_killed_server_that_nobody_has_waited_for_yet_has_no_sessions(tmp_path: Path) -> None:
-    server = psutil.Popen(["sleep", "60"])
-    killed, following = SessionStore(tmp_path, (server.pid, server.create_time())), SessionStore(tmp_path)
-    killed.save(StoredSession("sess-1", "active"))
-    assert following.claim("sess-1") is None
-    server.kill()
-    while server.status() != psutil.STATUS_ZOMBIE:
-        pass
-    claimed = following.claim("sess-1")
-    assert claimed is not None
-    assert claimed.id == "sess-1"
-    server.wait(5)
-    killed.close()
-    following.close()
