@@ -21,6 +21,7 @@ from harness.recovery.failure import Failure
 from harness.resilience import Clock
 from harness.resilience.events import Emit, InvariantBroken, ServiceChanged
 from harness.resilience.owner import Owner, is_abandoned
+from harness.resilience.replaced import replaced
 
 # The folders for services' files: one that stays between runs, and one for each process.
 
@@ -264,10 +265,8 @@ class Ownership:
             "ports": dict(ports),
             "failure": failure and _as_json(failure),
         }
-        with contextlib.suppress(OSError):
-            scratch = self.file.with_name(f"{self.file.name}.{os.getpid()}")
-            scratch.write_text(json.dumps(told), "utf-8")
-            scratch.replace(self.file)
+        with contextlib.suppress(OSError), replaced(self.file) as made:
+            made.write_text(json.dumps(told), "utf-8")
 
     def withdraw(self) -> None:
         """Remove the file after this process has stopped the service."""

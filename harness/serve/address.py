@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.resilience.owner import Owner
+from harness.resilience.replaced import replaced
 
 ADDRESS: Final = Path(".harness/serve.json")
 """The file with the address of the running server, relative to the project."""
@@ -90,15 +91,8 @@ def port_of_a_killed_server(root: Path) -> int:
 def keep_address(root: Path, host: str, port: int, *, secure: bool, file: Path = ADDRESS) -> ServeAddress:
     """Write the address of this process's server. Raises OSError."""
     address = ServeAddress(Owner.this(), host, port, secure)
-    place = root / file
-    place.parent.mkdir(parents=True, exist_ok=True)
-    scratch = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        scratch.write_text(json.dumps(msgspec.to_builtins(address)) + "\n", "utf-8")
-        scratch.replace(place)
-    except OSError:
-        scratch.unlink(missing_ok=True)
-        raise
+    with replaced(root / file) as made:
+        made.write_text(json.dumps(msgspec.to_builtins(address)) + "\n", "utf-8")
     return address
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from harness.model.tools import ToolState
 from harness.resilience.owner import Owner
+from harness.resilience.replaced import replaced
 from harness.spec.steps import EffectClass
 
 FOLDER = Path(".harness/tools")
@@ -83,9 +84,8 @@ class StateFile:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._sweep()
                 self._begun = True
-            scratch = self._file.with_suffix(".new")
-            scratch.write_bytes(msgspec.json.encode(state))
-            scratch.replace(self._file)
+            with replaced(self._file) as made:
+                made.write_bytes(msgspec.json.encode(state))
 
     def _sweep(self) -> None:
         for file, kept in _states(self._folder):
@@ -122,12 +122,9 @@ def order_restart(root: Path, server: str) -> tuple[KeptState, ...]:
 
     They do so within a second. Nothing is kept for later runs: they begin without crashes and refusals anyway.
     """
-    folder = root / FOLDER
     using = tuple(each for each in kept_states(root) if each.server == server and each.alive)
-    folder.mkdir(parents=True, exist_ok=True)
-    scratch = folder / f"{server}.{os.getpid()}.new"
-    scratch.write_bytes(b"")
-    scratch.replace(folder / f"{server}{_ORDER}")
+    with replaced(root / FOLDER / f"{server}{_ORDER}") as made:
+        made.write_bytes(b"")
     return using
 
 

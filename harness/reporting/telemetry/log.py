@@ -18,6 +18,7 @@ from harness.model.settings import LogProfile
 from harness.reporting.telemetry.record import Record, TelemetryEvent, describe, level, read
 from harness.reporting.telemetry.stream import Sink
 from harness.resilience.owner import Owner
+from harness.resilience.replaced import replaced
 
 EVENTS_FILE = Path(".harness/events.jsonl")
 KEPT = 5
@@ -52,14 +53,9 @@ def begin(path: Path, now: datetime, *, leads: bool = True) -> None:
 
 def _link(link: Path, path: Path) -> None:
     """Set the link by a rename, so that it is complete at any moment."""
-    made = link.with_name(f".{link.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), replaced(link) as made:
         made.unlink(missing_ok=True)
         made.symlink_to(path.relative_to(link.parent))
-        try:
-            made.replace(link)
-        except OSError:
-            made.unlink()
 
 
 def _forget(path: Path, since: float) -> None:
