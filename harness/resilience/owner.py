@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-_PROCESSES = Path("/proc")
+PROCESSES = Path("/proc")
 _STATE, _START = 0, 19
 """The indices of the fields of `/proc/<pid>/stat` after the name. The start counts ticks since the machine's start."""
 _LABEL = re.compile(r"(\d+)-(\d+)-([0-9a-f]*)-(\d+)(?:-|$)")
@@ -39,12 +39,12 @@ class Owner(Struct, frozen=True):
     def of(cls, pid: int) -> Owner | None:
         """The process that has this pid now; None if there is none, or it is dead and not yet reaped."""
         birth = _birth(pid)
-        return None if birth is None else cls(pid, birth, _boot_id(), _pid_namespace(), os.uname().nodename)
+        return None if birth is None else cls(pid, birth, boot_id(), pid_namespace(), os.uname().nodename)
 
     @classmethod
     def this(cls) -> Owner:
         """This process; one that is never seen if the system does not show it: nothing false is said about it later."""
-        return cls.of(os.getpid()) or cls(os.getpid(), boot=_boot_id(), namespace=-1)
+        return cls.of(os.getpid()) or cls(os.getpid(), boot=boot_id(), namespace=-1)
 
     @classmethod
     def labelled(cls, name: str) -> Owner | None:
@@ -65,13 +65,13 @@ class Owner(Struct, frozen=True):
     @property
     def gone(self) -> bool:
         """Whether the process has certainly ended: nothing is known of one that cannot be seen from here."""
-        return self._seen and (self.boot != _boot_id() or self.birth != _birth(self.pid))
+        return self._seen and (self.boot != boot_id() or self.birth != _birth(self.pid))
 
     @property
     def _seen(self) -> bool:
         """Whether the pid stands for the same process here, or stood for it before the last start of the machine."""
         here = self.pid > 0 and self.host in ("", os.uname().nodename)
-        return here and (self.namespace == _pid_namespace() or self.boot != _boot_id())
+        return here and (self.namespace == pid_namespace() or self.boot != boot_id())
 
 
 def is_abandoned(folder: Path) -> bool:
@@ -86,9 +86,9 @@ def _birth(pid: int) -> float | None:
     psutil's `create_time` would be none: on Linux it adds the time of the machine's start, which moves with the clock.
     """
     try:
-        fields = (_PROCESSES / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        fields = (PROCESSES / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
-        return None if (_PROCESSES / "self").exists() else _birth_by_ps(pid)
+        return None if (PROCESSES / "self").exists() else _birth_by_ps(pid)
     return None if fields[_STATE] == "Z" else float(fields[_START])
 
 
@@ -102,18 +102,18 @@ def _birth_by_ps(pid: int) -> float | None:
 
 
 @cache
-def _boot_id() -> str:
+def boot_id() -> str:
     """Identifies the time since the machine's start, by the first digits of what Linux makes at random; else empty."""
     try:
-        return (_PROCESSES / "sys/kernel/random/boot_id").read_text("utf-8").strip().partition("-")[0]
+        return (PROCESSES / "sys/kernel/random/boot_id").read_text("utf-8").strip().partition("-")[0]
     except OSError:
         return ""
 
 
 @cache
-def _pid_namespace() -> int:
+def pid_namespace() -> int:
     """The namespace of the pids that this process sees."""
     try:
-        return (_PROCESSES / "self/ns/pid").stat().st_ino
+        return (PROCESSES / "self/ns/pid").stat().st_ino
     except OSError:
         return 0

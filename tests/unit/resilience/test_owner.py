@@ -126,8 +126,8 @@ def test_a_name_tells_its_owner(tmp_path: Path) -> None:
 
 def test_it_works_without_files_about_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on macOS: `ps` tells what the kernel keeps, whatever the language and the time zone."""
-    monkeypatch.setattr(owner, "_PROCESSES", tmp_path)
-    for kept in (owner._boot_id, owner._pid_namespace):  # noqa: SLF001 - what a process keeps for its whole life
+    monkeypatch.setattr(owner, "PROCESSES", tmp_path)
+    for kept in (owner.boot_id, owner.pid_namespace):
         kept.cache_clear()
     try:
         with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
@@ -141,5 +141,5 @@ def test_it_works_without_files_about_processes(tmp_path: Path, monkeypatch: pyt
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             assert (found.alive, found.gone) == (False, True)
     finally:
-        for kept in (owner._boot_id, owner._pid_namespace):  # noqa: SLF001
+        for kept in (owner.boot_id, owner.pid_namespace):
             kept.cache_clear()
