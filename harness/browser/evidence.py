@@ -34,6 +34,7 @@ from harness.criteria.syntax import Selected
 from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
+from harness.resilience.replaced import replaced
 from harness.task_secrets import is_session_value, learn, secrets_of_header
 
 # The page after the last step that passed, in case the page does not answer after the failure.
@@ -103,10 +104,8 @@ async def bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes
 
 
 def _replace(path: Path, data: bytes) -> None:
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_suffix(".new")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    with replaced(path) as made:
+        made.write_bytes(data)
 
 
 TOTAL_SECONDS = 6.0
