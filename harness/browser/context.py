@@ -26,7 +26,7 @@ from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.scene import answers
 from harness.browser.failures.scene import seconds as words
 from harness.browser.har import HarSegment
-from harness.browser.holding import keep_offline
+from harness.browser.holding import UNNOTICED, keep_offline
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.raw_trace import RawTrace
@@ -360,6 +360,7 @@ class Tab(Struct):
     ) -> Tab:
         if request.start is not None:
             await context.clock.set_system_time(request.start)
+        await context.add_init_script(UNNOTICED)
         await request.clipboard.install(context)
         if script := request.first_script:
             await context.add_init_script(script)
