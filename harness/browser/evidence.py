@@ -33,7 +33,6 @@ from harness.criteria.syntax import Selected
 from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
-from harness.task_secrets import is_session_value, learn, secrets_of_header
 
 # The page after the last step that passed, in case the page does not answer after the failure.
 
@@ -232,7 +231,6 @@ async def take(
 
     It never raises: a defect of ours loses what it was about, and nothing else.
     """
-    await _learn_secrets(collector)
     if capture.logs:
         async with collector.losing(TRACE):
             await take_trace(collector)
@@ -247,17 +245,6 @@ async def take(
         collector.skip(HAR, "recording is minimal" if capture.logs else capture.why)
     seen = Item(CONSOLE, "taken", at=collector.scene.clock.wall())
     collector.items.append(seen if capture.logs else Item(CONSOLE, "skipped", capture.why))
-
-
-async def _learn_secrets(collector: EvidenceCollector) -> None:
-    """Learn the cookies of the browser, and what its pages have sent to authorize themselves. It never raises."""
-    with contextlib.suppress(Exception):  # a browser that is gone has told nothing, and the evidence goes on
-        for exchange in collector.tab.watch.exchanges:
-            asked = exchange.asked
-            learn(*secrets_of_header("authorization", asked.headers.get("authorization", "")) if asked else ())
-        async with asyncio.timeout(LOOK_SECONDS * collector.scale):
-            cookies = await collector.tab.context.cookies()
-        learn(*(value for each in cookies if is_session_value(value := each.get("value", ""))))
 
 
 async def take_trace(collector: EvidenceCollector) -> None:

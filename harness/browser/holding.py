@@ -3,8 +3,8 @@
 Being offline is applied by the browser's own process, also to a page that hangs; a request that a page begins then
 fails, and nobody gets it. One that is under way goes on, and is known to have left.
 
-The page does not notice it, except by the requests that fail: `navigator.onLine` stays as it was, and no `offline` event
-comes. So the evidence shows no "you are offline" that no user would have seen, and nothing is sent because of `online`.
+The page does not notice it, except by its requests that fail: `navigator.onLine` stays true, no `offline` event comes.
+So the evidence shows no "you are offline" that no user would have seen, and nothing is sent because of `online`.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ async def _pages_stopped(tab: Tab) -> None:
     told = [_tell(each, held=True) for each in pages]
     online = [each.send("Network.overrideNetworkState", _ONLINE) for each in pages]
     going = asyncio.gather(*told, go_offline(tab.context, HELD), *online, return_exceptions=True)
-    if (problem := (await going)[len(pages)]) is not None:
+    if isinstance(problem := (await going)[len(pages)], BaseException):
         raise problem
     workers = [worker for page in tab.context.pages for worker in page.workers]
     asked = (worker.evaluate("0") for worker in workers)  # Playwright takes them offline with their page
