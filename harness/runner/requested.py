@@ -314,7 +314,7 @@ class RequestedRuns:
             async with self._services.lend() as services:
                 await self._played(run, sink, kept, services)
         finally:
-            stream.close()
+            notes += map(stream.clean, stream.close())
             told = ended[-1] if ended else None
             notes.append(await asyncio.shield(self._kept(partial(kept.finish, told))))
             for note in filter(None, notes):
