@@ -53,6 +53,8 @@ class Pace:
         """`whole` is the pace of the browser: each event counts there too."""
         self._clock = clock
         self._whole = whole
+        self.total = 0
+        """The number of events so far."""
         self._began = clock.now()
         self._running: dict[str, int] = {}
         self._last: dict[str, int] = {}
@@ -63,6 +65,7 @@ class Pace:
         """Count one event."""
         if self._whole:
             self._whole.count_event(kind)
+        self.total += 1
         self._advance_window()
         self._running[kind] = self._running.get(kind, 0) + 1
 
@@ -87,6 +90,11 @@ class Pace:
     def floods(self) -> bool:
         """Whether there are so many events that an answer may be late behind them."""
         return sum(self.counts.values()) >= FLOOD
+
+    @property
+    def heavy(self) -> bool:
+        """Whether there are more events than of any page that only loads."""
+        return sum(self.counts.values()) >= HEAVY
 
 
 class Later(Mapping[str, str]):

@@ -217,7 +217,10 @@ async def _explain_cut_off(failure: Failure, scene: FailureContext) -> Failure:
     pending = scene.watch.unanswered
     if pending is not None and scene.acts:
         return replace(no_answer(scene, pending, failure.effect), tainted=True)
-    facts = scene.seen.facts or await facts_now(scene, SECOND_LOOK)
+    floods = scene.watch.pace.floods
+    facts = scene.seen.facts or await facts_now(scene, scene.look if floods else SECOND_LOOK)
+    if facts is None and floods and scene.selector is not None:
+        return hung(scene, browser_answers=True, effect=failure.effect)
     if facts is None or (facts.ready and not scene.waits and scene.seen.log.obstacle is None):
         return failure
     why = wait_failure(scene, facts) if scene.waits else element_failure(scene, facts, scene.seen.log)
