@@ -465,7 +465,8 @@ class Tab(Struct):
 
     def drowned(self, seconds: float = 0.0) -> bool:
         """Return whether pages were stopped so long ago and their events are still being read: nothing answers yet."""
-        return bool(self.silence) and not self.silence.done() and self.watch.now() - self.silenced >= seconds
+        waits = self.silence is not None and not self.silence.done()
+        return waits and self.watch.now() - self.silenced >= seconds
 
     async def note_unreported(self, seconds: float) -> None:
         """Record that a page may have sent by a channel of which no browser reports. It never raises."""

@@ -449,8 +449,8 @@ class PlaywrightSession(PageLooks):
         return leave(await read_storage(tab.context, lambda: tab.freed(PROBE_SECONDS), within, held_up=held_up))
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
-        if self.tab.watch.pace.heavy:  # what is asked waits for its events: the sooner they end, the more it gives
-            self.tab.begin_silence()
+        if self.tab.watch.pace.heavy and not await self.tab.answers(PROBE_SECONDS):
+            self.tab.begin_silence()  # the sooner its events end, the more the page gives
             self.tab.watch.spare()
         await self._leave_closed()
         deadline = Deadline.after(collecting.TOTAL_SECONDS * self._request.scale, self._clock.now())
