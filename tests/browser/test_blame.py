@@ -188,7 +188,7 @@ def test_the_end_of_a_task_does_not_wait_until_a_flood_has_been_read(run: Any, s
 def test_the_evidence_of_a_flood_begins_with_its_end(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/logs-for-ever")
-        await failed(session, {"act": "wait", "selector": "#never"})
+        await failed(session, {"act": "wait", "selector": "#never"}, within=1.0)
         await until(lambda: session.tab.watch.pace.heavy)
         (folder := stage.folder / "evidence").mkdir()
         evidence = await session.evidence(FULL, folder)
