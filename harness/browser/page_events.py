@@ -68,6 +68,9 @@ class LoggedLine:
 class PageEvents:
     """Listens to one context and its current page. Bounded: old lines and requests are dropped."""
 
+    _spared: tuple[Callable[[], None], ...] = ()
+    """What ends the reading of events that can be spared at the end of the task."""
+
     def __init__(
         self,
         clock: Clock,
@@ -80,8 +83,6 @@ class PageEvents:
         self.pace = Pace(clock, browser)
         """The rate of events: if a page floods the browser with them, answers come late."""
         self._report = on_request_failed
-        self._spared: tuple[Callable[[], None], ...] = ()
-        """What ends the reading of events that can be spared at the end of the task."""
         self._known: dict[Request, RequestRecord] = {}
         self._frames: dict[Page, MainFrame] = {}
         self.dialog_answers = Dialogs(self._complain)
