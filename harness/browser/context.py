@@ -48,6 +48,10 @@ PROMPT_SECONDS = 0.3
 """Seconds after which a context that is still not closed is examined; nearly all are closed by then."""
 FREED_SECONDS = 0.3
 """Seconds that the page may take to answer before its context is closed."""
+DROWNED_SECONDS = 2.0
+"""Seconds after which a browser that only one session uses is killed if it still has events of stopped pages to tell:
+its context would be closed after them.
+"""
 END_SECONDS = 5.0
 """Seconds that the browser may take to end the pages of a context that does not close, before it is killed: other tasks
 may have pages in it."""
@@ -232,6 +236,11 @@ class ContextHandle:
         self.ended = self.tab.watch.over = True
         if self.tab.watch.pace.floods:  # requests that it still sends would delay the end of the HAR file
             await self.tab.silence_floods(min(FREED_SECONDS, seconds / 2))
+        if self.tab.drowned(DROWNED_SECONDS) and self.chromium.sessions <= 1 and self.chromium.process.killable:
+            self.chromium.workers.forget(self.tab.watch)
+            await self.kill()
+            self._pool.tell(PagesEnded(self._request.world, seconds, "browser"))
+            return False
         closing = asyncio.create_task(self.tab.context.close())
         try:
             await asyncio.wait({closing}, timeout=min(PROMPT_SECONDS, seconds))
@@ -314,6 +323,10 @@ class Tab(Struct):
     """Hosts of the project that the browser cannot reach, because it runs elsewhere."""
     controls: dict[Page, CDPSession] = field(default_factory=dict)
     """The control sessions of other pages that were acted on or read before."""
+    silence: asyncio.Future[Any] | None = None
+    """Ends when the scripts of pages that flood the browser are stopped, and what they have told is read."""
+    silenced: float = 0.0
+    """When that was asked for."""
 
     @classmethod
     async def open(
@@ -404,6 +417,10 @@ class Tab(Struct):
 
     async def freed(self, seconds: float) -> bool:
         """End whatever holds the page up, a navigation or an endless script; return whether it answers then."""
+        if self.drowned():
+            await self.silence_floods(seconds)
+            if self.drowned():
+                return False
         if self.watch.unanswered:
             await self.stop_loading(seconds)
         if await answers(self.control, seconds):
@@ -421,16 +438,27 @@ class Tab(Struct):
             return False
         return True
 
-    async def silence_floods(self, seconds: float) -> None:
-        """Stop the scripts of pages that flood the browser with events, for good, and wait until they answer.
+    def begin_silence(self) -> asyncio.Future[Any]:
+        """Stop the scripts of pages that flood the browser with events, for good; returns what ends when they answer.
 
         The commands arrive at once, but the answers only after the events before them have been read.
         """
-        controls = {self.control, *self.controls.values()}
-        stops = [each.send("Emulation.setScriptExecutionDisabled", {"value": True}) for each in controls]
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await asyncio.gather(*stops, return_exceptions=True)
+        if self.silence is None:
+            controls = {self.control, *self.controls.values()}
+            stops = [each.send("Emulation.setScriptExecutionDisabled", {"value": True}) for each in controls]
+            if self.watch.pace.heavy:  # what waits in the page to be sent would take seconds
+                stops += [each.send("Page.stopLoading") for each in controls]
+            self.silence, self.silenced = asyncio.gather(*stops, return_exceptions=True), self.watch.now()
+        return self.silence
+
+    async def silence_floods(self, seconds: float) -> None:
+        """Stop the scripts of pages that flood the browser with events, and wait until they answer."""
+        await asyncio.wait({self.begin_silence()}, timeout=seconds)
+
+    def drowned(self, seconds: float = 0.0) -> bool:
+        """Return whether pages were stopped so long ago and their events are still being read: nothing answers yet."""
+        waits = self.silence is not None and not self.silence.done()
+        return waits and self.watch.now() - self.silenced >= seconds
 
     async def note_unreported(self, seconds: float) -> None:
         """Record that a page may have sent by a channel of which no browser reports. It never raises."""

@@ -167,17 +167,18 @@ class Chromium:
     async def answers(self, seconds: float) -> bool:
         """Return whether the browser itself still answers; for a stopped one this is known at once.
 
-        A browser whose pages flood it with events is not silent: its answer comes after them.
+        A browser that tells events meanwhile is not silent: its answer comes after them.
         """
         if self.process.stopped:
             return False
+        told = self.pace.total
         try:
             async with asyncio.timeout(seconds):
                 await self.control.send("Browser.getVersion")
         except PlaywrightError:
             return False
         except TimeoutError:
-            return self.alive and self.pace.floods
+            return self.alive and (self.pace.floods or self.pace.total > told)
         return True
 
     async def end_context(self, context_id: str, seconds: float) -> bool:

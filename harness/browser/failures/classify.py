@@ -217,7 +217,9 @@ async def _explain_cut_off(failure: Failure, scene: FailureContext) -> Failure:
     pending = scene.watch.unanswered
     if pending is not None and scene.acts:
         return replace(no_answer(scene, pending, failure.effect), tainted=True)
-    facts = scene.seen.facts or await facts_now(scene, SECOND_LOOK)
+    facts = scene.seen.facts or await _second_look(scene)
+    if facts is None and scene.watch.pace.heavy and scene.selector is not None:
+        return hung(scene, browser_answers=True, effect=failure.effect)
     if facts is None or (facts.ready and not scene.waits and scene.seen.log.obstacle is None):
         return failure
     why = wait_failure(scene, facts) if scene.waits else element_failure(scene, facts, scene.seen.log)
@@ -303,8 +305,13 @@ async def _examine(scene: FailureContext, log: CallLog) -> tuple[Facts | None, t
         return scene.seen.facts, (True, True)
     facts, (page, browser) = await asyncio.gather(facts_now(scene), who_answers(scene))
     if facts is None and page and scene.watch.unanswered is None:  # it was only slow to answer
-        facts = await facts_now(scene, SECOND_LOOK)
+        facts = await _second_look(scene)
     return facts, (page, browser)
+
+
+async def _second_look(scene: FailureContext) -> Facts | None:
+    """The facts of a page that was only slow to answer. The end of a flood is not waited for."""
+    return await facts_now(scene, scene.look if scene.watch.pace.floods else SECOND_LOOK)
 
 
 def _unready(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:
