@@ -21,16 +21,14 @@ _PATH_OPTIONS = frozenset({
 """The options of pytest and its plugins that take a path."""
 
 _PYTEST = """\
-import sys
-sys.argv[0] = 'pytest'
+import runpy, sys
 def tell(kind, *error):
     if kind is KeyboardInterrupt:
         sys.stderr.write('\\ninterrupted before the run began\\n')
     else:
         sys.__excepthook__(kind, *error)
 sys.excepthook = tell
-import pytest
-sys.exit(pytest.console_main())
+runpy.run_module('pytest', run_name='__main__', alter_sys=True)
 """
 """As `python -m pytest`, but Ctrl-C while it loads is one line. Our package must not be imported before pytest."""
 
