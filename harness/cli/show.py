@@ -51,7 +51,7 @@ from harness.reporting.console import (
     shown_value,
     step_label,
 )
-from harness.reporting.files import shown_path, visible
+from harness.reporting.files import shown_path, told_lines, visible
 from harness.reporting.tool_lines import call_lines, called
 
 # The steps of a kept failure, one line each: the act, whether it worked, where the task went back.
@@ -307,7 +307,7 @@ def _page_lines(report: ErrorReport) -> Iterator[str]:
     if report.context.url:
         yield f"  url: {report.context.url}"
     yield from _titled_list("shown for a moment", report.context.vanished)
-    yield from _titled_list("console", fold_lines(report.context.browser_console_logs))
+    yield from _titled_list("console", fold_lines(told_lines(report.context.browser_console_logs)))
 
 
 def _files(kept: ArtifactDirectory) -> Iterator[str]:

@@ -32,7 +32,7 @@ from harness.model.tool_evidence import call_document, failed_call
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.comparisons import compared_pictures
-from harness.reporting.files import ARTIFACTS, printable, shown_path, visible
+from harness.reporting.files import ARTIFACTS, printable, shown_path, told_lines, visible
 from harness.reporting.redaction import Redactor
 from harness.reporting.tool_lines import call_lines, called
 from harness.spec.names import commandless
@@ -543,7 +543,7 @@ def _page_lines(result: TaskResult, width: int) -> Iterator[str]:
         if context.url:
             yield f"  url: {shortened(context.url, width - 7)}"
         yield from _list("shown for a moment", context.vanished, width, _CONSOLE)
-        said = fold_lines(context.browser_console_logs, width - 4)[-_CONSOLE:]
+        said = fold_lines(told_lines(context.browser_console_logs), width - 4)[-_CONSOLE:]
         yield from _list("console", list(said), width, _CONSOLE)
     if result.artifacts is not None:
         yield f"  artifacts: {shown_path(result.artifacts)}"
