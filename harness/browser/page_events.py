@@ -91,10 +91,8 @@ class PageEvents:
         self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
         self.lines: Newest[LoggedLine] = Newest(CONSOLE_LINES)
         self.exchanges: Newest[RequestRecord] = Newest(NETWORK_ENTRIES)
-        self.requests = 0
-        """The number of requests of all pages so far."""
-        self.answers = 0
-        """The number of answers of all pages so far."""
+        self.requests = self.answers = 0
+        """The number of requests, and of answers, of all pages so far."""
         self.sending = Sending(clock.now, announcer)
         self.promised: Callable[[str, str], bool] | None = None
         """Tells by method and URL whether a route answers a request; None: the task has no routes."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from harness.reporting.comparisons import compared_pictures
-from harness.reporting.files import shown_path, visible
+from harness.reporting.files import shown_path, told_lines, visible
 from harness.reporting.story import StoryComparison, StoryFailure, StoryStep, TaskStory
 from harness.reporting.tool_lines import call_lines
 from harness.reporting.words import crash_lines, fails_the_choice, fitting, fold_lines, place, shortened
@@ -303,7 +303,7 @@ def _page_lines(story: TaskStory, room: Room) -> Iterator[str]:
         if story.page.url:
             yield from _line("  url: ", story.page.url, room)
         yield from _list("shown for a moment", story.page.vanished, room, room.console)
-        said = fold_lines(story.page.console, room.width - 4)[-room.console :]
+        said = fold_lines(told_lines(story.page.console), room.width - 4)[-room.console :]
         yield from _list("console", said, room, room.console)
     if story.artifacts:
         folder = Path(story.artifacts)

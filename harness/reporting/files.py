@@ -10,7 +10,7 @@ import shutil
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from os.path import relpath
 from pathlib import Path
@@ -374,6 +374,14 @@ def visible(text: str) -> str:
 def printable(text: str) -> str:
     """The same in one line."""
     return " ".join(visible(text).split())
+
+
+_UNTOLD = re.compile(r"\[(?:STARTGROUP(?:COLLAPSED)?|ENDGROUP|TABLE|CLEAR|DIRXML|PROFILE(?:END)?)\] ")
+
+
+def told_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a browser's console that tell something: not those that group or draw, which the files have."""
+    return (line for line in lines if not _UNTOLD.match(line))
 
 
 # GitHub's workflow commands: `::error file=...,line=...::message`, which it shows next to the line.

@@ -219,6 +219,31 @@ def test_what_a_failure_tells(run: Any, stage: Stage) -> None:
     run(body())
 
 
+BACKDROP = "<div style='position:fixed;inset:0;background:#0008'></div>"
+BEHIND = {
+    "jquery-ui": f"{BACKDROP}<div role=dialog style='position:fixed;top:400px;left:400px'>Sure?</div>",
+    "bootstrap": "<div class=modal id=ask role=dialog aria-modal=true style='position:fixed;inset:0'>Sure?</div>",
+    "aria-modal": f"{BACKDROP}<div aria-modal=true style='position:fixed;top:400px'>Sure?</div>",
+    "a header": "<div role=dialog style='position:fixed;top:400px'>Cookies?</div>"
+    "<header style='position:fixed;top:0;width:100%;height:90px;background:#ccc'>Shop</header>",
+}
+OPEN = {"jquery-ui": "div[role=dialog]", "bootstrap": "div#ask", "aria-modal": "div[aria-modal=true]", "a header": ""}
+
+
+def test_an_element_behind_an_open_dialog_says_so(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/saved")
+        for kind, dialog in BEHIND.items():
+            await session.tab.page.set_content(f"<button id=buy>Buy</button>{dialog}")
+            covered = await failed(session, {"act": "click", "selector": "#buy"}, within=stretched(0.5))
+            assert covered.code == "ELEMENT_COVERED"
+            assert covered.details.get("dialog", "") == OPEN[kind]
+            assert covered.message.endswith(f": the dialog {OPEN[kind]} is open") is bool(OPEN[kind])
+            assert ("Close the dialog that is open" in covered.hint) is bool(OPEN[kind])
+
+    run(body())
+
+
 LONG = "x" * 100
 
 

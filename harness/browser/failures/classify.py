@@ -71,6 +71,7 @@ INERT = (
 LOGIN_PAGE = (
     "The site shows its login page because nobody is signed in: name a `login` in the task, or sign in with its steps."
 )
+DIALOG = "Close the dialog that is open, or act in it: it takes the clicks of the page behind it."
 ENDLESS = "`force: true` acts on it while it moves; if something covers it, the warning `forced_on_covered` says so."
 CALMED = "The page has a style for visitors who want less motion: `browser: {reduced_motion: reduce}` asks for it."
 
@@ -150,21 +151,27 @@ def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, code: str, det
         case "ELEMENT_DISABLED" if facts.untouchable and not facts.disabled:
             words, advice = "takes no clicks: its style is `pointer-events: none`", UNTOUCHABLE
         case "ELEMENT_DISABLED" if facts.inert or (log.obstacle is not None and _INERT in log.obstacle[1]):
-            words, advice = "is inert", INERT
-            if facts.dialog:
-                details["dialog"] = facts.dialog
-                words += f": the dialog {facts.dialog} is open"
+            words, advice = f"is inert{_behind(facts, details)}", INERT
         case "ELEMENT_DISABLED":
             words = "is disabled or read-only"
         case "ELEMENT_COVERED":
             details["covered_by"] = facts.covered_by or log.covering
-            words = f"is covered by {details['covered_by']}"
+            words = f"is covered by {details['covered_by']}{_behind(facts, details)}"
+            advice = DIALOG if facts.dialog else ""
         case _ if facts.endless:
             words = f"moves all the time: the animation {facts.endless!r} has no end"
             advice = f"{CALMED} {ENDLESS}" if facts.calmed else ENDLESS
         case _:
             words = "keeps moving or is re-created"
     return Failure(code, f"{selector} {words}", details=details, advice=advice)
+
+
+def _behind(facts: Facts, details: dict[str, Any]) -> str:
+    """The words about the open dialog that keeps the act from its element; empty if there is none."""
+    if not facts.dialog:
+        return ""
+    details["dialog"] = facts.dialog
+    return f": the dialog {facts.dialog} is open"
 
 
 # Exception -> Failure: the only reader of Playwright's messages. The order of the rules matters.

@@ -115,7 +115,8 @@ async def session_lost(failure: Failure, scene: FailureContext) -> Failure | Non
         return None
     needed = scene.frame if failure.code == "FRAME_NOT_FOUND" else scene.selector
     where = f"the site shows its login page ({scene.page.url}), but the step needed {needed}"
-    details = {**failure.details, "missing": needed, "instead_of": failure.code, "login": form.facts}
+    found = {key: value for key, value in failure.details.items() if key != "similar"}  # of a page that was not meant
+    details = {**found, "missing": needed, "instead_of": failure.code, "login": form.facts}
     return Failure("SESSION_LOST", f"{where}; the task had already entered its password there", scene.selector, details)
 
 
