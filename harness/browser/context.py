@@ -25,7 +25,7 @@ from harness.browser.domains import bypass
 from harness.browser.exchanges import RequestRecord
 from harness.browser.har import HarSegment
 from harness.browser.main_frame import Opened
-from harness.browser.offline import keep_offline
+from harness.browser.offline import UNNOTICED, keep_offline
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium, answers
 from harness.browser.raw_trace import RawTrace
@@ -351,6 +351,7 @@ class Tab(Struct):
     ) -> Tab:
         if request.start is not None:
             await context.clock.set_system_time(request.start)
+        await context.add_init_script(UNNOTICED)
         await request.clipboard.install(context)
         if script := request.first_script:
             await context.add_init_script(script)

@@ -87,6 +87,8 @@ class PageEvents:
         self.exchanges: Newest[RequestRecord] = Newest(NETWORK_ENTRIES)
         self.requests = 0
         """The number of requests of all pages so far."""
+        self.answers = 0
+        """The number of answers of all pages so far."""
         self.sending = Sending(clock.now, announcer)
         self.promised: Callable[[str, str], bool] | None = None
         """Tells by method and URL whether a route answers a request; None: the task has no routes."""
@@ -364,6 +366,7 @@ class PageEvents:
         return sent is not None
 
     def _on_response(self, response: Response) -> None:
+        self.answers += 1
         self.pace.count_event("answers")
         if exchange := self._known.get(response.request):
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)

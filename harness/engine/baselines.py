@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from harness.engine.judge import ASSERTION, AssertionJudge
 from harness.engine.run import Run
 from harness.recovery.catalog import ErrorType, Family
 from harness.recovery.failure import Assertion, Failure, Outcome, Passed
+from harness.resilience.replaced import replaced
 from harness.spec.names import ABSENT, file_problem, how_many, slug
 from harness.spec.pictures import ACTUAL, COMPARISONS, DIFF, EXPECTED, LOOKS_LIKE, baseline_name
 from harness.spec.steps import Assert
@@ -28,13 +28,11 @@ FIRST_RUN = f"Run the task once with {UPDATE}, and look at what it has written."
 
 
 def write_baseline(file: Path, content: bytes) -> bool:
-    """Write a baseline by a rename, so that nobody reads a half of it. Returns whether it has changed."""
+    """Write a baseline. Returns whether it has changed."""
     if file.is_file() and file.read_bytes() == content:
         return False
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(file)
+    with replaced(file) as made:
+        made.write_bytes(content)
     return True
 
 

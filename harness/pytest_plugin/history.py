@@ -23,10 +23,11 @@ from harness.reporting.allure.files import executor_of
 from harness.reporting.files import read_json
 from harness.reporting.history.file import BrokenFileError, HistoryError, put_aside
 from harness.reporting.history.reading import kept_place
-from harness.reporting.history.record import Ending, Execution, OwnerProcess, RunRecord, checkout_of
+from harness.reporting.history.record import Ending, Execution, RunRecord, checkout_of
 from harness.reporting.history.writing import RunWriter, happenings_of
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord
+from harness.resilience.owner import Owner
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
 from harness.task_secrets import is_secret_name
@@ -277,12 +278,12 @@ class RunHistory:
 
     def _open_history(self, run: RunRecord) -> RunWriter:
         """Open the history; a file that is certainly broken is put aside. Raises HistoryError."""
-        process = OwnerProcess.this_process()
+        owner = Owner.this()
         try:
-            return RunWriter(self._root, run, process)
+            return RunWriter(self._root, run, owner)
         except BrokenFileError:
             self._notes.append(put_aside(self._root, run.run))
-            return RunWriter(self._root, run, process)
+            return RunWriter(self._root, run, owner)
 
     def _begun_record(self) -> RunRecord:
         checkout = checkout_of(self._root, os.environ)

@@ -129,7 +129,8 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, py
 
 def _explain_failure(executed: TaskExecution) -> str:
     from harness.reporting.console import failure_text  # loaded already where a task has run
+    from harness.reporting.telling import story_of
 
     settings = executed.settings
     unserved = None if settings.services else settings.root / "pyproject.toml"
-    return failure_text(executed.plan, executed.result, redactor=executed.redactor, unserved=unserved)
+    return failure_text(story_of(executed.plan, executed.result, executed.redactor), unserved=unserved)

@@ -188,17 +188,18 @@ class RunTelemetry:
             handler.addFilter(lambda record: record.name != LOGGER)
 
     def _sinks(self) -> PytestSinks:
-        journal: Sink | None = WorkerJournal.of(self._config)
+        journal: Sink | None = self._fence.call(WorkerJournal.name, WorkerJournal.of, self._config)
         events: Sink | None = None
         if role_of(self._config) is Role.SLOT:
             from harness.pytest_plugin.cluster_line import UPLINK, ClusterEvents, ClusterJournal
 
-            journal, events = ClusterJournal(self._config.stash[UPLINK]), ClusterEvents(self._config.stash[UPLINK])
+            journal = self._fence.call(ClusterJournal.name, ClusterJournal, self._config.stash[UPLINK])
+            events = self._fence.call(ClusterEvents.name, ClusterEvents, self._config.stash[UPLINK])
         return PytestSinks(
             journal=journal,
             events=events,
             ledger=self._state.stored.ledger if self._state.stored else None,
-            hook=Hook(self._config),
+            hook=self._fence.call(Hook.name, Hook, self._config),
             allure=self._allure,
             terminal=None if self._worker else self._terminal,
             live_line=self._progress,
@@ -282,10 +283,9 @@ class RunTelemetry:
         return self._stream.clean(text) if self._stream is not None else text
 
     def sum_up_failed_outputs(self) -> None:
-        """Say at the end of the summary which outputs have failed, also those that were named before."""
-        self._fence.unsaid()
+        """Say at the end of the summary which outputs have failed, also those that were told of before."""
         with self._fence.around(self._terminal.name):
-            for told in self._fence.lines():
+            for told in self._fence.summed_up():
                 self.say(printable(self._clean(told)))
 
     def receive(self, line: str) -> None:
