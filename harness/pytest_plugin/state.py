@@ -70,7 +70,7 @@ class JournalOfStore(Protocol):
     def status(self, exitstatus: int) -> int: ...
 
 
-class StoredRun(Protocol):
+class StoreOfRun(Protocol):
     """The store in this process."""
 
     @property
@@ -97,7 +97,7 @@ class SessionState(Struct):
     """The outputs of this process that failed."""
     durations: Durations | None = None
     """What tasks are expected to take (`--task-durations`)."""
-    stored: StoredRun | None = None
+    stored: StoreOfRun | None = None
     """The store that keeps the results of this part of the run (`--task-store`)."""
     lost: Mapping[str, Failure] = field(default_factory=dict)
     """Id of a task that an earlier process of this part has left without an end, and that does not run again -> why."""

@@ -33,7 +33,6 @@ from harness.reporting.telemetry.record import (
     StepDone,
     TaskDone,
     TelemetryEvent,
-    is_crash,
 )
 from harness.reporting.telemetry.sinks import PytestSinks, stream_of
 from harness.reporting.telemetry.stream import Sink, Telemetry
@@ -83,7 +82,7 @@ def is_shown(record: Record, verbosity: int) -> bool:
         case ModelRequest():
             return False  # the live line shows it, and its answer has a line
         case event:
-            return verbosity > 0 or (isinstance(event, ServiceChanged) and is_crash(event))
+            return verbosity > 0 or (isinstance(event, ServiceChanged) and event.crashed)
 
 
 def printable(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from harness.model.events import AGENT, MODEL
+from harness.model.events import MODEL
 from harness.reporting.files import read_json, shown_path, write_json
 from harness.reporting.history.file import (
     PATIENCE,
@@ -32,7 +32,7 @@ from harness.reporting.history.rows import (
 )
 from harness.reporting.telemetry.log import Tail, events_of, level_name
 from harness.reporting.telemetry.record import Record, describe
-from harness.resilience.events import FellBack
+from harness.resilience.events import AGENT, FellBack
 from harness.resilience.owner import Owner
 
 # Runs whose process has ended without finishing them: a later run notes that, and saves what it can find.
