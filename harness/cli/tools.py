@@ -18,11 +18,11 @@ from harness.environment.status import follow, last_lines
 from harness.model.settings import Settings
 from harness.model.settings_errors import SettingsError
 from harness.model.tools import PAGE, ToolState
-from harness.reporting.console import shortened
 from harness.reporting.files import printable, shown_path, visible
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.metrics import UNWELL
 from harness.reporting.tool_lines import as_text
+from harness.reporting.words import shortened
 from harness.resilience import SystemClock
 from harness.spec.problems import did_you_mean, join_or
 from harness.tools.places import log_of

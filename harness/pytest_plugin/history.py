@@ -15,6 +15,7 @@ from harness.masking import MARK
 from harness.model.browser_settings import OPTIONS, names
 from harness.model.settings import Settings
 from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS
 from harness.pytest_plugin.terminal import environment
@@ -184,7 +185,7 @@ class RunHistory:
         self._state = state
         self._root: Path = state.settings.root
         self._stored = state.stored.journal if state.stored else None
-        self._writes = not hasattr(config, "workerinput") and (state.settings.history_runs > 0 or bool(self._stored))
+        self._writes = role_of(config).reports and (state.settings.history_runs > 0 or bool(self._stored))
         self._executions = Executions(self._root)
         self._begun = False
         self._run: RunRecord | None = None

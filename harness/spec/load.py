@@ -14,12 +14,11 @@ from pydantic import ValidationError
 
 from harness.spec.checks import check_spec, login_problems, strict_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
-from harness.spec.documents import MemoryKV, is_entry, plain_values
 from harness.spec.file_names import MEMORY_FILES, SPEC_FILE, TRACE_FILE, is_task_file, is_use
 from harness.spec.loaded import Gathered, Loaded
 from harness.spec.parametrize import expand
-from harness.spec.problems import JsonPath, Problem, SpecError, describe_value
-from harness.spec.source import Origin, Source, file_label, read_mapping, read_source
+from harness.spec.problems import Problem, SpecError
+from harness.spec.source import Origin, Source, file_label, read_mapping
 from harness.spec.suite import by_name
 from harness.spec.task import TaskSpec
 from harness.spec.validation import idle_settings, partial_task, problems_of_error, stray_keys, too_many_items
@@ -171,6 +170,8 @@ def _with_its_files(main: Source, path: Path) -> Gathered:
     """The files of the task as one document. Raises SpecError, also for more entries than a task may have."""
     gathered = Gathered(main.data, Origin(main.file, main), ())
     if path.name == SPEC_FILE:
+        from harness.spec.directory import gather
+
         gathered = gather(main, path.parent)
     if problems := list(too_many_items(gathered.data, gathered.origin)):
         raise SpecError(problems)
@@ -231,76 +232,3 @@ def check_group(path: Path) -> list[Problem]:
         return list(error.problems)
     _, found = _check_gathered(gathered, path.parent, None, True, (), {})
     return [*problems, *found, *unused_parameters(loaded)]
-
-
-# A task as a directory: `task_spec.json` with its steps and its memory in files beside it, as one document.
-
-_TRACE = '{"task_id": ..., "steps": [...]}, or the list of steps'
-
-
-def gather(main: Source, folder: Path) -> Gathered:
-    """Take the steps from the trace and memory from its files, unless the spec has its own. Raises SpecError."""
-    data: dict[str, Any] = dict(main.data)
-    parts: dict[str, tuple[Source, JsonPath]] = {}
-    warnings: list[Problem] = []
-    for name, file in {"steps": TRACE_FILE, **MEMORY_FILES}.items():
-        path = folder / file
-        if not path.is_file():
-            continue
-        if name in data:
-            message, here = f"{file} is not used, because `{name}` is given here", Origin(main.file, main)
-            warnings.append(here.problem((name,), message, key=True, severity="warning"))
-            continue
-        if name == "steps":
-            part = read_source(path)
-            parts[name] = (part, () if isinstance(part.data, list) else ("steps",))
-            data[name] = _steps(part, data, warnings)
-        else:
-            part = read_mapping(path)
-            parts[name] = (part, ())
-            data[name] = _memory(part, warnings)
-    return Gathered(data, Origin(main.file, main, parts), tuple(warnings))
-
-
-def _steps(trace: Source, data: dict[str, Any], warnings: list[Problem]) -> Any:
-    """The steps of a trace, which may be only the list of them.
-
-    A trace may have keys of its own; a trace of another task is worth a warning.
-    """
-    origin = Origin(trace.file, trace)
-    if isinstance(trace.data, list):
-        return trace.data
-    if not isinstance(trace.data, dict):
-        raise SpecError([origin.problem((), "not a trace", expected=_TRACE, found=describe_value(trace.data))])
-    if "steps" not in trace.data:
-        raise SpecError([origin.problem(("steps",), "the key `steps` is missing", expected=_TRACE)])
-    theirs, ours = trace.data.get("task_id"), data.get("task_id")
-    if theirs is not None and theirs != ours:
-        message, expected = "the trace is of another task", describe_value(ours)
-        warning = origin.problem(
-            ("task_id",), message, expected=expected, found=describe_value(theirs), severity="warning"
-        )
-        warnings.append(warning)
-    return trace.data["steps"]
-
-
-def _memory(source: Source, warnings: list[Problem]) -> dict[str, Any]:
-    origin = Origin(source.file, source)
-    if problems := list(_bad_entries(source.data, origin)):
-        raise SpecError(problems)
-    for key, entry in source.data.items():
-        if is_entry(entry) and entry["key"] != key:
-            message, path = f"the entry `{key}` calls itself {describe_value(entry['key'])}", (key, "key")
-            warnings.append(origin.problem(path, message, severity="warning"))
-    return plain_values(source.data)
-
-
-def _bad_entries(entries: dict[str, Any], origin: Origin) -> Iterator[Problem]:
-    for key, entry in entries.items():
-        if not is_entry(entry):
-            continue
-        try:
-            MemoryKV.model_validate(entry, strict=True)
-        except ValidationError as error:
-            for path, _, problem in problems_of_error(error, entry, origin):
-                yield origin.problem((key, *path), problem.message, expected=problem.expected, found=problem.found)

@@ -13,10 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from harness.criteria import memory_lookup
 from harness.masking import secrets_of
-from harness.spec.json_texts import map_texts, texts_of
-from harness.spec.problems import did_you_mean
+from harness.spec.problems import BadReferenceError, did_you_mean
 from harness.spec.readers import MAX_BYTES
 from harness.spec.steps import Step
+from harness.values import map_texts, texts_of
 
 # Removes the values of `${env:...}` from messages about a task.
 
@@ -160,20 +160,6 @@ _BETWEEN = {"env": ":", "totp": ":", "now": ""}
 
 NOT_SET = "set it where the command runs; only pytest reads what a conftest.py sets"
 """The hint for a `${env:NAME}` that is not set: `harness verify`, `replay` and `chaos` read no conftest.py."""
-
-
-class BadReferenceError(ValueError):
-    """A reference that cannot be resolved; `offset` is its position in the text."""
-
-    def __init__(self, reference: str, problem: str, hint: str = "", offset: int = 0) -> None:
-        super().__init__(reference, problem, hint, offset)
-        self.reference = reference
-        self.problem = problem
-        self.hint = hint
-        self.offset = offset
-
-    def __str__(self) -> str:
-        return f"{self.reference}: {self.problem}" + (f" ({self.hint})" if self.hint else "")
 
 
 class SharedProblemError(BadReferenceError):
