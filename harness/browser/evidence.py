@@ -34,7 +34,7 @@ from harness.criteria.syntax import Selected
 from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
-from harness.resilience.replaced import replaced
+from harness.resilience.replaced import write_whole
 
 # The page after the last step that passed, in case the page does not answer after the failure.
 
@@ -82,7 +82,7 @@ class LastGood:
         if not 0 < len(data) <= LARGEST:
             return
         path, at = self._folder / name, self._clock.wall()
-        await asyncio.to_thread(_replace, path, data)
+        await asyncio.to_thread(write_whole, path, data)
         self._looks[name] = Look(path, step, at)
 
     async def copy_newest(self, name: str, target: Path) -> Look | None:
@@ -100,11 +100,6 @@ async def bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes
         size = (await control.send("Page.getLayoutMetrics"))["cssContentSize"]
         options["clip"] = {**size, "scale": 1}
     return base64.b64decode((await control.send("Page.captureScreenshot", options))["data"])
-
-
-def _replace(path: Path, data: bytes) -> None:
-    with replaced(path) as made:
-        made.write_bytes(data)
 
 
 TOTAL_SECONDS = 6.0

@@ -13,9 +13,8 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from harness.cli.ending import fail
-from harness.cli.project import settings_at
+from harness.cli.project import settings_at, settings_here
 from harness.model.report import ErrorReport
-from harness.model.settings_errors import SettingsError
 from harness.reporting.files import counts, read_json, read_regular, run_of, shown_path
 from harness.reporting.kept_story import story_from
 from harness.reporting.story import TaskStory
@@ -34,10 +33,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 
 def artifacts_root() -> Path:
     """The folder where the project keeps failures."""
-    try:
-        return settings_at(Path.cwd()).artifacts
-    except SettingsError as error:
-        fail(str(error))
+    return settings_here().artifacts
 
 
 def folders_of(root: Path, run: str | None) -> list[Path]:

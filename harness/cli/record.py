@@ -18,9 +18,8 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
-from harness.cli.project import project_of, settings_at
+from harness.cli.project import project_of, settings_here
 from harness.model.settings import Settings
-from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed
 from harness.reporting.files import printable, shown_path, write_text
 from harness.runner.compile import compile_plan
@@ -92,10 +91,7 @@ def _keys(login: str | None, ignore_https_errors: bool) -> dict[str, Any]:
 
 
 def _settings(base_url: str | None) -> Settings:
-    try:
-        settings = settings_at(Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
+    settings = settings_here()
     return settings if base_url is None else settings.model_copy(update={"base_url": base_url})
 
 

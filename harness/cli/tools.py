@@ -13,10 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.ending import JSON_LINES, fail
-from harness.cli.project import settings_at
+from harness.cli.project import settings_here
 from harness.environment.status import follow, last_lines
 from harness.model.settings import Settings
-from harness.model.settings_errors import SettingsError
 from harness.model.tools import PAGE, ToolState
 from harness.reporting.files import printable, shown_path, visible
 from harness.reporting.redaction import Redactor
@@ -47,10 +46,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 
 def project() -> Settings:
     """The settings of this folder's project. Ends without tool servers."""
-    try:
-        settings = settings_at(Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
+    settings = settings_here()
     if not settings.tools:
         fail(f"there is no [tool.harness.tools.<name>] in {shown_path(settings.root / 'pyproject.toml')}")
     return settings

@@ -22,7 +22,7 @@ from msgspec import Struct
 from harness.agents.registry import TaskAgent
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
-from harness.cli.project import project_of, settings_at
+from harness.cli.project import project_of, settings_at, settings_here
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
@@ -492,10 +492,7 @@ def watch(
     chosen = [path.resolve() for path in paths or [Path("tasks")]]
     if missing := [path for path in chosen if not path.exists()]:
         fail(f"there is no file or folder {shown_path(missing[0])}")
-    try:
-        settings = settings_at(chosen[0])
-    except SettingsError as error:
-        fail(str(error))
+    settings = settings_here(chosen[0])
     if headed:
         settings = settings.model_copy(update={"browser": settings.browser.model_copy(update={"headed": True})})
     root = (project_of(chosen[0]) or chosen[0]).resolve()

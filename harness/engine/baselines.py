@@ -15,7 +15,7 @@ from harness.engine.judge import ASSERTION, AssertionJudge
 from harness.engine.run import Run
 from harness.recovery.catalog import ErrorType, Family
 from harness.recovery.failure import Assertion, Failure, Outcome, Passed
-from harness.resilience.replaced import replaced
+from harness.resilience.replaced import write_whole
 from harness.spec.names import ABSENT, file_problem, how_many, slug
 from harness.spec.pictures import ACTUAL, COMPARISONS, DIFF, EXPECTED, LOOKS_LIKE, baseline_name
 from harness.spec.steps import Assert
@@ -31,8 +31,7 @@ def write_baseline(file: Path, content: bytes) -> bool:
     """Write a baseline. Returns whether it has changed."""
     if file.is_file() and file.read_bytes() == content:
         return False
-    with replaced(file) as made:
-        made.write_bytes(content)
+    write_whole(file, content)
     return True
 
 

@@ -21,7 +21,7 @@ from harness.recovery.failure import Failure
 from harness.resilience import Clock
 from harness.resilience.events import Emit, InvariantBroken, ServiceChanged
 from harness.resilience.owner import Owner, is_abandoned
-from harness.resilience.replaced import replaced
+from harness.resilience.replaced import write_whole
 
 # The folders for services' files: one that stays between runs, and one for each process.
 
@@ -265,8 +265,8 @@ class Ownership:
             "ports": dict(ports),
             "failure": failure and _as_json(failure),
         }
-        with contextlib.suppress(OSError), replaced(self.file) as made:
-            made.write_text(json.dumps(told), "utf-8")
+        with contextlib.suppress(OSError):
+            write_whole(self.file, json.dumps(told).encode())
 
     def withdraw(self) -> None:
         """Remove the file after this process has stopped the service."""

@@ -9,8 +9,8 @@ from pydantic import Field, JsonValue, model_validator
 
 from harness.model.service_settings import ServiceSettings, targets_in
 from harness.recovery.declaration import Declaration
-from harness.spec.json_texts import texts_of
 from harness.spec.problems import did_you_mean
+from harness.values import texts_of
 
 PLACEHOLDERS = ("folder", "port", "slot")
 """The placeholders of `file`, `sqlite` and the `arguments` of `python`, as the slot of the task sees them."""

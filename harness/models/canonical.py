@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.spec.json_texts import map_texts, texts_of
+from harness.values import map_texts, texts_of
 
 Redact = Callable[[str], str]
 IGNORED = "…"

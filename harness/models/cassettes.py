@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from harness.model.cassette_settings import CASSETTES, CassetteMode
 from harness.models.canonical import CanonicalRequest, digest_of, lines_of
-from harness.resilience.replaced import replaced
+from harness.resilience.replaced import write_whole
 from harness.spec.names import slug
 from harness.values import replace
 
@@ -259,8 +259,7 @@ def _locked(file: Path) -> Iterator[None]:
 def _write(file: Path, exchanges: Sequence[RecordedExchange]) -> None:
     known = KnownParts()
     packed = (replace(each, request=known.packed(each.request)) for each in exchanges)
-    with replaced(file) as made:
-        made.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in packed))
+    write_whole(file, b"".join(msgspec.json.encode(each) + b"\n" for each in packed))
 
 
 # The message about a miss: what is different from the recording that is nearest.

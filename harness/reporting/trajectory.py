@@ -37,8 +37,8 @@ from harness.reporting.archive import Workspace
 from harness.reporting.files import read_regular, safe_name, write_text
 from harness.reporting.redaction import Redactor
 from harness.spec.agents import SCRIPTED
-from harness.spec.json_texts import map_texts
 from harness.spec.steps import Step
+from harness.values import map_texts
 
 AGENTS = Path(".harness/agents")
 FILE = "trajectory.jsonl"

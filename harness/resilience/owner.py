@@ -94,9 +94,10 @@ def _birth(pid: int) -> float | None:
 
 def _birth_by_ps(pid: int) -> float | None:
     """The same on macOS, whose kernel keeps the time of day at which a process began: a digest of it."""
-    command, environment = ["ps", "-o", "stat=,lstart=", "-p", str(pid)], {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
+    command = ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(pid)]
+    plain = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     with suppress(OSError):
-        told = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout.split()
+        told = subprocess.run(command, env=plain, capture_output=True, text=True, check=False).stdout.split()
         return float(zlib.crc32(" ".join(told[1:]).encode())) if told and not told[0].startswith("Z") else None
     return None
 

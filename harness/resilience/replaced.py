@@ -19,3 +19,9 @@ def replaced(path: Path) -> Iterator[Path]:
     except BaseException:
         made.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file in the place of another, or of none. Raises OSError."""
+    with replaced(path) as made:
+        made.write_bytes(content)

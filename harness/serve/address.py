@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import socket
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.resilience.owner import Owner
-from harness.resilience.replaced import replaced
+from harness.resilience.replaced import write_whole
 
 ADDRESS: Final = Path(".harness/serve.json")
 """The file with the address of the running server, relative to the project."""
@@ -91,8 +90,7 @@ def port_of_a_killed_server(root: Path) -> int:
 def keep_address(root: Path, host: str, port: int, *, secure: bool, file: Path = ADDRESS) -> ServeAddress:
     """Write the address of this process's server. Raises OSError."""
     address = ServeAddress(Owner.this(), host, port, secure)
-    with replaced(root / file) as made:
-        made.write_text(json.dumps(msgspec.to_builtins(address)) + "\n", "utf-8")
+    write_whole(root / file, msgspec.json.encode(address) + b"\n")
     return address
 
 

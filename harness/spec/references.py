@@ -13,10 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from harness.criteria import memory_lookup
 from harness.masking import secrets_of
-from harness.spec.json_texts import map_texts, texts_of
 from harness.spec.problems import BadReferenceError, did_you_mean
 from harness.spec.readers import MAX_BYTES
 from harness.spec.steps import Step
+from harness.values import map_texts, texts_of
 
 # Removes the values of `${env:...}` from messages about a task.
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from harness.model.tools import ToolState
 from harness.resilience.owner import Owner
-from harness.resilience.replaced import replaced
+from harness.resilience.replaced import write_whole
 from harness.spec.steps import EffectClass
 
 FOLDER = Path(".harness/tools")
@@ -84,8 +84,7 @@ class StateFile:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._sweep()
                 self._begun = True
-            with replaced(self._file) as made:
-                made.write_bytes(msgspec.json.encode(state))
+            write_whole(self._file, msgspec.json.encode(state))
 
     def _sweep(self) -> None:
         for file, kept in _states(self._folder):
@@ -123,8 +122,7 @@ def order_restart(root: Path, server: str) -> tuple[KeptState, ...]:
     They do so within a second. Nothing is kept for later runs: they begin without crashes and refusals anyway.
     """
     using = tuple(each for each in kept_states(root) if each.server == server and each.alive)
-    with replaced(root / FOLDER / f"{server}{_ORDER}") as made:
-        made.write_bytes(b"")
+    write_whole(root / FOLDER / f"{server}{_ORDER}", b"")
     return using
 
 
