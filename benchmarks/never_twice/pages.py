@@ -41,7 +41,9 @@ def _on_click(script: str, **more: Any) -> Kind:
 
 _WORKER = "new Worker('/worker.js')"
 _OTHER = ({"act": "click", "selector": "#opener"},)
-_WITH_OPENER = "<button id=b>buy</button><button id=opener onclick=\"window.open('/listener?'+Q)\">open</button>"
+_WITH_OPENER = (
+    "<button id=b>buy</button><button id=opener onclick=\"window.open('/listener?'+Q,'listens')\">open</button>"
+)
 _FORM = "<form id=f method=post><input id=t name=t value=x><button id=b>buy</button></form>"
 _BUSY = "const T=Date.now();while(Date.now()-T<2500);"
 _CONFIRM = ({"act": "dialog", "value": "accept", "optional": True},)

@@ -15,12 +15,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from benchmarks.never_twice.remote import play_remotely
 from benchmarks.never_twice.site import Server
 from benchmarks.never_twice.trials import AGAIN, Trial, tasks_of, verdict
 
 AT_ONCE: Final = 3
 """Tasks at once in one browser."""
-BATCH: Final = {"tasks": 60, "retrace": 40, "store": 8, "worker": 10}
+BATCH: Final = {"tasks": 60, "retrace": 40, "store": 8, "worker": 10, "bridge": 8}
 """Trials of each kind of run in one process."""
 LATEST: Final = 1.5
 """Seconds after the end of a run at which the site has done what it was asked for."""
@@ -156,6 +157,9 @@ def _write(project: Path, trials: Sequence[Trial], server: Server, *, workers: b
 
 def _run(kind: str, project: Path, trials: Sequence[Trial], server: Server) -> Mapping[str, Mapping[str, Any]]:
     """Play a project; the record of each of its tasks."""
+    if kind == "bridge":
+        steps = {each.name: tasks_of(each, server.url, server.closed)[0]["steps"] for each in trials}
+        return play_remotely(project, steps, _struck(trials, server, Random(trials[0].name)))
     options: tuple[str, ...] = ("--task-workers", str(AT_ONCE))
     if kind == "retrace":
         options += ("--task-retrace",)

@@ -157,4 +157,5 @@ WAYS: Final[Mapping[str, Way]] = {
     "retrace": Way("retrace"),
     "store": Way("store"),
     "worker": Way("worker"),
+    "bridge": Way("bridge"),
 }

@@ -13,7 +13,7 @@ DELAYS: Final = (0, 100, 300, 700, 1000, 1300, 2000, 3000)
 """Milliseconds after which a page sends that sends late."""
 AGAIN: Final = "again"
 """What ends the name of the task that runs in the place of another."""
-KILLED: Final = ("store", "worker")
+KILLED: Final = ("store", "worker", "bridge")
 """Kinds of runs whose processes are killed."""
 LEAVING: Final = ("refused", "server-error", "not-found", "crashed", "late")
 """Failures that leave the page, at once or on the way back."""
@@ -38,6 +38,8 @@ class Trial(NamedTuple):
     done_when: str = "none"
     pause: float = 0.0
     """Seconds between the act and what fails."""
+    optional: bool = False
+    """Whether the act is left out if it fails."""
 
     @property
     def run(self) -> str:
@@ -51,10 +53,14 @@ class Trial(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether the order is done for certain once the act is done: the task must not pass without it."""
-        kind = KINDS[self.kind]
+        """Whether the order is done for certain once the act is done: the task must not pass without it.
+
+        A page that is ended at once, such as by a script that never ends, may not have sent its form yet.
+        """
+        kind, ended = KINDS[self.kind], FAILURES[self.failure].crashes and not self.pause
         never_late = not kind.late and self.kind not in ("closes", "navigates")
-        return kind.effect and never_late and ANSWERS[self.answer].effect and not ANSWERS[self.answer].before
+        done = ANSWERS[self.answer].effect and not ANSWERS[self.answer].before
+        return kind.effect and never_late and done and not (ended or self.optional)
 
 
 def drawn(seed: int, number: int) -> Trial:
@@ -82,6 +88,7 @@ def drawn(seed: int, number: int) -> Trial:
         declared=chance.random() < 0.4 if needs is None else needs,
         done_when=chance.choice(["none", "none", "none", "channel", "page"]),
         pause=chance.choice([0, 0, 0.3, 0.7, 1.2]),
+        optional=chance.random() < 0.1,
     )
 
 
@@ -155,7 +162,8 @@ def _filled(value: Any, fill: Mapping[str, str]) -> Any:
 def _declaration(trial: Trial) -> dict[str, Any]:
     page = "exists('#done')"
     channel = f"json('env', 'by.{trial.name}') >= 1"
-    declared = {"effect": "write"} if trial.declared else {}
+    declared: dict[str, Any] = {"effect": "write"} if trial.declared else {}
+    declared |= {"optional": True} if trial.optional else {}
     return declared | {"channel": {"done_when": channel}, "page": {"done_when": page}, "none": {}}[trial.done_when]
 
 
@@ -184,6 +192,8 @@ def verdict(trial: Trial, effects: int, arrived: int, resent: int, record: Mappi
     told = {each["type"] for each in (record or {}).get("warnings", ())} & WARNINGS
     code = (record or {}).get("code")
     if effects > 1:
+        if effects - resent > 1:
+            told -= RESENT  # they are about what Chromium has sent again
         lost = code == "WORKER_CRASHED" and effects - resent <= 1  # whoever saw that Chromium sent it again is dead
         if told or code == "OUTCOME_UNKNOWN" or lost:
             return "told"
@@ -195,3 +205,4 @@ def verdict(trial: Trial, effects: int, arrived: int, resent: int, record: Mappi
 
 WARNINGS: Final = frozenset({"request_sent_twice", "request_maybe_sent_twice", "write_repeated"})
 """The documented warnings that say that something may have been done twice."""
+RESENT: Final = frozenset({"request_sent_twice", "request_maybe_sent_twice"})

@@ -128,6 +128,7 @@ class NetLog:
     def __init__(self, path: Path) -> None:
         self.argument = f"{ARGUMENT}{path}"
         self._path = path
+        self.opened = milliseconds()
         self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # so that the browser's own opening does not wait
         self._reader = LogReader()
         self._arrived = asyncio.Event()
@@ -181,10 +182,14 @@ class NetLog:
         That of a shared worker bears no world, and none does before its headers are sent. What the log does not know
         is still to begin: it may wait for a preflight. After a while it was answered by a cache or a service worker.
         """
-        if self._reader.begun.get((sent.method, sent.url), 0) < since:
+        if not self.knows(sent, since):
             return milliseconds() - since <= SECONDS * 1000
         same = (each for each in self._reader.requests.values() if (each.method, each.url) == (sent.method, sent.url))
         return any(each.world in (None, world) and not each.answered for each in same)
+
+    def knows(self, sent: Sent, since: float) -> bool:
+        """Return whether the log has told since then that such a request begins."""
+        return self._reader.begun.get((sent.method, sent.url), 0) >= since
 
     @property
     def broken(self) -> list[BrokenRequest]:
@@ -287,14 +292,16 @@ class Repeatable:
     async def count(self, log: NetLog | None, control: CDPSession, *, answers: bool) -> None:
         """Count the repetitions so far at the requests. It never raises.
 
-        `answers`: the browser with that log is there. One that is gone is not waited for: its failure says more.
+        `answers`: the browser with that log is there. One that is gone is not waited for: of what had no answer in it,
+        nobody knows.
         """
         if log is not None and log not in self._logs:
             self._logs.append(log)
-        if log is not None and self._open and answers:
-            complete = await log.complete(control)
-            for each, _ in self._open:
-                each.again = each.again or 0 if complete else None
+        if log is not None and self._open:
+            complete = answers and await log.complete(control)
+            for each, since in self._open:
+                told = complete if answers and self._is_newest(each, since) else not self._was_open(each, since)
+                each.again = each.again or (0 if told else None)
         for known in self._logs:
             known.mark(self._world, self._sent)
         self._open = [
@@ -302,6 +309,16 @@ class Repeatable:
             for each, since in self._open
             if log is not None and each.arrived and log.may_still_repeat(each, self._world, since)
         ]
+
+    def _is_newest(self, sent: Sent, since: float) -> bool:
+        """Return whether a request is of the present browser, and not of one before it."""
+        log = self._logs[-1]
+        return len(self._logs) == 1 or log.opened <= since or log.knows(sent, since)
+
+    def _was_open(self, sent: Sent, since: float) -> bool:
+        """Return whether a browser that is gone had no answer to a request."""
+        of = next((each for each in reversed(self._logs) if each.knows(sent, since)), None)
+        return sent.unsafe if of is None else of.may_still_repeat(sent, self._world, since)
 
 
 class LogReader:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from harness.engine.attempt import task_timeout
 from harness.engine.checkpoints import resume, suspend
-from harness.engine.effects import knowledge
+from harness.engine.effects import knowledge, may_go_on, stop_sending
 from harness.engine.events import attempt_ended, proposal_refused, step_ended
 from harness.engine.policy import HELD_BACK, act_refusal, tool_refusal, undeclared_call, with_evidence
 from harness.engine.run import AGENT_STEPS, Run, Suspension, TaskStop
@@ -107,20 +107,22 @@ async def unknown_outcome(run: Run) -> TaskStop | None:
     If the write is known to be done, and only what follows it failed, the same step is not simply done again either.
     """
     last = run.journal.history[-1] if run.journal.history else None
-    if last is None or last.failure is None:
+    if last is None or (failed := last.failure) is None:
         return None
-    known = await knowledge(run, last.step, last.failure, last.sent)
+    if may_go_on(last.step, failed):
+        await stop_sending(run, failure=failed)
+        last = run.journal.history[-1]  # with what has left since
+    known = await knowledge(run, last.step, failed, last.sent)
     if again(RepeatWay.NEXT_STEP, known) is RepeatVerdict.AGAIN:
-        done = last.failure.act_done or known.answer is EffectAnswer.DONE
+        done = failed.act_done or known.answer is EffectAnswer.DONE
         if done and last.may_have_written and last not in run.journal.unsure and not isinstance(last.step, Tool):
             run.journal.unsure.append(last)
+        await run.stage.session.release()
         return None
     message = f"Whether step {last.index} took effect is not known, so the agent was not asked for another step: "
-    details = {**last.failure.details, "last_code": last.failure.code}
-    how = last.failure.circumstances
-    failure = Failure(
-        "OUTCOME_UNKNOWN", message + last.failure.message, last.failure.selector, details, circumstances=how
-    )
+    details = {**failed.details, "last_code": failed.code}
+    how = failed.circumstances
+    failure = Failure("OUTCOME_UNKNOWN", message + failed.message, failed.selector, details, circumstances=how)
     return TaskStop(failure, last.index, GiveUp())
 
 

@@ -272,12 +272,11 @@ class _Repairs:
         self._number = number
 
     async def __call__(self, remedy: RepairPrecondition | Trust) -> str | Failure | None:  # noqa: ARG002 - a precondition has one cure
-        repairs = [each for each in enumerate(self._run.plan.repairs) if self._number in each[1].applies]
-        for number, repair in repairs:
-            if number in self._run.journal.repaired:
-                continue
-            self._run.journal.repaired.add(number)
-            if why := await self._apply(repair):
+        plan, applied = self._run.plan, self._run.journal.repaired
+        repairs = [number for number, each in enumerate(plan.repairs) if self._number in each.applies]
+        for number in [each for each in repairs if each not in applied]:
+            applied.add(number)
+            if why := await self._apply(plan.repairs[number]):
                 if why.code == "OUTCOME_UNKNOWN":
                     return replace(why, message=f"The repair of a precondition failed: {why.message}")
                 return f"its repair failed: {why.message}" if why.family is not Family.BROWSER else why

@@ -70,7 +70,9 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
         collect(run, progress, failure)
     else:
         run.journal.attribute(run.stage.session.take_sent())
-    if not told and failure is not None and (under_way(progress, failure) or _went_on_unseen(failure)):
+    unsure = failure is not None and (under_way(progress, failure) or _went_on_unseen(failure))
+    last = progress.declared if progress else run.journal.history[-1].step if run.journal.history else None
+    if not told and failure is not None and (unsure or (last is not None and may_go_on(last, failure))):
         unseen = Sent("", run.stage.session.url or "", unseen=UNTOLD)
         if progress is not None and not progress.declared.looks_only:
             progress.sent += (unseen,)
@@ -84,6 +86,13 @@ def _went_on_unseen(failure: Failure) -> bool:
     or silent. With a driver that was killed, its browsers end at once.
     """
     return failure.code == "PAGE_UNRESPONSIVE" or failure.details.get("driver", "gone") != "gone"
+
+
+def may_go_on(step: Step, failure: Failure) -> bool:
+    """Return whether an act that may write had perhaps begun when it failed: its page may still be about to send."""
+    if failure.effect is not Effect.POSSIBLE or step.looks_only or isinstance(step, Api | Tool):
+        return False
+    return step.effect_class == "write" or step.effect is None
 
 
 def _suspects(run: Run, progress: StepState | None) -> int:
@@ -147,7 +156,7 @@ async def knowledge(run: Run, step: Step, failure: Failure, sent: Sequence[Sent]
         return Known(wrote=False)
     posted = has_posted(failure) or seen_writing(step, sent)
     never_came = any(each.page for each in sent) and "status" not in failure.details
-    unseen = posted or never_came or isinstance(step, Api | Tool)
+    unseen = posted or never_came or any(each.unsafe for each in sent) or isinstance(step, Api | Tool)
     return Known(step.effect_class == "write" or posted, await answer_of(run, step, unseen=unseen))
 
 

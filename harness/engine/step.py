@@ -17,6 +17,7 @@ from harness.engine.effects import (
     done_before,
     has_posted,
     knowledge,
+    may_go_on,
     settled,
     stop_sending,
     under_way,
@@ -500,7 +501,8 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
     while True:
         remedy = next(progress.remedies[_failure_key(failure)], GiveUp())
         there = isinstance(remedy, Rewind) and nearest(run, progress.index, remedy) is not None
-        if there and await stop_sending(run, progress, failure):
+        soon = isinstance(remedy, Retry | Substitute) and known and may_go_on(progress.declared, failure)
+        if (there or soon) and await stop_sending(run, progress, failure):
             now = await knowledge(run, progress.declared, failure, progress.sent)
             known = known and again(RepeatWay.RETRY, now) is not RepeatVerdict.UNKNOWN
         why = await barred_reason(run, asked_again(run, progress, failure, remedy, known=known))

@@ -14,6 +14,7 @@ from harness.browser.net_log import BrokenRequest, LogReader, NetLog, Repetition
 from harness.model.record import Sent
 from tests.browser.moments import until
 from tests.browser.stage import SHOP, Stage, failed, passed
+from tests.browser.striking import strike
 
 FORM = "<form method=post action=%s><button id=pay>Pay</button></form>"
 URL = f"http://{SHOP}/reset"
@@ -53,7 +54,9 @@ POSTS = {
 
 
 @pytest.mark.parametrize("kind", POSTS)
-def test_what_the_browser_repeats_long_after_it_was_asked_about_is_known_too(run: Any, stage: Stage, kind: str) -> None:
+def test_what_the_browser_repeats_long_after_it_was_asked_about_is_known_too(
+    run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     """The log is asked again as long as a request has no answer, also one that bears no world."""
     begin = """([shared, script]) => {
         const address = URL.createObjectURL(new Blob([script]));
@@ -73,15 +76,49 @@ def test_what_the_browser_repeats_long_after_it_was_asked_about_is_known_too(run
         taken: list[Sent] = []
         await until(lambda: bool(taken.extend(session.take_sent()) or [each for each in taken if each.unsafe]))
         await session.take_settled()  # nothing has been repeated yet
-        log, loop = session.chromium.net_log, asyncio.get_running_loop()
-        assert log is not None
-        loop.remove_reader(log._pipe)  # the log comes late, as on a busy machine
+        feed, held, comes = LogReader.feed, list[bytes](), asyncio.Event()
+
+        def late(reader: LogReader, data: bytes) -> None:
+            held.append(data)
+            if comes.is_set():
+                feed(reader, b"".join(held))
+                held.clear()
+
+        monkeypatch.setattr(LogReader, "feed", late)  # the log comes late, as on a busy machine
         await until(lambda: stage.site.hits["/late-reset"] == before + 2)
-        loop.call_later(0.3, lambda: loop.add_reader(log._pipe, log._read))
+        asyncio.get_running_loop().call_later(0.3, comes.set)
         await session.take_settled()
         return [each.again for each in taken if each.method == "POST"]
 
     assert run(body()) == [1]
+
+
+@pytest.mark.parametrize(("path", "again"), [("/hang", None), ("/saved", 0)], ids=["open", "answered"])
+def test_of_what_had_no_answer_when_its_browser_was_killed_nothing_is_known(
+    run: Any, stage: Stage, path: str, again: int | None
+) -> None:
+    """Chromium may have repeated it: what the log has not told by then, it never tells."""
+
+    async def body() -> list[int | None]:
+        session = await stage.at("/saved")
+        before = stage.site.hits.get(path, 0)
+        await session.tab.page.set_content(
+            f"<button id=pay onclick=\"fetch('{path}', {{method: 'POST'}})\">Pay</button>"
+        )
+        session.begin_step(0, lambda _: None)
+        await passed(session, {"act": "click", "selector": "#pay"})
+        await until(
+            lambda: stage.site.hits.get(path, 0) > before and (again is None or not session.tab.watch.undecided())
+        )
+        log = session.chromium.net_log
+        assert log is not None
+        await log.complete(session.chromium.control)
+        taken = list(session.take_sent())
+        await strike(session, kind="browser_kill")
+        taken += await session.take_settled()
+        return [each.again for each in taken if each.method == "POST"]
+
+    assert run(body()) == [again]
 
 
 def test_of_a_log_that_does_not_come_in_time_nothing_is_known(

@@ -22,6 +22,8 @@ from harness.resilience import Clock, Deadline
 
 NOT_ENDED = "the navigation did not end\nCall log:\n  - performing submit action"
 """Playwright's wording for a click whose navigation does not end."""
+PERHAPS = "\n  - a request has left: perhaps performing the action\n"
+"""What is added to the call log of an act that may have been performed as its time ended."""
 RESERVE_SHARE = 0.2
 """The share of an attempt's time that is kept to find out what holds it up."""
 RESERVE_SECONDS = 1.0
@@ -77,13 +79,14 @@ class ActContext(Struct, frozen=True):
 
         Playwright's own timeout ends each try, so nothing can take effect late. Another try is made only if the call
         log shows that the last one did nothing to the element, and the element was found or is there now: a busy page
-        may have answered late. If the log cannot show that, only an act that may be done twice is tried again.
+        may have answered late. If the log cannot show that, only an act that may be done twice is tried again. A log
+        that ends just before the act shows it only as long as no request has left.
 
         Before the limit comes a reserve, in which nothing is under way while the page is asked what holds the act up:
         however late a busy machine answers, the reason is known and nothing can happen after the limit. An element
         that becomes ready meanwhile is acted on.
         """
-        seconds, told = min(max(self.patience, LEAST_SECONDS), self._before_reserve()), None
+        seconds, told, brink = min(max(self.patience, LEAST_SECONDS), self._before_reserve()), None, ""
         while True:
             try:
                 await call(round(1000 * seconds))
@@ -93,6 +96,9 @@ class ActContext(Struct, frozen=True):
                 if log.effect is not Effect.NONE and not log.ends_in_silent_call:
                     await self._await_consequences(error)
                     return
+                brink = error.message if log.on_the_brink else brink
+                if brink and self.tab.watch.sending.unsafe:
+                    raise PlaywrightTimeoutError(brink.rstrip() + PERHAPS) from None
                 if log.ends_in_silent_call and (self.once or self.tab.watch.sending.unsafe):
                     raise
                 told = self._more_telling(error, told)

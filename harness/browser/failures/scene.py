@@ -81,6 +81,11 @@ class CallLog(Struct, frozen=True):
         return bool(inside or _FILES.match(last))
 
     @property
+    def on_the_brink(self) -> bool:
+        """Whether the element was ready and the act came next, as the time ended: perhaps it was still performed."""
+        return bool(self.lines) and self.lines[-1] == "done scrolling"
+
+    @property
     def dragging(self) -> bool:
         """Whether a drag was begun and not ended: pressed, moved, not released."""
         return self.contains(r"move and down action") and not self.contains(r"performing move and up action")

@@ -31,6 +31,7 @@ TOLD = {**PASSED, "warnings": [{"type": "request_sent_twice"}]}
         (2, 2, 0, None, "double"),
         (2, 2, 0, UNKNOWN, "told"),
         (2, 2, 1, TOLD, "told"),
+        (3, 3, 1, TOLD, "double"),
         (2, 2, 1, PASSED, "double"),
         (2, 2, 1, DIED, "told"),
         (2, 2, 0, DIED, "double"),
@@ -50,6 +51,11 @@ def test_only_what_was_not_known_to_write_may_be_done_again_after_a_kill() -> No
 def test_a_page_that_sends_late_may_pass_without_its_order() -> None:
     assert verdict(Trial("S1N0001", "timer", "late", "200", "checkpoint"), 0, 0, 0, PASSED) == "once"
     assert verdict(Trial("S1N0001", "fetch", "late", "409", "checkpoint"), 0, 1, 0, PASSED) == "once"
+
+
+def test_a_page_that_is_ended_at_once_may_pass_without_its_order() -> None:
+    assert verdict(Trial("S1N0001", "enter", "looping", "200", "renewal"), 0, 0, 0, PASSED) == "once"
+    assert verdict(Trial("S1N0001", "enter", "looping", "200", "renewal", pause=0.7), 0, 0, 0, PASSED) == "false green"
 
 
 def test_a_trial_is_drawn_from_its_seed_and_number_and_every_table_is_used() -> None:

@@ -143,3 +143,27 @@ def test_pages_of_a_step_that_goes_on_send_again() -> None:
     theatre.session.script = [HUNG]
     assert play(theatre, error_recovery=BACK).final_state == "completed"
     assert released.count("#a") >= 1
+
+
+def test_an_agent_is_not_asked_before_it_is_known_what_a_click_may_still_send() -> None:
+    """The request leaves after the click has failed: only when the page is stopped is a false `done_when` an answer."""
+    theatre = Theatre()
+    theatre.session.script = [Passed(), Failure("STEP_TIMEOUT", "too late", effect=Effect.POSSIBLE)]
+    theatre.session.late = [post()]
+    theatre.session.page["exists #done"] = False
+    buy = {**CLICK, "effect": "write", "done_when": "exists('#done')"}
+    crew = Crew(builder=then(OPEN, buy, buy))
+    result = chained(crew, theatre)
+    assert result.failure is not None
+    assert result.failure.code == "OUTCOME_UNKNOWN"
+    assert [step.act for _, step, *_ in theatre.session.acts] == ["open", "click"]
+
+
+def test_a_retry_waits_until_it_is_known_what_the_act_may_still_send() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("ACTION_FAILED", "the page went elsewhere", effect=Effect.POSSIBLE)]
+    theatre.session.late = [post()]
+    result = play(theatre, error_recovery={"on_action_failed": "retry"})
+    assert acts(theatre) == ["#a"]
+    assert result.failure is not None
+    assert result.failure.code == "OUTCOME_UNKNOWN"
