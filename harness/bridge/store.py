@@ -12,7 +12,7 @@ import msgspec
 import psutil
 from msgspec import Struct
 
-from harness.recovery.never_twice import runs_again
+from harness.model.ledger import Gone, ItemFacts, why_not
 from harness.values import replace
 
 STORE: Final = Path(".harness/serve.sqlite3")
@@ -59,7 +59,12 @@ class StoredSession(Struct, frozen=True):
     @property
     def resumable(self) -> bool:
         """Whether its client may go on: it has no task, or one that may begin anew since nothing was written."""
-        return not self.over and (self.task is None or runs_again(self.wrote))
+        return not self.over and not self.why_lost
+
+    @property
+    def why_lost(self) -> str:
+        """Why its task, if it has one, does not begin anew; empty if it does."""
+        return why_not(ItemFacts(wrote=self.wrote), Gone.SERVER) if self.task is not None else ""
 
 
 class SessionStore:
