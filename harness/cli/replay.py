@@ -32,9 +32,9 @@ from harness.model.settings import Settings
 from harness.model.settings_errors import SettingsError
 from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
-from harness.reporting.console import shortened, step_target
 from harness.reporting.files import is_inside, printable, shown_path
 from harness.reporting.redaction import Redactor
+from harness.reporting.words import shortened, step_target
 from harness.resilience.breaker import Breaker
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness

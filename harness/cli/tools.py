@@ -18,11 +18,11 @@ from harness.environment.status import follow, last_lines
 from harness.model.settings import Settings
 from harness.model.settings_errors import SettingsError
 from harness.model.tools import PAGE, ToolState
-from harness.reporting.console import shortened
 from harness.reporting.files import printable, shown_path, visible
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.metrics import UNWELL
 from harness.reporting.tool_lines import as_text
+from harness.reporting.words import shortened
 from harness.resilience import SystemClock
 from harness.spec.problems import did_you_mean, join_or
 from harness.tools.places import log_of
@@ -270,7 +270,9 @@ def restart(server: Name, as_json: AsJson = False) -> None:
         return
     for each in using:
         crashes = f", {each.crashes} crashes forgotten" if each.crashes else ""
-        typer.echo(f"{name}: restart ordered of run {each.run} (pid {each.owner}); it was {each.state.value}{crashes}")
+        typer.echo(
+            f"{name}: restart ordered of run {each.run} (pid {each.owner.pid}); it was {each.state.value}{crashes}"
+        )
     if not using:
         typer.echo(f"{name}: no run uses it now, and the next one begins without crashes and refusals")
 

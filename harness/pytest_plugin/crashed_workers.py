@@ -16,6 +16,7 @@ import pytest
 
 from harness.model.events import Event
 from harness.model.ledger import Gone, ItemFacts, LossVerdict, NewWords, Note, facts_of, read_note, what_runs_again
+from harness.pytest_plugin.role import worker_input
 from harness.pytest_plugin.state import STATE, SessionState
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.spec.file_names import NAMED_SUFFIXES, is_task_file
@@ -41,7 +42,7 @@ class WorkerJournal(Sink):
     @classmethod
     def of(cls, config: pytest.Config) -> WorkerJournal | None:
         """The journal that this process writes: it is a worker, and its controller has named the file."""
-        path = getattr(config, "workerinput", {}).get(JOURNAL)
+        path = worker_input(config).get(JOURNAL)
         with suppress(OSError):  # the folder is on another machine
             return cls(Path(path)) if path else None
         return None
@@ -62,7 +63,7 @@ class WorkerJournal(Sink):
 
 def runs_alone(config: pytest.Config) -> bool:
     """Return whether this worker does one task at a time."""
-    return bool(getattr(config, "workerinput", {}).get(ALONE))
+    return bool(worker_input(config).get(ALONE))
 
 
 def read_journal(path: Path) -> dict[str, ItemFacts] | None:

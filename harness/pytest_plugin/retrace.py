@@ -20,8 +20,9 @@ from harness.model.record import TaskResult
 from harness.model.warnings import done_twice
 from harness.recovery import FULL, NOTHING
 from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
-from harness.reporting.console import before_the_first_step, place
 from harness.reporting.files import shown_path
+from harness.reporting.telling import before_the_first_step
+from harness.reporting.words import place
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def what_was_written(result: TaskResult) -> str | None:
     sent = (f"it sent {each['method']} {each['url']}" for each in requests if each["method"] not in _SAFE)
     wrote = (record for record in result.history if record.wrote or any(each.unsafe for each in record.sent))
     steps = (f"step {place(each.index, result.steps_total)} ({each.step.act}) may have written" for each in wrote)
-    return next(sent, None) or next(steps, None)
+    others = (f"a task that ran inside it may have written ({each.step.describe()})" for each in result.written)
+    return next(sent, None) or next(steps, None) or next(others, None)
 
 
 def command(item: pytest.Item, state: SessionState) -> str:

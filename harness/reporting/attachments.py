@@ -23,12 +23,13 @@ from harness.model.tool_evidence import call_document
 from harness.model.tools import ToolCall
 from harness.reporting.agent_way import way_page
 from harness.reporting.comparisons import IMAGE_DIFF, compared_pictures, image_diff
-from harness.reporting.console import filled_step, place, shortened, step_target
 from harness.reporting.files import ARTIFACTS, TRACE_MIME, Artifact, read_json, read_regular
 from harness.reporting.redaction import Redactor, kept_call
 from harness.reporting.still_page import row, still_page
+from harness.reporting.telling import filled_step
 from harness.reporting.trajectory import FILE, TrajectoryError
 from harness.reporting.trajectory import read as read_trajectory
+from harness.reporting.words import place, shortened, step_target
 from harness.spec.pictures import COMPARISONS
 from harness.task_secrets import masking
 

@@ -22,10 +22,10 @@ from harness.model.events import (
 )
 from harness.model.plan import Plan
 from harness.recovery import Remedy, RepairPrecondition, Rewind, Substitute
-from harness.reporting.console import place, shortened, step_label
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.reporting.telemetry.stream import Sink
+from harness.reporting.words import place, shortened, step_label
 from harness.resilience import Clock, SystemClock
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.spec.names import blank_unprintable

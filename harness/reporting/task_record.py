@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -21,11 +20,12 @@ from harness.model.record import Attempt, History, MetFault, StepRecord, TaskRes
 from harness.model.tool_evidence import bounded_call
 from harness.model.tool_use import ToolFigures, by_tool, of_all_tools
 from harness.recovery.catalog import FAMILIES, Family
-from harness.recovery.failure import Failure, Passed
+from harness.recovery.failure import Failure
 from harness.recovery.vocabulary import Suspect
-from harness.reporting.console import also_unmet, cause, reason, shortened, worked_on
 from harness.reporting.files import read_json, write_json
 from harness.reporting.redaction import Redactor, masked_step
+from harness.reporting.telling import also_unmet, reason, story_of, worked_on, written_baselines
+from harness.reporting.words import shortened, site_of
 from harness.spec.task import FinalState, TaskSpec
 from harness.task_secrets import masking
 
@@ -277,7 +277,7 @@ def _task_record(plan: Plan, result: TaskResult, redactor: Redactor, *, unexpect
         started=result.started,
         steps=tuple(step_lines(result.history, redactor)),
         baselines=tuple(map(redactor.text, written_baselines(plan, result))),
-        summary=cause(plan, result, redactor) if failure else "",
+        summary=story_of(plan, result, redactor).cause if failure else "",
         tools=by_tool(tool_calls(result)),
         **_of_agents(plan, result),
         **_of_file(plan.spec, redactor),
@@ -324,14 +324,6 @@ def _of_file(spec: TaskSpec, redactor: Redactor) -> dict[str, Any]:
     }
 
 
-def written_baselines(plan: Plan, result: TaskResult) -> Iterator[str]:
-    """The paths of the baselines that the task has changed or made."""
-    for record in result.history:
-        for attempt in record.attempts:
-            if isinstance(attempt.outcome, Passed) and attempt.outcome.details.get("written"):
-                yield str(plan.folder / str(attempt.outcome.details["baseline"]))
-
-
 def _of_failure(failure: Failure, redactor: Redactor) -> dict[str, Any]:
     return {
         "error_type": str(failure.type),
@@ -346,15 +338,6 @@ def _of_failure(failure: Failure, redactor: Redactor) -> dict[str, Any]:
         "service": str(failure.details.get("service", "")),
         "crashes": failure.details.get("service_crashes", {}),
     }
-
-
-def site_of(url: object) -> str:
-    """`shop.local` of `http://shop.local/cart`; empty for a text that is no web address."""
-    try:
-        parts = urlsplit(url if isinstance(url, str) else "")
-    except ValueError:
-        return ""
-    return parts.netloc.rpartition("@")[2] if parts.scheme in ("http", "https", "ws", "wss") else ""
 
 
 def _fault(met: MetFault) -> tuple[str, FaultState]:

@@ -13,9 +13,10 @@ from harness.recovery import Retry
 from harness.reporting.allure.labels import entitle, labels
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.archive import DirectoryArchive
-from harness.reporting.console import failure_text
+
 from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import failure_text
 from tests.unit.reporting.test_artifacts import evidence
 
 

@@ -25,12 +25,14 @@ from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.allure.categories import source_url
 from harness.reporting.allure.files import AFTER_FAULT
-from harness.reporting.allure.labels import RUN_LABEL, label_pairs, plain_title, running_test, site_of, tags
+from harness.reporting.allure.labels import RUN_LABEL, label_pairs, plain_title, running_test, tags
 from harness.reporting.attachments import Content, on_call, on_failing_step, on_test
-from harness.reporting.console import brief, failure_text, filled_step, place, shortened, worked_on
+from harness.reporting.console import brief, failure_text
 from harness.reporting.fence import OutputFence
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
+from harness.reporting.telling import filled_step, story_of, worked_on
+from harness.reporting.words import place, shortened, site_opened
 from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Step, Tool
 from harness.spec.task import TaskSpec
@@ -105,10 +107,9 @@ class AllureSink:
 
     def _fail(self, test: TestResult, plan: Plan, result: TaskResult) -> None:
         """Set the status. pytest makes no report of an item that Ctrl-C ends: it would keep its setup's `passed`."""
+        story = story_of(plan, result, self._redactor)
         test.status = str(Status.BROKEN)
-        test.statusDetails = StatusDetails(
-            message=brief(plan, result, self._redactor), trace=failure_text(plan, result, redactor=self._redactor)
-        )
+        test.statusDetails = StatusDetails(message=brief(story), trace=failure_text(story))
 
     def _fill(self, test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
         redactor = self._redactor.plus(plan.all_secrets)  # the calls of the tasks inside it are shown, too
@@ -151,7 +152,7 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
         test.labels.append(Label("error_type", result.failure.row.kind))
         test.labels.append(Label("code", result.failure.code))
         test.labels.append(Label("suspect", str(suspect(plan, result))))
-    if (site := site_of(plan.steps, plan.base_url)) and not site_of(plan.spec.steps):
+    if (site := site_opened(plan.steps, plan.base_url)) and not site_opened(plan.spec.steps):
         test.labels.append(Label("epic", site))  # the site was unknown when the marks were made
     faults = fault_reports(result)
     test.labels += [Label("fault", name) for name in dict.fromkeys(each.id for each in faults if each.struck)]

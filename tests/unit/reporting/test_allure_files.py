@@ -22,10 +22,10 @@ from harness.reporting.allure.files import (
     executor_of,
     write_allure_files,
 )
-from harness.reporting.console import headline
 from harness.spec.faults import BrowserKill
 from harness.values import replace
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import headline
 
 
 def test_every_code_is_in_one_group() -> None:

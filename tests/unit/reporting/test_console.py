@@ -16,11 +16,12 @@ from harness.model.record import MetFault, Rewound, StepRecord, Warning_
 from harness.model.report import Context
 from harness.recovery import Retry
 from harness.recovery.failure import Assertion, Failure
-from harness.reporting.console import brief, failure_text, fold_lines, headline
 from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.words import fold_lines
 from harness.spec.faults import Covered, Hang, Refuse
 from harness.values import replace
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import brief, failure_text, headline
 
 
 def test_a_timeout() -> None:

@@ -27,12 +27,12 @@ from harness.recovery.failure import Assertion, Failure
 from harness.reporting.allure.sink import step_results
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.attachments import on_failing_step, on_test
-from harness.reporting.console import brief, failure_text, headline
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
 from harness.values import replace
 from tests.unit.conftest import examples
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import brief, failure_text, headline
 from tests.unit.reporting.test_har import har
 
 PREFIX = 10

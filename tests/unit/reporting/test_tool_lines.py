@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.failures import read_kept
-from harness.cli.show import page, target
+from harness.cli.show import page
 from harness.model.diagnosis import error_report
 from harness.model.record import TaskResult
 from harness.model.report import Context
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
-from harness.reporting.console import failure_text
 from harness.reporting.redaction import MARK, Redactor, kept_call
 from harness.reporting.task_record import redacted_trace, task_record
 from harness.reporting.tool_lines import call_lines
+from harness.reporting.words import target_text
 from harness.values import replace
 from tests.unit.model.test_tool_use import CALL, ERROR, LOST
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import failure_text
 from tests.unit.reporting.test_allure_sink import Allure
 from tests.unit.reporting.test_allure_sink import allure as allure  # noqa: PLC0414 - a fixture
 from tests.unit.reporting.test_artifacts import archive, keep
@@ -89,8 +90,9 @@ def test_the_kept_report_and_trace_have_the_call(tmp_path: Path) -> None:
     (called,) = trace["steps"][1]["tool_calls"]
     assert called["result"]["pages"] == [{"pin": MARK}, {"pin": None}]
     assert called["arguments"]["to"] == "ann@shop.local"
-    shown = page(read_kept(folder), 100)
-    assert "  tools: 1 call, 1 answered with an error\n    mail.get_code {" in shown
+    shown = page(read_kept(folder))
+    assert "  tool: mail.get_code {" in shown
+    assert "  tools: 1 call, 1 answered with an error\n" in shown
     assert "read, answered that it failed in 0.2 s:" in shown
 
 
@@ -104,9 +106,10 @@ def test_a_task_without_tools_has_nothing_of_them(tmp_path: Path) -> None:
 
 def test_harness_show_names_the_tool_of_a_step() -> None:
     assert (
-        target({"act": "tool", "server": "mail", "tool": "get_code", "arguments": {"n": 1}}) == 'mail.get_code {"n": 1}'
+        target_text({"act": "tool", "server": "mail", "tool": "get_code", "arguments": {"n": 1}})
+        == 'mail.get_code {"n": 1}'
     )
-    assert target({"act": "tool", "server": "page", "tool": "search"}) == "page.search"
+    assert target_text({"act": "tool", "server": "page", "tool": "search"}) == "page.search"
 
 
 def test_a_passing_task_has_the_call_in_its_trace_and_record() -> None:
