@@ -97,7 +97,7 @@ def verdict(pending: Sequence[str], noted: Mapping[str, ItemFacts], *, last: boo
         for item, known in facts.items()
     }
     found = what_runs_again(judged, Gone.WORKER)
-    lost: dict[str, str] = {}
+    lost: dict[str, str] = {}  # of what was alone in its worker, xdist says enough
     for item in pending:
         others = ", ".join(task_id(other) for other in suspects if other != item)
         if item in suspects and (item in found.lost or last):
