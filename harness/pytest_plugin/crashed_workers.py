@@ -98,12 +98,11 @@ def verdict(pending: Sequence[str], noted: Mapping[str, ItemFacts], *, last: boo
     }
     found = what_runs_again(judged, Gone.WORKER)
     lost: dict[str, str] = {}  # of what was alone in its worker, xdist says enough
-    for item in pending:
+    for item in suspects:
         others = ", ".join(task_id(other) for other in suspects if other != item)
-        if item in suspects and (item in found.lost or last):
+        if item in found.lost or last:
             lost[item] = f"{AT_ONCE.format(others)}; {found.lost.get(item, NO_OTHER)}" if others else ""
-        elif item in found.lost:
-            lost[item] = f"{found.lost[item]}; {ENDED}"
+    lost |= {item: f"{why}; {ENDED}" for item, why in found.lost.items() if item not in suspects}
     return replace(found, again=() if last else found.again, lost=lost)
 
 
