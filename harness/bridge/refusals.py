@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from harness.model.ledger import WROTE
+from harness.recovery.never_twice import WROTE
 
 WireSeverity = Literal["info", "warning", "error", "critical", "fatal"]
 

@@ -19,7 +19,7 @@ from harness.model.events import Event, StepEnded, StepStarted, TaskEnded, TaskS
 from harness.model.plan import Plan
 from harness.recovery import never_twice
 from harness.recovery.failure import Failed, Failure
-from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay
+from harness.recovery.never_twice import WROTE, Known, RepeatVerdict, RepeatWay
 from harness.values import replace
 
 # The vocabulary.
@@ -164,7 +164,6 @@ RULES: Final[Mapping[Gone, LossRule]] = {
     Gone.SERVER: LossRule(),
 }
 
-WROTE = "this task had begun to write, so it does not run again"
 UNKNOWN = "what an ordinary test has done is unknown, so it does not run again"
 ALONE = "it was alone in its slot, and two slots died under it"
 TOO_OFTEN = "it ran {} times, each time on a slot that was lost"

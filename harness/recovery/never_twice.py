@@ -80,3 +80,7 @@ def again(way: RepeatWay, known: Known) -> RepeatVerdict:
     if (known.undone and way in _IN_THE_ENVIRONMENT) or not (known.wrote or passed):
         return RepeatVerdict.AGAIN
     return _WHERE_WRITTEN[way][list(EffectAnswer).index(known.answer)]
+
+
+WROTE = "this task had begun to write, so it does not run again"
+"""The reason for which `RepeatWay.RERUN` is refused, in the words of all who say it."""

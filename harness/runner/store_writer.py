@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.model.events import Event
-from harness.model.ledger import WROTE, cut_off, words_of
+from harness.model.ledger import cut_off, words_of
 from harness.model.plan import Plan
+from harness.recovery.never_twice import WROTE
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.resilience import Clock
 from harness.runner.stored_part import JOURNAL, RESULTS, wrote_name

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.cluster.ledger import RunLedger
-from harness.model.ledger import ALONE, STATE_LOST, TOO_OFTEN, UNKNOWN, WROTE, Note
+from harness.model.ledger import ALONE, STATE_LOST, TOO_OFTEN, UNKNOWN, Note
+from harness.recovery.never_twice import WROTE
 
 
 def ledger(*tasks: str, ordinary: tuple[str, ...] = (), episodes: dict[str, str] | None = None) -> RunLedger:

@@ -16,7 +16,6 @@ from harness.model.ledger import (
     STATE_LOST,
     TOO_OFTEN,
     UNKNOWN,
-    WROTE,
     Gone,
     ItemFacts,
     LossVerdict,
@@ -27,6 +26,7 @@ from harness.model.ledger import (
     what_runs_again,
     words_of,
 )
+from harness.recovery.never_twice import WROTE
 
 RAN, LEFT, ENDED = ItemFacts(begun=True), ItemFacts(), ItemFacts(ended=True)
 FACTS = some.builds(

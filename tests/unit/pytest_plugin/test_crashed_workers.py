@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.model.events import StepEnded, StepStarted, TaskEnded, TaskStarted, WriteSeen
 from harness.model.ledger import UNKNOWN as UNKNOWN_EFFECT
-from harness.model.ledger import WROTE, ItemFacts
+from harness.model.ledger import ItemFacts
 from harness.model.plan import Plan, ReadyRepair
 from harness.model.record import Sent, StepRecord
 from harness.model.settings import Settings
@@ -33,6 +33,7 @@ from harness.pytest_plugin.run import plan_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
 from harness.pytest_plugin.xdist import READ, XdistHooks
 from harness.recovery.failure import Passed
+from harness.recovery.never_twice import WROTE
 from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample
 from tests.unit.spec.files import loaded, task
