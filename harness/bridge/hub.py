@@ -193,7 +193,7 @@ class BridgeHub:
         if left.over:
             raise RefusedMessageError("SESS_CLOSED", f"session '{name}' is closed: {left.why}")
         if not left.resumable:
-            raise RefusedMessageError("SESS_NOT_RESUMABLE", f"task {left.task} of session '{name}' had begun to write")
+            raise RefusedMessageError("SESS_NOT_RESUMABLE", f"task {left.task} of session '{name}': {left.why_lost}")
         session = BridgeSession(self.clock, self.limits, left.agent, left.folder, left.client)
         session.id, session.resumed, session.had = left.id, True, list(left.had)
         self._begin(session)

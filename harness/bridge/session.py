@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.replay import REPLAY_BYTES, REPLAY_SECONDS, ReplayBuffer
-from harness.recovery.never_twice import runs_again
+from harness.model.ledger import Gone, ItemFacts, why_not
 from harness.resilience import Clock
 from harness.resilience.connection import EXTENSION, Machine, TransitionTable
 from harness.resilience.escalate import KEPT, LateAnswer, PendingWork
@@ -295,7 +295,7 @@ class BridgeSession:
             "session": self.id,
             "state": self.state,
             "attached": self.attached,
-            "resumable": not self.over and (self.task is None or runs_again(self.wrote)),
+            "resumable": not self.over and (self.task is None or not why_not(ItemFacts(wrote=self.wrote), Gone.SERVER)),
             "resumed": self.resumed,
             "agent": self.agent,
             "client": self.client,

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from harness.recovery.never_twice import runs_again
+from harness.model.ledger import Gone, ItemFacts, why_not
 from harness.resilience.owner import Owner
 from harness.resilience.sqlite_file import OtherFileError, SqliteKind, connect, move_aside
 from harness.values import replace
@@ -56,7 +56,12 @@ class StoredSession(Struct, frozen=True):
     @property
     def resumable(self) -> bool:
         """Whether its client may go on: it has no task, or one that may begin anew since nothing was written."""
-        return not self.over and (self.task is None or runs_again(self.wrote))
+        return not self.over and not self.why_lost
+
+    @property
+    def why_lost(self) -> str:
+        """Why its task, if it has one, does not begin anew; empty if it does."""
+        return why_not(ItemFacts(wrote=self.wrote), Gone.SERVER) if self.task is not None else ""
 
 
 class SessionStore:

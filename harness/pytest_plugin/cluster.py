@@ -16,7 +16,7 @@ import pytest
 from harness.cluster.batches import Batches, components
 from harness.cluster.driver import LOOK, Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
-from harness.cluster.ledger import STATE_LOST, UNKNOWN, RunLedger
+from harness.cluster.ledger import RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
 from harness.cluster.run_file import EarlierRun, RunFile, RunIsDrivenError, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
@@ -27,7 +27,6 @@ from harness.pytest_plugin.running import begin_run
 from harness.pytest_plugin.selection import groups, task_items
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
-from harness.recovery.never_twice import WROTE
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import usual_seconds
 from harness.resilience import SystemClock
@@ -271,33 +270,16 @@ class ClusterRun:
         """Report what an earlier run has done, and what must not be done again."""
         if earlier is None:
             return
-        for node, why in ended_earlier(earlier, ledger).items():
-            ledger.close(node)
-            done = earlier.done.get(node)
-            if done is None:
-                replay.crashed(RESUMED, node, why)
-            else:
-                replay.replay(RESUMED, done)
-
-
-def ended_earlier(earlier: EarlierRun, ledger: RunLedger) -> dict[str, str]:
-    """The items that do not run again -> why, if they have no result."""
-    reasons = {"wrote": WROTE, "ran": UNKNOWN}
-    found: dict[str, str] = {}
-    episodes: dict[str, str] = {}
-    for node in ledger.left:
-        episode = ledger.episode(node)
-        if node in earlier.done:
-            found[node] = ""
-        elif node in earlier.crashed:
-            found[node] = earlier.crashed[node]
-        elif node in earlier.begun:
-            found[node] = f"the driver of its run ended; {reasons[earlier.begun[node]]}"
-        elif episode in episodes:
-            found[node] = STATE_LOST.format(episodes[episode])
-        if episode and node in found:
-            episodes.setdefault(episode, node.rpartition("::")[2])
-    return found
+        lost = ledger.resumed(earlier.notes).lost
+        reasons = {node: f"the driver of its run ended; {why}" for node, why in lost.items()}
+        reasons |= {note.name: note.why for note in earlier.notes if note.word == "crashed"}
+        for node in ledger.left:
+            if node in earlier.done:
+                ledger.close(node)
+                replay.replay(RESUMED, earlier.done[node])
+            elif node in reasons:
+                ledger.close(node)
+                replay.crashed(RESUMED, node, reasons[node])
 
 
 def _ledger(items: Sequence[pytest.Item]) -> RunLedger:

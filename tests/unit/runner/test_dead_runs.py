@@ -74,5 +74,5 @@ def test_the_report_says_whether_the_task_had_begun_to_write(tmp_path: Path) -> 
     assert "did task T: WORKER_CRASHED" in report_dead_tasks(settings)[0]
     report = json.loads((settings.artifacts / "T/error_report.json").read_text("utf-8"))
     assert report["code"] == "WORKER_CRASHED"
-    assert "it had begun to write" in report["error_message"]
+    assert "this task had begun to write" in report["error_message"]
     assert report_dead_tasks(settings) == []
