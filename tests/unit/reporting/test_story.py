@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields as data_fields
 from dataclasses import is_dataclass
 from enum import Enum
@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from allure_commons import model2
 from msgspec import Struct
 from pydantic import BaseModel
 
@@ -31,6 +32,8 @@ from harness.model.record import (
 from harness.recovery import Retry
 from harness.recovery.failure import Assertion, Failure
 from harness.reporting import console
+from harness.reporting.allure.sink import step_results
+from harness.reporting.attachments import on_failing_step, on_test
 from harness.reporting.redaction import Redactor
 from harness.reporting.story import TaskStory, as_json, of_json
 from harness.reporting.telling import story_of
@@ -142,11 +145,23 @@ def texts(document: Any) -> Iterator[str]:
         yield from (text for each in document for text in texts(each))
 
 
+def allure_texts(steps: Iterable[model2.TestStepResult]) -> Iterator[str]:
+    for step in steps:
+        yield from (step.name, *(each.value for each in step.parameters))
+        yield from [step.statusDetails.message] if step.statusDetails else []
+        yield from allure_texts(step.steps)
+
+
 OUTPUTS: dict[str, Callable[[TaskStory], str]] = {
     "JSON": lambda story: "\n".join(texts(json.loads(as_json(story)))),
     "screen": console.failure_text,
     "whole screen": lambda story: "\n".join(console.screen(story, console.EVERYTHING)),
     "box": console.brief,
+    "attachments": lambda story: "\n".join(each.data for each in (*on_test(story), *on_failing_step(story))).replace(
+        "\r\n",
+        "\n",  # a table's own line breaks
+    ),
+    "Allure": lambda story: "\n".join(allure_texts(result for _, result in step_results(story.steps, story.started))),
 }
 """Name of an output -> how it is made from a story. A report that is added to the house is added here."""
 
