@@ -23,12 +23,11 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.domains import bypass
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.scene import answers
-from harness.browser.failures.scene import seconds as words
 from harness.browser.har import HarSegment
-from harness.browser.holding import keep_offline
+from harness.browser.main_frame import Opened
+from harness.browser.offline import UNNOTICED, keep_offline
 from harness.browser.page_events import PageEvents
-from harness.browser.process import Chromium
+from harness.browser.process import Chromium, answers
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
 from harness.browser.storage import put_databases, without_databases
@@ -40,6 +39,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, PagesEnded
 from harness.spec.names import Domains
+from harness.spec.names import seconds as words
 
 CLOSE_SECONDS = 3.0
 STOPPED_SECONDS = 0.75
@@ -278,15 +278,6 @@ _closing: set[asyncio.Task[None]] = set()
 """Closing tasks that are no longer awaited: asyncio itself keeps no strong reference to them."""
 
 
-class Opened(Struct):
-    """The URL that the last `open` requested, and the page that was shown afterwards."""
-
-    asked: str
-    came: str
-    acted: bool = False
-    """Whether a step since then may have navigated."""
-
-
 async def _intercept(request: SessionRequest, context: BrowserContext, watch: PageEvents) -> None:
     """Let the task's routes answer, and after them the gate for writes; of Playwright's routes the last comes first."""
     if request.gate is not None:
@@ -360,6 +351,7 @@ class Tab(Struct):
     ) -> Tab:
         if request.start is not None:
             await context.clock.set_system_time(request.start)
+        await context.add_init_script(UNNOTICED)
         await request.clipboard.install(context)
         if script := request.first_script:
             await context.add_init_script(script)

@@ -33,7 +33,7 @@ SECONDS = 10.0
 NUDGE = 0.2
 """Seconds after which the browser is asked again for events."""
 MOST = 1000
-"""The number of unsafe requests of one world that are kept, and the number of worlds."""
+"""The number of unsafe requests of one world that are kept, of worlds, and of different requests that have begun."""
 UNTOLD_SECONDS = 0.5
 """Seconds after which no event of the protocol is expected any more that tells of a request which the log has."""
 FAREWELL_BEFORE, FAREWELL_AFTER = 5000.0, 1000.0
@@ -175,9 +175,16 @@ class NetLog:
             (each for each in self._reader.repeated if not counted_at(each, world, sent)), KEPT
         )
 
-    def has_unanswered(self, world: str) -> bool:
-        """Return whether a request of the world has no answer yet: it may be repeated."""
-        return any(each.world == world and not each.answered for each in self._reader.requests.values())
+    def may_still_repeat(self, sent: Sent, world: str, since: float) -> bool:
+        """Return whether a request that has left a context of that world since then is still without an answer.
+
+        That of a shared worker bears no world, and none does before its headers are sent. What the log does not know
+        is still to begin: it may wait for a preflight. After a while it was answered by a cache or a service worker.
+        """
+        if self._reader.begun.get((sent.method, sent.url), 0) < since:
+            return milliseconds() - since <= SECONDS * 1000
+        same = (each for each in self._reader.requests.values() if (each.method, each.url) == (sent.method, sent.url))
+        return any(each.world in (None, world) and not each.answered for each in same)
 
     @property
     def broken(self) -> list[BrokenRequest]:
@@ -263,14 +270,19 @@ class Repeatable:
     def __init__(self, world: str) -> None:
         self._world = world
         self._sent: deque[Sent] = deque(maxlen=KEPT)
-        self._open: list[Sent] = []
-        """The requests of which the log did not tell yet, when it was last asked, whether they will be repeated."""
+        self._open: list[tuple[Sent, float]] = []
+        """The requests of which the log did not tell yet, when it was last asked, whether they will be repeated, and
+        times before which they had not left."""
+        self._asked = 0.0
+        """The time at which it was noted for the last time what had left."""
         self._logs: list[NetLog] = []
 
     def add(self, sent: Iterable[Sent], *, writes: bool) -> None:
         """Note what has left. `writes`: in a step that is declared to write, so a GET must not be repeated either."""
         self._sent.extend(sent)
-        self._open += [each for each in sent if writes or each.method not in SAFE_METHODS or each.follows]
+        since, self._asked = self._asked, milliseconds()
+        asked = (each for each in sent if each.method not in ("", MESSAGE))
+        self._open += [(each, since) for each in asked if writes or each.method not in SAFE_METHODS or each.follows]
 
     async def count(self, log: NetLog | None, control: CDPSession, *, answers: bool) -> None:
         """Count the repetitions so far at the requests. It never raises.
@@ -281,12 +293,15 @@ class Repeatable:
             self._logs.append(log)
         if log is not None and self._open and answers:
             complete = await log.complete(control)
-            for each in self._open:
+            for each, _ in self._open:
                 each.again = each.again or 0 if complete else None
         for known in self._logs:
             known.mark(self._world, self._sent)
-        if log is None or not log.has_unanswered(self._world):
-            self._open.clear()
+        self._open = [
+            (each, since)
+            for each, since in self._open
+            if log is not None and each.arrived and log.may_still_repeat(each, self._world, since)
+        ]
 
 
 class LogReader:
@@ -299,6 +314,8 @@ class LogReader:
         self.broken: deque[BrokenRequest] = deque(maxlen=KEPT)
         self.requests: dict[int, _Request] = {}
         """Number of a request -> what it is."""
+        self.begun: OrderedDict[tuple[str, str], int] = OrderedDict()
+        """Method and URL -> the time at which such a request began for the last time."""
         self.left: OrderedDict[str, deque[Departure]] = OrderedDict()
         """World -> its unsafe requests; those without a world are under the empty name."""
         self.sockets: deque[Departure] = deque(maxlen=MOST)
@@ -341,8 +358,15 @@ class LogReader:
                 self.sockets.append(Departure(float(event["time"]), MESSAGE, url, params.get("initiator", "")))
                 return
             self.requests[source] = _Request(params["method"], url, params.get("initiator", ""))
+            self._begin(params["method"], url, int(event["time"]))
         elif request := self.requests.get(source):
             self._goes_on(name, request, event)
+
+    def _begin(self, method: str, url: str, at: int) -> None:
+        self.begun[method, url] = at
+        self.begun.move_to_end((method, url))
+        if len(self.begun) > MOST:
+            self.begun.popitem(last=False)
 
     def _goes_on(self, name: str, request: _Request, event: dict[str, Any]) -> None:
         """The phase matters for the end of a start, which is an answer, and for that of the request."""

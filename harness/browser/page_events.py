@@ -25,10 +25,10 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import Dialogs
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.network import GIVEN_UP, net_error
 from harness.browser.flood import Later, Newest, Pace
 from harness.browser.main_frame import MainFrame, listen
 from harness.browser.net_log import milliseconds
+from harness.browser.network_errors import GIVEN_UP, net_error
 from harness.browser.sending import Announcer, Sending
 from harness.browser.unreported import FAREWELL, Parting, listens
 from harness.masking import cut
@@ -87,6 +87,8 @@ class PageEvents:
         self.exchanges: Newest[RequestRecord] = Newest(NETWORK_ENTRIES)
         self.requests = 0
         """The number of requests of all pages so far."""
+        self.answers = 0
+        """The number of answers of all pages so far."""
         self.sending = Sending(clock.now, announcer)
         self.promised: Callable[[str, str], bool] | None = None
         """Tells by method and URL whether a route answers a request; None: the task has no routes."""
@@ -364,6 +366,7 @@ class PageEvents:
         return sent is not None
 
     def _on_response(self, response: Response) -> None:
+        self.answers += 1
         self.pace.count_event("answers")
         if exchange := self._known.get(response.request):
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)

@@ -450,6 +450,7 @@ class PlaywrightSession(PageLooks):
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
         await self._leave_closed()
+        await self._learn_secrets()
         deadline = Deadline.after(collecting.TOTAL_SECONDS * self._request.scale, self._clock.now())
         url = self.tab.page.url
         if capture.logs:

@@ -123,6 +123,8 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
     writes = [record for record in written if not taken_back(record, restored=undone, shown=shown)]
     journal.unshown = undone and not shown
     journal.unsure = [*earlier, *writes]
+    if not journal.admitted:
+        journal.repaired.clear()
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
     return (*state, *page)

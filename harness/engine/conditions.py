@@ -272,8 +272,11 @@ class _Repairs:
         self._number = number
 
     async def __call__(self, remedy: RepairPrecondition | Trust) -> str | Failure | None:  # noqa: ARG002 - a precondition has one cure
-        repairs = [repair for repair in self._run.plan.repairs if self._number in repair.applies]
-        for repair in repairs:
+        repairs = [each for each in enumerate(self._run.plan.repairs) if self._number in each[1].applies]
+        for number, repair in repairs:
+            if number in self._run.journal.repaired:
+                continue
+            self._run.journal.repaired.add(number)
             if why := await self._apply(repair):
                 if why.code == "OUTCOME_UNKNOWN":
                     return replace(why, message=f"The repair of a precondition failed: {why.message}")
@@ -328,8 +331,11 @@ class _Repairs:
         await run.synchronize(run.deadline)
         if down := await self._down():
             raise Failed(down)
-        async with asyncio.timeout(run.left):
-            answer = await run.ports.repair(run.plan, criterion, run.stage.world.memory())
+        if self._number not in run.journal.hooked:  # what it has written itself is not taken back by going back
+            async with asyncio.timeout(run.left):
+                answer = await run.ports.repair(run.plan, criterion, run.stage.world.memory())
+            run.journal.hooked[self._number] = answer
+        answer = run.journal.hooked[self._number]
         if isinstance(answer, Mapping):
             for key, value in answer.items():
                 run.stage.world.remember(key, value, REPAIR)

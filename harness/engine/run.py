@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
@@ -102,6 +102,12 @@ class TaskJournal(Struct):
     """The number of steps begun, repeated ones included."""
     admitted: bool = False
     """Whether the preconditions held."""
+    repaired: set[int] = field(default_factory=set)
+    """Numbers of the repairs that were applied: none is applied twice, also if it is for several preconditions."""
+    hooked: dict[int, Any] = field(default_factory=dict)
+    """Number of a precondition -> what the repair hook has answered: its own writes cannot be seen."""
+    inside: list[StepRecord] = field(default_factory=list)
+    """The writes of the tasks that ran inside this one, as repairs."""
     allowed: list[RequestPattern] = field(default_factory=list)
     """The requests of the agent that a person has allowed."""
     allowed_tools: set[str] = field(default_factory=set)
@@ -136,7 +142,12 @@ class TaskJournal(Struct):
     @property
     def set_up(self) -> list[StepRecord]:
         """The records of repairs, until the preconditions hold: until then they may be repeated."""
-        return [] if self.admitted else [record for record in self.trace if record.index < 0]
+        return [] if self.admitted else self.repairs
+
+    @property
+    def repairs(self) -> list[StepRecord]:
+        """The records of all that happened before the first step, with the writes of other tasks."""
+        return [*(record for record in self.trace if record.index < 0), *self.inside]
 
     @property
     def spent(self) -> int:

@@ -31,14 +31,24 @@ async def take_over(run: Run, ending: TaskStop) -> StepTransition:
     name = await run.ports.agent.relieve(run.plan_now, ending.failure)
     if name is None:
         return _exhausted(run, ending)
-    if run.left < LEAST_SECONDS:
-        message = f"{ending.failure.message}; `{name}` was not begun, since the task has only {run.left:.0f}s left"
+    if why := _cannot_begin(run):
+        message = f"{ending.failure.message}; `{name}` was not begun, since {why}"
         return _exhausted(run, replace(ending, failure=replace(ending.failure, message=message)))
     return (
         await unknown_outcome(run)
         or await go_on(run, ending.index, ending.failure)
         or await _hand_over(run, ending, name)
     )
+
+
+def _cannot_begin(run: Run) -> str:
+    """Why no other agent may be asked; empty if one may. It would not see a write that the task has gone back over."""
+    if run.left < LEAST_SECONDS:
+        return f"the task has only {run.left:.0f}s left"
+    gone = next((each for each in run.journal.unsure if each not in run.journal.history), None)
+    if gone is None or again(RepeatWay.TAKEOVER, Known(gone.may_have_written)) is RepeatVerdict.AGAIN:
+        return ""
+    return f"step {gone.index} ({gone.step.describe()}), which the task has gone back over, may have written"
 
 
 def _says_nothing_of_the_site(run: Run, ending: TaskStop) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from harness.model.events import Event, TaskStarted, WriteSeen
 from harness.model.outcome import shortcomings
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut, Ports, Stage
-from harness.model.record import TaskResult
+from harness.model.record import StepRecord, TaskResult
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
@@ -41,20 +41,24 @@ NOWHERE = ".no-scratch-folder"
 RunSubtask = Callable[[Plan], Awaitable[TaskResult]]
 
 
-async def run_task(plan: Plan, ports: Ports) -> TaskResult:
-    """Run a task to its end. Cancellation ends it as `aborted`, with its report, and the result says so."""
+async def run_task(plan: Plan, ports: Ports, written: Sequence[StepRecord] = ()) -> TaskResult:
+    """Run a task to its end. Cancellation ends it as `aborted`, with its report, and the result says so.
+
+    `written`: writes that stand already, which the task may be about to do again.
+    """
     with masking(lambda text: secrets_of(frozenset(plan.all_secrets)).mask(text), plan.learned):
-        return await _run_task(plan, ports)
+        return await _run_task(plan, ports, written)
 
 
-async def _run_task(plan: Plan, ports: Ports) -> TaskResult:
+async def _run_task(plan: Plan, ports: Ports, written: Sequence[StepRecord]) -> TaskResult:
     learn_named((plan.spec.inputs, plan.spec.persona))
     folder, unready = _scratch(plan, ports)
     played = TaskRun(plan, ports, folder, ports.clock.wall(), ports.clock.now(), unready)
+    played.journal.unsure = list(written)
     ports.emit(TaskStarted(plan, played.started))
     run_subtask = partial(_run_subtask, played)
     played.run, played.ending = await _play(played, run_subtask)
-    played.alternative = await _alternative(played, run_subtask)
+    played.alternative = await _alternative(played)
     return await _shield_from_interruption(close_task(played))
 
 
@@ -225,10 +229,11 @@ def _missing_at_the_end(run: Run) -> TaskStop | None:
     return TaskStop(Failure("INCOMPLETE", "; ".join(texts)), run.journal.under_way, GiveUp())
 
 
-async def _alternative(played: TaskRun, run_subtask: RunSubtask) -> TaskResult | None:
+async def _alternative(played: TaskRun) -> TaskResult | None:
     """Run `fallback_plan: alternative_task_id` after a task that failed, but not after one that was aborted.
 
-    It has the same goal: it does not run if it might repeat a write, and the failure says so.
+    It has the same goal: it does not run if it might repeat a write, and the failure says so. A write of a repair is
+    its own to repeat, if its preconditions ask for that: it is told of them.
     """
     other, ending = played.plan.alternative, played.ending
     if ending is None or other is None or ending.give_up.final_state == "aborted":
@@ -239,7 +244,7 @@ async def _alternative(played: TaskRun, run_subtask: RunSubtask) -> TaskResult |
             failure = replace(ending.failure, message=f"{ending.failure.message}; {why}")
             played.ending = replace(ending, failure=failure)
             return None
-        return await run_subtask(other)
+        return await _run_subtask(played, other, [each for each in played.journal.repairs if each.may_have_written])
     except asyncio.CancelledError:  # the task itself has ended: only its report remains to be made
         if task := asyncio.current_task():
             task.uncancel()
@@ -252,14 +257,17 @@ async def _repeated_write(run: Run | None, ending: TaskStop) -> str | None:
         return "the write"
     if run is not None:
         await stop_sending(run)
-        for record in run.journal.history:
+        for record in (*run.journal.history, *run.journal.unsure):
             if record.may_have_written and not await once_more(run, RepeatWay.ALTERNATIVE, record.step):
                 return f"the write of step {record.index} ({record.step.describe()}){observed_write(record)}"
     return None
 
 
-async def _run_subtask(played: TaskRun, other: Plan) -> TaskResult:
-    """Run another task in the world of this one, whose clock runs on. Of its events, only its writes are emitted."""
+async def _run_subtask(played: TaskRun, other: Plan, written: Sequence[StepRecord] = ()) -> TaskResult:
+    """Run another task in the world of this one, whose clock runs on. Of its events, only its writes are emitted.
+
+    It does none of the writes again that this one has gone back over, nor of those that are given (`written`).
+    """
     plan, ports = played.plan, played.ports
     start = plan.start and plan.start + timedelta(seconds=ports.clock.now() - played.began)
     key = slug(f"{other.key}-for-{plan.key}")
@@ -270,8 +278,9 @@ async def _run_subtask(played: TaskRun, other: Plan) -> TaskResult:
             ports.emit(replace(event, plan=plan, index=played.journal.under_way))
 
     alone = replace(ports, emit=emit, before_write=lambda _: ports.before_write(plan))
-    result = await run_task(joined, alone)
+    result = await run_task(joined, alone, (*played.journal.unsure, *written))
     played.inside.append(result)  # also one that is interrupted: what it has used was paid for
+    played.journal.inside += result.written
     if result.suspended:
         played.journal.suspensions.append(Suspension(played.journal.under_way, result.suspended, ()))
     if result.failure is not None and result.failure.code == "INTERRUPTED":

@@ -474,6 +474,13 @@ class TaskResult(Struct, frozen=True):
     def ok(self) -> bool:
         return self.final_state in ("completed", "partial_success") and not self.skipped
 
+    @property
+    def written(self) -> tuple[StepRecord, ...]:
+        """The writes that may have taken effect, with those of the tasks that ran inside it or in its place."""
+        others = (*self.inner, *([self.alternative] if self.alternative else []))
+        own = (record for record in self.history if record.may_have_written)
+        return (*own, *(record for other in others for record in other.written))
+
     def chosen_by(self, first: str | None) -> tuple[str, ...]:
         """The names of all agents that chose steps, in order; `first` began, None: the steps of the file."""
         begun = (first or SCRIPTED,) if first or self.takeovers else ()

@@ -99,7 +99,8 @@ def what_was_written(result: TaskResult) -> str | None:
     sent = (f"it sent {each['method']} {each['url']}" for each in requests if each["method"] not in _SAFE)
     wrote = (record for record in result.history if record.wrote or any(each.unsafe for each in record.sent))
     steps = (f"step {place(each.index, result.steps_total)} ({each.step.act}) may have written" for each in wrote)
-    return next(sent, None) or next(steps, None)
+    others = (f"a task that ran inside it may have written ({each.step.describe()})" for each in result.written)
+    return next(sent, None) or next(steps, None) or next(others, None)
 
 
 def command(item: pytest.Item, state: SessionState) -> str:

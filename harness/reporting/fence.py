@@ -70,6 +70,11 @@ class OutputFence:
         """A line for each output that failed."""
         return [self._line(output) for output in self.problems]
 
+    def summed_up(self) -> list[str]:
+        """The lines of the end of a run: what was said before is only named."""
+        before = [output for output in self.problems if output not in self._unsaid]
+        return [*self.unsaid(), *([f"outputs that failed, as said above: {', '.join(before)}"] if before else [])]
+
     def _line(self, output: str) -> str:
         return f"output failed: {output}: {self.problems[output]}; {LOST.get(output, UNKNOWN)}"
 

@@ -209,7 +209,7 @@ PAGES = {
 SHOWN = ("host", "cookie", "user-agent", "content-type", "authorization", "x-who")
 """Headers that /whoami tells."""
 MISBEHAVING = (
-    *("/hang", "/reset", "/empty", "/truncated", "/garbage", "/broken.csv", "/endless.csv"),
+    *("/hang", "/reset", "/late-reset", "/empty", "/truncated", "/garbage", "/broken.csv", "/endless.csv"),
     *("/bad-chunk", "/cut-chunk", "/half", "/to-hang", "/half-headers", "/parts"),
 )
 """Paths whose answers are no whole ones."""
@@ -277,7 +277,9 @@ class Site:
     async def _misbehave(self, path: str, writer: asyncio.StreamWriter) -> None:
         if path == "/hang":
             await asyncio.sleep(3600)
-        if path == "/reset":
+        if path == "/late-reset":
+            await asyncio.sleep(1.0)
+        if path in ("/reset", "/late-reset"):
             linger = struct.pack("ii", 1, 0)
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         if path == "/truncated":

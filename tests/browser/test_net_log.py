@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,44 @@ def test_a_post_on_a_connection_that_breaks_is_sent_twice_and_known(
     (sent,), hits = run(body())
     assert hits == 2  # what Chromium does; when it no longer does, this module is not needed
     assert (sent.url, sent.again) == (URL, 1)
+
+
+POSTS = {
+    "worker": "onmessage=m=>fetch(m.data,{method:'POST',mode:'no-cors'})",
+    "shared worker": "onconnect=e=>e.ports[0].onmessage=m=>fetch(m.data,{method:'POST',mode:'no-cors'})",
+}
+
+
+@pytest.mark.parametrize("kind", POSTS)
+def test_what_the_browser_repeats_long_after_it_was_asked_about_is_known_too(run: Any, stage: Stage, kind: str) -> None:
+    """The log is asked again as long as a request has no answer, also one that bears no world."""
+    begin = """([shared, script]) => {
+        const address = URL.createObjectURL(new Blob([script]));
+        const port = shared ? new SharedWorker(address).port : new Worker(address);
+        pay.onclick = () => port.postMessage(%r);
+    }"""
+
+    async def body() -> list[int | None]:
+        session = await stage.at("/saved")
+        before = stage.site.hits.get("/late-reset", 0)
+        await session.tab.page.set_content("<button id=pay>Pay</button>")
+        late = URL.replace("/reset", "/late-reset")
+        await session.tab.page.evaluate(begin % late, ["shared" in kind, POSTS[kind]])
+        session.begin_step(0, lambda _: None)
+        await passed(session, {"act": "click", "selector": "#pay"})
+        await until(lambda: stage.site.hits.get("/late-reset", 0) > before)
+        taken: list[Sent] = []
+        await until(lambda: bool(taken.extend(session.take_sent()) or [each for each in taken if each.unsafe]))
+        await session.take_settled()  # nothing has been repeated yet
+        log, loop = session.chromium.net_log, asyncio.get_running_loop()
+        assert log is not None
+        loop.remove_reader(log._pipe)  # the log comes late, as on a busy machine
+        await until(lambda: stage.site.hits["/late-reset"] == before + 2)
+        loop.call_later(0.3, lambda: loop.add_reader(log._pipe, log._read))
+        await session.take_settled()
+        return [each.again for each in taken if each.method == "POST"]
+
+    assert run(body()) == [1]
 
 
 def test_of_a_log_that_does_not_come_in_time_nothing_is_known(

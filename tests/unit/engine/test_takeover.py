@@ -23,6 +23,7 @@ BUY = {"act": "submit", "selector": "#order"}
 CLICK = {"act": "click", "selector": "#a"}
 GONE = Failure("ELEMENT_NOT_FOUND", "no #a", "#a")
 CRASH = Failure("AGENT_FAILED", "Agent failed: boom")
+LOST = Failure("BROWSER_CRASHED", "gone", tainted=True)
 NAMES = ("builder", "simple", "third")
 
 
@@ -292,3 +293,15 @@ def test_without_recovery_no_agent_goes_on() -> None:
     crew = Crew(builder=CRASH, simple=then(OPEN))
     result = play(crew, settings={"run": {"recovery": False}})
     assert (failure(result).code, kinds(result)) == ("AGENT_FAILED", [])
+
+
+def test_no_other_agent_is_asked_after_a_write_that_the_task_has_gone_back_over() -> None:
+    """It would not see the write, and might do it in another way."""
+    theatre = Theatre()
+    theatre.session.script = [Passed(), Passed(), LOST]
+    theatre.world.environment["bought"] = True
+    buy = {**BUY, "done_when": "json('env', 'bought') == true"}
+    crew = Crew(builder=then(OPEN, buy, CLICK, CRASH), simple=then(CLICK))
+    result = play(crew, theatre, checkpoints=[0], error_recovery={})
+    assert failure(result).message.endswith("which the task has gone back over, may have written")
+    assert [step.act for _, step, *_ in theatre.session.acts] == ["open", "submit", "click"]

@@ -57,6 +57,18 @@ def test_a_declared_write_counts_although_it_sends_a_get(tmp_path: Path) -> None
     assert said.startswith("step 1 (click) may have written")
 
 
+def test_what_a_task_inside_it_wrote_counts(tmp_path: Path) -> None:
+    inner = failed(tmp_path, steps=WRITES)
+    result = replace(failed(tmp_path, "GET"), inner=(inner,))
+    assert inner.written == ()  # its write came to nothing
+    assert refusal(sample.plan(), result, Settings(), alone=True) is None
+    done = replace(inner.history[-1], effect_already_done=True)
+    result = replace(result, inner=(replace(inner, history=(done,)),))
+    said = refusal(sample.plan(), result, Settings(), alone=True)
+    assert said is not None
+    assert said.startswith("a task that ran inside it may have written (click #buy)")
+
+
 def test_what_is_not_known_counts_as_written(tmp_path: Path) -> None:
     result = failed(tmp_path, "GET")
     (tmp_path / "network_logs.har").unlink()
