@@ -22,7 +22,7 @@ from harness.model.consumption import ModelCallLine, ModelFigures
 from harness.model.figures import Figures
 from harness.model.report import FaultReport, RouteReport
 from harness.model.tool_use import ToolFigures
-from harness.recovery.catalog import Family, row
+from harness.recovery.catalog import CATALOG, Family, Row
 from harness.spec.names import well_formed
 from harness.spec.task import FinalState
 
@@ -202,18 +202,23 @@ class StoryFailure(Struct, frozen=True):
     """The injected fault that could not be done, if that is the failure."""
 
     @property
+    def _row(self) -> Row:
+        """The row of its code; a kept failure may have one of another version."""
+        return CATALOG.get(self.code, CATALOG["UNKNOWN"])
+
+    @property
     def family(self) -> Family:
-        return row(self.code).family
+        return self._row.family
 
     @property
     def type(self) -> str:
         """One of the 14 values of `error_type`."""
-        return str(row(self.code).error_type)
+        return str(self._row.error_type)
 
     @property
     def kind(self) -> str:
         """The kind of failure in JUnit and Allure."""
-        return row(self.code).kind
+        return self._row.kind
 
 
 class StoryPart(Struct, frozen=True):

@@ -35,8 +35,8 @@ from harness.reporting import console
 from harness.reporting.allure.sink import step_results
 from harness.reporting.attachments import on_failing_step, on_test
 from harness.reporting.redaction import Redactor
-from harness.reporting.story import TaskStory, as_json, of_json
-from harness.reporting.telling import story_of
+from harness.reporting.story import StoryFailure, TaskStory, as_json, of_json
+from harness.reporting.telling import bare_story, story_of
 from harness.spec.faults import Refuse
 from harness.spec.routes import Route
 from harness.values import replace
@@ -181,6 +181,17 @@ def test_each_text_of_the_result_was_planted() -> None:
     assert next(number) > 150
     text = as_json(told()).decode()
     assert all(words in text for words in ("it is not so", "a reason", "because", "builder", "no such mail", "a note"))
+
+
+def test_of_a_task_whose_story_cannot_be_told_the_code_is_said() -> None:
+    result = sample.failed(sample.plan(), Failure("STEP_TIMEOUT", "it has a secret"))
+    for shown in (console.failure_text(bare_story(result)), console.brief(bare_story(result))):
+        assert shown.startswith("B1-2025-001 failed: STEP_TIMEOUT; a fault of the harness")
+        assert "it has a secret" not in shown
+
+
+def test_a_code_of_another_version_has_the_row_of_an_unknown_one() -> None:
+    assert (StoryFailure("NO_SUCH_CODE", "").type, StoryFailure("STEP_TIMEOUT", "").type) == ("unknown", "timeout_step")
 
 
 def test_a_story_survives_its_file() -> None:
