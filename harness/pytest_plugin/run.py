@@ -156,7 +156,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         full, result = traced_in_full(state, item, plan, result) if interrupted is None else ("", result)
     finally:  # Allure copies the files that exist now: the second trace, and the manifest that names it
         story = _story(state, plan, result, unexpected=unexpected)
-        _tell_allure(state, plan, result, harness.browser)
+        _tell_allure(state, plan, story, harness.browser)
     telemetry_of(request.config).attach(plan.task_id)
     record = state.fence.call(
         "task record", partial(task_record, unexpected=unexpected), plan, result, harness.redactor
@@ -294,13 +294,12 @@ def _skipped(reason: str) -> BaseException:
     return skip
 
 
-def _tell_allure(state: SessionState, plan: Plan, result: TaskResult, browser: str = "") -> None:
+def _tell_allure(state: SessionState, plan: Plan, story: TaskStory, browser: str = "") -> None:
     if running_test() is not None:
         from harness.reporting.allure.sink import AllureSink
 
-        harness = state.harness()
-        sink = AllureSink(harness.redactor, harness.archive.kept_files)
-        state.fence.call("Allure", sink.finish, plan, result, browser)
+        sink = AllureSink(state.harness().archive.kept_files)
+        state.fence.call("Allure", sink.finish, plan.spec, story, browser)
 
 
 def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: Failure) -> TaskFailed:
@@ -308,7 +307,7 @@ def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: 
     plan, redactor = placeholder_plan(loaded, state.run_id), state.harness().redactor
     result = not_run_result(state.harness().archive, plan, failure)
     story = _story(state, plan, result)
-    _tell_allure(state, plan, result)
+    _tell_allure(state, plan, story)
     _tell(item, story, state.fence.call("task record", task_record, plan, result, redactor))
     told = story.failure.message if story.failure else ""
     lines = [story.headline, *(f"  {line}" for line in told.splitlines())]

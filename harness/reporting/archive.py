@@ -190,9 +190,9 @@ class DirectoryArchive:
         """Delete a folder of `incoming`."""
         self._workspace.discard(folder)
 
-    def kept_files(self, plan: Plan) -> tuple[Path, ...]:
-        """The named screenshots and downloads of the task's last passed run."""
-        folder = self._root / KEPT / safe_name(plan.key)
+    def kept_files(self, key: str) -> tuple[Path, ...]:
+        """The named screenshots and downloads of the last passed run of the task with this key."""
+        folder = self._root / KEPT / safe_name(key)
         return tuple(sorted(path for path in folder.rglob("*") if path.is_file()))
 
     def _forget(self, plan: Plan, *more: Path) -> None:

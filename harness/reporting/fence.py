@@ -30,6 +30,7 @@ LOST: Final[Mapping[str, str]] = {
     "ledger of the store": "the store does not know all tasks that were seen to write",
     "hook pytest_taskspec_event": "plugins were not told of all events",
     "Allure": "the Allure results of this run are incomplete",
+    "story": "reports of a task say no more than its code",
     "terminal": "lines on the terminal are missing",
     "live line": "the live line is missing",
     "metrics": "the figures of this run are incomplete (.harness/metrics.json)",

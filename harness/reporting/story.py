@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from enum import Enum
 from typing import Any, Literal
 
 import msgspec
@@ -23,10 +22,9 @@ from harness.model.consumption import ModelCallLine, ModelFigures
 from harness.model.figures import Figures
 from harness.model.report import FaultReport, RouteReport
 from harness.model.tool_use import ToolFigures
-from harness.recovery.catalog import Family, row
+from harness.recovery.catalog import CATALOG, Family, Row
 from harness.spec.names import well_formed
 from harness.spec.task import FinalState
-from harness.values import replace
 
 StepStatus = Literal["ok", "FAILED", "skipped", "done", "not run"]
 """`done`: the effect of a write was there already; `not run`: only `planned` steps are."""
@@ -204,18 +202,23 @@ class StoryFailure(Struct, frozen=True):
     """The injected fault that could not be done, if that is the failure."""
 
     @property
+    def _row(self) -> Row:
+        """The row of its code; a kept failure may have one of another version."""
+        return CATALOG.get(self.code, CATALOG["UNKNOWN"])
+
+    @property
     def family(self) -> Family:
-        return row(self.code).family
+        return self._row.family
 
     @property
     def type(self) -> str:
         """One of the 14 values of `error_type`."""
-        return str(row(self.code).error_type)
+        return str(self._row.error_type)
 
     @property
     def kind(self) -> str:
         """The kind of failure in JUnit and Allure."""
-        return row(self.code).kind
+        return self._row.kind
 
 
 class StoryPart(Struct, frozen=True):
@@ -380,20 +383,26 @@ _AS_IS = frozenset({
 
 def writable(text: str) -> str:
     """The text without halves of surrogate pairs and without control characters; line breaks and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
     return well_formed(_CONTROL.sub(lambda found: "\n" if found.group() == "\r\n" else " ", text))
 
 
 def cleaned(value: Any, text: Callable[[str], str]) -> Any:
     """The value with `text` applied to each text in it, as deep as it is."""
+    kind = type(value)
+    if kind is str or kind in _PLAIN:
+        return text(value) if kind is str else value
+    if kind in (tuple, list):
+        return kind([cleaned(item, text) for item in value])
     if isinstance(value, Struct):
-        return replace(value, **{name: _field(name, getattr(value, name), text) for name in value.__struct_fields__})
+        return kind(*[_field(name, getattr(value, name), text) for name in value.__struct_fields__])
     if isinstance(value, BaseModel):
         return value.model_copy(update={name: _field(name, found, text) for name, found in value})
-    if isinstance(value, Mapping):
-        return {text(str(key)): cleaned(item, text) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value)(cleaned(item, text) for item in value)
-    return text(value) if isinstance(value, str) and not isinstance(value, Enum) else value
+    return {text(str(key)): cleaned(item, text) for key, item in value.items()} if isinstance(value, Mapping) else value
+
+
+_PLAIN = (bool, int, float, datetime, type(None))
 
 
 def _field(name: str, value: Any, text: Callable[[str], str]) -> Any:

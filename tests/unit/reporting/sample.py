@@ -18,6 +18,7 @@ from harness.recovery import Remedy, Retry, Rulebook
 from harness.recovery.failure import Assertion, Failure, Outcome, Passed
 from harness.reporting import console
 from harness.reporting.redaction import Redactor
+from harness.reporting.story import TaskStory
 from harness.reporting.telling import story_of
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
@@ -126,3 +127,8 @@ def brief(made: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
 
 def headline(made: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
     return console.printed([story_of(made, result, redactor).headline])
+
+
+def told(made: Plan, result: TaskResult, redactor: Redactor | None = None) -> tuple[TaskSpec, TaskStory]:
+    """What Allure is given of a result."""
+    return made.spec, story_of(made, result, redactor)

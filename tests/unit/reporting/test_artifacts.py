@@ -272,7 +272,7 @@ def test_a_task_that_passes_moves_its_old_directory(tmp_path: Path) -> None:
     made.passed(plan, sample.completed(plan))
     assert not (tmp_path / plan.key).exists()
     assert (tmp_path / ".previous/run-1" / plan.key / "error_report.json").is_file()
-    assert [p.read_bytes() for p in made.kept_files(plan)] == [b"\x89PNG"]
+    assert [p.read_bytes() for p in made.kept_files(plan.key)] == [b"\x89PNG"]
     assert not (tmp_path / ".tmp").exists()
 
 
@@ -326,10 +326,10 @@ def test_kept_files_are_replaced_by_the_next_run(tmp_path: Path) -> None:
     (scratch / "downloads").mkdir()
     (scratch / "downloads/a.txt").write_text("a")
     made.passed(plan, sample.completed(plan))
-    assert len(made.kept_files(plan)) == 1
+    assert len(made.kept_files(plan.key)) == 1
     made.scratch(plan)
     made.passed(plan, sample.completed(plan))
-    assert made.kept_files(plan) == ()
+    assert made.kept_files(plan.key) == ()
 
 
 @pytest.mark.parametrize("key", ["../x", "a/b", "..", ".", ".tmp", "", "a\x00b", "x" * 300, "a\\b", "C:x"])

@@ -129,7 +129,7 @@ def test_a_secret_in_a_long_result_is_not_cut_in_two() -> None:
 
 
 def test_allure_has_each_call_with_its_document(allure: Allure) -> None:
-    AllureSink().finish(PLAN, failed(CALL, replace(LOST, step=None)))
+    AllureSink().finish(*sample.told(PLAN, failed(CALL, replace(LOST, step=None))))
     own = allure.test.steps[-1] if allure.test.steps[-1].steps else allure.test.steps[-2]
     (below,) = own.steps
     assert below.name == "mail.get_code: answered in 0.2 s"
@@ -152,7 +152,7 @@ def test_allure_has_the_calls_of_repair_and_alternative_tasks_below_their_steps(
         sample.completed(other), tool_calls=(during, replace(LOST, step=None, at=sample.START + timedelta(seconds=0.2)))
     )
     plan = sample.plan(alternative=other)
-    AllureSink().finish(plan, replace(sample.failed(plan), inner=(inner,), alternative=inner))
+    AllureSink().finish(*sample.told(plan, replace(sample.failed(plan), inner=(inner,), alternative=inner)))
     for task in (allure.test.steps[0], allure.test.steps[-1]):
         own = {step.name.split(":")[0].split()[0]: step for step in task.steps}
         assert [*own] == ["0.", "mail.get_code", "1."]
