@@ -46,12 +46,12 @@ _WENT_BACK = "; WENT BACK "
 
 def story_from(folder: Path, report: ErrorReport, lines: Sequence[Mapping[str, Any]]) -> TaskStory:
     """The story of a failure. `lines`: those of its trace, one for each attempt."""
-    reader = _Reader(folder, report, lines)
+    reader = _KeptReader(folder, report, lines)
     story: TaskStory = cleaned(reader.story(), writable)
     return story
 
 
-class _Reader:
+class _KeptReader:
     def __init__(self, folder: Path, report: ErrorReport, lines: Sequence[Mapping[str, Any]]) -> None:
         self._folder, self._report, self._lines = folder, report, lines
         self._details: Mapping[str, Any] = report.context.model_extra or {}
@@ -83,13 +83,20 @@ class _Reader:
             artifacts=str(self._folder),
             expected=report.expected,
             agent=report.agent,
-            takeovers=tuple(StoryTakeOver(each, 0.0, "") for each in report.takeovers),
             control=control_of(report.warnings),
-            models=report.models,
-            model_calls=report.model_calls,
-            tools=report.tools,
-            calls=tuple(StoryCall(call, step=line.get("step_index")) for line, call in self._calls()),
+            **self._agents(),
         )
+
+    def _agents(self) -> dict[str, Any]:
+        """Agents, models and tools."""
+        report = self._report
+        return {
+            "takeovers": tuple(StoryTakeOver(each, 0.0, "") for each in report.takeovers),
+            "models": report.models,
+            "model_calls": report.model_calls,
+            "tools": report.tools,
+            "calls": tuple(StoryCall(call, step=line.get("step_index")) for line, call in self._calls()),
+        }
 
     def _calls(self) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
         for line in self._lines:

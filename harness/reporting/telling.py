@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from harness.criteria import difference
 from harness.model.consumption import by_model, call_lines
@@ -64,8 +65,10 @@ from harness.reporting.words import (
     site_opened,
     step_target,
 )
+from harness.spec.names import well_formed
 from harness.spec.steps import Step, Tool
 from harness.task_secrets import masking
+from harness.values import replace
 
 BEFORE = 3
 """The number of steps before the failing one that a screen shows, also those that did not run."""
@@ -82,9 +85,15 @@ def story_of(
         return writable(redactor.text(found))
 
     with masking(redactor.text):
-        told = _Teller(plan, result, redactor).story(unexpected=unexpected)
+        told = _Teller(plan, _encodable(result), redactor).story(unexpected=unexpected)
     story: TaskStory = cleaned(told, text)
     return story
+
+
+def _encodable(result: TaskResult) -> TaskResult:
+    """The result without halves of surrogate pairs where its reports are checked as they are made."""
+    names = ("faults", "routes", "model_calls", "tool_calls")
+    return replace(result, **{name: cleaned(getattr(result, name), well_formed) for name in names})
 
 
 def bare_story(result: TaskResult) -> TaskStory:
@@ -141,7 +150,6 @@ class _Teller:
         cause = self._cause(result.failure) if result.failure else f"after {result.elapsed:.1f} s"
         sign = ":" if result.failure else ""
         headline = f"{result.task_id} {result.final_state}{sign} {cause}"
-        models, called = model_calls(result), tool_calls(result)
         return TaskStory(
             task_id=result.task_id,
             key=result.key,
@@ -168,18 +176,26 @@ class _Teller:
             refused=plan.strict and plan.spec.expect is None and result.makeshift,
             skipped=result.skipped,
             figures=figures(result),
-            agent=result.ended_by(plan.agent),
-            agents=result.chosen_by(plan.agent),
-            takeovers=tuple(StoryTakeOver(each.describe(), each.t, each.after) for each in result.takeovers),
-            control=result.control,
-            models=by_model(models),
-            model_calls=call_lines(models, result.started),
-            thoughts=tuple(map(_thought, result.model_calls)),
-            tools=by_tool(called),
-            calls=tuple(map(self._call, result.tool_calls)),
             inner=tuple(self._inner()),
             baselines=tuple(written_baselines(plan, result)),
+            **self._agents(),
         )
+
+    def _agents(self) -> dict[str, Any]:
+        """Agents, models and tools."""
+        plan, result = self._plan, self._result
+        models = model_calls(result)
+        return {
+            "agent": result.ended_by(plan.agent),
+            "agents": result.chosen_by(plan.agent),
+            "takeovers": tuple(StoryTakeOver(each.describe(), each.t, each.after) for each in result.takeovers),
+            "control": result.control,
+            "models": by_model(models),
+            "model_calls": call_lines(models, result.started),
+            "thoughts": tuple(map(_thought, result.model_calls)),
+            "tools": by_tool(tool_calls(result)),
+            "calls": tuple(map(self._call, result.tool_calls)),
+        }
 
     def _file(self) -> StoryFile:
         plan, spec = self._plan, self._plan.spec
