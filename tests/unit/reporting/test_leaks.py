@@ -29,6 +29,7 @@ from harness.reporting.archive import DirectoryArchive
 from harness.reporting.attachments import on_failing_step, on_test
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
+from harness.reporting.telling import story_of
 from harness.values import replace
 from tests.unit.conftest import examples
 from tests.unit.reporting import sample
@@ -119,7 +120,7 @@ def _artifacts(folder: Path, secret: str) -> Iterator[tuple[str, str]]:
     for width in (60, 100, 133):
         yield f"terminal {width}", failure_text(plan, result, width)
     yield from (("brief", brief(plan, result)), ("headline", headline(plan, result)))
-    yield "last-run.json", task_record(plan, result).model_dump_json()
+    yield "last-run.json", task_record(story_of(plan, result)).model_dump_json()
     for _, step in step_results(result, redactor):
         yield from (("step", text) for text in (step.name, *(p.value for p in step.parameters)))
         yield from (("step", each.statusDetails.message) for each in (step, *step.steps) if each.statusDetails)
