@@ -37,7 +37,7 @@ def report_lost_task(state: SessionState, telemetry: Telemetry, node_id: str, fa
     story = story_of(plan, result, state.harness().redactor)
     state.fence.call("Allure", AllureSink().write_lost, node_id, plan.spec, story)
     telemetry.tell(TaskDone.of(result, plan.agent), plan)
-    return task_record(plan, result)
+    return task_record(story_of(plan, result))
 
 
 def _task_named(path: Path, name: str) -> Loaded | None:

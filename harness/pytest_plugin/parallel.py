@@ -26,6 +26,7 @@ from harness.pytest_plugin.telemetry import telemetry_of
 from harness.reporting.allure.labels import running_test
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord, task_record
+from harness.reporting.telling import story_of
 from harness.runner.compile import plans_of
 from harness.runner.parallel import BrokenTask, Make, ParallelRunner, Ran, ThreadInteraction, is_deferred, keep
 from harness.runner.schedule import SHARED, Job
@@ -169,7 +170,7 @@ def end(state: SessionState) -> None:
             why = redactor.text(f"{type(left.error).__name__}: {left.error}")
             state.broken_off.append(f"{left.name.rpartition('::')[2]} ({why})")
         else:
-            record = task_record(left.plan, left.result, redactor)
+            record = task_record(story_of(left.plan, left.result, redactor))
             (state.interrupted if record.code == INTERRUPTED else state.passed_over).append(record)
 
 

@@ -158,9 +158,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         story = _story(state, plan, result, unexpected=unexpected)
         _tell_allure(state, plan, story, harness.browser)
     telemetry_of(request.config).attach(plan.task_id)
-    record = state.fence.call(
-        "task record", partial(task_record, unexpected=unexpected), plan, result, harness.redactor
-    )
+    record = state.fence.call("task record", task_record, story)
     if interrupted is not None:
         state.interrupted += [record] if record else []
         raise interrupted.ending if isinstance(interrupted, SessionOver) else interrupted
@@ -304,11 +302,11 @@ def _tell_allure(state: SessionState, plan: Plan, story: TaskStory, browser: str
 
 def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: Failure) -> TaskFailed:
     """The failure of a task without a plan or a process, which is printed, counted and kept like the others."""
-    plan, redactor = placeholder_plan(loaded, state.run_id), state.harness().redactor
+    plan = placeholder_plan(loaded, state.run_id)
     result = not_run_result(state.harness().archive, plan, failure)
     story = _story(state, plan, result)
     _tell_allure(state, plan, story)
-    _tell(item, story, state.fence.call("task record", task_record, plan, result, redactor))
+    _tell(item, story, state.fence.call("task record", task_record, story))
     told = story.failure.message if story.failure else ""
     lines = [story.headline, *(f"  {line}" for line in told.splitlines())]
     lines.append(f"  suspect: {story.failure.suspect if story.failure else ''}")

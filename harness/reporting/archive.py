@@ -11,14 +11,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.criteria import difference
+from harness.model.agent_events import shown
+from harness.model.diagnosis import trace
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json, Snapshot
 from harness.model.record import TaskResult
 from harness.model.report import OF_AGENTS, OF_TOOLS, ErrorReport
 from harness.model.settings import Settings
-from harness.model.tool_evidence import bounded
+from harness.model.tool_evidence import bounded, bounded_call
 from harness.reporting.files import (
     MANIFEST,
     NAMES,
@@ -40,7 +43,6 @@ from harness.reporting.files import (
 from harness.reporting.grading import grading
 from harness.reporting.redact_files import redact_trace
 from harness.reporting.redaction import Redactor, masked_call, masked_fields, masked_step
-from harness.reporting.task_record import write_trace
 from harness.reporting.whole_trace import TRACE, write_whole_trace
 from harness.resilience.owner import Owner, is_abandoned
 
@@ -213,7 +215,7 @@ def assemble(
     """Write all artifacts of a failed task. Report, trace and manifest are always written, or OSError is raised."""
     writers = _writers(result, evidence, state, redactor)
     entries = [_always(folder / REPORT, lambda path: write_json(path, report_json(report, redactor)))]
-    entries.append(_always(folder / "partial_trace.json", lambda path: write_trace(result, path, redactor)))
+    entries.append(_always(folder / "partial_trace.json", lambda path: write_json(path, trace_json(result, redactor))))
     for name in NAMES:
         if name not in names_of("report"):
             entries.append(_artifact(folder / name, writers.get(name), evidence, state))
@@ -235,9 +237,21 @@ def report_json(report: ErrorReport, redactor: Redactor) -> Json:
     redacted: dict[str, Json] = redactor.json(_without_null(whole))
     if told := redacted.get("tool_error"):
         told["payload"] = _bounded_error(told["payload"])
-    shown = redacted["context"].get("assertion")
-    if shown and shown.get("diff"):  # a difference of redacted values: it has cut others into lines
-        shown["diff"] = difference(shown["expected"], shown["actual"])
+    compared = redacted["context"].get("assertion")
+    if compared and compared.get("diff"):  # a difference of redacted values: it has cut others into lines
+        compared["diff"] = difference(compared["expected"], compared["actual"])
+    return redacted
+
+
+def trace_json(result: TaskResult, redactor: Redactor) -> Json:
+    """The document of partial_trace.json."""
+    document = trace(result)
+    redacted: dict[str, Any] = redactor.json({**document, "steps": [masked_step(step) for step in document["steps"]]})
+    for step in redacted["steps"]:
+        if "tool_calls" in step:
+            step["tool_calls"] = [bounded_call(call) for call in step["tool_calls"]]
+    if "agent_events" in redacted:
+        redacted["agent_events"] = shown(redacted["agent_events"])
     return redacted
 
 

@@ -34,6 +34,7 @@ from harness.reporting.task_record import LAST_RUN, TaskRecord, task_record, wri
 from harness.reporting.telemetry.record import RunBegun
 from harness.reporting.telemetry.sinks import begun_stream
 from harness.reporting.telemetry.stream import Telemetry
+from harness.reporting.telling import story_of
 from harness.resilience.events import ClientChanged, ResilienceEvent
 from harness.resilience.owner import Owner
 from harness.runner.bridging import BridgeHost
@@ -426,7 +427,8 @@ class KeptRun:
 
     def _task(self, told: TaskEnded) -> TaskRecord:
         good, expect = ended_as_declared(told.plan.spec, told.result), told.plan.spec.expect
-        record = task_record(told.plan, told.result, self._redactor, unexpected=expect is not None and not good)
+        unexpected = expect is not None and not good
+        record = task_record(story_of(told.plan, told.result, self._redactor, unexpected=unexpected))
         return (
             record
             if record.artifacts is None

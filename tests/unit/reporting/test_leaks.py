@@ -120,8 +120,8 @@ def _artifacts(folder: Path, secret: str) -> Iterator[tuple[str, str]]:
     for width in (60, 100, 133):
         yield f"terminal {width}", failure_text(plan, result, width)
     yield from (("brief", brief(plan, result)), ("headline", headline(plan, result)))
-    yield "last-run.json", task_record(plan, result).model_dump_json()
     story = story_of(plan, result, redactor)
+    yield "last-run.json", task_record(story).model_dump_json()
     for _, step in step_results(story.steps, story.started):
         yield from (("step", text) for text in (step.name, *(p.value for p in step.parameters)))
         yield from (("step", each.statusDetails.message) for each in (step, *step.steps) if each.statusDetails)

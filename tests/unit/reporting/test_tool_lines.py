@@ -14,8 +14,10 @@ from harness.model.record import TaskResult
 from harness.model.report import Context
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
+from harness.reporting.archive import trace_json
 from harness.reporting.redaction import MARK, Redactor, kept_call
-from harness.reporting.task_record import redacted_trace, task_record
+from harness.reporting.task_record import task_record
+from harness.reporting.telling import story_of
 from harness.reporting.tool_lines import call_lines
 from harness.reporting.words import target_text
 from harness.values import replace
@@ -114,10 +116,10 @@ def test_harness_show_names_the_tool_of_a_step() -> None:
 
 def test_a_passing_task_has_the_call_in_its_trace_and_record() -> None:
     result = replace(sample.completed(PLAN), tool_calls=(CALL, replace(LOST, step=None)))
-    document = redacted_trace(result, Redactor())
+    document = trace_json(result, Redactor())
     assert document["steps"][1]["tool_calls"][0]["result"] == {"code": "123456"}
     assert "tool_calls" not in document["steps"][0]
-    record = task_record(PLAN, result)
+    record = task_record(story_of(PLAN, result))
     assert (record.called.calls, record.called.failed) == (2, 1)
     assert record.steps[1].target.startswith('mail.get_code {"to": ')
 
