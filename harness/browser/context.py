@@ -23,12 +23,11 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.domains import bypass
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.scene import answers
-from harness.browser.failures.scene import seconds as words
 from harness.browser.har import HarSegment
-from harness.browser.holding import keep_offline
+from harness.browser.main_frame import Opened
+from harness.browser.offline import keep_offline
 from harness.browser.page_events import PageEvents
-from harness.browser.process import Chromium
+from harness.browser.process import Chromium, answers
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
 from harness.browser.storage import put_databases, without_databases
@@ -40,6 +39,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, PagesEnded
 from harness.spec.names import Domains
+from harness.spec.names import seconds as words
 
 CLOSE_SECONDS = 3.0
 STOPPED_SECONDS = 0.75
@@ -276,15 +276,6 @@ GIVE_UP_SECONDS = 0.3
 """Seconds to wait for the closing of an abandoned context; after that it goes on in the background."""
 _closing: set[asyncio.Task[None]] = set()
 """Closing tasks that are no longer awaited: asyncio itself keeps no strong reference to them."""
-
-
-class Opened(Struct):
-    """The URL that the last `open` requested, and the page that was shown afterwards."""
-
-    asked: str
-    came: str
-    acted: bool = False
-    """Whether a step since then may have navigated."""
 
 
 async def _intercept(request: SessionRequest, context: BrowserContext, watch: PageEvents) -> None:

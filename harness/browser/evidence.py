@@ -26,13 +26,15 @@ from harness.browser.context import Tab
 from harness.browser.dom_snapshot import dom_behind, dom_of
 from harness.browser.executable import first_line
 from harness.browser.failures.liveness import dead
-from harness.browser.failures.scene import FailureContext, answers
+from harness.browser.failures.scene import FailureContext
+from harness.browser.process import answers
 from harness.browser.queries import page_state
 from harness.browser.raw_trace import RawTrace
 from harness.criteria.syntax import Selected
 from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
+from harness.resilience.replaced import replaced
 from harness.task_secrets import is_session_value, learn, secrets_of_header
 
 # The page after the last step that passed, in case the page does not answer after the failure.
@@ -102,10 +104,8 @@ async def bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes
 
 
 def _replace(path: Path, data: bytes) -> None:
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_suffix(".new")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    with replaced(path) as made:
+        made.write_bytes(data)
 
 
 TOTAL_SECONDS = 6.0

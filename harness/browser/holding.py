@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
-from playwright.async_api import BrowserContext
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.offline import go_offline, go_online
 from harness.resilience import Clock, poll_until
 
 if TYPE_CHECKING:
@@ -28,28 +27,6 @@ FREE_SECONDS = 0.5
 """Seconds that they may take once their scripts were ended."""
 FAIL_SECONDS = 0.5
 """Seconds within which a request that could not leave any more has failed."""
-
-_reasons: WeakKeyDictionary[BrowserContext, set[str]] = WeakKeyDictionary()
-"""Why a context is offline: it comes back only when nothing keeps it."""
-
-
-def keep_offline(context: BrowserContext, why: str) -> None:
-    """The context is offline for this reason, too."""
-    _reasons.setdefault(context, set()).add(why)
-
-
-async def go_offline(context: BrowserContext, why: str) -> None:
-    """Take the context off the network. Raises Playwright's errors."""
-    keep_offline(context, why)
-    await context.set_offline(True)
-
-
-async def go_online(context: BrowserContext, why: str) -> None:
-    """End one reason to be offline. Raises Playwright's errors."""
-    reasons = _reasons.setdefault(context, set())
-    reasons.discard(why)
-    if not reasons:
-        await context.set_offline(False)
 
 
 async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:

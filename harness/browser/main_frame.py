@@ -8,10 +8,11 @@ from inspect import Parameter, Signature
 from typing import Any, Final
 from urllib.parse import urldefrag
 
+from msgspec import Struct
 from playwright.async_api import BrowserContext, Frame, Page, Request, WebSocket
 
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.network import GIVEN_UP, net_error
+from harness.browser.network_errors import GIVEN_UP, net_error
 
 # Subscribes to Playwright's events cheaply: each request of a page has several.
 
@@ -149,3 +150,12 @@ class MainFrame:
                 self.document = self.pending.url
             if not frame.url.startswith("chrome-error:"):
                 self.last_failed = None
+
+
+class Opened(Struct):
+    """The URL that the last `open` requested, and the page that was shown afterwards."""
+
+    asked: str
+    came: str
+    acted: bool = False
+    """Whether a step since then may have navigated."""

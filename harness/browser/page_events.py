@@ -25,10 +25,10 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import Dialogs
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.network import GIVEN_UP, net_error
 from harness.browser.flood import Later, Newest, Pace
 from harness.browser.main_frame import MainFrame, listen
 from harness.browser.net_log import milliseconds
+from harness.browser.network_errors import GIVEN_UP, net_error
 from harness.browser.sending import Announcer, Sending
 from harness.browser.unreported import FAREWELL, Parting, listens
 from harness.masking import cut

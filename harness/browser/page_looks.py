@@ -20,8 +20,8 @@ from harness.browser.failures.classify import failure_of, hidden, with_popups, w
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import lost_page
 from harness.browser.failures.scene import SECONDS as FRAME_SECONDS
-from harness.browser.failures.scene import FailureContext, UnseenError, answers, locate, other_frame
-from harness.browser.process import Chromium
+from harness.browser.failures.scene import FailureContext, UnseenError, locate, other_frame
+from harness.browser.process import Chromium, answers
 from harness.browser.queries import look_at, shown_text
 from harness.browser.request import SessionRequest
 from harness.browser.vanished import VanishedTexts

@@ -52,7 +52,8 @@ def _found(root: Path, name: str) -> StoredSession:
 
 
 def _document(session: StoredSession) -> dict[str, Any]:
-    kept = {name: each for name, each in to_builtins(session).items() if name != "started"}
+    kept = {**to_builtins(session), "pid": session.owner.pid}
+    del kept["owner"]
     return {**kept, "running": not session.over and session.owned, "resumable": session.resumable}
 
 
@@ -97,7 +98,7 @@ def close(session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
     """Close a session of a run or server that goes on; the task that it has taken ends as AGENT_LOST."""
     root = _root()
     found, places = _found(root, session), (address_of(root, BRIDGE), address_of(root))
-    address = next((each for each in places if each is not None and each.pid == found.pid), None)
+    address = next((each for each in places if each is not None and each.pid == found.owner.pid), None)
     if found.over or not found.owned or address is None:
         fail(f"session {session} is not open in any run or server ({_state(found)})")
     from harness.serve.start import connection_to  # the lists need no server

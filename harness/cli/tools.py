@@ -270,7 +270,9 @@ def restart(server: Name, as_json: AsJson = False) -> None:
         return
     for each in using:
         crashes = f", {each.crashes} crashes forgotten" if each.crashes else ""
-        typer.echo(f"{name}: restart ordered of run {each.run} (pid {each.owner}); it was {each.state.value}{crashes}")
+        typer.echo(
+            f"{name}: restart ordered of run {each.run} (pid {each.owner.pid}); it was {each.state.value}{crashes}"
+        )
     if not using:
         typer.echo(f"{name}: no run uses it now, and the next one begins without crashes and refusals")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from harness.engine.attempt import ASSERTION, StepState
+from harness.engine.attempt import StepState
 from harness.engine.effects import doubt, has_posted, observed_write, taken_back
+from harness.engine.judge import ASSERTION
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from functools import partial
@@ -19,6 +18,7 @@ from harness.environment.sqlite_channel import SqliteChannel
 from harness.model.channel_settings import ChannelSettings
 from harness.model.settings import WorldMark
 from harness.recovery.failure import Failed, Failure
+from harness.resilience.replaced import replaced
 from harness.resilience.threads import on_own_thread
 from harness.task_secrets import hidden
 
@@ -138,10 +138,8 @@ class FileChannel:
 
 
 def _write(target: Path, content: bytes) -> None:
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        scratch = Path(folder) / target.name
-        scratch.write_bytes(content)
-        scratch.replace(target)
+    with replaced(target) as made:
+        made.write_bytes(content)
 
 
 def _error_text(error: BaseException) -> str:

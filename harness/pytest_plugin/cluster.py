@@ -20,10 +20,10 @@ from harness.cluster.ledger import STATE_LOST, UNKNOWN, RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
 from harness.cluster.run_file import EarlierRun, RunFile, RunIsDrivenError, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
-from harness.pytest_plugin.activation import begin_run
 from harness.pytest_plugin.cluster_line import STORE
 from harness.pytest_plugin.cluster_replay import RESUMED, ReportReplay
 from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.running import begin_run
 from harness.pytest_plugin.selection import groups, task_items
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
@@ -130,7 +130,7 @@ class ClusterRun:
         self._replay_earlier(earlier, replay, ledger)
         self._report_lost(task_items(session.items), replay, ledger)
         batches = Batches(self._components(session.items, ledger))
-        ties = _ties(stored.selection.tasks if stored else task_items(session.items))
+        ties = _ties(task_items(stored.tasks if stored else session.items))
         most = min(self._range(slots).most, max(len(batches), 1))
         cluster = Cluster(self.facts, ties, min(self._range(slots).fewest, most), most)
         driver = ClusterDriver(cluster, ledger, batches, slots, replay, SystemClock())

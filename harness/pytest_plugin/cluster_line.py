@@ -7,6 +7,7 @@ import os
 import threading
 from typing import IO, TYPE_CHECKING
 
+import pytest
 from msgspec import Struct
 
 from harness.cluster.lease import ACKNOWLEDGED, BEAT, Fence
@@ -190,3 +191,7 @@ class DriverLink(Struct, frozen=True):
                 await ledger.before_write(plan)
 
         harness.record_writes(before_write)
+
+
+UPLINK: pytest.StashKey[DriverLink] = pytest.StashKey()
+"""In the process of a slot: the line to its driver."""

@@ -58,7 +58,7 @@ class ReportReplay:
         self._config: Any = session.config
         self._state = state
         self._items = {item.nodeid: item for item in session.items}
-        tasks = [*task_items(session.items), *(state.stored.selection.tasks if state.stored else ())]
+        tasks = [*task_items(session.items), *task_items(state.stored.tasks if state.stored else ())]
         self._ids = {item.nodeid: item.loaded.spec.task_id for item in tasks}
         self._file = file
         self._journal = state.stored.journal if state.stored else None

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from harness.model.events import Event, StepEnded, StepStarted, TaskEnded, TaskStarted, WriteSeen
 from harness.model.plan import Plan
+from harness.pytest_plugin.role import worker_input
 from harness.pytest_plugin.state import STATE, SessionState
 from harness.recovery.never_twice import WROTE, what_runs_again
 from harness.reporting.telemetry.stream import Sink, TextRedactor
@@ -55,7 +56,7 @@ class WorkerJournal(Sink):
     @classmethod
     def of(cls, config: pytest.Config) -> WorkerJournal | None:
         """The journal that this process writes: it is a worker, and its controller has named the file."""
-        path = getattr(config, "workerinput", {}).get(JOURNAL)
+        path = worker_input(config).get(JOURNAL)
         with suppress(OSError):  # the folder is on another machine
             return cls(Path(path)) if path else None
         return None
@@ -112,7 +113,7 @@ def _writes(plan: Plan) -> bool:
 
 def runs_alone(config: pytest.Config) -> bool:
     """Return whether this worker does one task at a time."""
-    return bool(getattr(config, "workerinput", {}).get(ALONE))
+    return bool(worker_input(config).get(ALONE))
 
 
 def read_journal(path: Path) -> JournalEntries | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin import faults, foreign, options, ordinary_tests
+from harness.pytest_plugin import foreign, options, ordinary_tests
 from harness.pytest_plugin import hookspecs as hooks
 from harness.pytest_plugin.activation import end_rare_garbage, expects_tasks, session_state
 from harness.pytest_plugin.collect import collect_file, refuse
@@ -43,7 +43,6 @@ def pytest_configure(config: pytest.Config) -> None:
     # What is added first is done last: pytest's own, which are added after this one, search for garbage once more.
     config.add_cleanup(partial(end_rare_garbage, config))
     config.addinivalue_line("markers", "taskspec: a task of a TaskSpec file")
-    config.pluginmanager.register(faults, "taskspec-faults")
     config.pluginmanager.register(ordinary_tests, "taskspec-ordinary-tests")
     if config.pluginmanager.hasplugin("playwright"):
         from harness.pytest_plugin import playwright as system_browser

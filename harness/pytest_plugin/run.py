@@ -19,11 +19,11 @@ from harness.model.outcome import ended_as_declared, outcome_differences
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
-from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
 from harness.pytest_plugin.not_run import placeholder_plan
+from harness.pytest_plugin.options import WITH_DEPENDENCIES
 from harness.pytest_plugin.retrace import traced_in_full
-from harness.pytest_plugin.selection import OPTION
+from harness.pytest_plugin.role import Role, role_of
 from harness.pytest_plugin.state import RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery.catalog import Family
@@ -47,7 +47,7 @@ Ask = Callable[[str, tuple[str, ...]], str | None]
 
 def person(config: pytest.Config) -> Ask | None:
     """A function that asks a person; None under xdist. In CI, and wherever there is no terminal, it gets no answer."""
-    if hasattr(config, "workerinput") or distributes(config):
+    if role_of(config) is not Role.ALONE:
         return None
     return lambda question, choices: _ask(config, question, choices)
 
@@ -128,10 +128,11 @@ def advice(item: pytest.Item, name: str) -> str:
     places = (item.path.parent, *(config.rootpath / each for each in config.getini("testpaths") or ["."]))
     if not _exists(name, places, tuple(config.getini("taskspec_files"))):
         return "no task file of the project has this task: add it, or remove it from `dependencies`"
-    if item.config.getoption(OPTION):
-        return f"{OPTION} found no file with this task, neither beside the named files nor in the project's testpaths"
+    if item.config.getoption(WITH_DEPENDENCIES):
+        no = "found no file with this task, neither beside the named files nor in the project's testpaths"
+        return f"{WITH_DEPENDENCIES} {no}"
     path = os.path.relpath(item.path, item.config.invocation_params.dir)
-    return f"run: pytest {shlex.quote(f'{path}::{item.name}')} {OPTION}"
+    return f"run: pytest {shlex.quote(f'{path}::{item.name}')} {WITH_DEPENDENCIES}"
 
 
 def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:

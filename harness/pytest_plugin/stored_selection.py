@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.role import Role, role_of
 from harness.pytest_plugin.selection import names_of, task_items, tell_deselected
-from harness.pytest_plugin.state import UPLINK, SessionState
+from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.stored_workers import StorePlace, refusing
 from harness.runner.resumption import Earlier, Resumption, resumption
 from harness.runner.stored_part import join_division
@@ -61,7 +62,7 @@ class StoredSelection:
         """Refuse a part of other tasks than those that the other parts were divided of."""
         config = self._config
         sharding: Any = config.pluginmanager.getplugin("taskspec-shard")
-        if sharding is not None and not (config.getoption("collectonly") or UPLINK in config.stash):
+        if sharding is not None and not (config.getoption("collectonly") or role_of(config) is Role.SLOT):
             with refusing(config):
                 join_division(self._place.whole(), sharding.divided)
 

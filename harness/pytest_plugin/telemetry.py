@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.crashed_workers import WorkerJournal
-from harness.pytest_plugin.state import UPLINK, SessionState
+from harness.pytest_plugin.role import Role, role_of, worker_input
+from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.terminal import live_progress
 from harness.reporting.allure.labels import running_test
 from harness.reporting.files import write_json, write_text
@@ -158,8 +158,8 @@ class RunTelemetry:
         self._state = state
         self._settings = state.settings
         self._events = events_of(state.settings.root, state.run_id)
-        self._worker: str = getattr(config, "workerinput", {}).get("workerid", "")
-        self._controls = distributes(config)
+        self._worker: str = worker_input(config).get("workerid", "")
+        self._controls = role_of(config).distributes
         self._stream: Telemetry | None = None
         self._tail = Tail(self._events, state.run_id)
         self._allure = AllureEvents()
@@ -191,10 +191,10 @@ class RunTelemetry:
     def _sinks(self) -> PytestSinks:
         journal: Sink | None = WorkerJournal.of(self._config)
         events: Sink | None = None
-        if link := self._config.stash.get(UPLINK, None):
-            from harness.pytest_plugin.cluster_line import ClusterEvents, ClusterJournal
+        if role_of(self._config) is Role.SLOT:
+            from harness.pytest_plugin.cluster_line import UPLINK, ClusterEvents, ClusterJournal
 
-            journal, events = ClusterJournal(link), ClusterEvents(link)
+            journal, events = ClusterJournal(self._config.stash[UPLINK]), ClusterEvents(self._config.stash[UPLINK])
         return PytestSinks(
             journal=journal,
             events=events,

@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import psutil
-
 from harness.criteria import difference
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json, Snapshot
@@ -44,6 +42,7 @@ from harness.reporting.redact_files import redact_trace
 from harness.reporting.redaction import Redactor, masked_call, masked_fields, masked_step
 from harness.reporting.task_record import write_trace
 from harness.reporting.whole_trace import TRACE, write_whole_trace
+from harness.resilience.owner import Owner, is_abandoned
 
 KEPT = ".kept"
 REPORT = "error_report.json"
@@ -394,7 +393,7 @@ class Workspace:
 
     def __init__(self, root: Path, run_id: str) -> None:
         self._base = root / ".tmp"
-        self._own = self._base / f"{os.getpid()}-{run_id}"
+        self._own = self._base / f"{Owner.this().label}-{run_id}"
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         sweep(self._base)
@@ -464,19 +463,5 @@ def sweep(base: Path) -> None:
     found: list[Path] = []
     with contextlib.suppress(FileNotFoundError):  # it does not exist, or a parallel worker has just removed it
         found = list(base.iterdir())
-    for folder in found:
-        pid = folder.name.partition("-")[0]
-        if pid.isdecimal() and not _alive(int(pid), folder):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(pid: int, folder: Path) -> bool:
-    """Return whether the process that made the folder still runs; a younger one with the same pid is another."""
-    if pid == os.getpid():
-        return True
-    try:
-        return psutil.Process(pid).create_time() <= folder.stat().st_mtime + 1
-    except (psutil.NoSuchProcess, OSError):
-        return False
-    except psutil.AccessDenied:
-        return True
+    for folder in filter(is_abandoned, found):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -22,6 +22,7 @@ from harness.model.ports import Item, Json
 from harness.model.report import ErrorReport
 from harness.reporting.redact_files import inert, redact_har, redact_trace
 from harness.reporting.redaction import Redactor
+from harness.resilience.replaced import replaced
 from harness.spec.names import blank_unprintable
 from harness.spec.pictures import COMPARISONS
 
@@ -116,13 +117,10 @@ def write_json(path: Path, document: Json) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write through a temporary file and a rename. Lone surrogates become `?`. Raises OSError that names the file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(text.encode("utf-8", "replace"))
-        temporary.replace(path)
+        with replaced(path) as made:
+            made.write_bytes(text.encode("utf-8", "replace"))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error  # the error of a full disk names no file
 
 

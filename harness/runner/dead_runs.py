@@ -52,7 +52,7 @@ def _dead(root: Path, session: StoredSession) -> DeadTask | None:
     for run in runs_with_events(root):
         words = list(_words(events_of(root, run), task_id))
         if words:
-            own = run.endswith(f"-{session.pid}") and isinstance(words[-1], TaskBegun)
+            own = run.endswith(f"-{session.owner.pid}") and isinstance(words[-1], TaskBegun)
             return DeadTask(task_id, run, session) if own else None
     return None
 

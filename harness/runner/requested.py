@@ -27,7 +27,7 @@ from harness.model.settings_errors import SettingsError
 from harness.reporting.allure.files import executor_of
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import kept_place
-from harness.reporting.history.record import Ending, Execution, OwnerProcess, RunRecord, checkout_of
+from harness.reporting.history.record import Ending, Execution, RunRecord, checkout_of
 from harness.reporting.history.writing import RunWriter, happenings_of
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import LAST_RUN, TaskRecord, task_record, write_last_run
@@ -35,6 +35,7 @@ from harness.reporting.telemetry.record import RunBegun
 from harness.reporting.telemetry.sinks import begun_stream
 from harness.reporting.telemetry.stream import Telemetry
 from harness.resilience.events import ClientChanged, ResilienceEvent
+from harness.resilience.owner import Owner
 from harness.runner.bridging import BridgeHost
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
@@ -397,7 +398,7 @@ class KeptRun:
             ci=executor_of(os.environ),
         )
         try:
-            self._writer = RunWriter(self._root, self._record, OwnerProcess.this_process())
+            self._writer = RunWriter(self._root, self._record, Owner.this())
         except HistoryError as error:
             return f"history: {error}"
         return ""

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
-from harness.browser.failures.scene import seconds
-from harness.browser.process import runs
+from harness.browser.os_process import runs
 from harness.criteria import PageQuery
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
+from harness.spec.names import seconds
 from tests.browser.moments import stretched, until
 from tests.browser.site import PAGES
 from tests.browser.stage import DEAD, OTHER, SHOP, Stage, failed, passed

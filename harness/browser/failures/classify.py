@@ -13,7 +13,6 @@ from urllib.parse import SplitResult, urlsplit
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.context import Opened
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import (
     SECOND_LOOK,
@@ -39,7 +38,6 @@ from harness.browser.failures.navigation import (
     strayed_page,
     undelivered,
 )
-from harness.browser.failures.network import net_error
 from harness.browser.failures.scene import (
     CallLog,
     Facts,
@@ -47,14 +45,16 @@ from harness.browser.failures.scene import (
     UnseenError,
     ask,
     frame_hint,
-    seconds,
     shortened,
     textless,
     wrong_part,
 )
+from harness.browser.main_frame import Opened
+from harness.browser.network_errors import net_error
 from harness.criteria import fold
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure
+from harness.spec.names import seconds
 from harness.values import replace
 
 OTHER_TEXT = "The element exists with another text: correct the text in the selector."

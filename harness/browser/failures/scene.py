@@ -372,18 +372,6 @@ async def describe(locator: Locator, seconds: float) -> dict[str, str]:
     return found
 
 
-async def answers(control: CDPSession, seconds: float) -> bool:
-    """Return whether the page's own process still answers, without waiting for a navigation (`evaluate` does)."""
-    try:
-        async with asyncio.timeout(seconds):
-            await control.send("Runtime.evaluate", {"expression": "1"})
-    except TimeoutError:
-        return False
-    except PlaywrightError:  # this is an answer too: liveness finds out whether the page is gone
-        return True
-    return True
-
-
 # Finds the frame that has an element which the page itself lacks: the step forgot to name it.
 
 SECONDS = 0.3
@@ -531,8 +519,3 @@ def wanted_text(step: Wait) -> str | None:
 def shortened(text: str) -> str:
     text = hidden(text)
     return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"
-
-
-def seconds(value: float) -> str:
-    """Seconds with one decimal at most."""
-    return f"{value:.1f}".removesuffix(".0") + "s"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.reporting.files import shown_path
+from harness.resilience.sqlite_file import code_of, connect, is_broken, move_aside, number_of, to_wal
 
 # The tables of the history. Columns are for queries; `document` has the whole value, so that nothing is lost.
 
@@ -148,7 +149,6 @@ HISTORY: Final = Path(".harness/history.sqlite3")
 """The path below the project's root."""
 PATIENCE: Final = 5.0
 """Seconds that a reader, and a run that begins or ends, waits for another process."""
-_BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SHUT = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
 _NOT_NOW = {
     sqlite3.SQLITE_BUSY: "another process holds the history ({}); try again in a moment",
@@ -201,26 +201,9 @@ def put_aside(root: Path, mark: str) -> str:
     Raises HistoryError if it cannot be moved.
     """
     path = place_of(root)
-    away = path.with_name(f"{path.name}.broken-{mark}")
     with name_file_in_errors(path):
-        for suffix in ("", "-wal", "-shm"):
-            beside = path.with_name(path.name + suffix)
-            if beside.exists():
-                beside.rename(away.with_name(away.name + suffix))
+        away = move_aside(path, mark)
     return f"{shown_path(path)} was damaged: it is kept as {away.name}, and a new history begins"
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether another process holds the lock at the moment."""
-    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _in_the_way(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.Error) and is_busy(error)
-
-
-def is_broken(error: sqlite3.Error) -> bool:
-    return _code(error) in _BROKEN
 
 
 def _for_reading(path: Path) -> sqlite3.Connection:
@@ -229,18 +212,17 @@ def _for_reading(path: Path) -> sqlite3.Connection:
     try:
         return _open_database(f"{uri}?mode=rw", path, PATIENCE)
     except sqlite3.OperationalError as error:
-        if _code(error) not in _SHUT:
+        if code_of(error) not in _SHUT:
             raise
         return _open_database(f"{uri}?mode=ro&immutable=1", path, PATIENCE)
 
 
 def _open_database(uri: str, path: Path, patience: float, *, make: bool = False) -> sqlite3.Connection:
-    database = sqlite3.connect(uri, timeout=patience, isolation_level=None, check_same_thread=False, uri=True)
+    database = connect(uri, patience)
     try:
-        database.row_factory = sqlite3.Row
         version = _looked_at(database, path)
         if make and version != SCHEMA:
-            _to_wal(database, patience)
+            to_wal(database, patience)
             _make(database, path)
         elif 0 < version < SCHEMA:
             _show_added(database, version)
@@ -267,7 +249,7 @@ def _looked_at(database: sqlite3.Connection, path: Path) -> int:
 
 def _version_of(database: sqlite3.Connection, path: Path) -> int:
     """The schema of a history of ours, 0 for an empty file. Raises HistoryError for anything else."""
-    application, version = _number(database, "application_id"), _number(database, "user_version")
+    application, version = number_of(database, "application_id"), number_of(database, "user_version")
     if application == APPLICATION and 1 <= version <= SCHEMA:
         return version
     if application == APPLICATION:
@@ -281,16 +263,6 @@ def _version_of(database: sqlite3.Connection, path: Path) -> int:
             "move it away to begin a history"
         )
     return 0
-
-
-def _to_wal(database: sqlite3.Connection, patience: float) -> None:
-    """Switch to write-ahead logging if the disk allows it, trying again: SQLite does not wait for a lock here."""
-    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed  # only for a file that is opened
-
-    again = Retrying(
-        stop=stop_after_delay(patience), wait=wait_fixed(0.01), retry=retry_if_exception(_in_the_way), reraise=True
-    )
-    again(database.execute, "PRAGMA journal_mode = WAL")
 
 
 def _make(database: sqlite3.Connection, path: Path) -> None:
@@ -337,18 +309,10 @@ def _explanation(path: Path, error: sqlite3.Error | OSError) -> HistoryError:
         return HistoryError(f"{file}: the history cannot be kept here: {said}; free space, or make its folder writable")
     if is_broken(error):
         return BrokenFileError(f"{file}: the history is damaged ({error}); move it away to begin a new one")
-    if why := _NOT_NOW.get(_code(error)):
+    if why := _NOT_NOW.get(code_of(error)):
         return NotNowError(f"{file}: {why.format(error)}")
-    if _code(error) in _SHUT:
+    if code_of(error) in _SHUT:
         return HistoryError(
             f"{file}: the history cannot be used: {error}; free space, or make the file and its folder writable"
         )
     return HistoryError(f"{file}: the history cannot be used: {error}")
-
-
-def _number(database: sqlite3.Connection, pragma: str) -> int:
-    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
-
-
-def _code(error: sqlite3.Error) -> int:
-    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

@@ -12,7 +12,8 @@ import pytest
 from harness.model.events import StepStarted, WriteSeen
 from harness.model.settings import Settings
 from harness.pytest_plugin import stored_journal
-from harness.pytest_plugin.state import UPLINK, SessionState
+from harness.pytest_plugin.role import ROLE, Role
+from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.stored import StoredRun, begin_store, shows_write
 from harness.pytest_plugin.stored_journal import StoredJournal
 from harness.pytest_plugin.stored_workers import StorePlace, WorkerOfStore, WorkersOfStore
@@ -39,7 +40,7 @@ def test_a_step_that_begins_has_not_written() -> None:
 def config(tmp_path: Path, *arguments: str, slot: bool = False, **options: Any) -> Any:
     """What a store asks of pytest's config: of a driver, or of the process of a slot."""
     made = SimpleNamespace(
-        stash={UPLINK: None} if slot else {},
+        stash={ROLE: Role.SLOT} if slot else {},
         rootpath=tmp_path,
         invocation_params=SimpleNamespace(dir=tmp_path, args=arguments),
         getoption=lambda name, default=None: options.get(name, default),

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import sqlite3
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from harness.reporting.history.file import (
@@ -222,14 +219,3 @@ def test_an_old_file_is_read_as_it_is_and_gets_the_new_columns_when_it_is_writte
         assert [row[1] for row in database.execute("PRAGMA table_info(runs)")][-2:] == [*OF_PROCESS]
     assert columns[-len(OF_AGENTS) - len(OF_TOOLS) :] == [*OF_AGENTS, *OF_TOOLS]
     assert recent_runs(root)[0].passed == summary.passed
-
-
-def test_of_an_old_file_a_process_is_known_by_its_time_of_day(root: Path) -> None:
-    old_file(root, 3)
-    process = (os.getpid(), platform.node(), psutil.Process().create_time())
-    with closing(sqlite3.connect(root / HISTORY)) as database, database:
-        database.execute("UPDATE runs SET ending = 'unfinished', pid = ?, host = ?, process_started = ?", process)
-    assert load_run(root).running
-    with closing(sqlite3.connect(root / HISTORY)) as database, database:
-        database.execute("UPDATE runs SET process_started = process_started - 100")
-    assert load_run(root).ending == "killed"
