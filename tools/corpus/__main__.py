@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.corpus.collect import write
+from tools.corpus.collect import RUNS, SURFACE, write
 from tools.corpus.compare import differences
 
 
@@ -17,13 +17,14 @@ def main() -> int:
     writing = commands.add_parser("write", help="write the corpus of a worktree, with the Python that runs this")
     writing.add_argument("folder", type=Path, metavar="DIR", help="a new folder")
     writing.add_argument("--project", type=Path, default=Path.cwd(), help="the worktree; default: this folder")
+    writing.add_argument("--part", action="append", default=[], choices=[SURFACE, *RUNS], help="only this; repeatable")
     writing.add_argument("--bench", action="store_true", help="also measure steps and collection; never compared")
     comparing = commands.add_parser("compare", help="print the differences of two corpora")
     comparing.add_argument("before", type=Path, metavar="DIR_A")
     comparing.add_argument("after", type=Path, metavar="DIR_B")
     asked = parser.parse_args()
     if asked.command == "write":
-        write(asked.folder.absolute(), asked.project.absolute(), bench=asked.bench)
+        write(asked.folder.absolute(), asked.project.absolute(), asked.part, bench=asked.bench)
         return 0
     lines = list(differences(asked.before, asked.after))
     sys.stdout.write("\n".join(lines or [f"equal: {asked.before} and {asked.after}"]) + "\n")

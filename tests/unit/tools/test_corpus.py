@@ -28,9 +28,10 @@ VARIES = {
     "the size of a file": ("trace.zip  144 KB", "trace.zip  2 KB"),
     "a place": ("/tmp/a/project/errors/X", "/tmp/b/project/errors/X"),
     "frames of the code": (
-        '{"stack_trace": "Traceback:\\n  File \\"/a.py\\", line 176, in f\\n    g()\\nError: no\\n"}',
-        '{"stack_trace": "Traceback:\\n  File \\"/b.py\\", line 2, in h\\n    i()\\n     ^\\nError: no\\n"}',
+        '{"stack_trace": "File \\"/a.py\\", line 176, in f\\n    g()", "x": 1}',
+        '{"stack_trace": "File \\"/b.py\\", line 2, in h", "x": 1}',
     ),
+    "a picture in a page": ('src="data:image/png;base64,iVBO/+=="', 'src="data:image/png;base64,AAAA"'),
     "the width of a column": ("task   seconds", "task       seconds"),
 }
 STAYS = {
@@ -39,11 +40,11 @@ STAYS = {
     "a price": ("expected: 29.99", "expected: 29.98"),
     "an exit code": ("exit code 1", "exit code 2"),
     "an indentation": ("  url: a", "    url: a"),
-    "the exception under the frames": (
-        '{"stack_trace": "Traceback:\\n  File \\"/a.py\\", line 1, in f\\n    g()\\nError: no\\n"}',
-        '{"stack_trace": "Traceback:\\n  File \\"/a.py\\", line 1, in f\\n    g()\\nError: yes\\n"}',
+    "what is beside the frames": ('{"stack_trace": "a", "message": "b"}', '{"stack_trace": "a", "message": "c"}'),
+    "the identity of a test in Allure": (
+        '"historyId": "0b0c9c5e111142220b0c9c5e11114222"',
+        '"historyId": "1b0c9c5e111142220b0c9c5e11114222"',
     ),
-    "the identity of a test in Allure": ('"historyId": "0b0c9c5e11114222"', '"historyId": "1b0c9c5e11114222"'),
 }
 
 
@@ -103,6 +104,6 @@ def test_a_difference_is_told_with_its_file_and_its_lines_and_ends_with_1(tmp_pa
     ]
 
 
-def test_a_file_that_only_one_has_is_a_difference(tmp_path: Path) -> None:
-    before, after = corpus(tmp_path / "a", old=""), corpus(tmp_path / "b", new="")
-    assert list(differences(before, after)) == [f"only in {after}: new", f"only in {before}: old"]
+def test_a_file_that_only_one_has_is_a_difference_in_a_part_that_both_have(tmp_path: Path) -> None:
+    before, after = corpus(tmp_path / "a", tasks__old="", red__of="x"), corpus(tmp_path / "b", tasks__new="")
+    assert list(differences(before, after)) == [f"only in {after}: tasks/new", f"only in {before}: tasks/old"]
