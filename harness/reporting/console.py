@@ -288,7 +288,7 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
 
 
 def headline(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
-    """The first line alone; Allure's categories find the failure's code in it."""
+    """The first line alone."""
     return _as_printed(lambda: [_headline(result)], plan, redactor)
 
 
@@ -313,7 +313,7 @@ def cause(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
 
 
 def _cause(result: TaskResult, failure: Failure) -> str:
-    """The code, where Allure's categories look for it, the place, and the criterion or step that failed there."""
+    """The code, the place, and the criterion or step that failed there."""
     problems = failure.details.get("problems", ("",))  # of a file that cannot be loaded
     what = failure.details.get("criterion") or _step(result) or problems[0].partition("\n")[0]
     named = f": {shortened(str(what), CRITERION)}" if what else ""
