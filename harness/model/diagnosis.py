@@ -172,8 +172,6 @@ def _end(record: StepRecord) -> float:
 
 # The report's view of a task's faults: the outcome of each, and whether the failure follows it.
 
-AFTER = r", (?:after|because) injected faults? "
-"""A pattern for headlines: it matches the part that names the fault before a failure."""
 NAMED = 2
 """The number of faults that a headline names."""
 

@@ -268,7 +268,7 @@ class _Teller:
     # The failure.
 
     def _cause(self, failure: Failure) -> str:
-        """The code, where Allure's categories look for it, the place, and the criterion or step that failed there."""
+        """The code, the place, and the criterion or step that failed there."""
         problems = failure.details.get("problems", ("",))  # of a file that cannot be loaded
         what = failure.details.get("criterion") or self._tried(failure) or problems[0].partition("\n")[0]
         named = f": {shortened(str(what), CRITERION)}" if what else ""

@@ -202,7 +202,7 @@ def execution_row(run: str, each: Execution) -> Row:
 
 
 def _agent_columns(record: TaskRecord | None) -> Row:
-    """The columns that schema 2 has added."""
+    """The columns about agents and models."""
     used = record.used if record else ModelFigures()
     return (
         record.agent if record else "",
@@ -219,7 +219,7 @@ def _agent_columns(record: TaskRecord | None) -> Row:
 
 
 def _tool_columns(record: TaskRecord | None) -> Row:
-    """The columns that schema 3 has added."""
+    """The columns about tools."""
     called = of_all_tools(record.tools) if record else ToolFigures()
     return (called.calls, called.errors, called.failed)
 
