@@ -1,8 +1,9 @@
-"""A changed copy of a value, whether its class is a `msgspec.Struct` or a dataclass (docs/decisions)."""
+"""A changed copy of a value: of a `msgspec.Struct` or a dataclass (docs/decisions), and of the texts in JSON."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from msgspec import Struct, structs
@@ -16,3 +17,27 @@ def replace(value: T, /, **changes: Any) -> T:
         return structs.replace(value, **changes)
     changed: Any = dataclasses.replace(value, **changes)  # type: ignore[type-var]
     return changed  # type: ignore[no-any-return]
+
+
+# Walks over the texts in a JSON value: all go the same way, whatever they do with a text.
+
+
+def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
+    """The value with each text changed; keys and all other values stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: map_texts(each, change) for key, each in value.items()}
+    return type(value)(map_texts(each, change) for each in value) if isinstance(value, list | tuple) else value
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """The texts in a JSON value or a model, without its keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from texts_of(each)
+    elif isinstance(value, dict) or hasattr(value, "model_fields_set"):  # what marks a model of pydantic
+        for each in (value if isinstance(value, dict) else vars(value)).values():
+            yield from texts_of(each)

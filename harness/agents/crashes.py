@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 from harness.recovery.failure import Failed
-from harness.resilience.breaker import Policy
+from harness.resilience.breaker import Policy, describe_error
 from harness.resilience.events import Emit, GaveUp, ResilienceEvent
 from harness.resilience.retry import DelayTable, retry
-from harness.resilience.verdict import KINDS, RetryVerdict, describe_error
+from harness.resilience.verdict import KINDS, RetryVerdict
 
 T = TypeVar("T")
 

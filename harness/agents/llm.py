@@ -10,9 +10,8 @@ from typing import Any
 
 from harness.agents.prompt import CloserLook, Situation, given_up, mapping_text, masking, prompt_of
 from harness.agents.served import served_tools
-from harness.agents.settled import settled
 from harness.agents.tools import DONE, GIVE_UP, LOOK, InvalidCallError, checked, step_of
-from harness.agents.view import PageView
+from harness.agents.view import PageView, settled
 from harness.model.inference import FunctionCall, ModelClient, Prompt
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy

@@ -6,7 +6,7 @@ import re
 from random import Random
 from urllib.parse import urljoin, urlsplit
 
-from harness.agents.settled import settled
+from harness.agents.view import settled
 from harness.model.plan import Plan
 from harness.model.ports import Observation, Observe
 from harness.model.record import History

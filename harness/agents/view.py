@@ -7,7 +7,9 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from harness.model.ports import Observation, Observe
 from harness.model.snapshot import NODE, PageElement, element_in, elements
+from harness.resilience import SystemClock
 
 INTERACTIVE = frozenset(
     {"button", "link", "textbox", "searchbox", "spinbutton", "combobox", "listbox", "option", "checkbox", "radio",
@@ -145,3 +147,21 @@ def _rank(text: str, element: PageElement | None) -> int:
         return _REST
     said = '"' in text or (": " in text and not text.endswith(":"))
     return _NAMED if said or not text.startswith("- ") else _REST
+
+
+# A look at a page once it has stopped changing: what is still loading would make each choice depend on chance.
+
+CLOCK = SystemClock()
+LOOKS = 10
+"""The number of looks at a page that keeps changing."""
+
+
+async def settled(observe: Observe, quiet: float) -> Observation:
+    """The page once it has looked the same for `quiet` seconds; if it never does, after some looks. Raises Failed."""
+    seen = await observe()
+    for _ in range(LOOKS):
+        await CLOCK.sleep(quiet)
+        before, seen = seen, await observe()
+        if (seen.url, seen.aria) == (before.url, before.aria):
+            break
+    return seen

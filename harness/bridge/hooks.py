@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from harness.bridge.messages import HookEvent, HookName, Violation
 from harness.bridge.refusals import RefusedMessageError
+from harness.bridge.turns import task_of
 from harness.model.agent_events import AgentEvent, bounded
 from harness.resilience.events import Emit, HookRefused
 
 if TYPE_CHECKING:
-    from harness.bridge.hub import BridgeHub
     from harness.bridge.session import BridgeSession
 
 STOPS: Final = frozenset({"Stop", "SessionEnd"})
@@ -29,8 +29,9 @@ _HANDLE = re.compile(r"sess-[0-9a-f]{12}")
 class HookDesk:
     """Takes in the events of hooks, and finds the sessions that they are of."""
 
-    def __init__(self, hub: BridgeHub, emit: Emit) -> None:
-        self._hub = hub
+    def __init__(self, sessions: Mapping[str, BridgeSession], emit: Emit) -> None:
+        """`sessions`: those of the bridge, by their ids."""
+        self._open = sessions
         self._emit = emit
         self._sessions: OrderedDict[str, str] = OrderedDict()
         """The agent's own name for its session -> the bridge's."""
@@ -54,7 +55,7 @@ class HookDesk:
         if found is None:
             self._keep_early(event.session_id, kept)
             return {"received": True, "session": None, "task": None}
-        task = found.task
+        task = task_of(found)
         if task is not None:
             for each in (*self._early.pop(event.session_id, ()), kept):
                 task.keep(each)
@@ -85,7 +86,7 @@ class HookDesk:
 
     def _session(self, event: HookEvent) -> BridgeSession | None:
         """The session of an event: named by it, known from before, or named in a call of our tools."""
-        sessions = self._hub.sessions
+        sessions = self._open
         if (own := sessions.get(event.session_id)) is not None:
             return own
         if event.event in ("PreToolUse", "PostToolUse"):

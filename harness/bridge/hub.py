@@ -27,7 +27,7 @@ from harness.bridge.messages import (
 from harness.bridge.refusals import RefusedMessageError, no_session
 from harness.bridge.session import ALL_BLOBS, BridgeLimits, BridgeSession, KeptReply
 from harness.bridge.store import SessionStore, StoredSession
-from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, TurnAnswer, described
+from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, TurnAnswer, described, task_of
 from harness.model.agent_events import AgentEvent
 from harness.model.events import Event, WriteSeen
 from harness.model.plan import Plan
@@ -90,7 +90,7 @@ class BridgeHub:
         self._server = Machine("bridge", SERVER)
         self._server.enter("up", "it serves")
         self._invariants = Invariants(emit)
-        self.hooks = HookDesk(self, emit)
+        self.hooks = HookDesk(self.sessions, emit)
         self._tasks: dict[str, RemoteTask] = {}
         """Key of a task -> what an agent does in it, until its end."""
         self._works: set[asyncio.Task[Any]] = set()
@@ -193,7 +193,7 @@ class BridgeHub:
         if left.over:
             raise RefusedMessageError("SESS_CLOSED", f"session '{name}' is closed: {left.why}")
         if not left.resumable:
-            raise RefusedMessageError("SESS_NOT_RESUMABLE", f"task {left.task} of session '{name}' had begun to write")
+            raise RefusedMessageError("SESS_NOT_RESUMABLE", f"task {left.task} of session '{name}': {left.why_lost}")
         session = BridgeSession(self.clock, self.limits, left.agent, left.folder, left.client)
         session.id, session.resumed, session.had = left.id, True, list(left.had)
         self._begin(session)
@@ -315,8 +315,8 @@ class BridgeHub:
             if session.state in ("created", "active"):
                 session.enter("paused", "its client has paused it")  # from now on, nothing is done in its turn
                 try:
-                    if session.task is not None:
-                        await session.task.pause()
+                    if task := task_of(session):
+                        await task.pause()
                 except BaseException:
                     if session.state == "paused":
                         session.enter("active", "it could not be paused")
@@ -328,8 +328,8 @@ class BridgeHub:
         differences: tuple[str, ...] = ()
         async with session.changing:
             if session.state == "paused":
-                if session.task is not None:
-                    differences = await session.task.resume()
+                if task := task_of(session):
+                    differences = await task.resume()
                 if session.state == "paused":  # it may have been closed meanwhile
                     session.enter("active", "its client goes on")
             told = self._redacted(session, list(differences))
@@ -420,10 +420,10 @@ class BridgeHub:
 
     def _emit_of(self, session: BridgeSession, event: ResilienceEvent) -> None:
         """Emit an event as one of the session's task, if it has one."""
-        if session.task is None:
-            self._emit(event)
+        if task := task_of(session):
+            task.context.copy().run(self._emit, event)
         else:
-            session.task.context.copy().run(self._emit, event)
+            self._emit(event)
 
     async def _work(self, session: BridgeSession, message: ClientMessage) -> Reply:
         """The work of a message; a refusal is its reply, too."""
@@ -455,7 +455,7 @@ class BridgeHub:
             if session.task is not None:
                 raise RefusedMessageError("SESS_BUSY", f"the session has the task {session.task.task_id}")
             return await self.desk.take(session, payload.task, payload.wait_ms / 1000, self.clock)
-        if (task := session.task) is None:
+        if (task := task_of(session)) is None:
             raise RefusedMessageError("SESS_NO_TASK", "the session has no task, or its task is over")
         if isinstance(payload, ObserveMessage):
             seen = await task.look(payload.turn, screenshot=payload.screenshot)
@@ -501,7 +501,7 @@ class BridgeHub:
         return next((each.blobs[sha256] for each in places if sha256 in each.blobs), None)
 
     def _redacted(self, session: BridgeSession, value: Any) -> Any:
-        return self.desk.redact(value, session.task.plan) if session.task is not None else value
+        return self.desk.redact(value, task.plan) if (task := task_of(session)) else value
 
 
 class HubAgent:

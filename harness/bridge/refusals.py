@@ -7,6 +7,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from harness.recovery.never_twice import WROTE
+
 WireSeverity = Literal["info", "warning", "error", "critical", "fatal"]
 
 
@@ -45,7 +47,7 @@ WIRE_CODES: Final[Mapping[str, WireCode]] = {
                  "Check the session's id, or open a new session with `session_create`."),
         WireCode("SESS_CLOSED", "error", "The session is closed", "Open a new session with `session_create`."),
         WireCode("SESS_NOT_RESUMABLE", "error", "The session cannot go on",
-                 "Its task had begun to write, and nothing is written twice: open a new session."),
+                 f"It had a task, and {WROTE}: open a new session."),
         WireCode("SESS_TURN_OVER", "error", "The turn is over",
                  "The page may have changed: look at the newest `turn` or `outcome`, and act in its turn."),
         WireCode("SESS_NO_TASK", "error", "There is no task",

@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 from msgspec import Struct
 
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.replay import REPLAY_BYTES, REPLAY_SECONDS, ReplayBuffer
-from harness.recovery.never_twice import runs_again
+from harness.model.ledger import Gone, ItemFacts, why_not
 from harness.resilience import Clock
 from harness.resilience.connection import EXTENSION, Machine, TransitionTable
 from harness.resilience.escalate import KEPT, LateAnswer, PendingWork
 from harness.resilience.events import ClientChanged, Emit, discard
-
-if TYPE_CHECKING:
-    from harness.bridge.turns import RemoteTask
 
 SESSION_STATES: Final = TransitionTable(
     "session",
@@ -65,6 +62,17 @@ class Outlet(Protocol):
     def cut(self, code: str) -> None:
         """End the connection, with the reason as a code of `WIRE_CODES`."""
         ...
+
+
+class SessionTask(Protocol):
+    """The task of a session, as the session shows it."""
+
+    @property
+    def task_id(self) -> str: ...
+
+    number: int
+
+    def open_turn(self) -> dict[str, Any] | None: ...
 
 
 class KeptReply(Struct):
@@ -115,7 +123,8 @@ class BridgeSession:
         """Correlation id -> the reply of that work."""
         self.blobs: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         """SHA-256 -> media type and content."""
-        self.task: RemoteTask | None = None
+        self.task: SessionTask | None = None
+        """The task that it has taken; the rest of it is `turns.task_of`."""
         self.last_outcome: Mapping[str, Any] | None = None
         self.wrote = False
         """Whether its task has begun a step that must not be done twice."""
@@ -286,7 +295,7 @@ class BridgeSession:
             "session": self.id,
             "state": self.state,
             "attached": self.attached,
-            "resumable": not self.over and (self.task is None or runs_again(self.wrote)),
+            "resumable": not self.over and (self.task is None or not why_not(ItemFacts(wrote=self.wrote), Gone.SERVER)),
             "resumed": self.resumed,
             "agent": self.agent,
             "client": self.client,

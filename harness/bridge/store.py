@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import psutil
 from msgspec import Struct
 
-from harness.recovery.never_twice import runs_again
+from harness.model.ledger import Gone, ItemFacts, why_not
+from harness.resilience.owner import Owner
+from harness.resilience.sqlite_file import OtherFileError, SqliteKind, connect, move_aside
 from harness.values import replace
 
 STORE: Final = Path(".harness/serve.sqlite3")
+_TABLE = "CREATE TABLE sessions (id TEXT PRIMARY KEY, content BLOB NOT NULL)"
+_KIND: Final = SqliteKind(application=int.from_bytes(b"SESS"), schema=1, tables=(_TABLE,))
 KEPT_SESSIONS: Final = 200
 _PATIENCE = 2.0
 WAIT_MS: Final = 200
 """Milliseconds that a change waits for another process: the whole bridge waits with it."""
-_SAME = 1.0
 
 
 class StoredSession(Struct, frozen=True):
@@ -39,9 +41,8 @@ class StoredSession(Struct, frozen=True):
     had: tuple[str, ...] = ()
     """Ids of the tasks that a server has run for it."""
     why: str = ""
-    pid: int = 0
-    started: float = 0.0
-    """The process that had it, and that process's start."""
+    owner: Owner = Owner()
+    """The process that had it."""
 
     @property
     def over(self) -> bool:
@@ -49,24 +50,25 @@ class StoredSession(Struct, frozen=True):
 
     @property
     def owned(self) -> bool:
-        """Whether its server still runs: one that was killed stays a zombie until who has started it looks."""
-        with suppress(psutil.Error):
-            process = psutil.Process(self.pid)
-            dead = process.status() == psutil.STATUS_ZOMBIE
-            return not dead and abs(process.create_time() - self.started) <= _SAME
-        return False
+        """Whether its server still runs."""
+        return self.owner.alive
 
     @property
     def resumable(self) -> bool:
         """Whether its client may go on: it has no task, or one that may begin anew since nothing was written."""
-        return not self.over and (self.task is None or runs_again(self.wrote))
+        return not self.over and not self.why_lost
+
+    @property
+    def why_lost(self) -> str:
+        """Why its task, if it has one, does not begin anew; empty if it does."""
+        return why_not(ItemFacts(wrote=self.wrote), Gone.SERVER) if self.task is not None else ""
 
 
 class SessionStore:
     """The sessions of a project, in a file that a killed server leaves whole."""
 
-    def __init__(self, root: Path, owner: tuple[int, float] | None = None) -> None:
-        """Open or make the file. `owner`: pid and start of the process that has the sessions, this one by default.
+    def __init__(self, root: Path, owner: Owner | None = None) -> None:
+        """Open or make the file. `owner`: the process that has the sessions, this one by default.
 
         Raises OSError if neither is possible; a damaged one is put aside (`note`).
         """
@@ -74,23 +76,23 @@ class SessionStore:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self.note = ""
         """What happened to a damaged file; empty if nothing did."""
-        process = psutil.Process()
-        self._owner = owner or (process.pid, process.create_time())
+        self._owner = owner or Owner.this()
         try:
             self._database = self._opened()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, OtherFileError) as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise OSError(f"{STORE} cannot be opened: {error}") from error
-            self._put_aside()
+            away = move_aside(self._path, str(os.getpid()))
+            why = f"was of {error}" if isinstance(error, OtherFileError) else "was damaged"
+            self.note = f"{STORE} {why}: it is kept as {away.name}, and its sessions cannot be resumed"
             self._database = self._opened()
         self._count_unreadable()
 
     def _opened(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        database = connect(self._path, _PATIENCE)
         try:
-            database.execute("PRAGMA journal_mode = WAL")
+            _KIND.prepare(database, _PATIENCE)
             database.execute("PRAGMA synchronous = NORMAL")
-            database.execute("CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, content BLOB NOT NULL)")
             database.execute("SELECT count(*) FROM sessions").fetchone()
             database.execute(f"PRAGMA busy_timeout = {WAIT_MS}")
         except BaseException:
@@ -98,17 +100,9 @@ class SessionStore:
             raise
         return database
 
-    def _put_aside(self) -> None:
-        away = self._path.with_name(f"{self._path.name}.broken-{os.getpid()}")
-        for suffix in ("", "-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                self._path.with_name(self._path.name + suffix).rename(away.with_name(away.name + suffix))
-        self.note = f"{STORE} was damaged: it is kept as {away.name}, and its sessions cannot be resumed"
-
     def save(self, session: StoredSession) -> None:
         """Write a session; a kill of this process loses nothing of it. Raises OSError."""
-        pid, started = self._owner
-        content = msgspec.json.encode(replace(session, pid=pid, started=started))
+        content = msgspec.json.encode(replace(session, owner=self._owner))
         try:
             self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", (session.id, content))
         except sqlite3.Error as error:
@@ -171,7 +165,7 @@ def stored_sessions(root: Path) -> list[StoredSession]:
     if not path.is_file():
         return []
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)) as database:
+        with closing(connect(f"{path.absolute().as_uri()}?mode=ro", _PATIENCE)) as database:
             rows = database.execute("SELECT content FROM sessions ORDER BY rowid DESC").fetchall()
         return [msgspec.json.decode(content, type=StoredSession) for (content,) in rows]
     except (sqlite3.Error, msgspec.DecodeError) as error:

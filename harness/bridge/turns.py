@@ -476,6 +476,11 @@ class Desk:
                 continue
 
 
+def task_of(session: BridgeSession) -> RemoteTask | None:
+    """The task that the session has taken."""
+    return session.task if isinstance(session.task, RemoteTask) else None
+
+
 def _untakeable(session: BridgeSession) -> RefusedMessageError | None:
     """Why the session can take no task; None if it can."""
     if session.over:

@@ -23,12 +23,11 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.domains import bypass
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.scene import answers
-from harness.browser.failures.scene import seconds as words
 from harness.browser.har import HarSegment
-from harness.browser.holding import keep_offline
+from harness.browser.main_frame import Opened
+from harness.browser.offline import UNNOTICED, keep_offline
 from harness.browser.page_events import PageEvents
-from harness.browser.process import Chromium
+from harness.browser.process import Chromium, answers
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
 from harness.browser.storage import put_databases, without_databases
@@ -40,6 +39,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, PagesEnded
 from harness.spec.names import Domains
+from harness.spec.names import seconds as words
 
 CLOSE_SECONDS = 3.0
 STOPPED_SECONDS = 0.75
@@ -48,6 +48,10 @@ PROMPT_SECONDS = 0.3
 """Seconds after which a context that is still not closed is examined; nearly all are closed by then."""
 FREED_SECONDS = 0.3
 """Seconds that the page may take to answer before its context is closed."""
+DROWNED_SECONDS = 2.0
+"""Seconds after which a browser that only one session uses is killed if it still has events of stopped pages to tell:
+its context would be closed after them.
+"""
 END_SECONDS = 5.0
 """Seconds that the browser may take to end the pages of a context that does not close, before it is killed: other tasks
 may have pages in it."""
@@ -232,6 +236,11 @@ class ContextHandle:
         self.ended = self.tab.watch.over = True
         if self.tab.watch.pace.floods:  # requests that it still sends would delay the end of the HAR file
             await self.tab.silence_floods(min(FREED_SECONDS, seconds / 2))
+        if self.tab.drowned(DROWNED_SECONDS) and self.chromium.sessions <= 1 and self.chromium.process.killable:
+            self.chromium.workers.forget(self.tab.watch)
+            await self.kill()
+            self._pool.tell(PagesEnded(self._request.world, seconds, "browser"))
+            return False
         closing = asyncio.create_task(self.tab.context.close())
         try:
             await asyncio.wait({closing}, timeout=min(PROMPT_SECONDS, seconds))
@@ -278,15 +287,6 @@ _closing: set[asyncio.Task[None]] = set()
 """Closing tasks that are no longer awaited: asyncio itself keeps no strong reference to them."""
 
 
-class Opened(Struct):
-    """The URL that the last `open` requested, and the page that was shown afterwards."""
-
-    asked: str
-    came: str
-    acted: bool = False
-    """Whether a step since then may have navigated."""
-
-
 async def _intercept(request: SessionRequest, context: BrowserContext, watch: PageEvents) -> None:
     """Let the task's routes answer, and after them the gate for writes; of Playwright's routes the last comes first."""
     if request.gate is not None:
@@ -323,6 +323,10 @@ class Tab(Struct):
     """Hosts of the project that the browser cannot reach, because it runs elsewhere."""
     controls: dict[Page, CDPSession] = field(default_factory=dict)
     """The control sessions of other pages that were acted on or read before."""
+    silence: asyncio.Future[Any] | None = None
+    """Ends when the scripts of pages that flood the browser are stopped, and what they have told is read."""
+    silenced: float = 0.0
+    """When that was asked for."""
 
     @classmethod
     async def open(
@@ -360,6 +364,7 @@ class Tab(Struct):
     ) -> Tab:
         if request.start is not None:
             await context.clock.set_system_time(request.start)
+        await context.add_init_script(UNNOTICED)
         await request.clipboard.install(context)
         if script := request.first_script:
             await context.add_init_script(script)
@@ -412,6 +417,10 @@ class Tab(Struct):
 
     async def freed(self, seconds: float) -> bool:
         """End whatever holds the page up, a navigation or an endless script; return whether it answers then."""
+        if self.drowned():
+            await self.silence_floods(seconds)
+            if self.drowned():
+                return False
         if self.watch.unanswered:
             await self.stop_loading(seconds)
         if await answers(self.control, seconds):
@@ -429,16 +438,27 @@ class Tab(Struct):
             return False
         return True
 
-    async def silence_floods(self, seconds: float) -> None:
-        """Stop the scripts of pages that flood the browser with events, for good, and wait until they answer.
+    def begin_silence(self) -> asyncio.Future[Any]:
+        """Stop the scripts of pages that flood the browser with events, for good; returns what ends when they answer.
 
         The commands arrive at once, but the answers only after the events before them have been read.
         """
-        controls = {self.control, *self.controls.values()}
-        stops = [each.send("Emulation.setScriptExecutionDisabled", {"value": True}) for each in controls]
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await asyncio.gather(*stops, return_exceptions=True)
+        if self.silence is None:
+            controls = {self.control, *self.controls.values()}
+            stops = [each.send("Emulation.setScriptExecutionDisabled", {"value": True}) for each in controls]
+            if self.watch.pace.heavy:  # what waits in the page to be sent would take seconds
+                stops += [each.send("Page.stopLoading") for each in controls]
+            self.silence, self.silenced = asyncio.gather(*stops, return_exceptions=True), self.watch.now()
+        return self.silence
+
+    async def silence_floods(self, seconds: float) -> None:
+        """Stop the scripts of pages that flood the browser with events, and wait until they answer."""
+        await asyncio.wait({self.begin_silence()}, timeout=seconds)
+
+    def drowned(self, seconds: float = 0.0) -> bool:
+        """Return whether pages were stopped so long ago and their events are still being read: nothing answers yet."""
+        waits = self.silence is not None and not self.silence.done()
+        return waits and self.watch.now() - self.silenced >= seconds
 
     async def note_unreported(self, seconds: float) -> None:
         """Record that a page may have sent by a channel of which no browser reports. It never raises."""

@@ -25,7 +25,7 @@ from playwright.async_api import Playwright, async_playwright
 
 from harness.browser import isolated
 from harness.browser.executable import first_line
-from harness.browser.process import is_stopped, kill_tree, process_seconds, runs
+from harness.browser.os_process import is_stopped, kill_tree, process_seconds, runs
 from harness.recovery.failure import Failure
 from harness.resilience import SystemClock, poll_until
 

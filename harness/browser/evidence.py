@@ -26,14 +26,15 @@ from harness.browser.context import Tab
 from harness.browser.dom_snapshot import dom_behind, dom_of
 from harness.browser.executable import first_line
 from harness.browser.failures.liveness import dead
-from harness.browser.failures.scene import FailureContext, answers
+from harness.browser.failures.scene import FailureContext
+from harness.browser.process import answers
 from harness.browser.queries import page_state
 from harness.browser.raw_trace import RawTrace
 from harness.criteria.syntax import Selected
 from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
-from harness.task_secrets import is_session_value, learn, secrets_of_header
+from harness.resilience.replaced import write_whole
 
 # The page after the last step that passed, in case the page does not answer after the failure.
 
@@ -81,7 +82,7 @@ class LastGood:
         if not 0 < len(data) <= LARGEST:
             return
         path, at = self._folder / name, self._clock.wall()
-        await asyncio.to_thread(_replace, path, data)
+        await asyncio.to_thread(write_whole, path, data)
         self._looks[name] = Look(path, step, at)
 
     async def copy_newest(self, name: str, target: Path) -> Look | None:
@@ -101,13 +102,6 @@ async def bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes
     return base64.b64decode((await control.send("Page.captureScreenshot", options))["data"])
 
 
-def _replace(path: Path, data: bytes) -> None:
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_suffix(".new")
-    temporary.write_bytes(data)
-    temporary.replace(path)
-
-
 TOTAL_SECONDS = 6.0
 TRACE_SECONDS = 2.5
 """Seconds to end the trace of a page that answers; after that it is taken as far as it is written."""
@@ -118,9 +112,15 @@ CLOSE_SECONDS = 2.5
 PACK_SECONDS = 2.0
 """Seconds to write a file from kept data."""
 PROBE_SECONDS = 0.5
+PATIENCE_SECONDS = 3.5
+"""Seconds that all files together wait for a page that does not answer, which may only be slow."""
+LEAST_SECONDS = 0.1
+"""Seconds that each file waits for it in any case."""
 SILENCE_SECONDS = 2.0
 """Seconds to stop the scripts of a page that floods the browser, and to read the events that it has sent until then."""
 LOOK_SECONDS = 0.5
+HELD = "since the page was stopped from sending, requests of its own have failed"
+"""The remark about a page that was held before: it may show that."""
 TRACE = "trace.zip"
 HAR, CONSOLE = "network_logs.har", "console_logs.txt"
 
@@ -151,7 +151,8 @@ class EvidenceCollector(Struct):
     """The page as criteria see it, or the reason why that is unknown."""
     scale: float = 1.0
     """The factor for all limits (`--task-timeout-scale`)."""
-    _problem: str | None = None
+    _patience: Deadline | None = None
+    """How long a page that does not answer is waited for; None: it was not asked yet."""
 
     def skip(self, name: str, reason: str) -> None:
         self.items.append(Item(name, "skipped", reason))
@@ -189,23 +190,30 @@ class EvidenceCollector(Struct):
             self.items += [Item(name, "missed", defect(error)) for name in names if name not in there]
 
     async def problem(self) -> str:
-        """The reason why the page gives nothing; empty if it answers. It is determined once, since that takes time."""
-        if self._problem is None:
-            self._problem = await self._free_page()
-        return self._problem
-
-    async def _free_page(self) -> str:
-        """Free a page in an endless loop, which keeps its state; return the problem that remains, or ""."""
-        lost = dead("", self.scene)
-        if lost is not None:
+        """The reason why the page gives nothing now; empty if it answers. Each file asks: a slow page answers later."""
+        if (lost := dead("", self.scene)) is not None:
             return lost.message
+        if self.scene.chromium.process.stopped:
+            return "the browser does not answer"
+        began = self.scene.clock.now()
+        if self._patience is None:
+            self._patience = Deadline.after(PATIENCE_SECONDS * self.scale, began)
+            answered = await self._freed()
+        else:
+            left = max(LEAST_SECONDS, self._patience.left(began))
+            answered = await answers(self.tab.control, self.deadline.clip(left, began))
+        if answered:  # the time in which a slow page was waited for is given to its files
+            self.deadline = Deadline.after(self.deadline.left(began), self.scene.clock.now())
+            return ""
+        browser = await self.scene.chromium.answers(LEAST_SECONDS * self.scale)
+        return "the page does not answer" if browser else "the browser does not answer"
+
+    async def _freed(self) -> bool:
+        """Free a page in an endless loop, which keeps its state; return whether it answers."""
         probe = PROBE_SECONDS * self.scale
         if self.tab.watch.pace.floods and not await answers(self.tab.control, probe):
             await self.tab.silence_floods(SILENCE_SECONDS * self.scale)
-        if await self.tab.freed(probe):
-            return ""
-        browser = await self.scene.chromium.answers(probe)
-        return "the page does not answer" if browser else "the browser does not answer"
+        return await self.tab.freed(probe)
 
 
 async def take(
@@ -218,7 +226,6 @@ async def take(
 
     It never raises: a defect of ours loses what it was about, and nothing else.
     """
-    await _learn_secrets(collector)
     if capture.logs:
         async with collector.losing(TRACE):
             await take_trace(collector)
@@ -233,17 +240,6 @@ async def take(
         collector.skip(HAR, "recording is minimal" if capture.logs else capture.why)
     seen = Item(CONSOLE, "taken", at=collector.scene.clock.wall())
     collector.items.append(seen if capture.logs else Item(CONSOLE, "skipped", capture.why))
-
-
-async def _learn_secrets(collector: EvidenceCollector) -> None:
-    """Learn the cookies of the browser, and what its pages have sent to authorize themselves. It never raises."""
-    with contextlib.suppress(Exception):  # a browser that is gone has told nothing, and the evidence goes on
-        for exchange in collector.tab.watch.exchanges:
-            asked = exchange.asked
-            learn(*secrets_of_header("authorization", asked.headers.get("authorization", "")) if asked else ())
-        async with asyncio.timeout(LOOK_SECONDS * collector.scale):
-            cookies = await collector.tab.context.cookies()
-        learn(*(value for each in cookies if is_session_value(value := each.get("value", ""))))
 
 
 async def take_trace(collector: EvidenceCollector) -> None:
@@ -261,7 +257,8 @@ async def take_trace(collector: EvidenceCollector) -> None:
             raise ValueError(f"without Playwright's own trace: {lost or 'it could not be started'}")
         try:
             async with asyncio.timeout((LOST_TRACE_SECONDS if lost else TRACE_SECONDS) * collector.scale):
-                await _last_look(collector)
+                if not lost:
+                    await _last_look(collector)
                 await tab.context.tracing.stop(path=path)
         except (PlaywrightError, TimeoutError):
             why = lost or f"it did not end within {TRACE_SECONDS * collector.scale:g} s"
@@ -276,8 +273,6 @@ async def take_trace(collector: EvidenceCollector) -> None:
 
 async def _last_look(collector: EvidenceCollector) -> None:
     """Add one act to the trace, so that it has a snapshot of the end even if it was started by the last failure."""
-    if await collector.problem():
-        return
     with contextlib.suppress(PlaywrightError, TimeoutError):
         async with asyncio.timeout(LOOK_SECONDS * collector.scale):
             await collector.tab.page.evaluate("() => document.readyState")
@@ -334,11 +329,11 @@ def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
         within = PAGE_SECONDS * collector.scale
         try:
             await collector.tab.picture(path, within, full_page=collector.full_page)
+            return HELD if collector.tab.held else ""
         except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
             shot = await bare_picture(collector.tab.control, full_page=collector.full_page)
             await asyncio.to_thread(path.write_bytes, shot)
             return f"as it was, since the page was not ready for a picture in {within:g} s: a font may be missing"
-        return ""
 
     return make
 
@@ -347,7 +342,7 @@ def _dom(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
         content = (await dom_of(collector.tab.page)).encode("utf-8", "replace")
         await asyncio.to_thread(path.write_bytes, content)
-        return ""
+        return HELD if collector.tab.held else ""
 
     return make
 

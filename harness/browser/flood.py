@@ -24,6 +24,9 @@ HEAVY = 3 * FLOOD
 LINGERS = 5.0
 """Seconds for which answers stay late: nothing may arrive while the driver works through the events."""
 
+COSTS = {"new pages": 10}
+"""The weights of events that cost the browser more than telling them: a new page has a process of its own."""
+
 T = TypeVar("T")
 
 
@@ -53,6 +56,8 @@ class Pace:
         """`whole` is the pace of the browser: each event counts there too."""
         self._clock = clock
         self._whole = whole
+        self.total = 0
+        """The number of events so far."""
         self._began = clock.now()
         self._running: dict[str, int] = {}
         self._last: dict[str, int] = {}
@@ -63,13 +68,14 @@ class Pace:
         """Count one event."""
         if self._whole:
             self._whole.count_event(kind)
+        self.total += 1
         self._advance_window()
         self._running[kind] = self._running.get(kind, 0) + 1
 
     def _advance_window(self) -> None:
         since = self._clock.now() - self._began
         if since >= WINDOW:
-            if sum(self._running.values()) >= HEAVY:
+            if _weight(self._running) >= HEAVY:
                 self._flood, self._flooded = self._running, self._began + WINDOW
             self._last = self._running if since < 2 * WINDOW else {}
             self._running, self._began = {}, self._clock.now()
@@ -79,14 +85,23 @@ class Pace:
         """Events per second by kind, of the last whole second or the running one, whichever has more."""
         self._advance_window()
         last, running = self._last, self._running
-        busier = last if sum(last.values()) > sum(running.values()) else running
+        busier = max(running, last, key=_weight)
         lingers = self._clock.now() - self._flooded < LINGERS
-        return dict(self._flood if lingers and sum(busier.values()) < FLOOD else busier)
+        return dict(self._flood if lingers and _weight(busier) < FLOOD else busier)
 
     @property
     def floods(self) -> bool:
         """Whether there are so many events that an answer may be late behind them."""
-        return sum(self.counts.values()) >= FLOOD
+        return _weight(self.counts) >= FLOOD
+
+    @property
+    def heavy(self) -> bool:
+        """Whether there are more events than of any page that only loads."""
+        return _weight(self.counts) >= HEAVY
+
+
+def _weight(counts: Mapping[str, int]) -> int:
+    return sum(COSTS.get(kind, 1) * count for kind, count in counts.items())
 
 
 class Later(Mapping[str, str]):

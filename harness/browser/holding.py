@@ -2,18 +2,22 @@
 
 Being offline is applied by the browser's own process, also to a page that hangs; a request that a page begins then
 fails, and nobody gets it. One that is under way goes on, and is known to have left.
+
+The page does not notice it, except by its requests that fail: `navigator.onLine` stays true, no `offline` event comes.
+So the evidence shows no "you are offline" that no user would have seen, and nothing is sent because of `online`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
-from playwright.async_api import BrowserContext
+from playwright.async_api import CDPSession
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.offline import HOLD_EVENT, go_offline, go_online, is_offline
 from harness.resilience import Clock, poll_until
 
 if TYPE_CHECKING:
@@ -29,27 +33,7 @@ FREE_SECONDS = 0.5
 FAIL_SECONDS = 0.5
 """Seconds within which a request that could not leave any more has failed."""
 
-_reasons: WeakKeyDictionary[BrowserContext, set[str]] = WeakKeyDictionary()
-"""Why a context is offline: it comes back only when nothing keeps it."""
-
-
-def keep_offline(context: BrowserContext, why: str) -> None:
-    """The context is offline for this reason, too."""
-    _reasons.setdefault(context, set()).add(why)
-
-
-async def go_offline(context: BrowserContext, why: str) -> None:
-    """Take the context off the network. Raises Playwright's errors."""
-    keep_offline(context, why)
-    await context.set_offline(True)
-
-
-async def go_online(context: BrowserContext, why: str) -> None:
-    """End one reason to be offline. Raises Playwright's errors."""
-    reasons = _reasons.setdefault(context, set())
-    reasons.discard(why)
-    if not reasons:
-        await context.set_offline(False)
+_ONLINE = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
 
 
 async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:
@@ -84,11 +68,24 @@ async def _stopped(tab: Tab, chromium: Chromium) -> bool:
 
 
 async def _pages_stopped(tab: Tab) -> None:
-    """Raises Playwright's errors."""
-    await go_offline(tab.context, HELD)
+    """A page gets the commands in this order, also one that hangs. Raises Playwright's errors."""
+    pages = (tab.control, *tab.controls.values())
+    if is_offline(tab.context):  # it is offline, and its pages know that
+        pages = ()
+    told = [_tell(each, held=True) for each in pages]
+    online = [each.send("Network.overrideNetworkState", _ONLINE) for each in pages]
+    going = asyncio.gather(*told, go_offline(tab.context, HELD), *online, return_exceptions=True)
+    if isinstance(problem := (await going)[len(pages)], BaseException):
+        raise problem
     workers = [worker for page in tab.context.pages for worker in page.workers]
-    told = (worker.evaluate("0") for worker in workers)  # Playwright takes them offline with their page
-    await asyncio.gather(*told, return_exceptions=True)
+    asked = (worker.evaluate("0") for worker in workers)  # Playwright takes them offline with their page
+    await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def _tell(control: CDPSession, *, held: bool) -> None:
+    """Tell a page whether it is held, so that it notices neither. Raises Playwright's errors."""
+    event = f"dispatchEvent(new CustomEvent('{HOLD_EVENT}', {{detail: {json.dumps(held)}}}))"
+    await control.send("Runtime.evaluate", {"expression": event})
 
 
 async def release(tab: Tab, chromium: Chromium) -> None:
@@ -102,3 +99,5 @@ async def release(tab: Tab, chromium: Chromium) -> None:
     with suppress(PlaywrightError, TimeoutError):
         async with asyncio.timeout(FREE_SECONDS):
             await asyncio.gather(go_online(tab.context, HELD), chromium.workers.set_offline(tab.watch, offline=False))
+            told = (_tell(each, held=False) for each in (tab.control, *tab.controls.values()))
+            await asyncio.gather(*told, return_exceptions=True)

@@ -8,18 +8,21 @@ from inspect import Parameter, Signature
 from typing import Any, Final
 from urllib.parse import urldefrag
 
+from msgspec import Struct
 from playwright.async_api import BrowserContext, Frame, Page, Request, WebSocket
 
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.network import GIVEN_UP, net_error
+from harness.browser.network_errors import GIVEN_UP, net_error
 
 # Subscribes to Playwright's events cheaply: each request of a page has several.
 
 _ONE: Final = Signature([Parameter("event", Parameter.POSITIONAL_ONLY)])
 
 
-def listen(emitter: BrowserContext | Page | WebSocket, event: str, handler: Callable[[Any], None]) -> None:
-    """Like `emitter.on(event, handler)`, but faster.
+def listen(
+    emitter: BrowserContext | Page | WebSocket, event: str, handler: Callable[[Any], None]
+) -> Callable[[], None]:
+    """Like `emitter.on(event, handler)`, but faster. Returns what ends it.
 
     Playwright asks for the handler's signature at every event, which costs more than everything else; here the handler
     carries its signature.
@@ -30,6 +33,7 @@ def listen(emitter: BrowserContext | Page | WebSocket, event: str, handler: Call
 
     heard.__signature__ = _ONE  # type: ignore[attr-defined]
     emitter.on(event, heard)  # type: ignore[call-overload]
+    return lambda: emitter.remove_listener(event, heard)
 
 
 MOST_LOADING = 100
@@ -149,3 +153,12 @@ class MainFrame:
                 self.document = self.pending.url
             if not frame.url.startswith("chrome-error:"):
                 self.last_failed = None
+
+
+class Opened(Struct):
+    """The URL that the last `open` requested, and the page that was shown afterwards."""
+
+    asked: str
+    came: str
+    acted: bool = False
+    """Whether a step since then may have navigated."""

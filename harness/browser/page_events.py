@@ -25,10 +25,10 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import Dialogs
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.network import GIVEN_UP, net_error
 from harness.browser.flood import Later, Newest, Pace
 from harness.browser.main_frame import MainFrame, listen
 from harness.browser.net_log import milliseconds
+from harness.browser.network_errors import GIVEN_UP, net_error
 from harness.browser.sending import Announcer, Sending
 from harness.browser.unreported import FAREWELL, Parting, listens
 from harness.masking import cut
@@ -44,8 +44,11 @@ CONSOLE_LINES = 1000
 NETWORK_ENTRIES = 500
 LINE_LENGTH = 2000
 POPUPS = 100
-COUNTED = {"framenavigated": "navigations", "worker": "workers", "frameattached": "frames"}
+COUNTED = {
+    "framenavigated": "navigations", "worker": "workers", "frameattached": "frames", "download": "downloads",
+}  # fmt: skip
 """Events of a page that are only counted: a page may flood the browser with them too."""
+MESSAGES = "socket messages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,9 @@ class LoggedLine:
 
 class PageEvents:
     """Listens to one context and its current page. Bounded: old lines and requests are dropped."""
+
+    _spared: tuple[Callable[[], None], ...] = ()
+    """What ends the reading of events that can be spared at the end of the task."""
 
     def __init__(
         self,
@@ -85,8 +91,8 @@ class PageEvents:
         self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
         self.lines: Newest[LoggedLine] = Newest(CONSOLE_LINES)
         self.exchanges: Newest[RequestRecord] = Newest(NETWORK_ENTRIES)
-        self.requests = 0
-        """The number of requests of all pages so far."""
+        self.requests = self.answers = 0
+        """The number of requests, and of answers, of all pages so far."""
         self.sending = Sending(clock.now, announcer)
         self.promised: Callable[[str, str], bool] | None = None
         """Tells by method and URL whether a route answers a request; None: the task has no routes."""
@@ -110,13 +116,26 @@ class PageEvents:
         """Listen. `page` is the current page; the state of the others is kept."""
         self._current = self._add(page)
         listen(context, "request", self._on_request)
-        listen(context, "response", self._on_response)
-        listen(context, "requestfailed", self._on_request_failed)
-        listen(context, "requestfinished", self._on_request_finished)
         context.on("dialog", self.dialog_answers.on_dialog)
-        listen(context, "console", self._on_console)
-        listen(context, "weberror", self._on_page_error)
+        listen(context, "dialog", partial(self._count, "dialogs"))
+        self._spared = (
+            listen(context, "response", self._on_response),
+            listen(context, "requestfailed", self._on_request_failed),
+            listen(context, "requestfinished", self._on_request_finished),
+            listen(context, "console", self._on_console),
+            listen(context, "weberror", self._on_page_error),
+        )
         listen(context, "page", self._on_page)
+
+    def spare(self) -> None:
+        """Read no more lines of the console and no answers: they come faster than that, and what is asked waits for
+        them. The driver does not even pass them on then.
+        """
+        for end in self._spared:
+            end()
+        if self._spared:
+            self._complain("the page floods the browser: what it logged and was answered after this was not read")
+        self._spared = ()
 
     def follow(self, page: Page) -> None:
         """Make this the current page; what it did until now belongs to the step that turns to it."""
@@ -364,6 +383,7 @@ class PageEvents:
         return sent is not None
 
     def _on_response(self, response: Response) -> None:
+        self.answers += 1
         self.pace.count_event("answers")
         if exchange := self._known.get(response.request):
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
@@ -398,11 +418,14 @@ class PageEvents:
     def _on_websocket(self, socket: WebSocket, page: MainFrame) -> None:
         """Report a WebSocket that could not be opened: there is no request for it. Its messages may write."""
         began = self.now()
+        self.pace.count_event("sockets")
         listen(socket, "framesent", lambda text: self._on_message(socket.url, text, page, began))
+        listen(socket, "framereceived", partial(self._count, MESSAGES))
         if report := self._report:
             socket.on("socketerror", lambda text: report(socket.url, text))
 
     def _on_message(self, url: str, text: str | bytes, page: MainFrame, began: float) -> None:
+        self.pace.count_event(MESSAGES)
         body = text.encode() if isinstance(text, str) else text
         before = self._parting is not None and self._parting.outlived_by(began, page)
         self.sending.leaves(MESSAGE, url, page=False, after=None, body=body, before=before)

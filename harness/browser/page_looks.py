@@ -20,13 +20,14 @@ from harness.browser.failures.classify import failure_of, hidden, with_popups, w
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import lost_page
 from harness.browser.failures.scene import SECONDS as FRAME_SECONDS
-from harness.browser.failures.scene import FailureContext, UnseenError, answers, locate, other_frame
-from harness.browser.process import Chromium
+from harness.browser.failures.scene import FailureContext, UnseenError, locate, other_frame
+from harness.browser.page_secrets import PageSecrets
+from harness.browser.process import Chromium, answers
 from harness.browser.queries import look_at, shown_text
 from harness.browser.request import SessionRequest
 from harness.browser.vanished import VanishedTexts
 from harness.criteria import PageQuery
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure, Passed
 from harness.resilience import Clock, Deadline
 from harness.spec.pictures import COMPARISONS, platform_of
 from harness.spec.steps import (
@@ -56,6 +57,7 @@ class PageLooks:
         self._closed_pages: list[Mapping[str, str]] = []
         """The pages that the site closed since the step began, and where the task went on."""
         self._vanished = VanishedTexts(clock)
+        self._secrets = PageSecrets()
 
     @property
     def tab(self) -> Tab:
@@ -77,12 +79,18 @@ class PageLooks:
             try:
                 found = await see()
             except Failed as failed:
+                await self._learn_secrets()
                 if not (closed_before(failed.failure, self.tab, reads=reads) and await self._leave_closed()):
                     raise
                 continue
             again = isinstance(found, Failure) and closed_before(found, self.tab, reads=reads)
             if not (again and await self._leave_closed()):
+                if not isinstance(found, Passed) or found.details:  # else nothing of the page is told
+                    await self._learn_secrets()
                 return found
+
+    async def _learn_secrets(self) -> None:
+        await self._secrets.learn(self.tab, self._request.scale)
 
     async def _leave_closed(self) -> bool:
         """Leave the current page if the site closed it; return whether the task goes on at another one."""

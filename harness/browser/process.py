@@ -7,23 +7,20 @@ import contextlib
 import os
 import signal
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-import psutil
 from msgspec import Struct
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.driver import Driver
 from harness.browser.flood import Pace
 from harness.browser.net_log import NetLog
+from harness.browser.os_process import is_stopped, kill_tree, runs
 from harness.browser.targets import Workers
 from harness.browser.tls import TlsFront
 from harness.resilience import SystemClock
-
-if TYPE_CHECKING:
-    from harness.browser.driver import Driver
 
 CLOSE_SECONDS = 3.0
 _NO_CONTEXT = "Failed to find context"
@@ -170,17 +167,18 @@ class Chromium:
     async def answers(self, seconds: float) -> bool:
         """Return whether the browser itself still answers; for a stopped one this is known at once.
 
-        A browser whose pages flood it with events is not silent: its answer comes after them.
+        A browser that tells events meanwhile is not silent: its answer comes after them.
         """
         if self.process.stopped:
             return False
+        told = self.pace.total
         try:
             async with asyncio.timeout(seconds):
                 await self.control.send("Browser.getVersion")
         except PlaywrightError:
             return False
         except TimeoutError:
-            return self.alive and self.pace.floods
+            return self.alive and (self.pace.floods or self.pace.total > told)
         return True
 
     async def end_context(self, context_id: str, seconds: float) -> bool:
@@ -226,56 +224,21 @@ class Chromium:
             self.net_log.close()
 
 
-def runs(pid: int) -> bool:
-    """Return whether the process exists and is not a zombie."""
-    return _status(pid) not in (None, psutil.STATUS_ZOMBIE)
-
-
-def is_stopped(pid: int) -> bool:
-    """Return whether the process is stopped (SIGSTOP): it cannot answer."""
-    return _status(pid) in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
-
-
-def process_seconds(pid: int) -> float:
-    """The processor time that the process has used; zero if there is none."""
-    try:
-        used = _process(pid).cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return used.user + used.system
-
-
-def _status(pid: int) -> str | None:
-    """The state of the process, as the system names it; None if there is none."""
-    try:
-        return _process(pid).status()
-    except psutil.NoSuchProcess:
-        return None
-
-
-@lru_cache(maxsize=64)
-def _process(pid: int) -> psutil.Process:
-    """A cached process object: making one costs three times as much as asking it, and it is asked at every step."""
-    return psutil.Process(pid)
-
-
-def kill_tree(pid: int) -> None:
-    """Send SIGKILL to a process and all its children. They end a moment later."""
-    try:
-        root = psutil.Process(pid)
-        tree = [root, *root.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for process in tree:
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-
-
 def _group(pid: int) -> int | None:
     """The process group that Playwright has made for a browser; None: it is in ours."""
     with contextlib.suppress(OSError):
         group = os.getpgid(pid)
         return group if group != os.getpgid(0) else None
     return None
+
+
+async def answers(control: CDPSession, seconds: float) -> bool:
+    """Return whether the page's own process still answers, without waiting for a navigation (`evaluate` does)."""
+    try:
+        async with asyncio.timeout(seconds):
+            await control.send("Runtime.evaluate", {"expression": "1"})
+    except TimeoutError:
+        return False
+    except PlaywrightError:  # this is an answer too: liveness finds out whether the page is gone
+        return True
+    return True

@@ -14,9 +14,9 @@ from harness.browser.acts.navigation import go_to
 from harness.browser.checkpoint import PageCheckpoint, differing_places, settle
 from harness.browser.context import GRACE, ContextHandle
 from harness.browser.failures.classify import failure_of
-from harness.browser.failures.network import status_failure
 from harness.browser.failures.scene import FailureContext
 from harness.browser.form_state import PageState
+from harness.browser.network_errors import status_failure
 from harness.browser.storage import read_storage, session_of, session_script
 from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Effect, Family

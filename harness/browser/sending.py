@@ -12,7 +12,7 @@ from urllib.parse import urldefrag, urlsplit
 
 from msgspec import Struct, field
 
-from harness.browser.failures.network import GIVEN_UP, code_of, effect_of, net_error
+from harness.browser.network_errors import GIVEN_UP, code_of, effect_of, net_error
 from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.recovery.catalog import Effect
 

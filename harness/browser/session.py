@@ -449,7 +449,11 @@ class PlaywrightSession(PageLooks):
         return leave(await read_storage(tab.context, lambda: tab.freed(PROBE_SECONDS), within, held_up=held_up))
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
+        if self.tab.watch.pace.heavy and not await self.tab.answers(PROBE_SECONDS):
+            self.tab.begin_silence()  # the sooner its events end, the more the page gives
+            self.tab.watch.spare()
         await self._leave_closed()
+        await self._learn_secrets()
         deadline = Deadline.after(collecting.TOTAL_SECONDS * self._request.scale, self._clock.now())
         url = self.tab.page.url
         if capture.logs:

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec.structs import asdict
 
 from harness.cli.failed_tasks import FailedTasks
-from harness.reporting.console import shortened
 from harness.reporting.files import printable
 from harness.reporting.triage import Cause, first_look
+from harness.reporting.words import shortened
 from harness.spec.names import how_many
 
 FEW = 3

@@ -74,7 +74,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "harness.cli.regrade:regrade",
             "Judge recorded evidence by the present criteria of the task files, without a browser.",
         ),
-        "explain": Command("harness.cli.explain:explain", "Explain what an error code means and what you can do."),
+        "explain": Command("harness.cli.explain:explain", "Explain what a code or warning means and what you can do."),
         "schema": Command(
             "harness.cli.schema:schema", "Print a JSON Schema, list the names of all schemas, or write all of them."
         ),

@@ -21,6 +21,7 @@ from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, 
 from harness.recovery.catalog import CATALOG, Family, Row
 from harness.recovery.failure import Failure
 from harness.spec.problems import did_you_mean
+from harness.spec.warnings import WARNINGS, WarningFacts
 
 # The text about an error code in `harness explain` and docs/error-codes.md: from the catalog and the rules.
 
@@ -116,22 +117,25 @@ def excerpt(row: Row) -> dict[str, Any]:
 
 def explain(
     code: Annotated[
-        str | None, typer.Argument(help="A code or an error_type. Without it, all codes are listed.")
+        str | None, typer.Argument(help="A code, an error_type or a warning. Without it, all are listed.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Explain what an error code means and what you can do.
+    """Explain what a code or warning means and what you can do.
 
     Example: harness explain NET_DNS
     """
     if code and (wire := WIRE_CODES.get(code.upper())):
         _tell_wire(wire, as_json=as_json)
         return
+    if code and (told := WARNINGS.get(code.lower())):
+        _tell_warning(code.lower(), told, as_json=as_json)
+        return
     row = CATALOG.get(code.upper()) if code else None
     others = [each for each in CATALOG.values() if each != row and (not code or each.error_type == code.lower())]
     if code and row is None and not others:
-        meant = did_you_mean(code.upper(), {**CATALOG, **WIRE_CODES})
-        fail(f"no code or error_type {code!r}; {meant or '`harness explain` lists them'}")
+        meant = did_you_mean(code.upper(), {**CATALOG, **WIRE_CODES}) or did_you_mean(code.lower(), WARNINGS)
+        fail(f"no code, error_type or warning {code!r}; {meant or '`harness explain` lists them'}")
     if as_json:
         typer.echo(json.dumps(_document(row, others), indent=2, ensure_ascii=False))
         return
@@ -147,6 +151,15 @@ def _tell_wire(wire: WireCode, *, as_json: bool) -> None:
     typer.echo(f"severity: {wire.severity}\nwhat to do: {wire.hint}")
 
 
+def _tell_warning(name: str, told: WarningFacts, *, as_json: bool) -> None:
+    """A warning, with which a task passes or ends."""
+    if as_json:
+        document = {"warning": name, **msgspec.to_builtins(told)}
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"{name}: {told.means} (a warning)\n\nwhat to do: {told.hint}")
+
+
 def _tell(row: Row | None, others: Sequence[Row]) -> None:
     if row:
         _explain(row)
@@ -154,15 +167,21 @@ def _tell(row: Row | None, others: Sequence[Row]) -> None:
         typer.echo(f"\nmore codes of {row.error_type}:")
     for each in others:
         typer.echo(f"{each.code:24} {each.kind:28} {each.cause}")
-    for wire in () if row or len(others) < len(CATALOG) else WIRE_CODES.values():
+    if row or len(others) < len(CATALOG):
+        return
+    for wire in WIRE_CODES.values():
         typer.echo(f"{wire.code:28} {'bridge':24} {wire.summary}.")
+    for name, told in WARNINGS.items():
+        typer.echo(f"{name:28} {'warning':24} {told.means}")
 
 
 def _document(row: Row | None, others: Sequence[Row]) -> Mapping[str, Any]:
     """The facts about the code, and a line for each of the others."""
     told = [{"code": each.code, "error_type": str(each.error_type), "cause": each.cause} for each in others]
-    bridge = [] if row or len(others) < len(CATALOG) else msgspec.to_builtins(list(WIRE_CODES.values()))
-    return {"code": _row_document(row) if row else None, "codes": told, "bridge": bridge}
+    every = row is None and len(others) == len(CATALOG)
+    bridge = msgspec.to_builtins(list(WIRE_CODES.values())) if every else []
+    warnings = [{"warning": name, "means": each.means} for name, each in WARNINGS.items()] if every else []
+    return {"code": _row_document(row) if row else None, "codes": told, "bridge": bridge, "warnings": warnings}
 
 
 def _row_document(row: Row) -> Mapping[str, Any]:

@@ -17,8 +17,8 @@ from harness.reporting.history.comparison import passed_last
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import load_run, task_points
 from harness.reporting.history.record import RunRecord
-from harness.reporting.task_record import site_of
 from harness.reporting.triage import Trouble, troubles
+from harness.reporting.words import site_of
 
 _RUN = re.compile(r"([0-9]{8}T[0-9]{6})-(?:[0-9]+|merged-[0-9a-f]+)")
 

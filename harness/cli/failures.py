@@ -13,10 +13,11 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from harness.cli.ending import fail
-from harness.cli.project import settings_at
+from harness.cli.project import settings_at, settings_here
 from harness.model.report import ErrorReport
-from harness.model.settings_errors import SettingsError
 from harness.reporting.files import counts, read_json, read_regular, run_of, shown_path
+from harness.reporting.kept_story import story_from
+from harness.reporting.story import TaskStory
 from harness.reporting.task_record import LAST_RUN, load_last_run
 from harness.spec.problems import did_you_mean
 
@@ -32,10 +33,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 
 def artifacts_root() -> Path:
     """The folder where the project keeps failures."""
-    try:
-        return settings_at(Path.cwd()).artifacts
-    except SettingsError as error:
-        fail(str(error))
+    return settings_here().artifacts
 
 
 def folders_of(root: Path, run: str | None) -> list[Path]:
@@ -136,6 +134,11 @@ class ArtifactDirectory(Struct, frozen=True):
     manifest: dict[str, Any]
     steps: tuple[dict[str, Any], ...]
     """The lines of the partial trace."""
+
+    @property
+    def story(self) -> TaskStory:
+        """What happened, as far as the directory knows it."""
+        return story_from(self.folder, self.report, self.steps)
 
     @property
     def run(self) -> str:

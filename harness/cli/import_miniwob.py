@@ -11,8 +11,8 @@ from typing import Final
 import typer
 
 from harness.cli.ending import fail
-from harness.cli.record import replace_file, schema_line
-from harness.reporting.files import shown_path
+from harness.cli.record import schema_line
+from harness.reporting.files import shown_path, write_text
 from harness.spec.names import how_many
 from harness.spec.problems import did_you_mean
 
@@ -87,7 +87,7 @@ def import_miniwob(pages: Path | None, folder: Path, only: Sequence[str], seeds:
     if there := [file for file in texts if file.exists() and not force]:
         fail(f"{shown_path(there[0])} exists already: --force replaces it")
     for file, text in texts.items():
-        replace_file(file, text)
+        write_text(file, text)
     count = len(names) * len(seeds)
     typer.echo(
         f"wrote {how_many(len(names), 'page')} of MiniWoB++ as {how_many(count, 'task')} into {shown_path(folder)}"

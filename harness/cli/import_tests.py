@@ -11,8 +11,8 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.import_miniwob import NAME, import_miniwob
-from harness.cli.record import replace_file, schema_line
-from harness.reporting.files import printable, shown_path
+from harness.cli.record import schema_line
+from harness.reporting.files import printable, shown_path, write_text
 from harness.spec.load import find_tasks, load_file
 from harness.spec.names import how_many
 from harness.spec.problems import SpecError
@@ -72,7 +72,7 @@ def import_tests(
         fail(f"no test in {', '.join(map(str, files))}: expected functions `test_...`, or `run(playwright)` of codegen")
     for task in tasks:
         file = _file(folder, task)
-        replace_file(file, f"{schema_line(file)}{task.text}")
+        write_text(file, f"{schema_line(file)}{task.text}")
         _check(file)
         typer.echo(f"wrote {shown_path(file)}: {_result(task)}")
     _tell_missing(tasks)

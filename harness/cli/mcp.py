@@ -17,9 +17,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from harness.cli.ending import fail
-from harness.cli.project import settings_at
+from harness.cli.project import settings_here
 from harness.model.settings import Settings
-from harness.model.settings_errors import SettingsError
 
 app = typer.Typer(
     help="Offer the tasks of the project to an agent that speaks MCP, over standard input and output.",
@@ -31,13 +30,6 @@ LAST_WORDS: Final = 0.05
 HOOK_WITHIN: Final = 2.0
 """Seconds that a hook may take: the agent waits for it."""
 FOLDER = typer.Option(help="Folder of the project. Default: the present one.", show_default=False)
-
-
-def _settings(folder: Path | None) -> Settings:
-    try:
-        return settings_at(folder or Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
 
 
 @app.callback()
@@ -56,7 +48,7 @@ def mcp(
     """
     if context.invoked_subcommand is not None:
         return
-    settings = _settings(project)
+    settings = settings_here(project)
     if find_spec("mcp") is None:
         from harness.bridge.mcp_face import NO_MCP
 
@@ -134,7 +126,7 @@ def hook(project: Annotated[Path | None, FOLDER] = None) -> None:
     """
     from harness.serve.address import BRIDGE, address_of
 
-    settings = _settings(project)
+    settings = settings_here(project)
     try:
         given = json.loads(sys.stdin.read() or "null")
     except ValueError:

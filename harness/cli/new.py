@@ -15,9 +15,7 @@ import typer
 
 from harness.cli.demo import ISOLATION, free_ports, settings_text
 from harness.cli.ending import fail
-from harness.cli.project import project_of, settings_at
-from harness.model.settings import Settings
-from harness.model.settings_errors import SettingsError
+from harness.cli.project import project_of, settings_here
 from harness.reporting.files import shown_path
 from harness.spec.load import find_tasks, load_file
 from harness.spec.problems import SpecError
@@ -213,7 +211,7 @@ def _host(url: str) -> str:
 
 def _own_site() -> str | None:
     """The start page of a project with sites of its own; None for one without, or with the demo sites."""
-    settings = _settings()
+    settings = settings_here()
     hosts = [host for service in settings.services.values() for host in service.hosts]
     if "shop.local" in hosts:
         return None
@@ -222,7 +220,7 @@ def _own_site() -> str | None:
 
 def _missing_demo() -> tuple[Path, str] | None:
     """The path of pyproject.toml and the settings that it lacks for the demo sites; None if they are known."""
-    settings = _settings()
+    settings = settings_here()
     if any("shop.local" in service.hosts for service in settings.services.values()):
         return None
     place = (project_of(Path.cwd()) or Path.cwd()) / "pyproject.toml"
@@ -233,13 +231,6 @@ def _missing_demo() -> tuple[Path, str] | None:
 def _has_table(place: Path) -> bool:
     """Return whether `[tool.harness]` is in the file; a second one would be no valid TOML."""
     return place.exists() and _OWN_TABLE.search(place.read_text("utf-8")) is not None
-
-
-def _settings() -> Settings:
-    try:
-        return settings_at(Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
 
 
 def isolated(text: str) -> str:

@@ -22,6 +22,17 @@ def settings_at(place: Path) -> Settings:
     return load_settings(project_of(place) or (place if place.is_dir() else place.parent).absolute())
 
 
+def settings_here(place: Path | None = None) -> Settings:
+    """The same for a command, of the present folder by default; bad settings end the command."""
+    from harness.cli.ending import fail
+    from harness.model.settings_errors import SettingsError
+
+    try:
+        return settings_at(place or Path.cwd())
+    except SettingsError as error:
+        fail(str(error))
+
+
 def _has_settings(folder: Path) -> bool:
     """Return whether the folder has settings. An unreadable file counts: loading it reports the error."""
     file = folder / "pyproject.toml"

@@ -18,11 +18,10 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
-from harness.cli.project import project_of, settings_at
+from harness.cli.project import project_of, settings_here
 from harness.model.settings import Settings
-from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed
-from harness.reporting.files import printable, shown_path
+from harness.reporting.files import printable, shown_path, write_text
 from harness.runner.compile import compile_plan
 from harness.runner.recording import WHOLE_DAY, RecordingSession
 from harness.spec.load import validated
@@ -92,10 +91,7 @@ def _keys(login: str | None, ignore_https_errors: bool) -> dict[str, Any]:
 
 
 def _settings(base_url: str | None) -> Settings:
-    try:
-        settings = settings_at(Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
+    settings = settings_here()
     return settings if base_url is None else settings.model_copy(update={"base_url": base_url})
 
 
@@ -175,7 +171,7 @@ def _task_id(file: Path) -> str:
 def write_task(file: Path, recording: Recording, url: str, keys: dict[str, Any]) -> None:
     """Write the task, and say what a person should look at."""
     text, journey = recorded_task(recording, url, keys)
-    replace_file(file, schema_line(file) + str(text))
+    write_text(file, schema_line(file) + str(text))
     typer.echo(f"wrote {shown_path(file)}: {len([step for step in text.steps if step.keys])} steps")
     for name in variables_of(recording.passwords).values():
         typer.echo(f"before a run, set the password: export {name}=...")
@@ -195,11 +191,3 @@ def schema_line(file: Path) -> str:
     schema = (project_of(file.parent) or Path.cwd()) / SCHEMA
     found = f"# yaml-language-server: $schema={Path(os.path.relpath(schema, file.parent)).as_posix()}\n"
     return found if schema.is_file() else ""
-
-
-def replace_file(file: Path, text: str) -> None:
-    """Write a file as a whole: nobody reads a half of it, and an interruption leaves the old one."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.new")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(file)

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.ending import fail
-from harness.cli.project import project_of, settings_at
-from harness.model.settings import Settings
-from harness.model.settings_errors import SettingsError
+from harness.cli.project import project_of, settings_here
 from harness.spec.problems import SpecError
 
 if TYPE_CHECKING:
@@ -58,16 +56,9 @@ def _usual() -> list[Path]:
     """The failures of this project, and the last run whose passed tasks were kept."""
     from harness.reporting.passing import EVIDENCE
 
-    settings = _settings(Path.cwd())
+    settings = settings_here()
     kept = sorted((settings.root / EVIDENCE).glob("[!.]*"))
     return [path for path in (settings.artifacts, *kept[-1:]) if path.is_dir()]
-
-
-def _settings(folder: Path) -> Settings:
-    try:
-        return settings_at(folder)
-    except SettingsError as error:
-        fail(str(error))
 
 
 def _evidence(places: Sequence[Path]) -> list[Path]:
@@ -86,6 +77,6 @@ def _files(specs: Sequence[Path] | None, places: Sequence[Path]) -> TaskFiles:
 
     roots = dict.fromkeys([Path.cwd(), *filter(None, map(project_of, places))])
     try:
-        return TaskFiles([*roots], specs or None, lambda file: _settings(file.parent).defaults)
+        return TaskFiles([*roots], specs or None, lambda file: settings_here(file.parent).defaults)
     except SpecError as error:
         fail(str(error))

@@ -23,18 +23,17 @@ from harness.browser.context import Tab
 from harness.cli.ending import fail
 from harness.cli.failures import ArtifactDirectory, Artifacts, AsJson, Run, the_failure
 from harness.cli.open_trace import has_display
-from harness.cli.project import settings_at
+from harness.cli.project import settings_here
 from harness.environment.ownership import LOGS, label, owner_file, read_held
 from harness.model.plan import Plan
 from harness.model.ports import Ask, Sight
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings
-from harness.model.settings_errors import SettingsError
 from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
-from harness.reporting.console import shortened, step_target
 from harness.reporting.files import is_inside, printable, shown_path
 from harness.reporting.redaction import Redactor
+from harness.reporting.words import shortened, step_target
 from harness.resilience.breaker import Breaker
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
@@ -434,10 +433,7 @@ def replay(
 
 def _settings(headed: bool) -> Settings:
     """The settings of the project, with full recording and a separate artifact folder."""
-    try:
-        settings = settings_at(Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
+    settings = settings_here()
     if headed and not has_display(os.environ, sys.platform):
         fail("there is no display for a window: leave out --headed, or use xvfb-run")
     browser = settings.browser.model_copy(update={"headed": headed})

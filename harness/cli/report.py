@@ -15,9 +15,8 @@ from harness.cli.ending import fail
 from harness.cli.project import project_of
 
 if TYPE_CHECKING:
-    from harness.reporting.allure.build import Major, Report
+    from harness.reporting.allure.build import Report
 
-_MAJORS: dict[int, Major] = {2: 2, 3: 3}
 TOLD = 10
 """The number of lines about results that were left out; `--json` has all."""
 
@@ -31,9 +30,6 @@ def report(
     all_runs: Annotated[
         bool, typer.Option(help="Include the results of all runs in the folder, not only of the last run.")
     ] = False,
-    allure: Annotated[
-        int | None, typer.Option(min=2, max=3, help="Build with Allure 2 or 3. Default: 3 if it can be installed.")
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document about the report.")] = False,
 ) -> None:
     """Build the Allure report of the last run, offline, with the history of earlier runs.
@@ -45,7 +41,7 @@ def report(
     from harness.reporting.allure.build import ReportError, Wanted, build_report
     from harness.reporting.allure.serve import serve_folder
 
-    wanted = Wanted(single_file, all_runs, _MAJORS.get(allure or 0))
+    wanted = Wanted(single_file, all_runs)
     say = partial(typer.echo, err=as_json)  # on stdout, only the JSON document is printed
     try:
         built = build_report(results, output, wanted, project=project_of(Path.cwd()) or Path.cwd(), say=say)

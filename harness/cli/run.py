@@ -20,6 +20,18 @@ _PATH_OPTIONS = frozenset({
 })  # fmt: skip
 """The options of pytest and its plugins that take a path."""
 
+_PYTEST = """\
+import runpy, sys
+def tell(kind, *error):
+    if kind is KeyboardInterrupt:
+        sys.stderr.write('\\ninterrupted before the run began\\n')
+    else:
+        sys.__excepthook__(kind, *error)
+sys.excepthook = tell
+runpy.run_module('pytest', run_name='__main__', alter_sys=True)
+"""
+"""As `python -m pytest`, but Ctrl-C while it loads is one line. Our package must not be imported before pytest."""
+
 
 def run(
     arguments: Annotated[
@@ -40,7 +52,7 @@ def run(
             fail(f"there is no folder `{DEFAULT}` here: name the task files, as in `harness run PATH`")
         given = [DEFAULT, *given]
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "pytest", *given])  # noqa: S606 - that is its job
+    os.execv(sys.executable, [sys.executable, "-c", _PYTEST, *given])  # noqa: S606 - that is its job
 
 
 def names_tasks(arguments: Sequence[str]) -> bool:

@@ -20,10 +20,9 @@ import typer
 from msgspec import Struct
 
 from harness.cli.ending import fail
-from harness.cli.project import settings_at
+from harness.cli.project import settings_here
 from harness.model.serve_settings import ServeSettings
 from harness.model.settings import Settings
-from harness.model.settings_errors import SettingsError
 from harness.reporting.files import shown_path
 from harness.serve.address import AlreadyServedError, ServeAddress, address_of, only_server, port_of_a_killed_server
 from harness.serve.tokens import KEY, Tokens, TokenScope, live_address
@@ -43,14 +42,6 @@ TAKEN_WITHIN = 60.0
 """Seconds for which a started task waits for the session that has asked for it."""
 NOT_RUNNING = 3
 """The exit code of `status` without a server, as of an init script."""
-
-
-def project() -> Settings:
-    """The settings of the project here; ends the command for bad ones."""
-    try:
-        return settings_at(Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
 
 
 def tokens_of(settings: Settings) -> Tokens:
@@ -107,7 +98,7 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
-    settings = project()
+    settings = settings_here()
     given = {name: each for name, each in (("host", host), ("port", port)) if each is not None}
     settings = settings.model_copy(update={"serve": settings.serve.model_copy(update=given)})
     _check_reach(settings.serve, insecure)
@@ -305,7 +296,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
 ) -> None:
     """Show whether a server of this project runs, and its address."""
-    settings = project()
+    settings = settings_here()
     found = address_of(settings.root)
     if as_json:
         typer.echo(json.dumps({"running": found is not None, "pid": found and found.pid, "url": found and found.url}))
@@ -320,7 +311,7 @@ def status(
 @app.command()
 def stop() -> None:
     """End the server of this project."""
-    settings = project()
+    settings = settings_here()
     found = address_of(settings.root)
     if found is None:
         typer.echo("no server of this project runs")
@@ -346,7 +337,7 @@ def token(
     if (length := _FOR.fullmatch(valid)) is None:
         fail(f"--for {valid!r} is no duration: write a number and s, m, h or d, as in 8h")
     lasts = timedelta(**{_UNITS[length[2]]: int(length[1])})
-    typer.echo(tokens_of(project()).issue(TokenScope[scope.upper()], datetime.now(UTC), lasts))
+    typer.echo(tokens_of(settings_here()).issue(TokenScope[scope.upper()], datetime.now(UTC), lasts))
 
 
 @app.command()

@@ -13,13 +13,12 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from harness.cli.ending import JSON_LINES, fail
-from harness.cli.project import settings_at
+from harness.cli.project import settings_here
 from harness.environment.ownership import LOGS, Held, ServiceState, log_file
 from harness.environment.persistence import PersistedServices, StartingDaemon, forgotten, keep
 from harness.environment.services import Services
 from harness.environment.status import ServiceStatus, follow, kept_only, last_lines, statuses
 from harness.model.service_settings import ServiceSettings
-from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed
 from harness.reporting.files import shown_path
 from harness.resilience import SystemClock
@@ -52,10 +51,7 @@ class Chosen(Struct, frozen=True):
 
 def chosen_services(names: Sequence[str] | None, *, kept: bool = False) -> Chosen:
     """The services with these names, or all; `kept`: also those only their daemon knows. Ends for an unknown name."""
-    try:
-        settings = settings_at(Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
+    settings = settings_here()
     logs = settings.root / LOGS
     alone = forgotten(logs, settings.services, SystemClock()) if kept else {}
     known = (*settings.services, *alone)

@@ -14,8 +14,7 @@ from msgspec import to_builtins
 
 from harness.bridge.store import StoredSession, stored_sessions
 from harness.cli.ending import fail
-from harness.cli.project import settings_at
-from harness.model.settings_errors import SettingsError
+from harness.cli.project import settings_here
 from harness.reporting.files import printable
 from harness.serve.address import BRIDGE, address_of
 from harness.serve.tokens import Tokens, TokenScope
@@ -27,13 +26,6 @@ _ANSWERS_WITHIN = 5.0
 _LABELS = {"turn": "turn when last written", "wrote": "had begun to write", "had": "tasks it has had"}
 """What `show` calls a value, where its name alone would mislead: the store is not written at each turn."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-
-
-def _root() -> Path:
-    try:
-        return settings_at(Path.cwd()).root
-    except SettingsError as error:
-        fail(str(error))
 
 
 def _known(root: Path) -> list[StoredSession]:
@@ -52,7 +44,8 @@ def _found(root: Path, name: str) -> StoredSession:
 
 
 def _document(session: StoredSession) -> dict[str, Any]:
-    kept = {name: each for name, each in to_builtins(session).items() if name != "started"}
+    kept = {**to_builtins(session), "pid": session.owner.pid}
+    del kept["owner"]
     return {**kept, "running": not session.over and session.owned, "resumable": session.resumable}
 
 
@@ -63,7 +56,7 @@ def _state(session: StoredSession) -> str:
 @app.command("list")
 def list_sessions(as_json: AsJson = False) -> None:
     """List the sessions of this project, the newest first."""
-    found = _known(_root())
+    found = _known(settings_here().root)
     if as_json:
         typer.echo(json.dumps([_document(each) for each in found], indent=2))
         return
@@ -77,7 +70,7 @@ def list_sessions(as_json: AsJson = False) -> None:
 @app.command()
 def show(session: Annotated[str, typer.Argument(help="Its id.")], as_json: AsJson = False) -> None:
     """Show all that is kept of one session."""
-    found = _document(_found(_root(), session))
+    found = _document(_found(settings_here().root, session))
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -95,9 +88,9 @@ def _shown(value: Any) -> str:
 @app.command()
 def close(session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
     """Close a session of a run or server that goes on; the task that it has taken ends as AGENT_LOST."""
-    root = _root()
+    root = settings_here().root
     found, places = _found(root, session), (address_of(root, BRIDGE), address_of(root))
-    address = next((each for each in places if each is not None and each.pid == found.pid), None)
+    address = next((each for each in places if each is not None and each.pid == found.owner.pid), None)
     if found.over or not found.owned or address is None:
         fail(f"session {session} is not open in any run or server ({_state(found)})")
     from harness.serve.start import connection_to  # the lists need no server

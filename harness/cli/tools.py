@@ -13,16 +13,15 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.ending import JSON_LINES, fail
-from harness.cli.project import settings_at
+from harness.cli.project import settings_here
 from harness.environment.status import follow, last_lines
 from harness.model.settings import Settings
-from harness.model.settings_errors import SettingsError
 from harness.model.tools import PAGE, ToolState
-from harness.reporting.console import shortened
 from harness.reporting.files import printable, shown_path, visible
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.metrics import UNWELL
 from harness.reporting.tool_lines import as_text
+from harness.reporting.words import shortened
 from harness.resilience import SystemClock
 from harness.spec.problems import did_you_mean, join_or
 from harness.tools.places import log_of
@@ -47,10 +46,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document in
 
 def project() -> Settings:
     """The settings of this folder's project. Ends without tool servers."""
-    try:
-        settings = settings_at(Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
+    settings = settings_here()
     if not settings.tools:
         fail(f"there is no [tool.harness.tools.<name>] in {shown_path(settings.root / 'pyproject.toml')}")
     return settings
@@ -270,7 +266,9 @@ def restart(server: Name, as_json: AsJson = False) -> None:
         return
     for each in using:
         crashes = f", {each.crashes} crashes forgotten" if each.crashes else ""
-        typer.echo(f"{name}: restart ordered of run {each.run} (pid {each.owner}); it was {each.state.value}{crashes}")
+        typer.echo(
+            f"{name}: restart ordered of run {each.run} (pid {each.owner.pid}); it was {each.state.value}{crashes}"
+        )
     if not using:
         typer.echo(f"{name}: no run uses it now, and the next one begins without crashes and refusals")
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.ending import fail
-from harness.cli.project import settings_at
+from harness.cli.project import settings_here
 from harness.model.settings import Settings
-from harness.model.settings_errors import SettingsError
 from harness.reporting.files import printable
 from harness.values import replace
 
@@ -44,10 +43,7 @@ def triage(
     from harness.cli.cause_lines import document, lines
     from harness.reporting.triage import causes
 
-    try:
-        settings = settings_at(Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
+    settings = settings_here()
     found = _find_failures(settings, run, artifacts)
     if run == "last" and artifacts is None:
         found = _of_an_earlier_run(found, settings)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from functools import cache, partial
@@ -15,7 +16,6 @@ import typer
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.cli.addresses import address_advice
 from harness.cli.model_advice import model_advice
 from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
@@ -24,17 +24,21 @@ from harness.model.settings import Settings, load_settings
 from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed
 from harness.spec.advice import advice
+from harness.spec.advice.criteria import declares_failure, scopes, steps_of
+from harness.spec.advice.rules import named_host
 from harness.spec.checks import unfit_for_login
 from harness.spec.evaluation_gate import baseline_problem, find_gates, load_gate
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.file_names import SPEC_FILE
 from harness.spec.load import MEMORY_FILES, TRACE_FILE, check_group, exists, find_tasks, load_file
 from harness.spec.loaded import Loaded
-from harness.spec.names import how_many
+from harness.spec.names import how_many, with_scheme
 from harness.spec.parametrize import expand
-from harness.spec.problems import UNKNOWN, Problem, SpecError
+from harness.spec.problems import UNKNOWN, Problem, SpecError, did_you_mean, is_misspelt
+from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.source import file_label
 from harness.spec.step_groups import LoadedGroup, find_groups, load_group
+from harness.spec.steps import Api, Open, Step
 from harness.spec.suite import check_suite
 from harness.spec.task import TaskSpec
 from harness.values import replace
@@ -481,3 +485,37 @@ def validate(
     show(checked, Format.JSON if as_json else form)
     if checked.broken:
         raise typer.Exit(1)
+
+
+# Compares a task's hosts with those of the settings: only a run would show a typing error.
+
+
+def address_advice(task: Loaded, settings: Settings) -> Iterator[Problem]:
+    """Yield warnings for misspelt hosts and for URLs without `http://`. `harness.faults.checks` does so for faults."""
+    if declares_failure(task.spec):
+        return
+    hosts = {host for service in settings.services.values() for host in service.declared}
+    every = scopes(task.spec)
+    for path, step in steps_of(task.spec):
+        found = [_url_problem(step, scope, hosts, settings.base_url) for scope in every]
+        if found[0] is not None and all(found):
+            message, hint = found[0]
+            yield task.origin.problem((*path, "url"), message, hint=hint, severity="warning")
+
+
+def _url_problem(step: Step, scope: ReferenceScope, hosts: Collection[str], base: str | None) -> tuple[str, str] | None:
+    """The problem of the URL that a step opens, and what was probably meant; None if there is none."""
+    if not isinstance(step, Open | Api):
+        return None
+    meant = "" if base else with_scheme(as_text(interpolate(step.url, scope, last=False)))
+    if meant:
+        return "a URL without `http://` is relative, and no `base_url` is set", f"did you mean {meant} ?"
+    host = named_host(step, scope)
+    if host in hosts or not is_misspelt(host, [known for known in hosts if not _numbered_alike(host, known)]):
+        return None
+    return f"{host} is not a host of [tool.harness.services]", did_you_mean(host, hosts)
+
+
+def _numbered_alike(one: str, other: str) -> bool:
+    """Return whether two names differ only in a number: `node1.test` and `node2.test` are two hosts, no typo."""
+    return re.sub(r"\d+", "0", one) == re.sub(r"\d+", "0", other)

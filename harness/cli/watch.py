@@ -22,7 +22,7 @@ from msgspec import Struct
 from harness.agents.registry import TaskAgent
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
-from harness.cli.project import project_of, settings_at
+from harness.cli.project import project_of, settings_at, settings_here
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
@@ -34,11 +34,11 @@ from harness.recovery.failure import Failed, Failure
 from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path
 from harness.reporting.redaction import Redactor
-from harness.reporting.task_record import written_baselines
 from harness.reporting.telemetry.log import events_of
 from harness.reporting.telemetry.record import RunBegun
 from harness.reporting.telemetry.sinks import begun_stream
 from harness.reporting.telemetry.stream import Telemetry
+from harness.reporting.telling import story_of, written_baselines
 from harness.runner.compile import compile_plan
 from harness.runner.ground import Ground, Interaction
 from harness.runner.harness import Harness, SyncHarness
@@ -394,7 +394,8 @@ def _show_result(plan: Plan, result: TaskResult, harness: SyncHarness) -> bool:
         for file in written_baselines(plan, result):
             _say(f"baseline written: {shown_path(Path(file))}")
         return True
-    _say(failure_text(plan, result, shutil.get_terminal_size((100, 24)).columns, harness.redactor))
+    story = story_of(plan, result, harness.redactor)
+    _say(failure_text(story, shutil.get_terminal_size((100, 24)).columns))
     return False
 
 
@@ -491,10 +492,7 @@ def watch(
     chosen = [path.resolve() for path in paths or [Path("tasks")]]
     if missing := [path for path in chosen if not path.exists()]:
         fail(f"there is no file or folder {shown_path(missing[0])}")
-    try:
-        settings = settings_at(chosen[0])
-    except SettingsError as error:
-        fail(str(error))
+    settings = settings_here(chosen[0])
     if headed:
         settings = settings.model_copy(update={"browser": settings.browser.model_copy(update={"headed": True})})
     root = (project_of(chosen[0]) or chosen[0]).resolve()

@@ -34,11 +34,10 @@ from harness.cluster.messages import (
     WriteAnswer,
     WriteAsked,
 )
+from harness.model.ledger import RULES, Gone, Word
 from harness.resilience import Clock
 
-CUT_OFF, NO_BROWSER = "WORKER_CUT_OFF", "BROWSER_LAUNCH_FAILED"
-ELSEWHERE = (CUT_OFF, NO_BROWSER)
-"""The failures of tasks that lie with their slots, and leave nothing done: such a task runs again."""
+NO_BROWSER = "BROWSER_LAUNCH_FAILED"
 LOOK = 0.5
 """Seconds of one wait for news of the slots."""
 STARTS = 120.0
@@ -134,16 +133,8 @@ class Reporter(Protocol):
 
     def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None: ...
 
-    def wrote(self, node: str) -> None:
-        """Keep that a task begins to write, beyond the end of this process. Raises OSError."""
-        ...
-
-    def began(self, node: str) -> None:
-        """Keep that an ordinary test has begun: what it does is unknown."""
-        ...
-
-    def runs_again(self, node: str) -> None:
-        """Keep that an item which was lost runs again: nothing of its first run counts."""
+    def note(self, word: Word, node: str) -> None:
+        """Keep something about an item beyond the end of this process. Raises OSError if a task begins to write."""
         ...
 
     def say(self, line: str) -> None:
@@ -412,13 +403,13 @@ class ClusterDriver:
         if held and word == "wrote":
             held = self._kept(node)
         elif held and not self._ledger.entry(node).task:
-            self._reporter.began(node)
+            self._reporter.note("running", node)
         if isinstance(message, WriteAsked):
             self._slots.tell(name, WriteAnswer(node, message.number, held))
 
     def _kept(self, node: str) -> bool:
         try:
-            self._reporter.wrote(node)
+            self._reporter.note("wrote", node)
         except OSError as error:
             self._reporter.say(f"the ledger of the run cannot be written, so no task may begin to write: {error}")
             return False
@@ -426,7 +417,7 @@ class ClusterDriver:
 
     def _done(self, name: str, state: SlotState, done: Done, blob: bytes) -> None:
         code, why = _failure(done)
-        if code in ELSEWHERE and self._ledger.given_up(name, done.node, done.attempt):
+        if code in RULES[Gone.SLOT].no_end and self._ledger.given_up(name, done.node, done.attempt):
             self._put_back([done.node], [], name)
         elif self._is_early(done) and self._ledger.returned(name, done.node, done.attempt):
             self._put_back([], [done.node], name)
@@ -490,19 +481,19 @@ class ClusterDriver:
         if verdict.again:
             self._reporter.say(f"{why}; these run again: {names(verdict.again)}")
         again = list(verdict.again)
-        for node, reason in verdict.crashed.items():
+        for node, reason in verdict.lost.items():
             whole = "; ".join(filter(None, (why, reason)))
             if self._ledger.entry(node).begun and self._reporter.repeats(name, node, whole):
                 again.append(node)
             else:
                 self._ledger.close(node)
                 self._reporter.crashed(name, node, whole)
-        self._put_back(again, verdict.back, name)
+        self._put_back(again, verdict.fresh, name)
 
     def _put_back(self, again: Collection[str], back: Collection[str], name: str) -> None:
         """Items of a slot wait again: those that were lost while they ran, and those that had not begun."""
         for node in again:
-            self._reporter.runs_again(node)
+            self._reporter.note("again", node)
         avoids = {node: {*self._ledger.entry(node).lost_on, name} for node in again}
         self._batches.put_back([*again, *back], avoids)
 

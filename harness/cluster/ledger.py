@@ -1,4 +1,4 @@
-"""The ledger of a run: who has which item, which have begun to write, and what follows when a slot is lost.
+"""The items of a run: which slot has which, and what is known of it. `harness/model/ledger.py` says what runs again.
 
 Every item gets exactly one result: the first `done` of the attempt that holds it. Whatever a slot says about an attempt
 that was given away is refused.
@@ -6,19 +6,12 @@ that was given away is refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from harness.cluster.messages import Word
-from harness.recovery.never_twice import WROTE, runs_again
-
-AGAIN = 2
-"""How often a task that ran on a lost slot, and did not write, runs again."""
-UNKNOWN = "what an ordinary test has done is unknown, so it does not run again"
-TOO_OFTEN = "it ran {} times, each time on a slot that was lost"
-ALONE = "it was alone in its slot, and two slots died under it"
-STATE_LOST = "the state of its episode was lost with the slot that had run {}"
+from harness.model.ledger import Gone, ItemFacts, LossVerdict, Note, Word, facts_of, what_runs_again, why_not
+from harness.values import replace
 
 
 class Entry(Struct):
@@ -41,17 +34,6 @@ class Entry(Struct):
     lost_alone: int = 0
     lost_on: tuple[str, ...] = ()
     done: bool = False
-
-
-class LossVerdict(Struct, frozen=True):
-    """What happens to the items of a lost slot."""
-
-    back: tuple[str, ...] = ()
-    """Items that had not begun: they run as if nothing had happened."""
-    again: tuple[str, ...] = ()
-    """Tasks that ran and had not written: they run again, each alone, on another slot."""
-    crashed: Mapping[str, str] = field(default_factory=dict)
-    """Items that end as WORKER_CRASHED -> why they do not run again."""
 
 
 class RunLedger:
@@ -123,11 +105,10 @@ class RunLedger:
 
     def finish(self, slot: str, node: str, attempt: int) -> bool:
         """Take the result of an item; returns False if it is too late: its reports are dropped then."""
-        entry = self._held(slot, node)
-        if entry is None or entry.attempt != attempt:
-            return False
-        self.close(node)
-        return True
+        held = self._held(slot, node, attempt) is not None
+        if held:
+            self.close(node)
+        return held
 
     def close(self, node: str) -> None:
         """The item has its result."""
@@ -135,46 +116,58 @@ class RunLedger:
         self._left -= not entry.done
         entry.done = True
 
+    def facts(self, node: str) -> ItemFacts:
+        """What is known of an item when the slot that has it is gone."""
+        entry = self._entries[node]
+        return ItemFacts(
+            begun=entry.begun,
+            wrote=entry.granted or entry.wrote,
+            ended=entry.done,
+            task=entry.task,
+            episode=self.episode(node),
+            losses=entry.losses + 1,
+            alone=entry.lost_alone + entry.alone,
+        )
+
     def lost(self, slot: str) -> LossVerdict:
         """Decide about the items of a slot that is gone; none of them is its any more."""
         held = self.held_by(slot)
-        orphaned = self._orphaned(held)
-        back, again, crashed = [], [], {}
+        episodes = dict.fromkeys(self._episodes[node] for node in held if node in self._episodes)
+        ended = [node for episode in episodes for node in self._members[episode] if self._entries[node].done]
+        found = what_runs_again({node: self.facts(node) for node in (*ended, *held)}, Gone.SLOT)
         for node in held:
-            entry = self._entries[node]
-            why = (self._reason(entry) if entry.begun else None) or orphaned.get(node)
             self._release(node, slot)
-            if why is not None:
-                crashed[node] = why
-            elif entry.begun:
-                again.append(node)
-            else:
-                back.append(node)
-        self._end_episodes(again, back, crashed)
-        return LossVerdict(tuple(back), tuple(again), crashed)
+        return found
+
+    def resumed(self, notes: Iterable[Note]) -> LossVerdict:
+        """Decide about the items that are left, by what the driver of an earlier run has noted."""
+        left = {node: self.facts(node) for node in self.left}
+        return what_runs_again(facts_of((note for note in notes if note.name in left), left), Gone.DRIVER)
 
     def given_up(self, slot: str, node: str, attempt: int) -> bool:
         """Return whether a task that was cut off from its driver runs again. Nothing has left it unless it said so."""
-        entry = self._held(slot, node)
-        if entry is None or entry.attempt != attempt or not runs_again(entry.wrote) or node in self._episodes:
+        entry = self._held(slot, node, attempt)
+        if entry is None or node in self._episodes:
+            return False
+        if why_not(replace(self.facts(node), begun=True, wrote=entry.wrote, alone=0), Gone.SLOT):
             return False
         entry.losses += 1
-        if entry.losses > AGAIN:
-            return False
         self._taken(node)
         entry.lost_on = (*entry.lost_on, slot)
         return True
 
     def returned(self, slot: str, node: str, attempt: int) -> bool:
         """Take back an item that could not begin on its slot; returns False if it is not the slot's, or has written."""
-        entry = self._held(slot, node)
-        if entry is None or entry.attempt != attempt or not runs_again(entry.wrote or entry.granted):
-            return False
-        self._taken(node)
-        return True
+        entry = self._held(slot, node, attempt)
+        free = entry is not None and not why_not(replace(self.facts(node), begun=False), Gone.SLOT)
+        if free:
+            self._taken(node)
+        return free
 
-    def _held(self, slot: str, node: str) -> Entry | None:
-        return self._slots.get(slot, {}).get(node)
+    def _held(self, slot: str, node: str, attempt: int | None = None) -> Entry | None:
+        """The item, if the slot has it; also in this attempt, if one is named."""
+        entry = self._slots.get(slot, {}).get(node)
+        return entry if entry is None or attempt in (None, entry.attempt) else None
 
     def _taken(self, node: str) -> Entry:
         """The item, after it was taken from the slot that had it."""
@@ -190,38 +183,6 @@ class RunLedger:
             entry.losses += 1
             entry.lost_alone += entry.alone
             entry.lost_on = (*entry.lost_on, slot)
-
-    def _reason(self, entry: Entry) -> str | None:
-        """Why an item that ran on a lost slot does not run again; None: it does."""
-        if not runs_again(entry.granted or entry.wrote):
-            return WROTE
-        if not entry.task:
-            return UNKNOWN
-        if entry.lost_alone + entry.alone >= AGAIN:
-            return ALONE
-        if entry.losses >= AGAIN:
-            return TOO_OFTEN.format(entry.losses + 1)
-        return None
-
-    def _orphaned(self, held: Collection[str]) -> dict[str, str]:
-        """Items whose episode had begun on the slot -> why they cannot run elsewhere."""
-        touched: dict[str, str] = {}
-        for episode in {self._episodes[node] for node in held if node in self._episodes}:
-            if ended := [node for node in self._members[episode] if self._entries[node].done]:
-                touched[episode] = ended[-1]
-        return {
-            node: STATE_LOST.format(_name(touched[self._episodes[node]]))
-            for node in held
-            if self.episode(node) in touched
-        }
-
-    def _end_episodes(self, again: list[str], back: list[str], crashed: dict[str, str]) -> None:
-        """After a task of an episode that does not run again, its later ones cannot run either."""
-        ended = {self._episodes[node]: node for node in crashed if node in self._episodes}
-        for nodes in (again, back):
-            for node in [each for each in nodes if self._episodes.get(each) in ended]:
-                nodes.remove(node)
-                crashed[node] = STATE_LOST.format(_name(ended[self._episodes[node]]))
 
 
 def _name(node: str) -> str:

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-Word = Literal["turn", "running", "wrote", "over"]
-"""What a child has noted of an item: its turn has come, its task runs, has begun to write, has ended."""
+from harness.model.ledger import Word
 
 
 class Collected(Struct, frozen=True, tag="collected"):

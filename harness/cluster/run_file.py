@@ -17,15 +17,14 @@ import msgspec
 from msgspec import Struct, field
 
 from harness.cluster.messages import Done, encode, from_slot
+from harness.model.ledger import Note, read_note
 from harness.values import replace
 
 FOLDER = Path(".harness/cluster")
 KEPT = 5
 """The number of files of unfinished runs that are kept."""
-Fact = Literal["project", "wrote", "ran", "again", "crashed"]
-"""What a line that is no result says: the digest of the project, or something about an item."""
 ANEW = "restore the file, or run the tasks anew, which repeats what the run has done"
-_fact = msgspec.json.Decoder(tuple[Fact, str, str])
+_head = msgspec.json.Decoder(tuple[Literal["project"], str])
 
 
 class RunIsDrivenError(Exception):
@@ -38,10 +37,8 @@ class EarlierRun(Struct):
     project: str
     """The digest of the project's files."""
     done: dict[str, Done] = field(default_factory=dict)
-    crashed: dict[str, str] = field(default_factory=dict)
-    """Item that ended as WORKER_CRASHED -> why."""
-    begun: dict[str, str] = field(default_factory=dict)
-    """Item without a result -> `wrote` for a task that had begun to write, `ran` for an ordinary test."""
+    notes: list[Note] = field(default_factory=list)
+    """That tasks begin to write, that ordinary tests begin, and what was decided when slots were lost."""
 
 
 class RunFile:
@@ -58,16 +55,12 @@ class RunFile:
         if goes_on:
             os.ftruncate(self._file, self.path.read_bytes().rfind(b"\n") + 1)  # a killed driver may leave half a line
         else:
-            self.add("project", project)
+            self._write(msgspec.json.encode(("project", project)) + b"\n")
             _forget_old(self.path)
 
-    def add(self, fact: Fact, value: str, why: str = "") -> None:
-        """Note that a task begins to write (`wrote`), or another fact about an item. Raises OSError."""
-        self._write(msgspec.json.encode((fact, value, why)) + b"\n")
-
-    def done(self, done: Done) -> None:
-        """Keep a result. Raises OSError."""
-        self._write(encode(replace(done, files="")))
+    def add(self, what: Note | Done) -> None:
+        """Keep a note about an item, or its result. Raises OSError."""
+        self._write(what.line() if isinstance(what, Note) else encode(replace(what, files="")))
 
     def close(self, *, finished: bool) -> None:
         """Close the file; that of a finished run is deleted, since nobody goes on with it."""
@@ -105,15 +98,17 @@ def unfinished_runs(root: Path) -> list[str]:
 
 def read_run(root: Path, run: str) -> EarlierRun:
     """Read what a run has left. Raises OSError, and ValueError for a broken file."""
-    found = EarlierRun("")
     path = root / FOLDER / f"{run}.jsonl"
-    for number, line in enumerate(_whole_lines(path), start=1):
+    lines = _whole_lines(path)
+    try:
+        found = EarlierRun(_head.decode(next(lines, b""))[1])
+    except ValueError:
+        raise ValueError(f"{path}:1: the digest of the project is missing; {ANEW}") from None
+    for number, line in enumerate(lines, start=2):
         try:
             _take(found, line)
         except ValueError as error:
             raise ValueError(f"{path}:{number}: this line cannot be read: {error}; {ANEW}") from error
-    if not found.project:
-        raise ValueError(f"{path}:1: the digest of the project is missing; {ANEW}")
     return found
 
 
@@ -124,18 +119,9 @@ def _take(found: EarlierRun, line: bytes) -> None:
         if not isinstance(done, Done):
             raise ValueError("expected a result")
         found.done[done.node] = done
-        found.begun.pop(done.node, None)
-        return
-    fact, value, why = _fact.decode(line)
-    if fact == "project":
-        found.project = value
-    elif fact == "crashed":
-        found.crashed[value] = why
-        found.begun.pop(value, None)
-    elif fact == "again":
-        found.begun.pop(value, None)
+        found.notes.append(Note("over", done.node))
     else:
-        found.begun[value] = fact
+        found.notes.append(read_note(line))
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from harness.demo.merge import merge
 from harness.demo.switches import objection
 from harness.demo.visit import document, world_id, worlds
 
@@ -77,3 +76,19 @@ ROUTES = [
     Route("/env/reset", reset, methods=["POST"]),
     Route("/effects", effects),
 ]
+
+
+# RFC 7386: JSON merge patch.
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """Return ``target`` with ``patch`` applied; null removes a member, an array replaces the whole array."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge(merged.get(name), value)
+    return merged

@@ -15,12 +15,12 @@ from harness.criteria import (
     evaluate,
     evaluate_value,
     fold,
-    parse,
     parse_value,
     text_comparison,
 )
 from harness.criteria.syntax import Literal, Value
 from harness.engine.hints import with_hint
+from harness.engine.judge import ASSERTION, AssertionJudge
 from harness.engine.run import PageSources, Run, StepAnswer
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
@@ -36,11 +36,8 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.engine.tools import CalledTool
 
-ASSERTION = "ASSERTION_FAILED"
 LEFT_ALONE = "CIRCUIT_OPEN"
 """Nothing was sent: no attempt failed, and waiting for the circuit is no retry."""
-POLL = 0.1
-"""Seconds between two reads of a value to remember."""
 LIMIT = "limit"
 """The detail of a failure that names the limit which ended its attempt."""
 AT_THE_LIMIT = 0.1
@@ -68,9 +65,12 @@ async def attempt(
     within = min(own, run.left)
     if within <= 0:
         return task_timeout(run, before and replace(before, effect=Effect.NONE, tainted=False, act_done=False))
-    until = run.ports.clock.now() + within
+    now = run.ports.clock.now()
+    until = now + within
+    allowed = within if called is None else called.rest_of(within)
+    judge = AssertionJudge(run, Deadline.after(allowed, now), code, expect)
     try:
-        outcome = await _do(run, index, step, remedy, within, _JudgeOptions(code, expect), called)
+        outcome = await _do(judge, index, step, remedy, allowed, called)
     except Failed as failed:
         outcome = failed.failure
     except MissingMemory as missing:
@@ -136,34 +136,20 @@ async def _one_time_passwords(run: Run, step: Step, until: Deadline) -> dict[str
     return {name: passwords.code(name, at) for name in known}
 
 
-class _JudgeOptions(Struct, frozen=True):
-    """How an assertion is judged: the code of its failure, and the seconds to wait for it to hold."""
-
-    code: str
-    expect: float
-
-
 async def _do(
-    run: Run,
-    index: int,
-    step: Step,
-    remedy: Remedy | None,
-    within: float,
-    options: _JudgeOptions,
-    called: CalledTool | None,
+    judge: AssertionJudge, index: int, step: Step, remedy: Remedy | None, within: float, called: CalledTool | None
 ) -> Outcome:
-    within = within if called is None else called.rest_of(within)
-    until = Deadline.after(within, run.ports.clock.now())
+    run, until = judge.run, judge.until
     step = await resolved(run, step, until)
     _learn_from_step(step)
     patience = _patience(run, step, remedy, within)
     if isinstance(step, Assert):
-        outcome = await _assert(run, index, step, patience, until, options)
+        outcome = await _assert(judge, index, step, patience)
     elif isinstance(step, Tool):
         from harness.engine.tools import call_tool  # few tasks call tools
 
         assert called is not None  # `do_step` makes it
-        outcome = await call_tool(called, step, until, options.code, options.expect)
+        outcome = await call_tool(called, step, judge)
     elif isinstance(step, Wait) and _has_fallbacks(run, step, remedy):
         outcome = _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
     else:
@@ -225,32 +211,25 @@ def _not_found(step: Wait, patience: float, outcome: Outcome) -> Outcome:
     return replace(outcome, code="ELEMENT_NOT_FOUND", message=message, selector=step.selector)
 
 
-async def _assert(
-    run: Run, index: int, step: Assert, patience: float, until: Deadline, options: _JudgeOptions
-) -> Outcome:
+async def _assert(judge: AssertionJudge, index: int, step: Assert, patience: float) -> Outcome:
     if step.expr is not None:
-        return await judge(run, step.expr, until, options.code, expect=options.expect)
-    if step.aria is not None or step.screenshot is not None:
-        return await _compare_with_baseline(run, index, step, patience, until, options.expect)
-    return await _compare_text(run, step, patience, until, options.expect)
-
-
-async def _compare_with_baseline(
-    run: Run, index: int, step: Assert, patience: float, until: Deadline, expect: float
-) -> Outcome:
+        return await judge.criterion(step.expr)
+    if step.aria is None and step.screenshot is None:
+        return await _compare_text(judge, step, patience)
     from harness.engine.baselines import compare_aria, compare_screenshot  # few steps have a baseline
 
     if step.aria is not None:
-        return await compare_aria(run, step, step.aria, until, expect)
-    return await compare_screenshot(run, index, step, patience, until, expect)
+        return await compare_aria(judge, step, step.aria)
+    return await compare_screenshot(judge, index, step, patience)
 
 
-async def _compare_text(run: Run, step: Assert, patience: float, until: Deadline, expect: float) -> Outcome:
-    """Wait for an element that is displayed, and compare its text with the step's value, for `expect` seconds.
+async def _compare_text(judge: AssertionJudge, step: Assert, patience: float) -> Outcome:
+    """Wait for an element that is displayed, and compare its text with the step's value, as long as the judge waits.
 
     The comparison is the same as that of a criterion (`text(...) == ...`), and so are its looks.
     """
     assert step.selector is not None  # the model admits no other form
+    run, until, expect = judge.run, judge.until, judge.expect
     clock, sources = run.ports.clock, PageSources(run, until)
     operator, expected = _expected(step.value)
     comparison = text_comparison(step.selector, step.frame, operator, expected)
@@ -306,24 +285,6 @@ def _not_shown(step: Assert, operator: str, expected: Value, hidden: Failure) ->
     message = f"Assertion failed: {hidden.message}, expected {wanted!r}"
     assertion = Assertion(step.describe(), wanted, None)  # the two values do not say why: the message does
     return Failure(ASSERTION, message, step.selector, hidden.details, assertion=assertion)
-
-
-_OF_TESTERS = (ASSERTION, "CRITERIA_UNMET", "PRECONDITION_NOT_MET")
-_WORDS = {"PRECONDITION_NOT_MET": "Precondition not met", "STATE_INCONSISTENT": "Memory and environment differ"}
-
-
-async def judge(
-    run: Run, text: str, until: Deadline, code: str, *, expect: float = 0.0, answer: StepAnswer | None = None
-) -> Outcome:
-    """Evaluate a criterion; the failure explains it. `expect`: seconds to wait for it to hold."""
-    verdict = await evaluate(parse(text), PageSources(run, until, answer), run.ports.clock, until, expect=expect)
-    if verdict.holds or verdict.explanation is None:
-        return Passed({"waited": True} if verdict.waited else {})
-    why = verdict.explanation
-    words = _WORDS.get(code, "Assertion failed")
-    assertion = Assertion(why.expression, why.expected, why.actual, why.diff, why.message if why.plain else "")
-    failure = Failure(code, f"{words}: {text}: {why.message}", details={"criterion": text}, assertion=assertion)
-    return await with_hint(run, failure, why.expression, until) if code in _OF_TESTERS else failure
 
 
 async def remember(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,28 +11,27 @@ from msgspec import Struct
 
 from harness.criteria import STUCK_SECONDS, difference, pauses
 from harness.engine import pixels
-from harness.engine.attempt import ASSERTION, POLL
+from harness.engine.judge import ASSERTION, AssertionJudge
 from harness.engine.run import Run
 from harness.recovery.catalog import ErrorType, Family
 from harness.recovery.failure import Assertion, Failure, Outcome, Passed
-from harness.resilience import Deadline
+from harness.resilience.replaced import write_whole
 from harness.spec.names import ABSENT, file_problem, how_many, slug
 from harness.spec.pictures import ACTUAL, COMPARISONS, DIFF, EXPECTED, LOOKS_LIKE, baseline_name
 from harness.spec.steps import Assert
 
 UPDATE = "`--task-update-baselines`"
 RENEW = f"{UPDATE} writes the file anew."
+POLL = 0.1
+"""Seconds between two screenshots of a page that gave none; a call has at least as many."""
 FIRST_RUN = f"Run the task once with {UPDATE}, and look at what it has written."
 
 
 def write_baseline(file: Path, content: bytes) -> bool:
-    """Write a baseline by a rename, so that nobody reads a half of it. Returns whether it has changed."""
+    """Write a baseline. Returns whether it has changed."""
     if file.is_file() and file.read_bytes() == content:
         return False
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(file)
+    write_whole(file, content)
     return True
 
 
@@ -52,10 +50,10 @@ def _written(changed: bool, name: str) -> Passed:
 # ARIA snapshots.
 
 
-async def compare_aria(run: Run, step: Assert, expected: str, until: Deadline, expect: float) -> Outcome:
+async def compare_aria(judge: AssertionJudge, step: Assert, expected: str) -> Outcome:
     """Compare the element's ARIA snapshot with that of the step, or of its file, which may be written instead."""
-    selector, session = step.selector or "body", run.stage.session
-    within = max(POLL, until.left(run.ports.clock.now()))
+    run, selector, within = judge.run, step.selector or "body", max(POLL, judge.left)
+    session = run.stage.session
     file = _file_of(run, step.baseline) if step.baseline else None
     if isinstance(file, Failure):
         return file
@@ -70,7 +68,7 @@ async def compare_aria(run: Run, step: Assert, expected: str, until: Deadline, e
             message = f"Assertion failed: there is no baseline {step.baseline} beside the task"
             return Failure(ASSERTION, message, selector, advice=FIRST_RUN)
         expected = await asyncio.to_thread(file.read_text, "utf-8")
-    actual = await session.matches_aria(selector, step.frame, expected, expect, within)
+    actual = await session.matches_aria(selector, step.frame, expected, judge.expect, within)
     if actual is None or isinstance(actual, Failure):
         return actual or Passed()
     message = f"Assertion failed: the ARIA snapshot of {selector} differs"
@@ -144,18 +142,19 @@ def measured(baseline: Path, shot: bytes, folder: Path, threshold: float, within
 class _Comparison:
     """The comparison of one step: its baseline, and the folder for what a failure shows."""
 
-    def __init__(self, run: Run, step: Assert, name: str, file: Path, folder: Path, until: Deadline) -> None:
-        self.run, self.step, self.name, self.file, self._folder, self._until = run, step, name, file, folder, until
+    def __init__(self, judge: AssertionJudge, step: Assert, name: str, file: Path, folder: Path) -> None:
+        self.judge, self.step, self.name, self.file, self._folder = judge, step, name, file, folder
+        self.run = judge.run
         self._last: tuple[bytes, PictureDifference] | None = None
 
     def left(self) -> float:
         """Seconds that are left; at least a moment, since a call without time would tell nothing."""
-        return max(POLL, self._until.left(self.run.ports.clock.now()))
+        return max(POLL, self.judge.left)
 
     def within(self, seconds: float) -> float:
         """The moment after so many seconds, or the end of the attempt if that comes first."""
         now = self.run.ports.clock.now()
-        return now + self._until.clip(seconds, now)
+        return now + self.judge.until.clip(seconds, now)
 
     async def shot(self, patience: float) -> bytes | Failure:
         return await self.run.stage.session.picture(self.step, min(patience, self.left()), self.left())
@@ -206,11 +205,9 @@ class _Comparison:
         return Failure(ASSERTION, message, self.step.selector, details=details, assertion=assertion, advice=advice)
 
 
-async def compare_screenshot(
-    run: Run, index: int, step: Assert, patience: float, until: Deadline, expect: float
-) -> Outcome:
-    """Compare a screenshot with the step's file, which may be written instead. It is repeated for `expect` seconds."""
-    session = run.stage.session
+async def compare_screenshot(judge: AssertionJudge, index: int, step: Assert, patience: float) -> Outcome:
+    """Compare a screenshot with the step's file, which may be written instead; again as long as the judge waits."""
+    run, session = judge.run, judge.run.stage.session
     name = baseline_name(
         step.screenshot or "", session.platform, run.plan.spec.profile or run.plan.context.device or ""
     )
@@ -219,9 +216,9 @@ async def compare_screenshot(
         return file
     if not pixels.installed():
         return Failure("INVALID_INPUT", pixels.MISSING)
-    work = _Comparison(run, step, name, file, session.pictures / f"{index}-{slug(Path(name).stem)}", until)
+    work = _Comparison(judge, step, name, file, session.pictures / f"{index}-{slug(Path(name).stem)}")
     try:
-        outcome = await (_update(work, patience) if run.plan.update_baselines else _compare(work, patience, expect))
+        outcome = await (_update(work, patience) if run.plan.update_baselines else _compare(work, patience))
     except TimeoutError as error:
         return Failure("STEP_TIMEOUT", f"{step.describe()}: {error}")
     except (ValueError, OSError) as error:
@@ -231,13 +228,14 @@ async def compare_screenshot(
     return outcome
 
 
-async def _compare(work: _Comparison, patience: float, expect: float) -> Outcome:
-    """Compare until the screenshot matches, at most `expect` seconds; and until it rests, at most `SETTLE`."""
+async def _compare(work: _Comparison, patience: float) -> Outcome:
+    """Compare until the screenshot matches, as long as the judge waits; and until it rests, at most `SETTLE`."""
+    expect = work.judge.expect
     end, restless_end = work.within(expect), work.within(max(expect, SETTLE))
     told: PictureDifference | None = None
     previous, clock = b"", work.run.ports.clock
     for pause in pauses():
-        seen = None if told is None else _differs(work, told, expect, rests=False)
+        seen = None if told is None else _differs(work, told, rests=False)
         shot = await (work.shot(patience) if seen is None else work.another(restless_end, seen))
         if isinstance(shot, Failure):
             return shot
@@ -251,13 +249,14 @@ async def _compare(work: _Comparison, patience: float, expect: float) -> Outcome
             if told.allowed_by(work.step):
                 return Passed()
             if late:
-                return _differs(work, told, expect, rests=rests)
+                return _differs(work, told, rests=rests)
         previous = shot
         await clock.sleep(pause)
     raise AssertionError("there is always another pause")
 
 
-def _differs(work: _Comparison, told: PictureDifference, expect: float, *, rests: bool) -> Failure:
+def _differs(work: _Comparison, told: PictureDifference, *, rests: bool) -> Failure:
+    expect = work.judge.expect
     subject = work.step.selector or work.step.frame or "the page"
     waited = f" (waited {expect:g} s for it)" if expect else ""
     message = f"{subject} {LOOKS_LIKE} {work.name}: {told.told(work.step)}{waited}"

@@ -7,7 +7,8 @@ from urllib.parse import urldefrag
 
 from harness.criteria import parse
 from harness.criteria.syntax import PAGE_FUNCTIONS, Stable, Within, walk
-from harness.engine.attempt import ASSERTION, StepState, judge, remember, resolved
+from harness.engine.attempt import StepState, remember, resolved
+from harness.engine.judge import AssertionJudge
 from harness.engine.run import Checkpoint, Run, StepTransition, TaskStop
 from harness.model.events import WriteSeen
 from harness.model.record import Sent, StepRecord, first_unsafe, seen_writing, written_addresses
@@ -188,7 +189,7 @@ async def contradicted(run: Run, step: Step) -> bool:
         criterion = (await resolved(run, step, until)).done_when
         if criterion is None or not _asks_the_environment(criterion) or _waits(criterion):
             return False
-        return isinstance(await judge(run, criterion, until, ASSERTION, expect=SOON), Failure)
+        return isinstance(await AssertionJudge(run, until, expect=SOON).criterion(criterion), Failure)
     except (Failed, MissingMemory):
         return False
 
@@ -249,7 +250,7 @@ async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
     """Evaluate the criterion, again while a channel does not answer: a dead site is restarted. Raises Failed."""
     while True:
         try:
-            return isinstance(await judge(run, criterion, until, ASSERTION), Passed)
+            return isinstance(await AssertionJudge(run, until).criterion(criterion), Passed)
         except Failed as failed:
             if failed.failure.code != "CHANNEL_UNREADABLE" or not until.allows(AGAIN, run.ports.clock.now()):
                 raise

@@ -7,14 +7,14 @@ from typing import assert_never
 
 from harness.engine.attempt import LEFT_ALONE, StepState
 from harness.engine.run import FailingStep, Run, TaskJournal, TaskStop
-from harness.model.events import AGENT, AttemptEnded, Resilience, ResilienceActed, StepEnded, TaskEnded
+from harness.model.events import AttemptEnded, Resilience, ResilienceActed, StepEnded, TaskEnded
 from harness.model.figures import step_key
 from harness.model.plan import Plan
 from harness.model.ports import Ports
 from harness.model.record import Attempt, StepRecord, TakeOver, TaskResult
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.failure import Failure
-from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
+from harness.resilience.events import AGENT, Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.spec.steps import Step
 
 LOOK_ACT = "observe"

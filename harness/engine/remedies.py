@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from harness.engine.attempt import ASSERTION, StepState
+from harness.engine.attempt import StepState
 from harness.engine.effects import doubt, has_posted, observed_write, taken_back
+from harness.engine.judge import ASSERTION
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
@@ -234,15 +235,21 @@ def _over_writes(run: Run, progress: StepState, failure: Failure, checkpoint: Ch
 
 
 def _unverifiable_write(run: Run, progress: StepState, checkpoint: Checkpoint) -> StepRecord | None:
-    """A write since the checkpoint that has no way to tell whether it still has its effect."""
+    """A step that wrote, would be done again, and cannot be asked then whether its effect is still there; None: none.
+
+    Those since the checkpoint and those of repairs that may be repeated count if they may have written. The step under
+    way counts only if it passed, and something after it failed: what an attempt that failed has done is judged before.
+    """
     since = [record for record in run.journal.history if record.index >= checkpoint.index]
-    writes = [record for record in (*since, *run.journal.set_up) if record.may_have_written]
-    own = [record for record in (progress.record(),) if record.wrote and record.passed]
-    return next((each for each in (*writes, *own) if _forbids(each, checkpoint)), None)
+    under_way = progress.record()
+    written = [record for record in (*since, *run.journal.set_up) if record.may_have_written]
+    written += [under_way] if under_way.wrote and under_way.passed else []
+    return next((record for record in written if _forbids(record, checkpoint)), None)
 
 
 def _forbids(record: StepRecord, checkpoint: Checkpoint) -> bool:
-    answer = EffectAnswer.NONE if record.step.done_when is None else EffectAnswer.UNREADABLE  # it is asked afterwards
+    """Return whether going back over a write is forbidden. Its `done_when` is asked only when it is reached again."""
+    answer = EffectAnswer.NONE if record.step.done_when is None else EffectAnswer.UNREADABLE
     undone = taken_back(record, restored=checkpoint.world.whole)
     return again(RepeatWay.REWIND, Known(True, answer, undone)) is not RepeatVerdict.AGAIN
 

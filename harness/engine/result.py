@@ -16,9 +16,9 @@ from msgspec import Struct, field
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import Selected
-from harness.engine.attempt import ASSERTION, judge
 from harness.engine.conditions import UNMET
 from harness.engine.events import task_ended
+from harness.engine.judge import AssertionJudge
 from harness.engine.run import Run, Suspension, TaskJournal, TaskStop, chosen_now
 from harness.model.diagnosis import error_report, fault_effect, unmet_expectations
 from harness.model.dialogs import with_dialogs
@@ -481,7 +481,7 @@ async def _look(run: Run, part: ScoringCheckpoint, until: Deadline) -> Looked:
 
 async def _unmet_reason(run: Run, criterion: str, until: Deadline, expect: float = 0.0) -> str | None:
     try:
-        outcome = await judge(run, criterion, until, ASSERTION, expect=expect)
+        outcome = await AssertionJudge(run, until, expect=expect).criterion(criterion)
     except Failed as failed:
         return failed.failure.message
     return outcome.message if isinstance(outcome, Failure) else None

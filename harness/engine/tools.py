@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.criteria import Json, parse
-from harness.engine.attempt import judge
+from harness.engine.judge import AssertionJudge
 from harness.engine.run import SHORTEST_READ, Run
 from harness.model.record import RESULT
 from harness.model.tools import ToolAnswer, ToolRequest
@@ -110,12 +110,12 @@ class CalledTool(Struct):
         return {**named, "tool_call_id": calls[-1].id} if calls else named
 
 
-async def call_tool(called: CalledTool, step: Tool, until: Deadline, code: str, expect: float) -> Outcome:
+async def call_tool(called: CalledTool, step: Tool, judge: AssertionJudge) -> Outcome:
     """Call the tool, unless a write was called before and only its judgement failed, and judge the answer.
 
-    `code` is the code of a criterion that does not hold; `expect`: seconds to wait for it. Raises Failed.
+    Raises Failed.
     """
-    called.step, called.until = step, until
+    called.step, called.until = step, judge.until
     answer = called.answer if called.kept else None
     if answer is None:
         answer = await called.call()
@@ -124,21 +124,22 @@ async def call_tool(called: CalledTool, step: Tool, until: Deadline, code: str, 
         return unlike
     called.kept = step.effect_class == "write"
     try:
-        unmet = await _expected(called, step, until, code, expect)
+        unmet = await _expected(called, step, judge)
     except Failed as failed:
         unmet = _answered(step, failed.failure)
     assert called.answer is not None
     return unmet or Passed({**called.named, RESULT: called.answer.document})
 
 
-async def _expected(called: CalledTool, step: Tool, until: Deadline, code: str, expect: float) -> Failure | None:
+async def _expected(called: CalledTool, step: Tool, judge: AssertionJudge) -> Failure | None:
     """The failure of `expect`; None if it holds."""
     if step.expect is None:
         return None
     criterion = parse(step.expect)
     looks = criterion.looks_at_page or criterion.channels or criterion.memory_keys
-    wait = expect if looks or called.changes else 0.0  # a write's answer stays as it is
-    outcome = await judge(called.run, step.expect, until, code, expect=wait, answer=called)
+    if not (looks or called.changes):
+        judge = replace(judge, expect=0.0)  # a write's answer stays as it is
+    outcome = await judge.criterion(step.expect, called)
     if isinstance(outcome, Failure):
         assert called.answer is not None
         return _answered(step, replace(outcome, details={**outcome.details, **called.named}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from functools import partial
@@ -19,6 +18,7 @@ from harness.environment.sqlite_channel import SqliteChannel
 from harness.model.channel_settings import ChannelSettings
 from harness.model.settings import WorldMark
 from harness.recovery.failure import Failed, Failure
+from harness.resilience.replaced import write_whole
 from harness.resilience.threads import on_own_thread
 from harness.task_secrets import hidden
 
@@ -117,9 +117,9 @@ class FileChannel:
         """Restore the original. An empty copy, which is no JSON document, means that there was no file: delete it."""
         start.parent.mkdir(parents=True, exist_ok=True)
         if not start.exists():
-            _write(start, self._path.read_bytes() if self._path.exists() else b"")
+            write_whole(start, self._path.read_bytes() if self._path.exists() else b"")
         elif content := start.read_bytes():
-            _write(self._path.resolve(), content)
+            write_whole(self._path.resolve(), content)
         else:
             self._path.unlink(missing_ok=True)
 
@@ -134,14 +134,7 @@ class FileChannel:
         content = _check_size(encoded(document))
         if len(content) <= READABLE:
             content = encoded(document, indent=2) + b"\n"
-        _write(self._path.resolve(), content)  # a symbolic link stays a link
-
-
-def _write(target: Path, content: bytes) -> None:
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        scratch = Path(folder) / target.name
-        scratch.write_bytes(content)
-        scratch.replace(target)
+        write_whole(self._path.resolve(), content)  # a symbolic link stays a link
 
 
 def _error_text(error: BaseException) -> str:

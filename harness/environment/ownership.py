@@ -20,7 +20,8 @@ from msgspec.structs import asdict
 from harness.recovery.failure import Failure
 from harness.resilience import Clock
 from harness.resilience.events import Emit, InvariantBroken, ServiceChanged
-from harness.resilience.process import Identity
+from harness.resilience.owner import Owner, is_abandoned
+from harness.resilience.replaced import write_whole
 
 # The folders for services' files: one that stays between runs, and one for each process.
 
@@ -89,7 +90,7 @@ class RunFolder:
             parent = self._logs.parent / _RUNS
             parent.mkdir(parents=True, exist_ok=True)
             _sweep(self._logs)
-            self._path = Path(tempfile.mkdtemp(prefix=_prefix(os.getpid()), dir=parent)).absolute()
+            self._path = Path(tempfile.mkdtemp(prefix=f"{Owner.this().label}-", dir=parent)).absolute()
         return self._path
 
     def remove(self) -> None:
@@ -106,16 +107,8 @@ def _folders(logs: Path) -> list[Path]:
 
 def _sweep(logs: Path) -> None:
     """Remove the folders of killed processes."""
-    for folder in _folders(logs):
-        pid = folder.name.partition("-")[0]
-        if not pid.isdigit() or not folder.name.startswith(_prefix(int(pid))):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _prefix(pid: int) -> str:
-    """The prefix for the process that has this pid now: the pid alone may be reused."""
-    identity = Identity.of(pid)
-    return f"{pid}-{identity.birth:.0f}-" if identity else f"{pid}-gone-"
+    for folder in filter(is_abandoned, _folders(logs)):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # The states of a service for its users (docs/design/events-and-resilience.md), as a table.
@@ -206,8 +199,8 @@ class ServicePhase:
 class Held(Struct, frozen=True):
     """The content of an owner file. If the owner is dead, its state is out of date, or the owner has given up."""
 
-    owner: Identity
-    program: Identity | None
+    owner: Owner
+    program: Owner | None
     """The watchdog of the running program."""
     state: ServiceState
     since: str
@@ -266,21 +259,19 @@ class Ownership:
         self.mine = True
         told = {
             **facts,
-            "owner": _as_list(os.getpid()),
-            "program": _as_list(program),
+            "owner": asdict(Owner.this()),
+            "program": asdict(found) if program and (found := Owner.of(program)) else None,
             "persisted": self.persisted,
             "ports": dict(ports),
             "failure": failure and _as_json(failure),
         }
         with contextlib.suppress(OSError):
-            scratch = self.file.with_name(f"{self.file.name}.{os.getpid()}")
-            scratch.write_text(json.dumps(told), "utf-8")
-            scratch.replace(self.file)
+            write_whole(self.file, json.dumps(told).encode())
 
     def withdraw(self) -> None:
         """Remove the file after this process has stopped the service."""
         held = self.read_file() if self.mine else None
-        if held and held.owner == Identity.of(os.getpid()):
+        if held and held.owner == Owner.this():
             self.file.unlink(missing_ok=True)
         self.mine = False
 
@@ -325,8 +316,8 @@ def read_held(file: Path) -> Held | None:
 def _read(told: dict[str, Any]) -> Held:
     program, failure = told["program"], told["failure"]
     return Held(
-        owner=Identity(*told["owner"]),
-        program=Identity(*program) if program else None,
+        owner=Owner(**told["owner"]),
+        program=Owner(**program) if program else None,
         state=ServiceState(told["state"]),
         since=str(told["since"]),
         restarts=int(told["restarts"]),
@@ -335,11 +326,6 @@ def _read(told: dict[str, Any]) -> Held:
         failure=Failure(**failure) if failure else None,
         folder=Path(told["folder"]) if told.get("folder") else None,
     )
-
-
-def _as_list(pid: int | None) -> list[float] | None:
-    found = Identity.of(pid) if pid is not None else None
-    return list(asdict(found).values()) if found else None
 
 
 def _as_json(failure: Failure) -> dict[str, Any]:

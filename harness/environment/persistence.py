@@ -21,7 +21,8 @@ from harness.model.settings import load_settings
 from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, SystemClock, poll_until
-from harness.resilience.process import GRACE, KILLED_WITHIN, POLL, Identity
+from harness.resilience.owner import Owner
+from harness.resilience.process import GRACE, KILLED_WITHIN, POLL
 
 # Keeps one service running until it is stopped: `python -m harness.environment.persistence <project> <service>`.
 
@@ -189,7 +190,7 @@ class PersistedServices(Struct, frozen=True):
         held = Ownership(owner_file(self.logs, self.name)).read_file()
         return held if held and held.persisted else None
 
-    async def _has_ended(self, process: Identity, seconds: float) -> bool:
+    async def _has_ended(self, process: Owner, seconds: float) -> bool:
         return await poll_until(self.clock, lambda: not process.alive, POLL, seconds)
 
 
@@ -199,6 +200,6 @@ def forgotten(logs: Path, known: Container[str], clock: Clock) -> dict[str, Held
     return {name: held for name, held in kept.items() if held}
 
 
-def _signal(process: Identity, number: signal.Signals) -> None:
+def _signal(process: Owner, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process.pid, number)

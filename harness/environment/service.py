@@ -40,7 +40,8 @@ from harness.model.service_settings import AUTO, ServiceSettings, expand
 from harness.recovery.failure import Circumstances, Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, discard
-from harness.resilience.process import INTENDED, POLL, Child, Identity, Program, describe_listener, owns_port
+from harness.resilience.owner import Owner
+from harness.resilience.process import INTENDED, POLL, Child, Program, describe_listener, owns_port
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class StartAttempt:
         """`owner` returns the other process that runs it, on ports that can be used."""
         self._other, self._lock = owner, lock
         self._diagnosis, self._clock = diagnosis, clock
-        self._forsaken: Identity | None = None
+        self._forsaken: Owner | None = None
 
     async def came_back(self, ask: Callable[[], Awaitable[HealthAnswer]], within: float) -> bool:
         """Wait for another owner to restart it; return False if there is none. Raises Failed if the parent gave up."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from harness.model.service_settings import ServiceSettings, targets_in
 from harness.recovery.declaration import Declaration
 from harness.spec.problems import did_you_mean
+from harness.values import texts_of
 
 PLACEHOLDERS = ("folder", "port", "slot")
 """The placeholders of `file`, `sqlite` and the `arguments` of `python`, as the slot of the task sees them."""
@@ -132,14 +133,7 @@ class ChannelSettings(Declaration):
             if path is not None:
                 yield key, path
         if self.python is not None:
-            yield from (("arguments", text) for text in _texts_in(self.arguments))
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _texts_in(each)
+            yield from (("arguments", text) for text in texts_of(self.arguments))
 
 
 # Where channels find what a service keeps in its folder.

@@ -172,8 +172,6 @@ def _end(record: StepRecord) -> float:
 
 # The report's view of a task's faults: the outcome of each, and whether the failure follows it.
 
-AFTER = r", (?:after|because) injected faults? "
-"""A pattern for headlines: it matches the part that names the fault before a failure."""
 NAMED = 2
 """The number of faults that a headline names."""
 
@@ -448,24 +446,29 @@ def went_back(record: StepRecord) -> str:
 
 
 def note(attempt: Attempt, declared: Step) -> str:
-    """The trace's note about an attempt: `RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...`.
+    """The trace's note about an attempt: `RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...`."""
+    how = way(attempt, declared)
+    return (
+        f"{how}: SUCCESS" if not isinstance(attempt.outcome, Failure) else f"{how}: FAILED - {attempt.outcome.message}"
+    )
+
+
+def way(attempt: Attempt, declared: Step) -> str:
+    """What led to an attempt: `RETRY (after 2s)`, `FALLBACK #b`.
 
     `declared` is the step as written. After a click whose page failed to load, the page is opened again in place of the
-    click; the note says so.
+    click; the words say so.
     """
     match attempt.remedy:
         case Retry(after=after):
-            way = f"RETRY (after {after:.3g}s){substitute_text(attempt.step, declared)}"
+            return f"RETRY (after {after:.3g}s){substitute_text(attempt.step, declared)}"
         case Substitute(selector=selector):
-            way = f"FALLBACK {selector}"
+            return f"FALLBACK {selector}"
         case RepairPrecondition():
-            way = "AFTER THE REPAIR"
+            return "AFTER THE REPAIR"
         case Trust(source=source):
-            way = f"TRUSTED {source.upper()}"
+            return f"TRUSTED {source.upper()}"
         case Rewind() | Skip() | GiveUp() | None:  # after these remedies, only a first attempt of the step can follow
-            way = "ATTEMPT 1"
+            return "ATTEMPT 1"
         case _:
             assert_never(attempt.remedy)
-    return (
-        f"{way}: SUCCESS" if not isinstance(attempt.outcome, Failure) else f"{way}: FAILED - {attempt.outcome.message}"
-    )

@@ -39,8 +39,6 @@ class AttemptEnded(Struct, frozen=True):
     attempt: Attempt
 
 
-AGENT = "agent"
-"""The name in the event of an agent that goes on in place of another one."""
 MODEL = "model "
 """How the name begins in the events of the policies around a model."""
 Resilience = Retrying | Waiting | FellBack | Degraded | Recovered | GaveUp

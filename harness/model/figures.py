@@ -11,7 +11,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct, field
-from msgspec.structs import fields
 
 from harness.model.inference import ModelCall
 from harness.model.record import Answer, Attempt, StepRecord, TaskResult
@@ -81,7 +80,7 @@ class Figures(Struct, frozen=True):
     """For each step and each rule that acted there: whether the step passed in the end."""
 
     def __add__(self, other: Figures) -> Figures:
-        return Figures(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return Figures(*(getattr(self, each) + getattr(other, each) for each in self.__struct_fields__))
 
     @property
     def failed_retries(self) -> int:

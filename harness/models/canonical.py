@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+
+from harness.values import map_texts, texts_of
 
 Redact = Callable[[str], str]
 IGNORED = "…"
@@ -47,7 +49,7 @@ def canonical(
     Where the server was does not count: a recording holds for another address of the same provider.
     """
     document = {"model": model, "request": f"{method} {path}", "body": _sorted(_decoded(body))}
-    refs = tuple(dict.fromkeys(name for text in _texts(document) for name in _refs(text)))
+    refs = tuple(dict.fromkeys(name for text in texts_of(document) for name in _refs(text)))
     names = {ref: f"ref{number}" for number, ref in enumerate(refs, 1)}
 
     def settle(text: str) -> str:
@@ -56,7 +58,7 @@ def canonical(
             text = pattern.sub(IGNORED, text)
         return redact(text)
 
-    return CanonicalRequest(_changed(document, settle), refs)
+    return CanonicalRequest(map_texts(document, settle), refs)
 
 
 def digest_of(document: Any) -> str:
@@ -97,23 +99,6 @@ def _sorted(value: Any) -> Any:
     return [_sorted(each) for each in value] if isinstance(value, list) else value
 
 
-def _changed(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: _changed(each, change) for key, each in value.items()}
-    return [_changed(each, change) for each in value] if isinstance(value, list) else value
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        inner: Iterable[Any] = value.values() if isinstance(value, dict) else value
-        for each in inner:
-            yield from _texts(each)
-
-
 def _refs(text: str) -> Iterator[str]:
     return (found[1] or found[2] for found in _REF.finditer(text))
 
@@ -146,7 +131,7 @@ def _event(line: str) -> Any | None:
 
 def _event_line(event: Any, line: str, names: Mapping[str, str]) -> str:
     end = line[len(line.rstrip("\r\n")) :]
-    renamed = _changed(event, lambda text: rename_refs(text, names))
+    renamed = map_texts(event, lambda text: rename_refs(text, names))
     return f"data: {json.dumps(renamed, ensure_ascii=False)}{end}"
 
 

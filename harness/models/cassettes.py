@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from harness.model.cassette_settings import CASSETTES, CassetteMode
 from harness.models.canonical import CanonicalRequest, digest_of, lines_of
+from harness.resilience.replaced import write_whole
 from harness.spec.names import slug
 from harness.values import replace
 
@@ -256,14 +257,9 @@ def _locked(file: Path) -> Iterator[None]:
 
 
 def _write(file: Path, exchanges: Sequence[RecordedExchange]) -> None:
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        known = KnownParts()
-        packed = (replace(each, request=known.packed(each.request)) for each in exchanges)
-        temporary.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in packed))
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    known = KnownParts()
+    packed = (replace(each, request=known.packed(each.request)) for each in exchanges)
+    write_whole(file, b"".join(msgspec.json.encode(each) + b"\n" for each in packed))
 
 
 # The message about a miss: what is different from the recording that is nearest.

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.pytest_plugin.options import TASK_OPTIONS
+from harness.pytest_plugin.role import RUN_ID, Role, role_of, worker_input
 from harness.spec.file_names import NAMED_SUFFIXES, is_fault_plan, is_task_file
 
 if TYPE_CHECKING:
-    from harness.pytest_plugin.items import TaskItem
     from harness.pytest_plugin.state import SessionState
 
-RUN_ID = "taskspec_run_id"
-"""Key of `workerinput`: the id of the run, which the controller of a session with tasks gives to its workers."""
-SESSION, RUN, GARBAGE = "taskspec-session", "taskspec-run", "taskspec-garbage"
-"""The names of the plugins: hooks of a session that collects tasks, of one that runs them, rare garbage collection."""
+SESSION, GARBAGE = "taskspec-session", "taskspec-garbage"
+"""The names of the plugins: hooks of a session that collects tasks, rare garbage collection."""
 
 
 def session_state(config: pytest.Config) -> SessionState:
@@ -34,7 +32,7 @@ def session_state(config: pytest.Config) -> SessionState:
     if not is_active(config):
         from harness.pytest_plugin.session import begin
 
-        begin(config)
+        begin(config, SESSION)
     return config.stash[STATE]
 
 
@@ -44,18 +42,15 @@ def end_rare_garbage(config: pytest.Config) -> None:
         rare.end()
 
 
-def begin_run(config: pytest.Config, tasks: Sequence[TaskItem] = ()) -> SessionState:
-    """The state of a session that runs tasks, or needs their services; the first call loads what reports a run.
+def begin_run(config: pytest.Config) -> SessionState:
+    """The state of a session whose services ordinary tests need; the first call loads what reports a run.
 
-    `tasks`: the selected ones. Raises UsageError for bad settings.
+    Raises UsageError for bad settings.
     """
     state = session_state(config)
     from harness.pytest_plugin import running
 
-    if not config.pluginmanager.has_plugin(RUN):
-        running.begin(config)
-    if tasks:
-        running.set_up(config, tasks)
+    running.begin_run(config)
     return state
 
 
@@ -73,28 +68,13 @@ def expects_tasks(config: pytest.Config) -> bool:
     options = (config.getoption(option.dest) for option in TASK_OPTIONS)
     if any(value is not None and value is not False for value in options) or _may_serve_all_tests(config.rootpath):
         return True
-    if hasattr(config, "workerinput"):
-        return RUN_ID in config.workerinput
-    return is_controller(config) and finds_tasks(
+    if role_of(config) is not Role.CONTROLLER:
+        return RUN_ID in worker_input(config)
+    return finds_tasks(
         (config.invocation_params.dir / place_of(argument) for argument in config.args),
         tuple(config.getini("taskspec_files")),
         config.getini("norecursedirs"),
     )
-
-
-def is_controller(config: pytest.Config) -> bool:
-    """Return whether this process distributes the tests to workers of xdist."""
-    return not hasattr(config, "workerinput") and config.getoption("dist", "no") != "no"
-
-
-def drives_cluster(config: pytest.Config) -> bool:
-    """Return whether this process drives a cluster, which runs the tests: `--task-cluster`."""
-    return bool(config.getoption("task_cluster", None)) and not hasattr(config, "workerinput")
-
-
-def distributes(config: pytest.Config) -> bool:
-    """Return whether other processes run the tests: workers of xdist, or a cluster."""
-    return is_controller(config) or drives_cluster(config)
 
 
 def _may_serve_all_tests(root: Path) -> bool:

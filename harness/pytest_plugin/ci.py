@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.pytest_plugin.role import role_of
+
 if TYPE_CHECKING:
     from harness.reporting.markdown import Page
     from harness.reporting.triage import Cause
@@ -40,9 +42,7 @@ def annotate(terminal: Any, causes: Sequence[Cause], environment: Mapping[str, s
 
 def asked_for(config: pytest.Config) -> bool:
     """Return whether this process, which is no worker of xdist, reports its run to a CI system."""
-    if hasattr(config, "workerinput"):
-        return False
-    return place(config) is not None or is_wanted(config)
+    return role_of(config).reports and (place(config) is not None or is_wanted(config))
 
 
 # `--task-summary FILE`: a run as Markdown, for the page of a CI job.

@@ -16,18 +16,17 @@ import pytest
 from harness.cluster.batches import Batches, components
 from harness.cluster.driver import LOOK, Cluster, ClusterDriver
 from harness.cluster.equality import NodeFacts
-from harness.cluster.ledger import STATE_LOST, UNKNOWN, RunLedger
+from harness.cluster.ledger import RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
 from harness.cluster.run_file import EarlierRun, RunFile, RunIsDrivenError, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
-from harness.pytest_plugin.activation import begin_run
 from harness.pytest_plugin.cluster_line import STORE
 from harness.pytest_plugin.cluster_replay import RESUMED, ReportReplay
 from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.running import begin_run
 from harness.pytest_plugin.selection import groups, task_items
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
-from harness.recovery.never_twice import WROTE
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import usual_seconds
 from harness.resilience import SystemClock
@@ -130,7 +129,7 @@ class ClusterRun:
         self._replay_earlier(earlier, replay, ledger)
         self._report_lost(task_items(session.items), replay, ledger)
         batches = Batches(self._components(session.items, ledger))
-        ties = _ties(stored.selection.tasks if stored else task_items(session.items))
+        ties = _ties(task_items(stored.tasks if stored else session.items))
         most = min(self._range(slots).most, max(len(batches), 1))
         cluster = Cluster(self.facts, ties, min(self._range(slots).fewest, most), most)
         driver = ClusterDriver(cluster, ledger, batches, slots, replay, SystemClock())
@@ -271,33 +270,16 @@ class ClusterRun:
         """Report what an earlier run has done, and what must not be done again."""
         if earlier is None:
             return
-        for node, why in ended_earlier(earlier, ledger).items():
-            ledger.close(node)
-            done = earlier.done.get(node)
-            if done is None:
-                replay.crashed(RESUMED, node, why)
-            else:
-                replay.replay(RESUMED, done)
-
-
-def ended_earlier(earlier: EarlierRun, ledger: RunLedger) -> dict[str, str]:
-    """The items that do not run again -> why, if they have no result."""
-    reasons = {"wrote": WROTE, "ran": UNKNOWN}
-    found: dict[str, str] = {}
-    episodes: dict[str, str] = {}
-    for node in ledger.left:
-        episode = ledger.episode(node)
-        if node in earlier.done:
-            found[node] = ""
-        elif node in earlier.crashed:
-            found[node] = earlier.crashed[node]
-        elif node in earlier.begun:
-            found[node] = f"the driver of its run ended; {reasons[earlier.begun[node]]}"
-        elif episode in episodes:
-            found[node] = STATE_LOST.format(episodes[episode])
-        if episode and node in found:
-            episodes.setdefault(episode, node.rpartition("::")[2])
-    return found
+        lost = ledger.resumed(earlier.notes).lost
+        reasons = {node: f"the driver of its run ended; {why}" for node, why in lost.items()}
+        reasons |= {note.name: note.why for note in earlier.notes if note.word == "crashed"}
+        for node in ledger.left:
+            if node in earlier.done:
+                ledger.close(node)
+                replay.replay(RESUMED, earlier.done[node])
+            elif node in reasons:
+                ledger.close(node)
+                replay.crashed(RESUMED, node, reasons[node])
 
 
 def _ledger(items: Sequence[pytest.Item]) -> RunLedger:

@@ -40,9 +40,9 @@ from harness.cluster.messages import (
     to_child,
 )
 from harness.cluster.slot import FOLDER
-from harness.pytest_plugin.activation import RUN_ID
-from harness.pytest_plugin.cluster_line import FENCED, STORE, DriverLink, DriverWire, Permits
-from harness.pytest_plugin.state import STATE, UPLINK
+from harness.pytest_plugin.cluster_line import FENCED, STORE, UPLINK, DriverLink, DriverWire, Permits
+from harness.pytest_plugin.role import ROLE, RUN_ID, Role
+from harness.pytest_plugin.state import STATE
 from harness.resilience import SystemClock
 from harness.resilience.watchdog import at_death_of_parent
 
@@ -118,6 +118,7 @@ class ChildSession:
         worker.workerinput = {"workerid": self._name, "workercount": 1, "testrunuid": self._run, RUN_ID: self._run}
         worker.workerinput |= {"mainargv": sys.argv, **_reruns(config), **self._store}
         worker.workeroutput = {}
+        config.stash[ROLE] = Role.SLOT
         config.stash[UPLINK] = DriverLink(self._wire, self._permits)
         for name, value in self._neutral().items():
             if hasattr(config.option, name):

@@ -7,14 +7,14 @@ import os
 import threading
 from typing import IO, TYPE_CHECKING
 
+import pytest
 from msgspec import Struct
 
 from harness.cluster.lease import ACKNOWLEDGED, BEAT, Fence
-from harness.cluster.messages import Beat, FromSlot, Noted, Told, Word, WriteAnswer, WriteAsked, encode
-from harness.model.events import Event, StepStarted, TaskEnded, TaskStarted
+from harness.cluster.messages import Beat, FromSlot, Noted, Told, WriteAnswer, WriteAsked, encode
+from harness.model.events import Event, TaskStarted
+from harness.model.ledger import NewWords, cut_off
 from harness.model.plan import Plan
-from harness.pytest_plugin.crashed_workers import journal_words
-from harness.recovery.failure import Failed, Failure
 from harness.reporting.telemetry.log import as_line
 from harness.reporting.telemetry.record import Record
 from harness.reporting.telemetry.stream import Sink, TextRedactor
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
     from harness.runner.store_writer import StoreLedger
 
-CUT_OFF = "WORKER_CUT_OFF"
 _UNHEARD = "The driver of the cluster was not heard"
-_GIVEN = "The driver of the cluster has given the task to another slot"
 STORE = "TASKSPEC_STORE"
 """The variable with the store of the run, for the process of a slot (`StorePlace.given`)."""
 CHECKED = 0.25
@@ -94,17 +92,16 @@ class Permits:
     async def before_write(self, plan: Plan) -> None:
         """Return when the task may write (`Ports.before_write`). Raises Failed if it may not; bounded."""
         if self._wire.fence.closed:
-            raise Failed(Failure(CUT_OFF, f"{_UNHEARD} for too long: nothing was sent"))
+            raise cut_off(f"{_UNHEARD} for too long")
         if plan.task_id in self._granted:
             return
         try:
             async with asyncio.timeout(ACKNOWLEDGED):
                 granted = await self._ask(self.nodes.get(plan.task_id, plan.task_id))
         except TimeoutError:
-            message = f"{_UNHEARD} for {ACKNOWLEDGED:g} s before the task's first write: nothing was sent"
-            raise Failed(Failure(CUT_OFF, message)) from None
+            raise cut_off(f"{_UNHEARD} for {ACKNOWLEDGED:g} s before the task's first write") from None
         if not granted:
-            raise Failed(Failure(CUT_OFF, f"{_GIVEN}: nothing was sent"))
+            raise cut_off("The driver of the cluster has given the task to another slot")
         self._granted.add(plan.task_id)
         self._wire.send(Noted(self.nodes.get(plan.task_id, plan.task_id), "wrote"))
 
@@ -138,26 +135,15 @@ class ClusterJournal(Sink):
 
     def __init__(self, link: DriverLink) -> None:
         self._wire, self._permits = link.wire, link.permits
-        self._wrote: set[str] = set()
+        self._new = NewWords(asks=True)
 
     def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
         self._wire.check()
-        if isinstance(event, StepStarted):
-            return  # a write that its file declares asks first, and is noted when it may begin
-        if isinstance(event, TaskStarted | TaskEnded):
-            self._wrote.discard(event.plan.task_id)
         if isinstance(event, TaskStarted):
             self._permits.began(event.plan.task_id)
         if node := self._permits.nodes.get(event.plan.task_id):
-            for word in journal_words(event):
-                self._note(node, word)
-
-    def _note(self, node: str, word: Word) -> None:
-        if word == "wrote":
-            if node in self._wrote:
-                return
-            self._wrote.add(node)
-        self._wire.send(Noted(node, word))
+            for word in self._new.of(event):
+                self._wire.send(Noted(node, word))
 
 
 class ClusterEvents(Sink):
@@ -190,3 +176,7 @@ class DriverLink(Struct, frozen=True):
                 await ledger.before_write(plan)
 
         harness.record_writes(before_write)
+
+
+UPLINK: pytest.StashKey[DriverLink] = pytest.StashKey()
+"""In the process of a slot: the line to its driver."""

@@ -9,7 +9,6 @@ import sys
 import tarfile
 import warnings
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 from harness.cluster.messages import ALLURE, PLACE, Done, Ended, Told, Warned, replaced
 from harness.cluster.run_file import RunFile
+from harness.model.ledger import Note, Word
 from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.state import BROWSER, SessionState
@@ -58,7 +58,7 @@ class ReportReplay:
         self._config: Any = session.config
         self._state = state
         self._items = {item.nodeid: item for item in session.items}
-        tasks = [*task_items(session.items), *(state.stored.selection.tasks if state.stored else ())]
+        tasks = [*task_items(session.items), *task_items(state.stored.tasks if state.stored else ())]
         self._ids = {item.nodeid: item.loaded.spec.task_id for item in tasks}
         self._file = file
         self._journal = state.stored.journal if state.stored else None
@@ -76,8 +76,7 @@ class ReportReplay:
         if self._journal is not None and done.stored:
             self._journal.has(done.node, done.stored)
         self._unpack(done.node, blob, done.lost, done.stored)
-        if self._file is not None:
-            self._keep(self._file.done, done)
+        self._keep(done)
         self.replay(slot, done)
 
     def replay(self, slot: str, done: Done) -> None:
@@ -91,7 +90,7 @@ class ReportReplay:
 
     def crashed(self, slot: str, node: str, why: str) -> None:
         """Report an item that was lost with its slot."""
-        self._note("crashed", node, why)
+        self._keep(Note("crashed", node, why))
         self._report_lost(slot, node, why, died(why))
 
     def lost(self, node: str, failure: Failure) -> None:
@@ -155,25 +154,21 @@ class ReportReplay:
 
     # What outlasts this process.
 
-    def wrote(self, node: str) -> None:
-        """Keep that a task begins to write. With a store its slot does that there, when this has allowed it."""
-        if self._file is not None:
-            self._file.add("wrote", node)
+    def note(self, word: Word, node: str) -> None:
+        """Keep something about an item. With a store the slot itself notes a write there, when this has allowed it.
 
-    def began(self, node: str) -> None:
-        self._note("ran", node)
+        Raises OSError if a task begins to write: it must not, unless that is kept.
+        """
+        if word == "wrote" and self._file is not None:
+            self._file.add(Note(word, node))
+        else:
+            self._keep(Note(word, node))
 
-    def runs_again(self, node: str) -> None:
-        self._note("again", node)
-
-    def _note(self, word: str, node: str, why: str = "") -> None:
-        if self._file is not None:
-            self._keep(self._file.add, word, node, why)
-
-    def _keep(self, keep: Callable[..., None], *what: object) -> None:
+    def _keep(self, what: Note | Done) -> None:
         """Keep something for `--task-resume`. If that fails, the run goes on, and says so once."""
         try:
-            keep(*what)
+            if self._file is not None:
+                self._file.add(what)
         except OSError as error:
             if not self._unkept:
                 self._unkept = True

@@ -5,39 +5,27 @@ The journal is needed only if tasks run ahead: otherwise the lost item is the on
 
 from __future__ import annotations
 
-import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from msgspec import Struct, field
 
-from harness.model.events import Event, StepEnded, StepStarted, TaskEnded, TaskStarted, WriteSeen
-from harness.model.plan import Plan
+from harness.model.events import Event
+from harness.model.ledger import Gone, ItemFacts, LossVerdict, NewWords, Note, facts_of, read_note, what_runs_again
+from harness.pytest_plugin.role import worker_input
 from harness.pytest_plugin.state import STATE, SessionState
-from harness.recovery.never_twice import WROTE, what_runs_again
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.spec.file_names import NAMED_SUFFIXES, is_task_file
+from harness.values import replace
 
-Word = Literal["running", "wrote", "over"]
 ALONE = "taskspec_alone"
 """Key of `workerinput`: this worker does one task at a time, although `--task-workers` says otherwise."""
 JOURNAL = "taskspec_begun"
 """Key of `workerinput`: the file that the worker writes."""
-
-
-class JournalEntries(Struct, frozen=True):
-    """The content of a journal, by task id; of several attempts of a task in one worker, the last."""
-
-    running: frozenset[str] = frozenset()
-    over: frozenset[str] = frozenset()
-    """Tasks that have ended, whether or not pytest has been told."""
-    wrote: frozenset[str] = frozenset()
-    """Tasks that had begun a step that must not be done twice, running or over."""
 
 
 class WorkerJournal(Sink):
@@ -48,33 +36,22 @@ class WorkerJournal(Sink):
     def __init__(self, path: Path) -> None:
         """Make the file. Raises OSError if that fails."""
         self._path = path
-        self._written: set[str] = set()
-        """Tasks that have written since they began."""
+        self._new = NewWords()
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @classmethod
     def of(cls, config: pytest.Config) -> WorkerJournal | None:
         """The journal that this process writes: it is a worker, and its controller has named the file."""
-        path = getattr(config, "workerinput", {}).get(JOURNAL)
+        path = worker_input(config).get(JOURNAL)
         with suppress(OSError):  # the folder is on another machine
             return cls(Path(path)) if path else None
         return None
 
     def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
-        for word in journal_words(event):
-            self._note(word, event.plan.task_id)
+        for word in self._new.of(event):
+            self._write(Note(word, event.plan.task_id).line())
 
-    def _note(self, word: str, task_id: str) -> None:
-        if word == "wrote":  # a page may send many requests
-            if task_id in self._written:
-                return
-            self._written.add(task_id)
-        else:
-            self._written.discard(task_id)
-        self._say(word, task_id)
-
-    def _say(self, word: str, task_id: str) -> None:
-        line = (json.dumps([word, task_id]) + "\n").encode()
+    def _write(self, line: bytes) -> None:
         try:
             whole = os.write(self._file, line) == len(line)
         except OSError:
@@ -84,58 +61,17 @@ class WorkerJournal(Sink):
                 self._path.unlink()
 
 
-def journal_words(event: Event) -> Iterable[Word]:
-    """What an event says of its task: it runs, it has begun to write, it is over."""
-    match event:
-        case TaskStarted(plan=plan):
-            return ("running", "wrote") if any(map(_writes, _inner_plans(plan))) else ("running",)
-        case StepStarted(step=step) if step.effect_class == "write":
-            return ("wrote",)
-        case WriteSeen():  # a click that sends a POST
-            return ("wrote",)
-        case StepEnded(record=record) if record.may_have_written:  # it leaves open whether it has
-            return ("wrote",)
-        case TaskEnded():
-            return ("over",)
-    return ()
-
-
-def _inner_plans(plan: Plan) -> list[Plan]:
-    """The plans that may run in the middle of this one and emit no events of their steps."""
-    return [each for each in (plan.alternative, *(repair.task for repair in plan.repairs)) if each is not None]
-
-
-def _writes(plan: Plan) -> bool:
-    own = plan.agent is not None or any(step.effect_class == "write" for step in plan.steps)
-    return own or any(map(_writes, _inner_plans(plan)))
-
-
 def runs_alone(config: pytest.Config) -> bool:
     """Return whether this worker does one task at a time."""
-    return bool(getattr(config, "workerinput", {}).get(ALONE))
+    return bool(worker_input(config).get(ALONE))
 
 
-def read_journal(path: Path) -> JournalEntries | None:
-    """Read what a worker has written until it died; None if that is unknown."""
+def read_journal(path: Path) -> dict[str, ItemFacts] | None:
+    """What a worker has noted of its tasks until it died, by their ids; None if that is unknown."""
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
-        return _read_entries([json.loads(line) for line in lines])
+        return facts_of(map(read_note, path.read_bytes().split(b"\n")[:-1]))
     except (OSError, ValueError):
         return None
-
-
-def _read_entries(lines: Iterable[tuple[str, str]]) -> JournalEntries:
-    state: dict[str, str] = {}
-    wrote: set[str] = set()
-    for word, task_id in lines:
-        if word == "wrote":
-            wrote.add(task_id)
-            continue
-        state[task_id] = word
-        if word == "running":  # an option (`--reruns`) makes it run again
-            wrote.discard(task_id)
-    running = frozenset(task_id for task_id, word in state.items() if word == "running")
-    return JournalEntries(running, frozenset(state) - running, frozenset(wrote))
 
 
 # The items of an xdist worker that died: which of them killed it, and which run again (decision 009).
@@ -145,42 +81,39 @@ Unit = dict[str, bool]
 RUNS = 2
 """A worker runs an item once it knows the next one, or that there is none. xdist gives a new worker a single item."""
 UNKNOWN = "other tasks may have run in the process at the same time, and any of them may have ended it"
-UNTOLD = (
-    "this task had ended and had written, so it does not run again; it probably did not end the process, "
-    "but its result is lost"
-)
+ENDED = "it had ended, so it probably did not end the process, but its result is lost"
+AT_ONCE = "the process ran at the same time {}: any of them may have ended it"
 NO_OTHER = "no other process is started that could show which (--max-worker-restart)"
 AGAIN = "the task ran alone, after a process had died that ran several tasks at the same time"
 
 
-class CrashVerdict(Struct, frozen=True):
-    """The decision about the items that a dead worker had not done."""
-
-    condemned: Mapping[str, str] = field(default_factory=dict)
-    """Items that fail -> the text that their report adds."""
-    again: tuple[str, ...] = ()
-    """Items that may have killed it: they run again, one at a time."""
-
-
-def verdict(pending: Sequence[str], begun: JournalEntries, *, last: bool) -> CrashVerdict:
-    """Decide which items killed a worker with look-ahead. `pending`: in order, not empty. `last`: no worker follows.
-
-    A task that had begun to write does not run again, since its effect is unknown. Nor does an item that is no task,
-    since what it does is unknown.
-    """
-    running = [item for item in pending if task_id(item) in begun.running]
-    turn = [] if running and task_id(pending[0]) in begun.running | begun.over else [pending[0]]
-    suspects = [*turn, *(item for item in running if item not in turn)]
-    free = what_runs_again({item: task_id(item) in begun.wrote for item in pending})
-    wrote = [item for item in pending if item not in free]
-    condemned: dict[str, str] = {}
+def verdict(pending: Sequence[str], noted: Mapping[str, ItemFacts], *, last: bool) -> LossVerdict:
+    """Decide which items killed a worker, and which run again. `pending`: in order, not empty. `last`: none follows."""
+    facts = {item: noted.get(task_id(item), ItemFacts()) for item in pending}
+    suspects = _suspects(facts)
+    alone = int(len(suspects) == 1)
+    judged = {
+        item: ItemFacts(begun=item in suspects, wrote=known.wrote, task=of_task(item), alone=alone)
+        for item, known in facts.items()
+    }
+    found = what_runs_again(judged, Gone.WORKER)
+    lost: dict[str, str] = {}  # of what was alone in its worker, xdist says enough
     for item in suspects:
-        spoilt = item in wrote or not of_task(item)
-        if len(suspects) == 1 or last or spoilt:
-            reasons = (_others_at_the_time(item, suspects), WROTE * (item in wrote), NO_OTHER * (last and not spoilt))
-            condemned[item] = "; ".join(filter(None, reasons)) if len(suspects) > 1 else ""
-    condemned |= {item: UNTOLD for item in wrote if item not in suspects}
-    return CrashVerdict(condemned, tuple(item for item in suspects if item not in condemned))
+        others = ", ".join(task_id(other) for other in suspects if other != item)
+        if item in found.lost or last:
+            lost[item] = f"{AT_ONCE.format(others)}; {found.lost.get(item, NO_OTHER)}" if others else ""
+    lost |= {item: f"{why}; {ENDED}" for item, why in found.lost.items() if item not in suspects}
+    return replace(found, again=() if last else found.again, lost=lost)
+
+
+def _suspects(facts: Mapping[str, ItemFacts]) -> list[str]:
+    """The items that may have ended their worker: those that ran, and the one whose turn it was.
+
+    That one may be an ordinary test or have not begun its task, and so have noted nothing; if it had ended, its reports
+    were on their way, and what ran beside it is the suspect.
+    """
+    first, running = next(iter(facts)), any(known.begun for known in facts.values())
+    return [item for item, known in facts.items() if known.begun or (item == first and not (running and known.ended))]
 
 
 def task_id(node_id: str) -> str:
@@ -204,11 +137,6 @@ def last_one(config: Any, state: SessionState) -> bool:
 
     allowed = get_default_max_worker_restart(config)
     return allowed is not None and state.workers_lost > allowed
-
-
-def _others_at_the_time(item: str, suspects: Sequence[str]) -> str:
-    others = ", ".join(task_id(other) for other in suspects if other != item)
-    return f"the process ran at the same time {others}: any of them may have ended it"
 
 
 class CrashedWorkers:
@@ -268,9 +196,9 @@ class CrashedWorkers:
         found = self._verdict(node, [item for unit in workload.values() for item, done in unit.items() if not done])
         self.left = workload
         for unit in workload.values():
-            unit.update({item: True for item in found.condemned if item in unit})
-        self.why |= found.condemned
-        guilty = list(found.condemned)
+            unit.update({item: True for item in found.lost if item in unit})
+        self.why |= found.lost
+        guilty = list(found.lost)
         self.more = [(item, node) for item in guilty[1:]]
         if found.again:
             self._say(node, found.again)
@@ -278,18 +206,18 @@ class CrashedWorkers:
             self.go_on()
         return guilty[0] if guilty else None
 
-    def _verdict(self, node: Any, pending: list[str]) -> CrashVerdict:
+    def _verdict(self, node: Any, pending: list[str]) -> LossVerdict:
         state: SessionState = self.config.stash[STATE]
         if not pending:
-            return CrashVerdict()
+            return LossVerdict()
         if not looks_ahead(node, state):
-            return CrashVerdict({pending[0]: AGAIN if pending[0] in self.suspects else ""})
-        begun = read_journal(Path(getattr(node, "workerinput", {}).get(JOURNAL, "")))
-        if begun is None:
+            return LossVerdict(lost={pending[0]: AGAIN if pending[0] in self.suspects else ""})
+        noted = read_journal(Path(getattr(node, "workerinput", {}).get(JOURNAL, "")))
+        if noted is None:
             self.suspects.update(pending)
-            return CrashVerdict({pending[0]: UNKNOWN})
-        found = verdict(pending, begun, last=last_one(self.config, state))
-        self.suspects.update(found.again, found.condemned)
+            return LossVerdict(lost={pending[0]: UNKNOWN})
+        found = verdict(pending, noted, last=last_one(self.config, state))
+        self.suspects.update(found.again, found.lost)
         return found
 
     def mark_test_pending(self, item: str) -> None:

@@ -15,6 +15,7 @@ from harness.masking import MARK
 from harness.model.browser_settings import OPTIONS, names
 from harness.model.settings import Settings
 from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS
 from harness.pytest_plugin.terminal import environment
@@ -22,10 +23,11 @@ from harness.reporting.allure.files import executor_of
 from harness.reporting.files import read_json
 from harness.reporting.history.file import BrokenFileError, HistoryError, put_aside
 from harness.reporting.history.reading import kept_place
-from harness.reporting.history.record import Ending, Execution, OwnerProcess, RunRecord, checkout_of
+from harness.reporting.history.record import Ending, Execution, RunRecord, checkout_of
 from harness.reporting.history.writing import RunWriter, happenings_of
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord
+from harness.resilience.owner import Owner
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
 from harness.task_secrets import is_secret_name
@@ -183,7 +185,7 @@ class RunHistory:
         self._state = state
         self._root: Path = state.settings.root
         self._stored = state.stored.journal if state.stored else None
-        self._writes = not hasattr(config, "workerinput") and (state.settings.history_runs > 0 or bool(self._stored))
+        self._writes = role_of(config).reports and (state.settings.history_runs > 0 or bool(self._stored))
         self._executions = Executions(self._root)
         self._begun = False
         self._run: RunRecord | None = None
@@ -276,12 +278,12 @@ class RunHistory:
 
     def _open_history(self, run: RunRecord) -> RunWriter:
         """Open the history; a file that is certainly broken is put aside. Raises HistoryError."""
-        process = OwnerProcess.this_process()
+        owner = Owner.this()
         try:
-            return RunWriter(self._root, run, process)
+            return RunWriter(self._root, run, owner)
         except BrokenFileError:
             self._notes.append(put_aside(self._root, run.run))
-            return RunWriter(self._root, run, process)
+            return RunWriter(self._root, run, owner)
 
     def _begun_record(self) -> RunRecord:
         checkout = checkout_of(self._root, os.environ)

@@ -12,10 +12,9 @@ import pytest
 from pydantic import ValidationError
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.activation import distributes
-from harness.pytest_plugin.collect import TaskFile
 from harness.pytest_plugin.errors import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.options import chosen_profiles
+from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import STATE
 from harness.recovery.failure import Failure
 from harness.reporting.allure.labels import entitle, labels
@@ -40,7 +39,7 @@ def undeclared_lines(config: pytest.Config, settings: Settings) -> list[str]:
     if settings.isolation is not None or not channels:
         return []
     told = settings.root / ".harness" / TOLD
-    parallel = settings.task_workers != 1 or distributes(config)
+    parallel = settings.task_workers != 1 or role_of(config).distributes
     if told.exists() and not parallel:
         return []
     with suppress(OSError):  # then the advice is shown once more
@@ -85,7 +84,7 @@ class TaskItem(pytest.Function):
         return super().repr_failure(excinfo)
 
 
-def items_of(file: TaskFile) -> Iterator[TaskItem]:
+def items_of(file: pytest.Module) -> Iterator[TaskItem]:
     """The items of a file: one for each case of its task, or one that fails because the file is no good task.
 
     Where nothing is run (`--collect-only`), such a file is an error of the collection: CollectError.
@@ -106,7 +105,7 @@ def items_of(file: TaskFile) -> Iterator[TaskItem]:
         yield _item(file, case, cases)
 
 
-def _load(file: TaskFile) -> Loaded:
+def _load(file: pytest.Module) -> Loaded:
     """The task of a file, by the settings of the project. Raises SpecError."""
     state = file.config.stash[STATE]
     return load_file(
@@ -126,7 +125,7 @@ _NAMED = re.compile(r"""^[\s{"']*task_id["']?\s*:\s*["']?([A-Za-z0-9][\w.-]{0,19
 """Finds the id of a task in a file that cannot be read as a whole."""
 
 
-def _unloaded(file: TaskFile, error: SpecError) -> TaskItem:
+def _unloaded(file: pytest.Module, error: SpecError) -> TaskItem:
     """The item of a file that cannot be loaded: it has the name that it would have, so that its history goes on."""
     try:
         found = _NAMED.search(file.path.read_text("utf-8", "replace"))
@@ -140,7 +139,7 @@ def _unloaded(file: TaskFile, error: SpecError) -> TaskItem:
     return item
 
 
-def _modify(file: TaskFile, loaded: Loaded) -> None:
+def _modify(file: pytest.Module, loaded: Loaded) -> None:
     """Let the project's hooks change the task; raises CollectError for values that do not fit."""
     try:
         file.config.hook.pytest_taskspec_modify_task(config=file.config, task=loaded.spec, path=file.path)
@@ -153,7 +152,7 @@ def _modify(file: TaskFile, loaded: Loaded) -> None:
         raise file.CollectError(f"{loaded.source}: pytest_taskspec_modify_task: {error}") from None
 
 
-def _misplaced_faults(file: TaskFile, loaded: Loaded) -> list[Problem]:
+def _misplaced_faults(file: pytest.Module, loaded: Loaded) -> list[Problem]:
     """Warnings about faults that do not fit the project; raises SpecError for one that could not even begin."""
     if not loaded.spec.faults:
         return []
@@ -165,7 +164,7 @@ def _misplaced_faults(file: TaskFile, loaded: Loaded) -> list[Problem]:
     return found
 
 
-def _item(file: TaskFile, loaded: Loaded, cases: tuple[Loaded, ...]) -> TaskItem:
+def _item(file: pytest.Module, loaded: Loaded, cases: tuple[Loaded, ...]) -> TaskItem:
     def task(request: pytest.FixtureRequest) -> None:  # a plain function: a bound method breaks reruns
         __tracebackhide__ = True
         from harness.pytest_plugin.run import perform  # the engine is loaded only in a session that runs a task

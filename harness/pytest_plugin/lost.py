@@ -10,6 +10,7 @@ from harness.reporting.allure.sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.reporting.telemetry.record import TaskDone
 from harness.reporting.telemetry.stream import Telemetry
+from harness.reporting.telling import story_of
 from harness.runner.compile import compile_plan
 from harness.runner.not_run import PROCESS_DIED, not_run_result
 from harness.spec.file_names import NAMED_SUFFIXES
@@ -33,9 +34,10 @@ def report_lost_task(state: SessionState, telemetry: Telemetry, node_id: str, fa
     if plan is None:
         return None
     result = not_run_result(state.harness().archive, plan, failure, PROCESS_DIED)
-    state.fence.call("Allure", AllureSink(state.harness().redactor).write_lost, node_id, plan, result)
+    story = story_of(plan, result, state.harness().redactor)
+    state.fence.call("Allure", AllureSink().write_lost, node_id, plan.spec, story)
     telemetry.tell(TaskDone.of(result, plan.agent), plan)
-    return task_record(plan, result)
+    return task_record(story_of(plan, result))
 
 
 def _task_named(path: Path, name: str) -> Loaded | None:

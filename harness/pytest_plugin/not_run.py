@@ -10,6 +10,7 @@ import pytest
 
 from harness.model.plan import Plan
 from harness.model.report import ErrorReport
+from harness.pytest_plugin.role import Role, role_of
 from harness.pytest_plugin.state import SessionState
 from harness.recovery import NoRecovery
 from harness.recovery.failure import Failure
@@ -47,7 +48,7 @@ def interrupted_tasks(
     config: pytest.Config, state: SessionState, exitstatus: int, heard: Iterable[TaskRecord]
 ) -> list[TaskRecord]:
     """The interrupted tasks: under xdist by the reports that its workers left. `heard`: tasks that have a report."""
-    if config.getoption("numprocesses", None) and exitstatus == pytest.ExitCode.INTERRUPTED:
+    if role_of(config) is Role.CONTROLLER and exitstatus == pytest.ExitCode.INTERRUPTED:
         return list(interrupted_by_manifest(state.settings.artifacts, state.run_id, {record.key for record in heard}))
     return state.interrupted
 

@@ -20,7 +20,9 @@ from msgspec import Struct, field
 from harness.pytest_plugin.foreign import is_free
 
 if TYPE_CHECKING:
-    from harness.pytest_plugin.shards import Shard
+    from harness.runner.shard import Shard
+
+WITH_DEPENDENCIES = "--task-with-deps"
 
 # The values of options. What they need is loaded only if the option is given.
 
@@ -55,7 +57,7 @@ def _endpoints(text: str) -> tuple[str, ...]:
 
 def _shard(text: str) -> Shard:
     """Parse `--task-shard`; raises ArgumentTypeError for a value that is no part."""
-    from harness.pytest_plugin.shards import Shard
+    from harness.runner.shard import Shard
 
     return Shard.parse(text)
 
@@ -264,7 +266,7 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
         keywords=_FLAG,
     ),
     TaskOption(
-        "--task-with-deps",
+        WITH_DEPENDENCIES,
         "Also run the dependencies of the chosen tasks, even from files that were not named.",
         keywords=_FLAG,
     ),

@@ -1,15 +1,25 @@
-"""The services for ordinary tests: the fixture `taskspec_services`, and the hosts that `page` resolves."""
+"""For ordinary tests: the services, and the faults of tasks that they run from Python, with the reports of those.
+
+No fault outlives the test that has injected it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import Struct
 
 from harness.pytest_plugin.activation import begin_run, is_active, session_state
 
+if TYPE_CHECKING:
+    from harness.faults.python import InjectedFault
+    from harness.runner.api import TaskExecution
+
+API = "harness.runner.api"
 FIXTURE = "taskspec_services"
 SLOT = "taskspec_slot"
 
@@ -70,10 +80,7 @@ def taskspec_slot(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -
 
 def uses_services(config: pytest.Config) -> bool:
     """Return whether ordinary tests use the services too: `services_for = "session"`."""
-    if not is_active(config):
-        return False
-    settings = session_state(config).settings
-    return settings.services_for == "session" and bool(settings.services)
+    return is_active(config) and session_state(config).serves_all_tests
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -81,3 +88,49 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Start the services before the first test of any kind. Under xdist the controller has started them by then."""
     if uses_services(item.config) and session_state(item.config).services is None:
         session_state(item.config).services = start_services(item.config).hosts
+
+
+# Tasks and faults from Python.
+
+
+@pytest.fixture
+def inject_fault() -> Iterator[Callable[..., InjectedFault]]:
+    """`inject_fault({"kind": "refuse", "host": "shop.local", "seconds": 2})`: strikes every `execute_task` of the test.
+
+    It takes the arguments of `harness.inject`. `with inject_fault(...):` ends earlier.
+    """
+    from harness.runner.api import inject  # not loaded in a session that runs no task from Python
+
+    with ExitStack() as standing:
+
+        def inject_one(*faults: Any) -> InjectedFault:
+            return standing.enter_context(inject(*faults))
+
+        yield inject_one
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Remove the faults that a test has injected and not used, so that the next test does not meet them."""
+    if API in sys.modules:
+        sys.modules[API].PENDING.forget()
+        sys.modules[API].EXECUTED.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the failed tasks of a failed test to its report, since its `assert` cannot show them."""
+    report = yield
+    if call.when == "call" and report.failed and API in sys.modules:
+        executed: list[TaskExecution] = [each for each in sys.modules[API].EXECUTED if each.result.failure is not None]
+        report.sections += [(f"task {each.plan.task_id}", _explain_failure(each)) for each in executed]
+    return report
+
+
+def _explain_failure(executed: TaskExecution) -> str:
+    from harness.reporting.console import failure_text  # loaded already where a task has run
+    from harness.reporting.telling import story_of
+
+    settings = executed.settings
+    unserved = None if settings.services else settings.root / "pyproject.toml"
+    return failure_text(story_of(executed.plan, executed.result, executed.redactor), unserved=unserved)

@@ -18,6 +18,7 @@ import pytest
 from harness.pytest_plugin.crashed_workers import runs_alone
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.not_run import CODE as INTERRUPTED
+from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.run import HARMLESS, asking, has_own_fixtures, plan_of, repair, session_wide
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.state import RECORD, SessionState
@@ -25,6 +26,7 @@ from harness.pytest_plugin.telemetry import telemetry_of
 from harness.reporting.allure.labels import running_test
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord, task_record
+from harness.reporting.telling import story_of
 from harness.runner.compile import plans_of
 from harness.runner.parallel import BrokenTask, Make, ParallelRunner, Ran, ThreadInteraction, is_deferred, keep
 from harness.runner.schedule import SHARED, Job
@@ -133,7 +135,7 @@ def begin(config: pytest.Config, state: SessionState) -> None:
 
 def processes(config: pytest.Config) -> int:
     """The number of processes that share the machine. A pytest started by an xdist worker is not one of its workers."""
-    return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) if hasattr(config, "workerinput") else 1
+    return 1 if role_of(config).reports else int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 
 class RealTimes:
@@ -168,7 +170,7 @@ def end(state: SessionState) -> None:
             why = redactor.text(f"{type(left.error).__name__}: {left.error}")
             state.broken_off.append(f"{left.name.rpartition('::')[2]} ({why})")
         else:
-            record = task_record(left.plan, left.result, redactor)
+            record = task_record(story_of(left.plan, left.result, redactor))
             (state.interrupted if record.code == INTERRUPTED else state.passed_over).append(record)
 
 
@@ -187,7 +189,7 @@ def _describe_record(record: TaskRecord) -> str:
 def upcoming(item: pytest.Item) -> Sequence[pytest.Item]:
     """The item, and those that this process will run after it, as far as it knows."""
     items = item.session.items
-    if not hasattr(item.config, "workerinput"):
+    if role_of(item.config).reports:
         return items[items.index(item) :]
     return [item, *(items[index] for index in assigned(item.config) if items[index] is not item)]
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin import faults, foreign, options, ordinary_tests
+from harness.pytest_plugin import early, foreign, options, ordinary_tests
 from harness.pytest_plugin import hookspecs as hooks
 from harness.pytest_plugin.activation import end_rare_garbage, expects_tasks, session_state
 from harness.pytest_plugin.collect import collect_file, refuse
+
+early.in_one_line()
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -40,10 +42,10 @@ def pytest_load_initial_conftests(
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    early.end()
     # What is added first is done last: pytest's own, which are added after this one, search for garbage once more.
     config.add_cleanup(partial(end_rare_garbage, config))
     config.addinivalue_line("markers", "taskspec: a task of a TaskSpec file")
-    config.pluginmanager.register(faults, "taskspec-faults")
     config.pluginmanager.register(ordinary_tests, "taskspec-ordinary-tests")
     if config.pluginmanager.hasplugin("playwright"):
         from harness.pytest_plugin import playwright as system_browser

@@ -20,8 +20,9 @@ from harness.model.record import TaskResult
 from harness.model.warnings import done_twice
 from harness.recovery import FULL, NOTHING
 from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
-from harness.reporting.console import before_the_first_step, place
 from harness.reporting.files import shown_path
+from harness.reporting.telling import before_the_first_step
+from harness.reporting.words import place
 from harness.values import replace
 
 if TYPE_CHECKING:

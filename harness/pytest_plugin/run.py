@@ -8,30 +8,32 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import Struct
 
-from harness.model.diagnosis import suspect
 from harness.model.events import Event, TaskEnded
 from harness.model.outcome import ended_as_declared, outcome_differences
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
-from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
 from harness.pytest_plugin.not_run import placeholder_plan
+from harness.pytest_plugin.options import WITH_DEPENDENCIES
 from harness.pytest_plugin.retrace import traced_in_full
-from harness.pytest_plugin.selection import OPTION
+from harness.pytest_plugin.role import Role, role_of
 from harness.pytest_plugin.state import RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.allure.labels import running_test
-from harness.reporting.console import brief, cause, failure_text, headline
+from harness.reporting.console import brief, failure_text, printed
 from harness.reporting.files import shown_path
+from harness.reporting.story import TaskStory
 from harness.reporting.task_record import TaskRecord, task_record
+from harness.reporting.telling import bare_story, story_of
 from harness.runner.compile import compile_plan
 from harness.runner.not_run import not_run_result
 from harness.spec.load import exists
@@ -47,7 +49,7 @@ Ask = Callable[[str, tuple[str, ...]], str | None]
 
 def person(config: pytest.Config) -> Ask | None:
     """A function that asks a person; None under xdist. In CI, and wherever there is no terminal, it gets no answer."""
-    if hasattr(config, "workerinput") or distributes(config):
+    if role_of(config) is not Role.ALONE:
         return None
     return lambda question, choices: _ask(config, question, choices)
 
@@ -128,10 +130,11 @@ def advice(item: pytest.Item, name: str) -> str:
     places = (item.path.parent, *(config.rootpath / each for each in config.getini("testpaths") or ["."]))
     if not _exists(name, places, tuple(config.getini("taskspec_files"))):
         return "no task file of the project has this task: add it, or remove it from `dependencies`"
-    if item.config.getoption(OPTION):
-        return f"{OPTION} found no file with this task, neither beside the named files nor in the project's testpaths"
+    if item.config.getoption(WITH_DEPENDENCIES):
+        no = "found no file with this task, neither beside the named files nor in the project's testpaths"
+        return f"{WITH_DEPENDENCIES} {no}"
     path = os.path.relpath(item.path, item.config.invocation_params.dir)
-    return f"run: pytest {shlex.quote(f'{path}::{item.name}')} {OPTION}"
+    return f"run: pytest {shlex.quote(f'{path}::{item.name}')} {WITH_DEPENDENCIES}"
 
 
 def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
@@ -152,19 +155,25 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     try:
         full, result = traced_in_full(state, item, plan, result) if interrupted is None else ("", result)
     finally:  # Allure copies the files that exist now: the second trace, and the manifest that names it
-        _tell_allure(state, plan, result, harness.browser)
+        story = _story(state, plan, result, unexpected=unexpected)
+        _tell_allure(state, plan, story, harness.browser)
     telemetry_of(request.config).attach(plan.task_id)
-    record = state.fence.call(
-        "task record", partial(task_record, unexpected=unexpected), plan, result, harness.redactor
-    )
+    record = state.fence.call("task record", task_record, story)
     if interrupted is not None:
         state.interrupted += [record] if record else []
         raise interrupted.ending if isinstance(interrupted, SessionOver) else interrupted
     if result.skipped:
-        raise _skipped(harness.redactor.text(result.skipped))
+        raise _skipped(story.skipped)
     item.user_properties += list(loaded.spec.own.notes)
-    _tell(item, result, record)
-    _judge(state, plan, result, full)
+    _tell(item, story, record)
+    _judge(state, plan, result, story, full)
+
+
+def _story(state: SessionState, plan: Plan, result: TaskResult, *, unexpected: bool = False) -> TaskStory:
+    """The story of the task, which all its reports are made from."""
+    redactor = state.harness().redactor
+    told = state.fence.call("story", partial(story_of, unexpected=unexpected), plan, result, redactor)
+    return told or bare_story(result)
 
 
 class RepairFailed(Exception):  # noqa: N818 - its name is shown to people
@@ -283,45 +292,46 @@ def _skipped(reason: str) -> BaseException:
     return skip
 
 
-def _tell_allure(state: SessionState, plan: Plan, result: TaskResult, browser: str = "") -> None:
+def _tell_allure(state: SessionState, plan: Plan, story: TaskStory, browser: str = "") -> None:
     if running_test() is not None:
         from harness.reporting.allure.sink import AllureSink
 
-        harness = state.harness()
-        sink = AllureSink(harness.redactor, harness.archive.kept_files)
-        state.fence.call("Allure", sink.finish, plan, result, browser)
+        sink = AllureSink(state.harness().archive.kept_files)
+        state.fence.call("Allure", sink.finish, plan.spec, story, browser)
 
 
 def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: Failure) -> TaskFailed:
     """The failure of a task without a plan or a process, which is printed, counted and kept like the others."""
-    plan, redactor = placeholder_plan(loaded, state.run_id), state.harness().redactor
+    plan = placeholder_plan(loaded, state.run_id)
     result = not_run_result(state.harness().archive, plan, failure)
-    _tell_allure(state, plan, result)
-    _tell(item, result, state.fence.call("task record", task_record, plan, result, redactor))
-    lines = [headline(plan, result, redactor), *(f"  {line}" for line in failure.message.splitlines())]
-    lines.append(f"  suspect: {suspect(plan, result)}")
-    if result.artifacts is not None:
-        lines.append(f"  artifacts: {shown_path(result.artifacts)}")
-    return TaskFailed(brief(plan, result, redactor), "\n".join(lines), cause(plan, result, redactor))
+    story = _story(state, plan, result)
+    _tell_allure(state, plan, story)
+    _tell(item, story, state.fence.call("task record", task_record, story))
+    told = story.failure.message if story.failure else ""
+    lines = [story.headline, *(f"  {line}" for line in told.splitlines())]
+    lines.append(f"  suspect: {story.failure.suspect if story.failure else ''}")
+    if story.artifacts:
+        lines.append(f"  artifacts: {shown_path(Path(story.artifacts))}")
+    return TaskFailed(brief(story), printed(lines), printed([story.cause]))
 
 
-def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord | None) -> None:
+def _tell(item: pytest.Item, story: TaskStory, record: TaskRecord | None) -> None:
     """Add the data that travels with the report: to junit.xml, and from an xdist worker to its controller."""
-    item.user_properties += [("task_id", result.task_id), ("final_state", result.final_state)]
-    if result.failure is not None:
-        item.user_properties += [("error_type", result.failure.row.kind), ("code", result.failure.code)]
-    if result.artifacts is not None:
-        item.user_properties.append(("task_artifacts", str(result.artifacts)))
+    item.user_properties += [("task_id", story.task_id), ("final_state", story.final_state)]
+    if story.failure is not None:
+        item.user_properties += [("error_type", story.failure.kind), ("code", story.failure.code)]
+    if story.artifacts:
+        item.user_properties.append(("task_artifacts", story.artifacts))
     if record is not None:
         item.stash[RECORD] = record
 
 
-def _judge(state: SessionState, plan: Plan, result: TaskResult, full_trace: str) -> None:
+def _judge(state: SessionState, plan: Plan, result: TaskResult, story: TaskStory, full_trace: str) -> None:
     __tracebackhide__ = True
-    settings, redactor, expect = state.settings, state.harness().redactor, plan.spec.expect
+    settings, expect = state.settings, plan.spec.expect
     unserved = None if settings.services else settings.root / "pyproject.toml"
-    shown = partial(failure_text, redactor=redactor, unserved=unserved, full_trace=full_trace)
-    text = state.fence.call("terminal", shown, plan, result) or ""
+    shown = partial(failure_text, unserved=unserved, full_trace=full_trace)
+    text = state.fence.call("terminal", shown, story) or story.headline
     if expect is not None:
         if wrong := outcome_differences(expect, result):
             told = f"did not end as it declares: {'; '.join(wrong)}"
@@ -329,7 +339,7 @@ def _judge(state: SessionState, plan: Plan, result: TaskResult, full_trace: str)
             raise CriterionFailed(headline, f"{headline}\n\n{text}", told)
     elif result.failure is not None:
         kind = CriterionFailed if result.failure.family is Family.ASSERTION else TaskFailed
-        raise kind(brief(plan, result, redactor), text, cause(plan, result, redactor))
+        raise kind(brief(story), text, printed([story.cause]))
     elif result.makeshift and plan.strict:
         how = (
             f"was ended by the agent `{result.takeovers[-1].after}`" if result.takeovers else "ended as partial_success"

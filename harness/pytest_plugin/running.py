@@ -1,4 +1,4 @@
-"""The hooks of a run of tasks: what is set up for it, and what it reports. `activation` registers them."""
+"""The hooks of a run of tasks: what is set up for it, and what it reports. `begin_run` registers them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 
 from harness.model.tool_settings import shared_problem
 from harness.pytest_plugin import foreign
-from harness.pytest_plugin.activation import RUN, RUN_ID, drives_cluster, is_controller
 from harness.pytest_plugin.history import HISTORY, RunHistory, first_line
 from harness.pytest_plugin.items import TaskItem, undeclared_lines
 from harness.pytest_plugin.not_run import interrupted_tasks
+from harness.pytest_plugin.role import RUN_ID, Role, role_of
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.shards import DURATIONS
-from harness.pytest_plugin.state import BROWSER, RECORD, STATE, UPLINK, SessionState
+from harness.pytest_plugin.state import BROWSER, RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import OUTPUT, TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import add_properties, environment, torn_properties, write_summary
 from harness.reporting.allure.labels import attach_text
@@ -32,6 +32,8 @@ from harness.spec.agents import BRIDGE
 if TYPE_CHECKING:
     from harness.reporting.allure.sink import RunLabel
 
+RUN = "taskspec-run"
+"""The name of this module as a plugin."""
 RUN_LABEL: pytest.StashKey[RunLabel] = pytest.StashKey()
 ONE_PROCESS = "the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`"
 EVIDENCE = "evidence of the task"
@@ -40,13 +42,21 @@ _MAY_SKIP = {"skip", "skipif"}
 """Marks of an item that is perhaps not run."""
 
 
-def begin(config: pytest.Config) -> None:
+def begin_run(config: pytest.Config, tasks: Sequence[TaskItem] = ()) -> None:
+    """Begin the run of a session, once, and set up its selected tasks. Raises UsageError for bad settings."""
+    if not config.pluginmanager.has_plugin(RUN):
+        _begin(config)
+    if tasks:
+        set_up(config, tasks)
+
+
+def _begin(config: pytest.Config) -> None:
     """Register the hooks of this module and of those that report. Raises UsageError for bad settings."""
     state = config.stash[STATE]
     check_extras(state.settings)
     if problem := shared_problem(state.settings.tools, config.getoption("numprocesses", None) or 1):
         raise pytest.UsageError(problem)
-    if state.chosen == BRIDGE and config.getoption("numprocesses", None):
+    if state.chosen == BRIDGE and role_of(config) is Role.CONTROLLER:
         raise pytest.UsageError(ONE_PROCESS)
     if config.getoption("--alluredir", None):
         from harness.reporting.allure.sink import RunLabel, fence_files
@@ -65,7 +75,7 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     yield RUN, sys.modules[__name__]
     yield "taskspec-telemetry", config.stash[TELEMETRY]
     yield HISTORY, state.fence.enclose("history", RunHistory(config, state))
-    if is_controller(config):
+    if role_of(config) is Role.CONTROLLER:
         from harness.pytest_plugin.xdist import XdistHooks
 
         yield "taskspec-xdist", XdistHooks()
@@ -76,22 +86,24 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
     from harness.pytest_plugin import parallel as ahead  # the engine is loaded only in a session that runs a task
 
     state = config.stash[STATE]
-    if not hasattr(config, "workerinput"):
+    if role_of(config).reports:
         foreign.refuse(config)
         state.check_folders()
     try:
         telemetry_of(config).begin()
         telemetry_of(config).announce(len(tasks))
         harness = state.harness()
-        if uplink := config.stash.get(UPLINK, None):
-            uplink.attach(harness, state.stored.ledger if state.stored else None)
-        if not drives_cluster(config):
+        if role_of(config) is Role.SLOT:
+            from harness.pytest_plugin.cluster_line import UPLINK
+
+            config.stash[UPLINK].attach(harness, state.stored.ledger if state.stored else None)
+        if role_of(config) is not Role.DRIVER:
             serve_agents(config, state, tasks)
             if first := first_to_run(config, tasks):
                 harness.prepare(first.loaded.spec)
             ahead.begin(config, state)
     except (ValueError, OSError) as error:
-        if not hasattr(config, "workerinput"):
+        if role_of(config).reports:
             raise pytest.UsageError(str(error)) from error
         for item in tasks:  # an xdist worker can report it only through its tests
             state.problems[item.loaded.source] = [f"the harness cannot be set up: {error}"]
@@ -103,7 +115,7 @@ def serve_agents(config: pytest.Config, state: SessionState, tasks: Sequence[Tas
     """Serve agents that run elsewhere, if a task is theirs. Raises ValueError and OSError."""
     if not any(is_remote(item.loaded.spec, state.settings, state.chosen) for item in tasks):
         return
-    if hasattr(config, "workerinput"):
+    if not role_of(config).reports:
         raise ValueError(
             "the agent `bridge` cannot serve the processes of `-n`: use `--task-workers` for several tasks"
         )
@@ -116,7 +128,7 @@ def serve_agents(config: pytest.Config, state: SessionState, tasks: Sequence[Tas
 
 def first_to_run(config: pytest.Config, tasks: Sequence[TaskItem]) -> TaskItem | None:
     """The first task that is certain to run here: a worker of xdist does not know its tasks yet."""
-    if hasattr(config, "workerinput") or config.getoption("setuponly") or config.getoption("setupplan"):
+    if not role_of(config).reports or config.getoption("setuponly") or config.getoption("setupplan"):
         return None
     sure = (item for item in tasks if _MAY_SKIP.isdisjoint(mark.name for mark in item.iter_markers()))
     return next((item for item in sure if item.unloaded is None), None)
@@ -152,7 +164,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """
     config: Any = session.config
     alluredir = config.getoption("--alluredir", None)
-    if not alluredir or hasattr(config, "workerinput") or config.getoption("collectonly"):
+    if not alluredir or not role_of(config).reports or config.getoption("collectonly"):
         return
     from harness.reporting.allure.results import written_run
 
@@ -201,12 +213,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
             ahead.end(state)
     finally:
-        if hasattr(config, "workeroutput"):
+        if not role_of(config).reports:
             config.workeroutput[BROWSER] = state.browser
         cache: Any = config.pluginmanager.getplugin("lfplugin")
         for item in state.unjudged if cache is not None and cache.active else ():
             cache.lastfailed[getattr(item, "id", item.nodeid)] = True
-        if hasattr(config, "workeroutput"):
+        if not role_of(config).reports:
             state.close()  # a worker that has reported its end has 5 s; one that cannot report it stops here
             if telemetry := config.stash.get(TELEMETRY, None):
                 telemetry.close()
@@ -218,7 +230,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         if label := config.stash.get(RUN_LABEL, None):
             label.unregister()
         state.close()
-        if not hasattr(config, "workerinput"):  # the workers share the logins and floors of the run
+        if role_of(config).reports:  # the workers share the logins and floors of the run
             _remove_shared(state)
             telemetry_of(config).close()
 
@@ -236,7 +248,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     records = _records(terminalreporter)
     interrupted = interrupted_tasks(config, state, exitstatus, records)
     records += interrupted
-    if not (records or skipped) or hasattr(config, "workerinput"):
+    if not (records or skipped) or not role_of(config).reports:
         return
     last_run, alluredir = state.settings.root / LAST_RUN, config.getoption("--alluredir", None)
     place = Path(alluredir) if alluredir else None

@@ -20,8 +20,6 @@ from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.suite import by_name, check_suite, dependencies, needed_tasks
 
-OPTION = "--task-with-deps"
-
 
 def names_of(items: Iterable[pytest.Item]) -> dict[str, tuple[str, ...]]:
     """Every name that a dependency may use -> ids, those of cases that were not selected included."""

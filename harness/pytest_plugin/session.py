@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from harness.pytest_plugin.activation import RUN_ID, SESSION, begin_run, drives_cluster, is_controller
 from harness.pytest_plugin.ci import asked_for
 from harness.pytest_plugin.items import CHANNELS
-from harness.pytest_plugin.options import refuse_without_cluster
-from harness.pytest_plugin.selection import OPTION, WithDependencies, arrange, names_of, task_items
+from harness.pytest_plugin.options import WITH_DEPENDENCIES, refuse_without_cluster
+from harness.pytest_plugin.role import RUN_ID, Role, role_of, worker_input
+from harness.pytest_plugin.selection import WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.settings import settings_of
 from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
 
 
-def begin(config: pytest.Config) -> None:
+def begin(config: pytest.Config, name: str) -> None:
     """Read the settings, make the state, and register the hooks of this module. Raises UsageError for bad settings."""
     settings = settings_of(config)
     state = SessionState(settings, chosen=config.getoption("--task-agent"))
@@ -27,25 +26,26 @@ def begin(config: pytest.Config) -> None:
 
         state.durations = durations_of(config)
     config.stash[STATE], config.stash[CHANNELS] = state, frozenset(settings.channels) or None
-    worker: Mapping[str, Any] | None = getattr(config, "workerinput", None)
-    if worker is not None:
-        state.run_id, state.afresh = worker.get(RUN_ID, state.run_id), worker.get(AFRESH, "")
-        state.done.update(worker.get(DONE, {}))
-    for name, plugin in _plugins(config, state):
-        config.pluginmanager.register(plugin, name)
-    if is_controller(config):  # it collects nothing, and hears of tasks from its workers
+    given = worker_input(config)
+    state.run_id, state.afresh = given.get(RUN_ID, state.run_id), given.get(AFRESH, "")
+    state.done.update(given.get(DONE, {}))
+    config.pluginmanager.register(sys.modules[__name__], name)
+    for each, plugin in _plugins(config, state):
+        config.pluginmanager.register(plugin, each)
+    if role_of(config) is Role.CONTROLLER:  # it collects nothing, and hears of tasks from its workers
+        from harness.pytest_plugin.running import begin_run
+
         begin_run(config)
 
 
 def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
     """Name and object of each plugin that acts on the collection."""
-    yield SESSION, sys.modules[__name__]
     signals = Signals(config)
     signals.begin()
     yield "taskspec-signals", signals
-    if config.getoption(OPTION):
+    if config.getoption(WITH_DEPENDENCIES):
         yield "taskspec-dependencies", WithDependencies()
-    if not drives_cluster(config):
+    if role_of(config) is not Role.DRIVER:
         refuse_without_cluster(config)
     elif not config.getoption("collectonly"):
         from harness.pytest_plugin.cluster import ClusterRun
@@ -58,8 +58,8 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     if config.getoption("task_store"):
         from harness.pytest_plugin.stored import begin_store
 
-        state.stored = begin_store(config, state)
-        yield from state.stored.plugins(config)
+        state.stored = stored = begin_store(config, state)
+        yield from stored.plugins(config)
     if asked_for(config):
         from harness.pytest_plugin.ci_page import CiPage
 
@@ -68,7 +68,7 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     plans = config.stash[STATE].plans
-    if not plans or not config.getoption("numprocesses", None):  # with xdist, only the workers collect
+    if not plans or role_of(config) is not Role.CONTROLLER:  # where tests are collected, their lines say more
         return []
     from harness.reporting.summary import header_lines
 
@@ -99,6 +99,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     }
     state.look_at_plans([item.loaded.spec for item in tasks])
     if tasks and not session.config.getoption("collectonly"):
+        from harness.pytest_plugin.running import begin_run  # it loads what reports a run
+
         begin_run(session.config, tasks)
 
 

@@ -12,6 +12,7 @@ from harness.model.settings_errors import SettingsError
 from harness.pytest_plugin.errors import TaskSpecWarning
 from harness.pytest_plugin.foreign import given_elsewhere
 from harness.pytest_plugin.options import TASK_OPTIONS, chosen_profiles
+from harness.pytest_plugin.role import role_of
 from harness.spec.context import known_device
 from harness.spec.problems import Problem, SpecError, did_you_mean
 
@@ -29,7 +30,7 @@ def settings_of(config: pytest.Config) -> Settings:
         oddities = check_plans(settings)
     except (SettingsError, SpecError) as error:
         raise pytest.UsageError(str(error)) from error
-    for oddity in () if hasattr(config, "workerinput") else oddities:  # under xdist only the controller warns
+    for oddity in oddities if role_of(config).reports else ():
         config.issue_config_time_warning(TaskSpecWarning(str(oddity)), 2)
     return settings
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin.activation import distributes
+from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import STATE
 from harness.resilience import SystemClock
 
@@ -43,8 +43,7 @@ class Signals:
         self._config = config
         self._clock = SystemClock()
         self._before: dict[int, Any] = {}
-        parallel = distributes(config)
-        self._bound = BOUND + (PATIENCE_OF_XDIST if parallel else 0)
+        self._bound = BOUND + (PATIENCE_OF_XDIST if role_of(config).distributes else 0)
         self._terminal: int | None = None
         self._wakeup: queue.SimpleQueue[bool] = queue.SimpleQueue()
         """True: a second signal has come. False: the session is over. Its `put` may interrupt itself."""
@@ -62,7 +61,7 @@ class Signals:
             before = signal.getsignal(number)
             if before in (signal.SIG_DFL, signal.default_int_handler):
                 self._before[number] = signal.signal(number, self.handle_signal)
-        if not hasattr(self._config, "workerinput"):
+        if role_of(self._config).reports:
             self._terminal = _beside_capturing(self._config)
         threading.Thread(target=self._watch, name="taskspec-signals", daemon=True).start()
 

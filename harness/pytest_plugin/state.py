@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,14 +16,16 @@ from harness.reporting.fence import OutputFence
 from harness.spec.names import new_run_id
 
 if TYPE_CHECKING:
-    from harness.pytest_plugin.cluster_line import DriverLink
-    from harness.pytest_plugin.stored import StoredRun
+    from harness.pytest_plugin.stored_workers import StorePlace
     from harness.recovery.failure import Failure
     from harness.reporting.history.durations import Durations
+    from harness.reporting.history.record import Execution, RunRecord
     from harness.reporting.task_record import TaskRecord
     from harness.resilience.events import Emit
     from harness.runner.harness import SyncHarness
     from harness.runner.parallel import BrokenTask, Ran
+    from harness.runner.slot_store import SlotStore
+    from harness.runner.store_writer import StoreLedger
     from harness.spec.fault_plan import LoadedFaultPlan
     from harness.spec.task import TaskSpec
 
@@ -49,6 +51,44 @@ class RunsAhead(Protocol):
         ...
 
 
+class JournalOfStore(Protocol):
+    """What this part of the run does, kept in the store for the process that goes on with it."""
+
+    deserted: bool
+    """Whether the cluster had no machine left for the run."""
+
+    def has(self, nodeid: str, name: str) -> None: ...
+
+    def begin(self, run: RunRecord, tasks: Iterable[str]) -> None: ...
+
+    def add(self, execution: Execution) -> None: ...
+
+    def note_writes(self, task_ids: Iterable[str]) -> None: ...
+
+    def finish(self, run: RunRecord) -> list[str]: ...
+
+    def status(self, exitstatus: int) -> int: ...
+
+
+class StoreOfRun(Protocol):
+    """The store in this process."""
+
+    @property
+    def place(self) -> StorePlace: ...
+
+    @property
+    def ledger(self) -> StoreLedger: ...
+
+    @property
+    def journal(self) -> JournalOfStore | None: ...
+
+    @property
+    def slot(self) -> SlotStore | None: ...
+
+    @property
+    def tasks(self) -> Sequence[pytest.Item]: ...
+
+
 class SessionState(Struct):
     """The state of one session, or of one xdist worker of it."""
 
@@ -57,7 +97,7 @@ class SessionState(Struct):
     """The outputs of this process that failed."""
     durations: Durations | None = None
     """What tasks are expected to take (`--task-durations`)."""
-    stored: StoredRun | None = None
+    stored: StoreOfRun | None = None
     """The store that keeps the results of this part of the run (`--task-store`)."""
     lost: Mapping[str, Failure] = field(default_factory=dict)
     """Id of a task that an earlier process of this part has left without an end, and that does not run again -> why."""
@@ -142,6 +182,11 @@ class SessionState(Struct):
             self.idle = list(idle_lines(plans, specs))
 
     @property
+    def serves_all_tests(self) -> bool:
+        """Whether ordinary tests use the services too: `services_for = "session"`."""
+        return self.settings.services_for == "session" and bool(self.settings.services)
+
+    @property
     def agent(self) -> str | None:
         """The agent that chooses the steps of a task without steps."""
         return self.chosen or self.settings.chosen_agent
@@ -167,11 +212,9 @@ class SessionState(Struct):
 BROWSER = "taskspec_browser"
 """The key under which an xdist worker reports its browser: `SessionState.browser`."""
 AFRESH = "taskspec_afresh"
-"""Key of `workerinput`: `SessionState.afresh`."""
+"""Key of `worker_input`: `SessionState.afresh`."""
 DONE = "taskspec_done"
-"""Key of `workerinput`: `SessionState.done` so far, for a worker that follows a dead one."""
-UPLINK: pytest.StashKey[DriverLink] = pytest.StashKey()
-"""In a process of a cluster: the line to its driver."""
+"""Key of `worker_input`: `SessionState.done` so far, for a worker that follows a dead one."""
 STATE: pytest.StashKey[SessionState] = pytest.StashKey()
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 """The record of an item whose task ran."""

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 from msgspec import Struct
 
-from harness.model.events import Event, StepStarted
-from harness.pytest_plugin.activation import is_controller
-from harness.pytest_plugin.crashed_workers import journal_words
-from harness.pytest_plugin.state import UPLINK, SessionState
+from harness.pytest_plugin.role import Role, role_of, worker_input
+from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.stored_journal import StoredJournal
 from harness.pytest_plugin.stored_selection import StoredSelection
-from harness.pytest_plugin.stored_workers import StorePlace, WorkerOfStore, WorkersOfStore, earlier_of, refusing
+from harness.pytest_plugin.stored_workers import EARLIER, StorePlace, WorkerOfStore, WorkersOfStore, refusing
 from harness.reporting.history.attempts import ends
 from harness.reporting.history.file import HISTORY
 from harness.reporting.history.record import checkout_of
 from harness.resilience import SystemClock
-from harness.runner.resumption import Earlier
 from harness.runner.slot_store import SlotStore
 from harness.runner.store_notes import NotedStore, WriteMemory, refuse_lost
 from harness.runner.store_writer import StoreLedger, StoreWriter
-from harness.runner.stored_part import CommonRun, StoredPart, join_run, part_name, show_attempt
+from harness.runner.stored_part import CommonRun, Earlier, StoredPart, join_run, part_name, show_attempt
 from harness.store import SCHEME, local_path
 
 
@@ -45,6 +43,11 @@ class StoredRun(Struct, frozen=True):
     slot: SlotStore | None = None
     """In the process of a slot."""
 
+    @property
+    def tasks(self) -> Sequence[pytest.Item]:
+        """All tasks of the part, those that have ended included."""
+        return self.selection.tasks
+
     def plugins(self, config: pytest.Config) -> Iterator[tuple[str, object]]:
         """Name and object of each plugin."""
         yield "taskspec-store", self.selection
@@ -52,7 +55,7 @@ class StoredRun(Struct, frozen=True):
             yield "taskspec-store-journal", self.journal
         else:
             yield "taskspec-store-worker", WorkerOfStore(self.writer)
-        if is_controller(config) and self.journal is not None:
+        if role_of(config) is Role.CONTROLLER and self.journal is not None:
             workers = WorkersOfStore(self.place, self.selection.earlier, self.journal.note_writes)
             yield "taskspec-store-workers", workers
 
@@ -64,8 +67,7 @@ def begin_store(config: pytest.Config, state: SessionState) -> StoredRun:
     not answer.
     """
     with refusing(config):
-        given: dict[str, Any] | None = getattr(config, "workerinput", None)
-        return _begin(config, state) if given is None else _begin_worker(config, state, given)
+        return _begin(config, state) if role_of(config).reports else _begin_worker(config, state, worker_input(config))
 
 
 def _begin(config: pytest.Config, state: SessionState) -> StoredRun:
@@ -94,11 +96,11 @@ def _begin(config: pytest.Config, state: SessionState) -> StoredRun:
 def _begin_worker(config: pytest.Config, state: SessionState, given: Mapping[str, Any]) -> StoredRun:
     place = StorePlace.of(given)
     store = _noted(place, state)
-    slot = SlotStore(store, place.attempt, SystemClock()) if UPLINK in config.stash else None
+    slot = SlotStore(store, place.attempt, SystemClock()) if role_of(config) is Role.SLOT else None
     if slot is not None:
         slot.refuse_other()
-    writer = StoreWriter(store, place.attempt, SystemClock())
-    return _stored(place, store, writer, StoredSelection(config, state, place, earlier_of(given)), slot=slot)
+    writer, earlier = StoreWriter(store, place.attempt, SystemClock()), msgspec.convert(given.get(EARLIER, {}), Earlier)
+    return _stored(place, store, writer, StoredSelection(config, state, place, earlier), slot=slot)
 
 
 def _noted(place: StorePlace, state: SessionState) -> NotedStore:
@@ -119,15 +121,8 @@ def _stored(
     slot: SlotStore | None = None,
 ) -> StoredRun:
     """What a process has of the store."""
-    ledger = StoreLedger(store, place.attempt, SystemClock(), writer, shows_write)
+    ledger = StoreLedger(store, place.attempt, SystemClock(), writer)
     return StoredRun(place, ledger, selection, writer, journal, slot)
-
-
-def shows_write(event: Event) -> bool:
-    """Return whether an event shows that its task writes. The beginning of a step does not: such a step asks first, and
-    does nothing without an answer.
-    """
-    return not isinstance(event, StepStarted) and "wrote" in journal_words(event)
 
 
 def _at(config: pytest.Config, url: str) -> str:

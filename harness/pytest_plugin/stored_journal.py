@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from harness.model.ledger import CUT_OFF
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.stored_workers import OF_THE_MACHINE
 from harness.reporting.history.attempts import begun_line, ended_line, over_line
 from harness.reporting.history.record import Execution, RunRecord
-from harness.runner.resumption import Earlier
-from harness.runner.store_writer import CUT_OFF, StoreLedger, StoreWriter
-from harness.runner.stored_part import ERRORS
+from harness.runner.store_writer import StoreLedger, StoreWriter
+from harness.runner.stored_part import ERRORS, Earlier
 from harness.spec.names import list_some
 
 LAST = 30.0

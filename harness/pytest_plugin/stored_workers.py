@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import Struct
 
 from harness.reporting.history.file import HistoryError
-from harness.runner.resumption import Earlier
 from harness.runner.store_writer import StoreWriter
+from harness.runner.stored_part import Earlier
 from harness.store import Store, StoreError, StoreUnusable, open_store
 
 OF_THE_MACHINE = 75
@@ -62,12 +63,6 @@ class StorePlace(Struct, frozen=True):
         return self.whole().local
 
 
-def earlier_of(given: Mapping[str, Any]) -> Earlier:
-    """What earlier attempts have done, as far as a worker was told."""
-    ended, written = given.get(EARLIER, ({}, ()))
-    return Earlier(ended, frozenset(written))
-
-
 class WorkerOfStore:
     """A plugin of a worker, of xdist or of a cluster: what it could not note itself, its controller or driver notes."""
 
@@ -90,7 +85,7 @@ class WorkersOfStore:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput[EARLIER] = [dict(self._earlier.ended), sorted(self._earlier.written)]
+        node.workerinput[EARLIER] = msgspec.to_builtins(self._earlier)
         node.workerinput.update(self._place.given())
 
     @pytest.hookimpl(optionalhook=True)

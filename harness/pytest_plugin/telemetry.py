@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.crashed_workers import WorkerJournal
-from harness.pytest_plugin.state import UPLINK, SessionState
+from harness.pytest_plugin.role import Role, role_of, worker_input
+from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.terminal import live_progress
 from harness.reporting.allure.labels import running_test
 from harness.reporting.files import write_json, write_text
@@ -33,7 +33,6 @@ from harness.reporting.telemetry.record import (
     StepDone,
     TaskDone,
     TelemetryEvent,
-    is_crash,
 )
 from harness.reporting.telemetry.sinks import PytestSinks, stream_of
 from harness.reporting.telemetry.stream import Sink, Telemetry
@@ -83,7 +82,7 @@ def is_shown(record: Record, verbosity: int) -> bool:
         case ModelRequest():
             return False  # the live line shows it, and its answer has a line
         case event:
-            return verbosity > 0 or (isinstance(event, ServiceChanged) and is_crash(event))
+            return verbosity > 0 or (isinstance(event, ServiceChanged) and event.crashed)
 
 
 def printable(text: str) -> str:
@@ -158,8 +157,8 @@ class RunTelemetry:
         self._state = state
         self._settings = state.settings
         self._events = events_of(state.settings.root, state.run_id)
-        self._worker: str = getattr(config, "workerinput", {}).get("workerid", "")
-        self._controls = distributes(config)
+        self._worker: str = worker_input(config).get("workerid", "")
+        self._controls = role_of(config).distributes
         self._stream: Telemetry | None = None
         self._tail = Tail(self._events, state.run_id)
         self._allure = AllureEvents()
@@ -189,17 +188,18 @@ class RunTelemetry:
             handler.addFilter(lambda record: record.name != LOGGER)
 
     def _sinks(self) -> PytestSinks:
-        journal: Sink | None = WorkerJournal.of(self._config)
+        journal: Sink | None = self._fence.call(WorkerJournal.name, WorkerJournal.of, self._config)
         events: Sink | None = None
-        if link := self._config.stash.get(UPLINK, None):
-            from harness.pytest_plugin.cluster_line import ClusterEvents, ClusterJournal
+        if role_of(self._config) is Role.SLOT:
+            from harness.pytest_plugin.cluster_line import UPLINK, ClusterEvents, ClusterJournal
 
-            journal, events = ClusterJournal(link), ClusterEvents(link)
+            journal = self._fence.call(ClusterJournal.name, ClusterJournal, self._config.stash[UPLINK])
+            events = self._fence.call(ClusterEvents.name, ClusterEvents, self._config.stash[UPLINK])
         return PytestSinks(
             journal=journal,
             events=events,
             ledger=self._state.stored.ledger if self._state.stored else None,
-            hook=Hook(self._config),
+            hook=self._fence.call(Hook.name, Hook, self._config),
             allure=self._allure,
             terminal=None if self._worker else self._terminal,
             live_line=self._progress,
@@ -283,10 +283,9 @@ class RunTelemetry:
         return self._stream.clean(text) if self._stream is not None else text
 
     def sum_up_failed_outputs(self) -> None:
-        """Say at the end of the summary which outputs have failed, also those that were named before."""
-        self._fence.unsaid()
+        """Say at the end of the summary which outputs have failed, also those that were told of before."""
         with self._fence.around(self._terminal.name):
-            for told in self._fence.lines():
+            for told in self._fence.summed_up():
                 self.say(printable(self._clean(told)))
 
     def receive(self, line: str) -> None:

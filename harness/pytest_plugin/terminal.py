@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.activation import distributes
 from harness.pytest_plugin.not_run import CODE as INTERRUPTED
+from harness.pytest_plugin.role import Role, role_of
 from harness.pytest_plugin.state import SessionState
 from harness.recovery.catalog import CATALOG, row
 from harness.reporting.files import shown_path
@@ -105,8 +105,7 @@ class Terminal(io.TextIOBase):
 
 def live_progress(config: pytest.Config) -> ProgressLine:
     """A live line on an interactive terminal; silent under xdist, with `-q`, and in logs."""
-    parallel = hasattr(config, "workerinput") or distributes(config)
-    live = sys.stdout.isatty() and not parallel and config.get_verbosity() >= 0
+    live = sys.stdout.isatty() and role_of(config) is Role.ALONE and config.get_verbosity() >= 0
     terminal: Any = Terminal(config, live=live)
     return ProgressLine(terminal, terminal.room)
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin import ordinary_tests
 from harness.pytest_plugin.crashed_workers import ALONE, JOURNAL, CrashedWorkers, last_one, looks_ahead, of_task
 from harness.pytest_plugin.foreign import refuse
 from harness.pytest_plugin.gc import rarely
@@ -111,7 +110,7 @@ class XdistHooks:
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """Start the services in the controller, which owns them, when a worker has found tasks."""
         state: SessionState = node.config.stash[STATE]
-        if ids and ordinary_tests.uses_services(node.config):
+        if ids and state.serves_all_tests:
             with contextlib.suppress(Failed, ValueError, OSError):  # each test reports it
                 state.harness().start()
         if not any(map(of_task, ids)):

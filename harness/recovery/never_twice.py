@@ -82,15 +82,5 @@ def again(way: RepeatWay, known: Known) -> RepeatVerdict:
     return _WHERE_WRITTEN[way][list(EffectAnswer).index(known.answer)]
 
 
-def what_runs_again(wrote: Mapping[str, bool]) -> frozenset[str]:
-    """Of tasks whose process is gone (name -> whether it had begun to write), those that run in another one."""
-    return frozenset(name for name, so in wrote.items() if runs_again(so))
-
-
-def runs_again(wrote: bool) -> bool:
-    """Return whether another process runs a task that the process which is gone had begun, and perhaps written in."""
-    return again(RepeatWay.RERUN, Known(wrote)) is RepeatVerdict.AGAIN
-
-
 WROTE = "this task had begun to write, so it does not run again"
-"""The reason why a task whose process is gone does not run in another one."""
+"""The reason for which `RepeatWay.RERUN` is refused, in the words of all who say it."""

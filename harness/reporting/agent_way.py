@@ -11,10 +11,10 @@ from harness.model.consumption import ModelFigures, is_unpriced, money_text, tok
 from harness.model.inference import ModelCall
 from harness.model.policy import CALLS
 from harness.model.trajectory import SaidAnswer, SeenPage, TrajectoryChoice, TrajectoryStep
-from harness.reporting.console import shortened
 from harness.reporting.files import shown_path, visible
 from harness.reporting.still_page import row, still_page
 from harness.reporting.trajectory import Trajectory
+from harness.reporting.words import shortened
 from harness.spec.names import how_many
 
 Choice = TrajectoryStep | TrajectoryChoice

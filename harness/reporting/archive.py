@@ -11,16 +11,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-
-import psutil
+from typing import Any
 
 from harness.criteria import difference
+from harness.model.agent_events import shown
+from harness.model.diagnosis import trace
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json, Snapshot
 from harness.model.record import TaskResult
 from harness.model.report import OF_AGENTS, OF_TOOLS, ErrorReport
 from harness.model.settings import Settings
-from harness.model.tool_evidence import bounded
+from harness.model.tool_evidence import bounded, bounded_call
 from harness.reporting.files import (
     MANIFEST,
     NAMES,
@@ -42,8 +43,8 @@ from harness.reporting.files import (
 from harness.reporting.grading import grading
 from harness.reporting.redact_files import redact_trace
 from harness.reporting.redaction import Redactor, masked_call, masked_fields, masked_step
-from harness.reporting.task_record import write_trace
 from harness.reporting.whole_trace import TRACE, write_whole_trace
+from harness.resilience.owner import Owner, is_abandoned
 
 KEPT = ".kept"
 REPORT = "error_report.json"
@@ -191,9 +192,9 @@ class DirectoryArchive:
         """Delete a folder of `incoming`."""
         self._workspace.discard(folder)
 
-    def kept_files(self, plan: Plan) -> tuple[Path, ...]:
-        """The named screenshots and downloads of the task's last passed run."""
-        folder = self._root / KEPT / safe_name(plan.key)
+    def kept_files(self, key: str) -> tuple[Path, ...]:
+        """The named screenshots and downloads of the last passed run of the task with this key."""
+        folder = self._root / KEPT / safe_name(key)
         return tuple(sorted(path for path in folder.rglob("*") if path.is_file()))
 
     def _forget(self, plan: Plan, *more: Path) -> None:
@@ -214,7 +215,7 @@ def assemble(
     """Write all artifacts of a failed task. Report, trace and manifest are always written, or OSError is raised."""
     writers = _writers(result, evidence, state, redactor)
     entries = [_always(folder / REPORT, lambda path: write_json(path, report_json(report, redactor)))]
-    entries.append(_always(folder / "partial_trace.json", lambda path: write_trace(result, path, redactor)))
+    entries.append(_always(folder / "partial_trace.json", lambda path: write_json(path, trace_json(result, redactor))))
     for name in NAMES:
         if name not in names_of("report"):
             entries.append(_artifact(folder / name, writers.get(name), evidence, state))
@@ -236,9 +237,21 @@ def report_json(report: ErrorReport, redactor: Redactor) -> Json:
     redacted: dict[str, Json] = redactor.json(_without_null(whole))
     if told := redacted.get("tool_error"):
         told["payload"] = _bounded_error(told["payload"])
-    shown = redacted["context"].get("assertion")
-    if shown and shown.get("diff"):  # a difference of redacted values: it has cut others into lines
-        shown["diff"] = difference(shown["expected"], shown["actual"])
+    compared = redacted["context"].get("assertion")
+    if compared and compared.get("diff"):  # a difference of redacted values: it has cut others into lines
+        compared["diff"] = difference(compared["expected"], compared["actual"])
+    return redacted
+
+
+def trace_json(result: TaskResult, redactor: Redactor) -> Json:
+    """The document of partial_trace.json."""
+    document = trace(result)
+    redacted: dict[str, Any] = redactor.json({**document, "steps": [masked_step(step) for step in document["steps"]]})
+    for step in redacted["steps"]:
+        if "tool_calls" in step:
+            step["tool_calls"] = [bounded_call(call) for call in step["tool_calls"]]
+    if "agent_events" in redacted:
+        redacted["agent_events"] = shown(redacted["agent_events"])
     return redacted
 
 
@@ -394,7 +407,7 @@ class Workspace:
 
     def __init__(self, root: Path, run_id: str) -> None:
         self._base = root / ".tmp"
-        self._own = self._base / f"{os.getpid()}-{run_id}"
+        self._own = self._base / f"{Owner.this().label}-{run_id}"
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         sweep(self._base)
@@ -464,19 +477,5 @@ def sweep(base: Path) -> None:
     found: list[Path] = []
     with contextlib.suppress(FileNotFoundError):  # it does not exist, or a parallel worker has just removed it
         found = list(base.iterdir())
-    for folder in found:
-        pid = folder.name.partition("-")[0]
-        if pid.isdecimal() and not _alive(int(pid), folder):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(pid: int, folder: Path) -> bool:
-    """Return whether the process that made the folder still runs; a younger one with the same pid is another."""
-    if pid == os.getpid():
-        return True
-    try:
-        return psutil.Process(pid).create_time() <= folder.stat().st_mtime + 1
-    except (psutil.NoSuchProcess, OSError):
-        return False
-    except psutil.AccessDenied:
-        return True
+    for folder in filter(is_abandoned, found):
+        shutil.rmtree(folder, ignore_errors=True)

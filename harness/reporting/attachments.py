@@ -15,22 +15,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from harness.criteria import difference
-from harness.model.diagnosis import note, went_back
 from harness.model.ports import Json
-from harness.model.record import Score, StepRecord, TaskResult
-from harness.model.tool_evidence import call_document
-from harness.model.tools import ToolCall
 from harness.reporting.agent_way import way_page
 from harness.reporting.comparisons import IMAGE_DIFF, compared_pictures, image_diff
-from harness.reporting.console import filled_step, place, shortened, step_target
 from harness.reporting.files import ARTIFACTS, TRACE_MIME, Artifact, read_json, read_regular
-from harness.reporting.redaction import Redactor, kept_call
 from harness.reporting.still_page import row, still_page
+from harness.reporting.story import StoryCall, StoryScore, StoryStep, TaskStory
 from harness.reporting.trajectory import FILE, TrajectoryError
 from harness.reporting.trajectory import read as read_trajectory
+from harness.reporting.words import shortened
 from harness.spec.pictures import COMPARISONS
-from harness.task_secrets import masking
 
 # A time axis: steps, attempts, the waits between them, and the faults that struck.
 
@@ -64,14 +58,14 @@ class AttemptRow(Struct, frozen=True):
         return self.bars[0].start
 
 
-def attempt_page(result: TaskResult, redactor: Redactor) -> str | None:
+def attempt_page(story: TaskStory) -> str | None:
     """The page; None for a task without retries or faults."""
-    if not any(record.extra_attempts or record.failure or record.rewound for record in result.history):
+    if not any(step.extra_attempts or step.failure or step.went_back for step in story.steps):
         return None
-    lines = [*attempt_lines(result.history, result.steps_total), *_fault_lines(result)]
-    whole = max([result.elapsed, *(bar.start + bar.seconds for line in lines for bar in line.bars)]) or 1.0
+    lines = [*attempt_lines(story.steps), *_fault_lines(story)]
+    whole = max([story.seconds, *(bar.start + bar.seconds for line in lines for bar in line.bars)]) or 1.0
     lines = sorted(lines, key=lambda line: line.start)[-MOST_ATTEMPTS:]
-    rows = "".join(_row(line, whole, redactor) for line in lines)
+    rows = "".join(_row(line, whole) for line in lines)
     keys = "".join(f'<span class="mark {kind}">{name}</span> ' for kind, name in _KEYS)
     head = "".join(f"<th>{name}</th>" for name in ("step", "what", "at", "took", f"0 to {whole:.1f} s"))
     return still_page("Attempts", f"<p>{keys}</p>\n<table><tr>{head}</tr>\n{rows}</table>\n", _ATTEMPT_STYLE)
@@ -80,50 +74,49 @@ def attempt_page(result: TaskResult, redactor: Redactor) -> str | None:
 _KEYS = (("ok", "worked"), ("no", "failed"), ("fault", "injected fault"))
 
 
-def attempt_lines(history: Iterable[StepRecord], total: int) -> Iterator[AttemptRow]:
+def attempt_lines(steps: Iterable[StoryStep]) -> Iterator[AttemptRow]:
     """A line for each attempt of a step with several, with the wait before it; one line for the steps between."""
-    for plain, records in groupby(history, key=lambda record: record.passed and not record.extra_attempts):
+    for plain, found in groupby(steps, key=lambda step: step.passed and not step.extra_attempts):
         if plain:
-            yield from _plain([record for record in records if record.attempts], total)
+            yield from _plain([step for step in found if step.attempts])
         else:
-            for record in records:
-                yield from _attempt_rows(record, total)
+            for step in found:
+                yield from _attempt_rows(step)
 
 
-def _plain(records: list[StepRecord], total: int) -> Iterator[AttemptRow]:
-    if not records:
+def _plain(steps: list[StoryStep]) -> Iterator[AttemptRow]:
+    if not steps:
         return
-    first, last = place(records[0].index, total), place(records[-1].index, total)
-    bars = tuple(AttemptBar("ok", each.t, each.seconds) for record in records for each in record.attempts)
-    what = step_target(filled_step(records[0])) if len(records) == 1 else f"{len(records)} steps passed at once"
-    name = f"{records[0].step.act} {what}" if len(records) == 1 else what
+    first, last = steps[0].place, steps[-1].place
+    bars = tuple(AttemptBar("ok", each.t, each.seconds or 0.0) for step in steps for each in step.attempts)
+    one = f"{steps[0].act} {steps[0].target}"
+    name = one if len(steps) == 1 else f"{len(steps)} steps passed at once"
     yield AttemptRow(first if first == last else f"{first} to {last}", name, bars)
 
 
-def _attempt_rows(record: StepRecord, total: int) -> Iterator[AttemptRow]:
-    name = f"{record.step.act} {step_target(filled_step(record))}: "
+def _attempt_rows(step: StoryStep) -> Iterator[AttemptRow]:
+    name = f"{step.act} {step.target}: "
     end: float | None = None
-    for attempt in record.attempts:
+    for attempt in step.attempts:
         wait = () if end is None or attempt.t - end < 0.01 else (AttemptBar("wait", end, attempt.t - end),)
-        bar = AttemptBar("ok" if attempt.passed else "no", attempt.t, attempt.seconds)
-        yield AttemptRow(place(record.index, total), name + note(attempt, record.step), (*wait, bar))
-        end, name = attempt.t + attempt.seconds, ""
-    if record.rewound and end is not None:
-        yield AttemptRow("", f"went back {went_back(record)}", (AttemptBar("wait", end, 0),))
+        bar = AttemptBar("ok" if attempt.passed else "no", attempt.t, attempt.seconds or 0.0)
+        yield AttemptRow(step.place, name + attempt.note, (*wait, bar))
+        end, name = attempt.end, ""
+    if step.went_back and end is not None:
+        yield AttemptRow("", f"went back {step.went_back}", (AttemptBar("wait", end, 0),))
 
 
-def _fault_lines(result: TaskResult) -> Iterator[AttemptRow]:
-    for met in result.faults:
-        if met.count:
-            yield AttemptRow(
-                "", f"injected fault {met.describe()}", tuple(AttemptBar("fault", at, 0) for at in met.strikes)
-            )
+def _fault_lines(story: TaskStory) -> Iterator[AttemptRow]:
+    for each in story.faults:
+        if each.struck:
+            bars = tuple(AttemptBar("fault", at, 0) for at in each.times)
+            yield AttemptRow("", f"injected fault {each.text}", bars)
 
 
-def _row(line: AttemptRow, whole: float, redactor: Redactor) -> str:
+def _row(line: AttemptRow, whole: float) -> str:
     own = [bar for bar in line.bars if bar.kind != "wait"] or list(line.bars)
     took = own[-1].start + own[-1].seconds - own[0].start
-    text = html.escape(redactor.text(shortened(line.text, _TEXT)))
+    text = html.escape(shortened(line.text, _TEXT))
     bars = "".join(
         f'<span class="{bar.kind}" style="left:{100 * bar.start / whole:.2f}%;'
         f'width:{100 * bar.seconds / whole:.2f}%"></span>'
@@ -302,55 +295,53 @@ class Content(Struct, frozen=True):
         return cls(path.name, mime, path.suffix.lstrip(".") or "bin", path)
 
 
-def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
+def on_test(story: TaskStory) -> Iterator[Content]:
     """All attachments, the most helpful first; for a passing task its warnings and its attempts."""
-    folder = result.artifacts
-    if attempts := attempt_page(result, redactor):
+    if attempts := attempt_page(story):
         yield Content("attempts", HTML, "html", data=attempts)
-    if folder is not None:
+    if story.artifacts:
+        folder = Path(story.artifacts)
         yield from _readable_files(folder)
         yield from _existing_artifacts(folder, ARTIFACTS)
         yield from _compared(folder)
         kept = sorted((folder / "files").rglob("*"))
         yield from (Content.of(path) for path in kept if path.is_file() and path.parent.parent.name != COMPARISONS)
-    if result.score is not None:
-        yield Content("score", CSV, "csv", data=_score(result.score, redactor))
-    if result.faults:
-        yield Content("faults", TEXT, "txt", data=redactor.text("\n".join(met.describe() for met in result.faults)))
-    if result.routes:
-        yield Content("routes", TEXT, "txt", data=redactor.text("\n".join(_route_lines(result))))
-    if result.warnings:
-        lines = (f"step {w.step_index}: {w.type}: {w.message}" for w in result.warnings)
-        yield Content("warnings", TEXT, "txt", data=redactor.text("\n".join(lines)))
+    if story.score is not None:
+        yield Content("score", CSV, "csv", data=_score(story.score))
+    if story.faults:
+        yield Content("faults", TEXT, "txt", data="\n".join(each.text for each in story.faults))
+    if story.routes:
+        yield Content("routes", TEXT, "txt", data="\n".join(_route_lines(story)))
+    if story.warnings:
+        lines = (f"step {each.get('step_index')}: {each.get('type')}: {each.get('message')}" for each in story.warnings)
+        yield Content("warnings", TEXT, "txt", data="\n".join(lines))
 
 
-def on_call(call: ToolCall, redactor: Redactor) -> Content:
+def on_call(call: StoryCall) -> Content:
     """A call of a tool with its arguments and its result, as JSON for people."""
-    document = kept_call(call_document(call), redactor)
-    name = redactor.text(f"{call.server}.{call.tool}")
-    return Content(name, JSON, "json", data=json.dumps(document, ensure_ascii=False, indent=2, default=str))
+    name = f"{call.document.get('server')}.{call.document.get('tool')}"
+    return Content(name, JSON, "json", data=json.dumps(call.document, ensure_ascii=False, indent=2, default=str))
 
 
-def _route_lines(result: TaskResult) -> Iterator[str]:
+def _route_lines(story: TaskStory) -> Iterator[str]:
     """Each route, and below it the requests that it answered."""
-    for met in result.routes:
-        yield met.describe()
-        yield from (f"  step {each.step}: {each.method} {each.url} -> {each.status}" for each in met.answered)
+    for route in story.routes:
+        yield route.text
+        yield from (f"  step {each.step_index}: {each.method} {each.url} -> {each.status}" for each in route.requests)
 
 
-def on_failing_step(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
+def on_failing_step(story: TaskStory) -> Iterator[Content]:
     """The attachments of the failing step that explain the failure at a glance."""
-    assertion = result.failure.assertion if result.failure else None
-    if assertion is not None:
-        yield Content(EXPECTED, TEXT, "txt", data=redactor.text(_value_text(assertion.expected)))
-        yield Content(ACTUAL, TEXT, "txt", data=redactor.text(_value_text(assertion.actual)))
-        if assertion.diff:
-            with masking(redactor.text):
-                diff = difference(assertion.expected, assertion.actual)
-            yield Content("difference", TEXT, "diff", data=redactor.text(diff))
-    if result.artifacts is not None:
-        yield from _compared(result.artifacts, result.failed_index)
-        yield from _existing_artifacts(result.artifacts, [each for each in ARTIFACTS if each.at_the_step])
+    found = story.failure.comparison if story.failure else None
+    if found is not None:
+        yield Content(EXPECTED, TEXT, "txt", data=found.expected_lines)
+        yield Content(ACTUAL, TEXT, "txt", data=found.actual_lines)
+        if found.diff:
+            yield Content("difference", TEXT, "diff", data=found.diff)
+    if story.artifacts:
+        folder = Path(story.artifacts)
+        yield from _compared(folder, story.failed_index)
+        yield from _existing_artifacts(folder, [each for each in ARTIFACTS if each.at_the_step])
 
 
 def _compared(folder: Path, step: int | None = None) -> Iterator[Content]:
@@ -370,8 +361,8 @@ def _existing_artifacts(folder: Path, artifacts: Iterable[Artifact]) -> Iterator
             yield Content(each.title, each.mime, each.extension, folder / each.name)
 
 
-def _score(score: Score, redactor: Redactor) -> str:
-    """The score as a table: metrics, parts with weights, total. It is redacted before CSV doubles the quotes."""
+def _score(score: StoryScore) -> str:
+    """The score as a table: metrics, parts with weights, total."""
     rows = [
         ("part", "weight", "value", "required", "why"),
         *((part.name, f"{part.weight:g}", int(part.met), part.required, part.reason) for part in score.parts),
@@ -379,13 +370,8 @@ def _score(score: Score, redactor: Redactor) -> str:
         ("score", "", f"{score.total:g}", "", ""),
     ]
     table = io.StringIO()
-    csv.writer(table).writerows([redactor.text(str(cell)) for cell in row] for row in rows)
+    csv.writer(table).writerows(rows)
     return table.getvalue()
-
-
-def _value_text(value: Json) -> str:
-    """A text unchanged, else JSON with one line for each entry, so that two values can be compared."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1, default=str)
 
 
 def _readable_files(folder: Path) -> Iterator[Content]:

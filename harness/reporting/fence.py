@@ -30,6 +30,7 @@ LOST: Final[Mapping[str, str]] = {
     "ledger of the store": "the store does not know all tasks that were seen to write",
     "hook pytest_taskspec_event": "plugins were not told of all events",
     "Allure": "the Allure results of this run are incomplete",
+    "story": "reports of a task say no more than its code",
     "terminal": "lines on the terminal are missing",
     "live line": "the live line is missing",
     "metrics": "the figures of this run are incomplete (.harness/metrics.json)",
@@ -68,6 +69,11 @@ class OutputFence:
     def lines(self) -> list[str]:
         """A line for each output that failed."""
         return [self._line(output) for output in self.problems]
+
+    def summed_up(self) -> list[str]:
+        """The lines of the end of a run: what was said before is only named."""
+        before = [output for output in self.problems if output not in self._unsaid]
+        return [*self.unsaid(), *([f"outputs that failed, as said above: {', '.join(before)}"] if before else [])]
 
     def _line(self, output: str) -> str:
         return f"output failed: {output}: {self.problems[output]}; {LOST.get(output, UNKNOWN)}"

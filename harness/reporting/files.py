@@ -10,7 +10,7 @@ import shutil
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from os.path import relpath
 from pathlib import Path
@@ -22,6 +22,7 @@ from harness.model.ports import Item, Json
 from harness.model.report import ErrorReport
 from harness.reporting.redact_files import inert, redact_har, redact_trace
 from harness.reporting.redaction import Redactor
+from harness.resilience.replaced import replaced
 from harness.spec.names import blank_unprintable
 from harness.spec.pictures import COMPARISONS
 
@@ -116,13 +117,10 @@ def write_json(path: Path, document: Json) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write through a temporary file and a rename. Lone surrogates become `?`. Raises OSError that names the file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(text.encode("utf-8", "replace"))
-        temporary.replace(path)
+        with replaced(path) as made:
+            made.write_bytes(text.encode("utf-8", "replace"))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error  # the error of a full disk names no file
 
 
@@ -376,6 +374,14 @@ def visible(text: str) -> str:
 def printable(text: str) -> str:
     """The same in one line."""
     return " ".join(visible(text).split())
+
+
+_UNTOLD = re.compile(r"\[(?:STARTGROUP(?:COLLAPSED)?|ENDGROUP|TABLE|CLEAR|DIRXML|PROFILE(?:END)?)\] ")
+
+
+def told_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a browser's console that tell something: not those that group or draw, which the files have."""
+    return (line for line in lines if not _UNTOLD.match(line))
 
 
 # GitHub's workflow commands: `::error file=...,line=...::message`, which it shows next to the line.

@@ -12,12 +12,12 @@ from msgspec import Struct
 from pydantic import JsonValue
 
 from harness.model.consumption import money_text
-from harness.reporting.console import shortened
 from harness.reporting.files import printable, visible, workflow_command
 from harness.reporting.history.record import Execution, Happening, RunRecord
 from harness.reporting.summary import own_match
 from harness.reporting.task_record import TaskRecord
 from harness.reporting.triage import Cause, Trouble, first_look
+from harness.reporting.words import shortened
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from harness.spec.problems import Problem, SpecError

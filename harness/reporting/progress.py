@@ -8,7 +8,6 @@ from typing import TextIO, assert_never
 from rich.cells import cell_len, set_cell_size
 
 from harness.model.events import (
-    AGENT,
     MODEL,
     Event,
     ModelAnswered,
@@ -22,12 +21,12 @@ from harness.model.events import (
 )
 from harness.model.plan import Plan
 from harness.recovery import Remedy, RepairPrecondition, Rewind, Substitute
-from harness.reporting.console import place, shortened, step_label
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.reporting.telemetry.stream import Sink
+from harness.reporting.words import place, shortened, step_label
 from harness.resilience import Clock, SystemClock
-from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
+from harness.resilience.events import AGENT, Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.spec.names import blank_unprintable
 from harness.task_secrets import masking
 

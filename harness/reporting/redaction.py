@@ -49,8 +49,8 @@ _LOGIN = re.compile(r"(?<=://)[^/?#@\s\"'<>\\]+(?=@)|(?<=:\\/\\/)[^/?#@\s\"'<>\\
 _ENCODED_LOGIN = re.compile(
     r"(?P<slashes>3[aA]%(?:25)*+2[fF]%(?:25)*+2[fF])(?:[^/?#&@\s\"'<>\\%]|%(?!(?:25)*+(?:40|2[fF])))+(?=%(?:25)*+40)"
 )
-_RUN = re.compile(r"[^\s\"'<>`]+")
-"""A run of characters without white space and quotes: it contains whole addresses."""
+_RUN = re.compile(r"(?<![^\s\"'<>`])[^\s\"'<>`=%]*+[=%][^\s\"'<>`]*+")
+"""A run of characters without white space and quotes, but with a `=` or `%`: it contains whole addresses."""
 _BEGIN = re.compile(
     r"(?=[A-Za-z][A-Za-z0-9+.-]{0,20}(?::|%(?:25)*3[aA])(?:\\?/|%(?:25)*2[fF]){2})"
     r"|\A(?=[?#])"
@@ -75,8 +75,6 @@ def redact_addresses(text: str, more: Iterable[str] = ()) -> str:
 
 def _redact_address(found: re.Match[str], names: frozenset[str]) -> str:
     run = found.group()
-    if "=" not in run and "%" not in run:
-        return run
     quoted = not found.start() or found.string[found.start() - 1] in "\"'"
     begin = _RELATIVE.match(run) if quoted else None
     begin = begin or _BEGIN.search(run)

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from harness.reporting.console import shortened
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import FaultState, TaskRecord
+from harness.reporting.words import shortened
 from harness.spec.names import how_many
 from harness.spec.task import FinalState, TaskSpec
 from harness.spec.warnings import WARNINGS

@@ -1,33 +1,25 @@
-"""The result of one task as a small document; error rates of a run; partial_trace.json and last-run.json."""
+"""The result of one task as a small document; error rates of a run; last-run.json."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from harness.model.agent_events import shown
-from harness.model.consumption import ModelCallLine, ModelFigures, by_model, call_lines
-from harness.model.diagnosis import note, suspect, trace
-from harness.model.figures import Verdict, figures, model_calls, success_rates, tool_calls, verdict
-from harness.model.plan import Plan
-from harness.model.ports import Json
-from harness.model.record import Attempt, History, MetFault, StepRecord, TaskResult
-from harness.model.tool_evidence import bounded_call
-from harness.model.tool_use import ToolFigures, by_tool, of_all_tools
+from harness.model.consumption import ModelCallLine, ModelFigures
+from harness.model.figures import Verdict, success_rates, verdict
+from harness.model.report import FaultReport
+from harness.model.tool_use import ToolFigures, of_all_tools
 from harness.recovery.catalog import FAMILIES, Family
-from harness.recovery.failure import Failure, Passed
 from harness.recovery.vocabulary import Suspect
-from harness.reporting.console import also_unmet, cause, reason, shortened, worked_on
 from harness.reporting.files import read_json, write_json
-from harness.reporting.redaction import Redactor, masked_step
-from harness.spec.task import FinalState, TaskSpec
-from harness.task_secrets import masking
+from harness.reporting.story import StoryAttempt, StoryFailure, StoryStep, TaskStory
+from harness.reporting.words import shortened, site_of
+from harness.spec.task import FinalState
 
 # Error rates of a run.
 
@@ -100,53 +92,29 @@ class StepLine(BaseModel):
     attempts: tuple[AttemptLine, ...] = ()
 
 
-def step_lines(history: History, redactor: Redactor) -> Iterator[StepLine]:
-    """A line for each record, in order; texts are redacted."""
-    return (_line(record, redactor) for record in history)
-
-
-def _line(record: StepRecord, redactor: Redactor) -> StepLine:
+def _line(step: StoryStep) -> StepLine:
     return StepLine(
-        index=record.index,
-        act=record.step.act,
-        target=redactor.text(shortened(worked_on(record), _TARGET)),
-        seconds=round(sum(attempt.seconds for attempt in record.attempts), 3),
-        passed=record.passed,
-        skipped=record.skipped,
-        went_back_to=record.rewound.checkpoint if record.rewound else None,
-        attempts=tuple(_attempt(attempt, record, redactor) for attempt in record.attempts),
+        index=step.index,
+        act=step.act,
+        target=shortened(step.worked_on, _TARGET),
+        seconds=round(step.seconds or 0, 3),
+        passed=step.passed,
+        skipped=step.skipped,
+        went_back_to=step.went_back_to,
+        attempts=tuple(_attempt(attempt, step) for attempt in step.attempts),
     )
 
 
-def _attempt(attempt: Attempt, record: StepRecord, redactor: Redactor) -> AttemptLine:
+def _attempt(attempt: StoryAttempt, step: StoryStep) -> AttemptLine:
     """The line of an attempt; a step that passed at once needs no note."""
-    told = record.extra_attempts or not attempt.passed
+    told = step.extra_attempts or not attempt.passed
     return AttemptLine(
         t=round(attempt.t, 3),
-        seconds=round(attempt.seconds, 3),
+        seconds=round(attempt.seconds or 0, 3),
         passed=attempt.passed,
-        code=attempt.outcome.code if isinstance(attempt.outcome, Failure) else None,
-        note=redactor.text(shortened(note(attempt, record.step), _MESSAGE)) if told else "",
+        code=attempt.code or None,
+        note=shortened(attempt.note, _MESSAGE) if told else "",
     )
-
-
-# Writes the trace of a run as partial_trace.json.
-
-
-def redacted_trace(result: TaskResult, redactor: Redactor) -> Json:
-    """The Trace document without secrets."""
-    document = trace(result)
-    redacted: dict[str, Any] = redactor.json({**document, "steps": [masked_step(step) for step in document["steps"]]})
-    for step in redacted["steps"]:
-        if "tool_calls" in step:
-            step["tool_calls"] = [bounded_call(call) for call in step["tool_calls"]]
-    if "agent_events" in redacted:
-        redacted["agent_events"] = shown(redacted["agent_events"])
-    return redacted
-
-
-def write_trace(result: TaskResult, path: Path, redactor: Redactor) -> None:
-    write_json(path, redacted_trace(result, redactor))
 
 
 FaultState = Literal["struck", "never struck", "could not be done"]
@@ -238,50 +206,46 @@ class TaskRecord(BaseModel):
         return verdict(state, code, expected=self.expected, unexpected=self.unexpected, refused=self.refused)
 
 
-def task_record(
-    plan: Plan, result: TaskResult, redactor: Redactor | None = None, *, unexpected: bool = False
-) -> TaskRecord:
-    """The record of a result; its texts are redacted. `unexpected`: it did not show what its `expect` declares."""
-    redactor = (redactor or Redactor()).plus(plan.all_secrets)
-    with masking(redactor.text):
-        return _task_record(plan, result, redactor, unexpected=unexpected)
-
-
-def _task_record(plan: Plan, result: TaskResult, redactor: Redactor, *, unexpected: bool) -> TaskRecord:
-    failure, counted = result.failure, figures(result)
+def task_record(story: TaskStory) -> TaskRecord:
+    """The record of a task."""
+    file, counted = story.file, story.figures
     return TaskRecord(
-        task_id=result.task_id,
-        key=result.key,
-        final_state=result.final_state,
-        source=plan.source,
-        steps_source=plan.steps_source,
-        step_index=result.failed_index,
-        expected=bool(result.error and result.error.expected),
-        unexpected=unexpected,
-        refused=plan.strict and plan.spec.expect is None and result.makeshift,
-        seconds=round(result.elapsed, 3),
-        steps_completed=result.steps_completed,
-        steps_total=result.steps_total,
+        task_id=story.task_id,
+        key=story.key,
+        final_state=story.final_state,
+        source=file.source,
+        steps_source=file.steps_source,
+        step_index=story.failed_index,
+        expected=story.expected,
+        unexpected=story.unexpected,
+        refused=story.refused,
+        seconds=round(story.seconds, 3),
+        steps_completed=story.steps_completed,
+        steps_total=story.steps_total,
         retries=counted.retries,
         successful_retries=counted.successful_retries,
         fallbacks=counted.fallbacks,
         recovered=counted.recovered,
-        score=None if result.score is None else result.score.total,
-        warnings=tuple(redactor.json(warning.as_json()) for warning in result.warnings),
-        declared=plan.spec.expect.warnings if plan.spec.expect else (),
+        score=None if story.score is None else story.score.total,
+        warnings=story.warnings,
+        declared=file.declared,
         recoveries=counted.by_rule,
-        faults=dict(sorted(map(_fault, result.faults), key=lambda pair: pair[1] == "struck")),
-        artifacts=str(result.artifacts) if result.artifacts else None,
-        hint=redactor.text(result.error.hint) if result.error else "",
-        suspect=str(suspect(plan, result) or ""),
-        started=result.started,
-        steps=tuple(step_lines(result.history, redactor)),
-        baselines=tuple(map(redactor.text, written_baselines(plan, result))),
-        summary=cause(plan, result, redactor) if failure else "",
-        tools=by_tool(tool_calls(result)),
-        **_of_agents(plan, result),
-        **_of_file(plan.spec, redactor),
-        **(_of_failure(failure, redactor) if failure else {}),
+        faults=dict(sorted(map(_fault, story.faults), key=lambda pair: pair[1] == "struck")),
+        artifacts=story.artifacts or None,
+        started=story.started,
+        goal=file.goal,
+        feature=file.family,
+        episode=file.episode,
+        priority=file.priority,
+        tags=file.tags,
+        steps=tuple(map(_line, story.steps)),
+        baselines=story.baselines,
+        agent=story.agent,
+        takeovers=len(story.takeovers),
+        models=story.models,
+        calls=story.model_calls,
+        tools=story.tools,
+        **(_of_failure(story.failure, story.cause) if story.failure else {}),
     )
 
 
@@ -304,64 +268,28 @@ def torn_down(record: TaskRecord, held: Path | None, *, keeps_passed: bool) -> T
     return record.model_copy(update=update)
 
 
-def _of_agents(plan: Plan, result: TaskResult) -> dict[str, Any]:
-    calls = model_calls(result)
+def _of_failure(failure: StoryFailure, cause: str) -> dict[str, Any]:
     return {
-        "agent": result.ended_by(plan.agent),
-        "takeovers": len(result.takeovers),
-        "models": by_model(calls),
-        "calls": call_lines(calls, result.started),
-    }
-
-
-def _of_file(spec: TaskSpec, redactor: Redactor) -> dict[str, Any]:
-    return {
-        "goal": redactor.text(spec.goal),
-        "feature": spec.family or "",
-        "episode": spec.episode_id or "",
-        "priority": spec.priority,
-        "tags": spec.tags,
-    }
-
-
-def written_baselines(plan: Plan, result: TaskResult) -> Iterator[str]:
-    """The paths of the baselines that the task has changed or made."""
-    for record in result.history:
-        for attempt in record.attempts:
-            if isinstance(attempt.outcome, Passed) and attempt.outcome.details.get("written"):
-                yield str(plan.folder / str(attempt.outcome.details["baseline"]))
-
-
-def _of_failure(failure: Failure, redactor: Redactor) -> dict[str, Any]:
-    return {
-        "error_type": str(failure.type),
+        "error_type": failure.type,
         "code": failure.code,
         "family": failure.family,
-        "message": redactor.text(failure.message),
-        "reason": redactor.text(
-            "; ".join(filter(None, (reason(failure), *(f"also unmet: {each}" for each in also_unmet(failure)))))
-        ),
-        "selector": redactor.text(failure.selector or ""),
-        "site": redactor.text(site_of(failure.details.get("url"))),
-        "service": str(failure.details.get("service", "")),
-        "crashes": failure.details.get("service_crashes", {}),
+        "message": failure.message,
+        "summary": cause,
+        "reason": "; ".join(filter(None, (failure.reason, *(f"also unmet: {each}" for each in failure.also_unmet)))),
+        "hint": failure.hint,
+        "suspect": failure.suspect,
+        "selector": failure.selector,
+        "site": site_of(failure.url),
+        "service": failure.service,
+        "crashes": failure.crashes,
     }
 
 
-def site_of(url: object) -> str:
-    """`shop.local` of `http://shop.local/cart`; empty for a text that is no web address."""
-    try:
-        parts = urlsplit(url if isinstance(url, str) else "")
-    except ValueError:
-        return ""
-    return parts.netloc.rpartition("@")[2] if parts.scheme in ("http", "https", "ws", "wss") else ""
-
-
-def _fault(met: MetFault) -> tuple[str, FaultState]:
+def _fault(fault: FaultReport) -> tuple[str, FaultState]:
     """Name and result of a fault. Several of one name are one fault in several places, and one strike is enough."""
-    if met.count:
-        return met.name, "struck"
-    return met.name, "could not be done" if met.problem else "never struck"
+    if fault.struck:
+        return fault.id, "struck"
+    return fault.id, "could not be done" if fault.problem else "never struck"
 
 
 # `.harness/last-run.json`: the outcome of each task of the last run, for `harness report` and dashboards.

@@ -28,7 +28,7 @@ def call_lines(call: Mapping[str, Any], clean: Callable[[str], str] = str) -> It
     `clean` redacts a text before it is cut anywhere.
     """
     yield clean(called(call.get("server"), call.get("tool"), call.get("arguments")))
-    yield f"  {call.get('effect')}, {_ended(call)}"
+    yield f"  {', '.join(filter(None, (call.get('effect'), _ended(call))))}"
     if "result" in call:
         cut = f" (cut: it has {call['result_cut_from']} characters)" if call.get("result_cut_from") else ""
         yield f"  {clean(as_text(masked_fields(call['result'])))}{cut}"

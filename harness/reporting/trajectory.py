@@ -38,6 +38,7 @@ from harness.reporting.files import read_regular, safe_name, write_text
 from harness.reporting.redaction import Redactor
 from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Step
+from harness.values import map_texts
 
 AGENTS = Path(".harness/agents")
 FILE = "trajectory.jsonl"
@@ -220,7 +221,7 @@ class _Choices:
         )
 
     def _answer(self, said: SaidByModel) -> SaidAnswer:
-        arguments = _in_texts(said.arguments, self._refer)
+        arguments = map_texts(said.arguments, self._refer)
         return SaidAnswer(
             at=said.at,
             model=said.model,
@@ -234,15 +235,7 @@ class _Choices:
 def document(step: Step, refer: Callable[[str], str] = str) -> dict[str, Any]:
     """A step as a task file has it; `refer` puts references in the place of secrets."""
     found = {"act": step.act, **step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})}
-    return {key: _in_texts(value, refer) for key, value in found.items()}
-
-
-def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: _in_texts(each, change) for key, each in value.items()}
-    return [_in_texts(each, change) for each in value] if isinstance(value, list) else value
+    return {key: map_texts(value, refer) for key, value in found.items()}
 
 
 # Reads what was written.

@@ -16,10 +16,10 @@ from harness.criteria.syntax import FUNCTIONS
 from harness.model.figures import UNJUDGED
 from harness.recovery.catalog import CATALOG, Family, Scope, Suspect
 from harness.reporting.comparisons import compared_pictures
-from harness.reporting.console import place, service_log
 from harness.reporting.files import ARTIFACTS, printable, shown_path
 from harness.reporting.history.record import Execution, RunRecord
-from harness.reporting.task_record import TaskRecord, site_of
+from harness.reporting.task_record import TaskRecord
+from harness.reporting.words import place, service_log, site_of
 from harness.spec.pictures import ACTUAL, DIFF, LOOKS_LIKE
 
 # The evidence to open first: for each code its most informative artifact, else a command.

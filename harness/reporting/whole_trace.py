@@ -28,7 +28,7 @@ from harness.model.diagnosis import note
 from harness.model.ports import ConsoleLine, Evidence, Json
 from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery.failure import Failure
-from harness.reporting.console import place, step_target
+from harness.reporting.words import place, step_target
 
 TRACE, HAR = "trace.zip", "network_logs.har"
 VERSION = 8

@@ -151,7 +151,7 @@ class WaitPermit(Struct, frozen=True):
     deadline: Deadline
 
 
-def brief(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The type of an error and the first line of its text, for messages: at most 200 characters."""
     line = next(iter(str(error).splitlines()), "")[:200]
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
@@ -180,7 +180,7 @@ def guard(
     *,
     counts: Counts,
     wait: WaitPermit | None = None,
-    describe: Callable[[BaseException], str] = brief,
+    describe: Callable[[BaseException], str] = describe_error,
 ) -> Policy[T]:
     """Ask the breaker before each call, and tell it how the call ended.
 

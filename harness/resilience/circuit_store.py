@@ -19,13 +19,10 @@ from msgspec.structs import asdict
 
 from harness.resilience.breaker import CircuitSnapshot, CircuitState
 from harness.resilience.clock import Clock
+from harness.resilience.sqlite_file import OtherFileError, SqliteKind, connect, is_busy
 
 # The file of a circuit store: creates, recognizes or refuses it; converts a row to a snapshot.
 
-SCHEMA: Final = 2
-"""The version of the schema; it is written to the file's `user_version`."""
-APPLICATION: Final = 0x43495243
-"""The `application_id` of the file: "CIRC" in ASCII."""
 KEPT_FOR: Final = 7 * 86400.0
 """Seconds after which an unused circuit is forgotten."""
 
@@ -43,20 +40,14 @@ _TABLE = """CREATE TABLE circuits (
     saved_at REAL NOT NULL,
     failed_at REAL
 )"""
-_FROM_1 = "ALTER TABLE circuits ADD COLUMN failed_at REAL"
+KIND: Final = SqliteKind(application=int.from_bytes(b"CIRC"), schema=2, tables=(_TABLE,))
 _FOREIGN = "Name another file for the circuits"
 _WAS_OURS = f"{_FOREIGN}; or remove this one, if it was theirs: only the memory of open circuits is lost"
 _OF_ANOTHER = f"Use the version that wrote it, or remove it: only the memory of open circuits is lost. {_FOREIGN} else"
-_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 class CircuitStoreError(Exception):
     """The file cannot be used as a store of circuits; the text names the file, the problem and the remedy."""
-
-
-def is_busy(error: BaseException) -> bool:
-    """Return whether the error means that another process holds the lock at the moment."""
-    return isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY
 
 
 def open_file(path: Path, patience: float, wall: datetime) -> sqlite3.Connection:
@@ -67,12 +58,13 @@ def open_file(path: Path, patience: float, wall: datetime) -> sqlite3.Connection
     database: sqlite3.Connection | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        database = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
-        database.row_factory = sqlite3.Row
+        database = connect(path, patience)
         _prepare(database, path, patience, wall.timestamp() - KEPT_FOR)
     except BaseException as error:
         if database is not None:
             database.close()
+        if isinstance(error, OtherFileError):
+            raise _refusal(path, error) from error
         if isinstance(error, sqlite3.Error | OSError) and not is_busy(error):
             raise _not_a_store(path, str(error), _WAS_OURS) from error
         raise
@@ -86,18 +78,7 @@ def snapshot_of(row: sqlite3.Row) -> CircuitSnapshot:
 
 
 def _prepare(database: sqlite3.Connection, path: Path, patience: float, oldest: float) -> None:
-    if _has_schema_1(database):
-        database.execute("BEGIN IMMEDIATE")
-        if _has_schema_1(database):  # another process may have been quicker
-            database.execute(_FROM_1)
-            database.execute(f"PRAGMA user_version = {SCHEMA}")
-        database.execute("COMMIT")
-    database.execute("BEGIN")
-    made = _is_ours(database, path)
-    database.execute("COMMIT")
-    if not made:
-        _to_wal(database, patience)
-        _make(database, path)
+    KIND.prepare(database, patience)
     problem = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     if problem != "ok":
         raise _not_a_store(path, f"it is damaged ({problem})", _WAS_OURS)
@@ -105,44 +86,11 @@ def _prepare(database: sqlite3.Connection, path: Path, patience: float, oldest: 
         database.execute("DELETE FROM circuits WHERE saved_at < ?", (oldest,))
 
 
-def _has_schema_1(database: sqlite3.Connection) -> bool:
-    return (_number(database, "application_id"), _number(database, "user_version")) == (APPLICATION, 1)
-
-
-def _is_ours(database: sqlite3.Connection, path: Path) -> bool:
-    """Return True for a store of ours, False for an empty file; raises CircuitStoreError for anything else."""
-    application, version = _number(database, "application_id"), _number(database, "user_version")
-    if (application, version) == (APPLICATION, SCHEMA):
-        return True
-    if application == APPLICATION:
-        raise _not_a_store(path, f"it has schema {version} and this version of the program knows {SCHEMA}", _OF_ANOTHER)
-    if application or version or database.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise _not_a_store(path, "it is a database of something else", _FOREIGN)
-    return False
-
-
-def _to_wal(database: sqlite3.Connection, patience: float) -> None:
-    """Switch to write-ahead logging, trying again: SQLite does not wait for a lock here as it does for a write."""
-    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed  # only for a file that is opened
-
-    again = Retrying(
-        stop=stop_after_delay(patience), wait=wait_fixed(0.01), retry=retry_if_exception(is_busy), reraise=True
-    )
-    again(database.execute, "PRAGMA journal_mode = WAL")
-
-
-def _make(database: sqlite3.Connection, path: Path) -> None:
-    """Make the table. Several processes may do this at once: the second finds it done."""
-    database.execute("BEGIN IMMEDIATE")
-    if not _is_ours(database, path):
-        database.execute(_TABLE)
-        database.execute(f"PRAGMA application_id = {APPLICATION}")
-        database.execute(f"PRAGMA user_version = {SCHEMA}")
-    database.execute("COMMIT")
-
-
-def _number(database: sqlite3.Connection, pragma: str) -> int:
-    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
+def _refusal(path: Path, error: OtherFileError) -> CircuitStoreError:
+    if error.version is None:
+        return _not_a_store(path, "it is a database of something else", _FOREIGN)
+    knows = f"this version of the program knows {KIND.schema}"
+    return _not_a_store(path, f"it has schema {error.version} and {knows}", _OF_ANOTHER)
 
 
 def _not_a_store(path: Path, why: str, remedy: str) -> CircuitStoreError:

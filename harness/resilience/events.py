@@ -1,4 +1,4 @@
-"""What happened around a call: one frozen value for each kind."""
+"""What happened around a call: one frozen value for each kind, and its line for people (`line`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,22 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, field
 from msgspec.structs import asdict
+
+AGENT = "agent"
+"""The name in the event of an agent that goes on in place of another one."""
+INCONSISTENT = {
+    "Cannot be `connected` if server is `down`": "`{of}` was given up, but something still answers at its host",
+    "Circuit breaker cannot be `closed` during `booting`": "requests go to `{of}` while it is being started",
+    "Polling must be `running` if extension is `connected`": "`{of}` answers, but nobody is monitoring it any more",
+    "Cannot be `active` while server is `booting`": "`{of}` is used while it is being started",
+}
+"""Violated invariant -> its meaning."""
+
+
+def one_line(text: str, width: int = 200) -> str:
+    """The text without line breaks, cut to `width` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 class Retrying(Struct, frozen=True):
@@ -27,6 +43,10 @@ class Retrying(Struct, frozen=True):
     source: str = ""
     """The side that failed: `client` (browser, agent, harness), `server` (site, service, channel) or `hook`."""
 
+    def line(self) -> str:
+        wait = f" in {self.delay:.1f} s" if self.delay else ""
+        return f"Retrying {self.attempt}/{self.retries}{wait}: {one_line(self.error)}"
+
 
 class Waiting(Struct, frozen=True):
     """An open circuit holds a call back for at most `seconds`; nothing is sent: neither attempt nor retry."""
@@ -35,6 +55,9 @@ class Waiting(Struct, frozen=True):
     name: str
     seconds: float
     reason: str
+
+    def line(self) -> str:
+        return f"waiting {self.seconds:.1f} s: {one_line(self.reason)}"
 
 
 class SlotAwaited(Struct, frozen=True):
@@ -46,6 +69,12 @@ class SlotAwaited(Struct, frozen=True):
     """The folder of the lock files: a task that holds one of them holds a slot."""
     seconds: float
 
+    def line(self) -> str:
+        return (
+            f"{self.task} has waited {self.seconds:.0f} s for the one state of the site (isolation), which another "
+            f"task holds, perhaps of another run: locks in {self.folder}"
+        )
+
 
 class CircuitChanged(Struct, frozen=True):
     """A breaker went from one state to another."""
@@ -56,6 +85,9 @@ class CircuitChanged(Struct, frozen=True):
     after: str
     reason: str
 
+    def line(self) -> str:
+        return f"circuit {self.circuit}: {self.before} -> {self.after} ({self.reason})"
+
 
 class LoginMade(Struct, frozen=True):
     """A login that tasks share was made, in `seconds`. `reason`: why it was needed."""
@@ -64,6 +96,9 @@ class LoginMade(Struct, frozen=True):
     name: str
     seconds: float
     reason: str
+
+    def line(self) -> str:
+        return f"login {self.name}: made in {self.seconds:.1f} s, because {self.reason}"
 
 
 class PagesEnded(Struct, frozen=True):
@@ -74,6 +109,10 @@ class PagesEnded(Struct, frozen=True):
     seconds: float
     how: str
     """`context`: the browser has ended all pages of the context. `browser`: it did not, and was killed."""
+
+    def line(self) -> str:
+        how = "the browser has ended its pages" if self.how == "context" else "the browser was killed"
+        return f"the browser context of {self.world} did not close in {self.seconds:g} s: {how}"
 
 
 class FellBack(Struct, frozen=True):
@@ -87,6 +126,11 @@ class FellBack(Struct, frozen=True):
     """The name of the call that is tried instead."""
     error: str
 
+    def line(self) -> str:
+        if self.name == AGENT:
+            return f"agent {self.after} goes on in place of {self.before}: {one_line(self.error)}"
+        return f"{self.name}: falling back from {self.before} to {self.after}: {one_line(self.error)}"
+
 
 class Degraded(Struct, frozen=True):
     """Every call of a fallback chain failed: the degraded answer is given."""
@@ -94,6 +138,9 @@ class Degraded(Struct, frozen=True):
     type: ClassVar[str] = "degraded"
     name: str
     reason: str
+
+    def line(self) -> str:
+        return f"{self.name}: degraded: {one_line(self.reason)}"
 
 
 class Recovered(Struct, frozen=True):
@@ -104,6 +151,9 @@ class Recovered(Struct, frozen=True):
     seconds: float
     attempts: int
     category: str = ""
+
+    def line(self) -> str:
+        return f"{self.name}: recovered after {self.seconds:.1f} s, at attempt {self.attempts}"
 
 
 class GaveUp(Struct, frozen=True):
@@ -117,6 +167,9 @@ class GaveUp(Struct, frozen=True):
     code: str = ""
     severity: str = ""
     source: str = ""
+
+    def line(self) -> str:
+        return f"{self.name}: gave up{' after all retries' if self.exhausted else ''}: {one_line(self.error)}"
 
 
 class Escalated(Struct, frozen=True):
@@ -132,6 +185,11 @@ class Escalated(Struct, frozen=True):
     correlation_id: str = ""
     """The id under which the caller can ask for the answer, if it has one already."""
 
+    def line(self) -> str:
+        over = "the caller stops waiting; the work may still finish"
+        then = over if self.limit is None else f"is waited for {self.limit:g} s in all"
+        return f"{self.name}: no answer in {self.waited:g} s; it {then}"
+
 
 class ServiceChanged(Struct, frozen=True):
     """A service went from one state to another."""
@@ -141,6 +199,15 @@ class ServiceChanged(Struct, frozen=True):
     before: str
     after: str
     reason: str
+
+    @property
+    def crashed(self) -> bool:
+        """Whether a service that had been up ended or hung, and not on purpose."""
+        return self.reason.startswith("crash_") and self.before != "down"
+
+    def line(self) -> str:
+        crashed = " crashed" if self.crashed else ""
+        return f"service {self.service}{crashed}: {self.before} -> {self.after} ({one_line(self.reason)})"
 
 
 class ToolServerChanged(Struct, frozen=True):
@@ -153,6 +220,9 @@ class ToolServerChanged(Struct, frozen=True):
     reason: str
     own: bool = False
     """Whether it is a server, or a connection, of one task alone, which that task's faults strike."""
+
+    def line(self) -> str:
+        return f"tool server {self.server}: {self.before} -> {self.after} ({one_line(self.reason)})"
 
 
 class ClientChanged(Struct, frozen=True):
@@ -170,6 +240,10 @@ class ClientChanged(Struct, frozen=True):
     """The code of a refusal."""
     source: str = "client"
 
+    def line(self) -> str:
+        why = f" ({one_line(self.reason or self.code)})" if self.reason or self.code else ""
+        return f"client {self.client or 'of an agent'}: {self.before} -> {self.after}{why}"
+
 
 class HookRefused(Struct, frozen=True):
     """A hook of an agent has sent an event that is not as it should be."""
@@ -179,6 +253,9 @@ class HookRefused(Struct, frozen=True):
     error: str
     source: str = "hook"
 
+    def line(self) -> str:
+        return f"hook of an agent refused: {self.code}: {one_line(self.error)}"
+
 
 class InvariantBroken(Struct, frozen=True):
     """States that exclude each other occurred together; `states` is the snapshot."""
@@ -186,6 +263,11 @@ class InvariantBroken(Struct, frozen=True):
     type: ClassVar[str] = "invariant-violated"
     rule: str
     states: Mapping[str, str] = field(default_factory=dict)
+
+    def line(self) -> str:
+        states = ", ".join(f"{dimension}={state}" for dimension, state in self.states.items())
+        meaning = INCONSISTENT.get(self.rule, self.rule).format(of=self.states.get("of", "a service"))
+        return f"inconsistent: {meaning} ({states})"
 
 
 ResilienceEvent = (

@@ -7,10 +7,9 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from harness.resilience.breaker import Call, Policy
+from harness.resilience.breaker import Call, Policy, describe_error
 from harness.resilience.clock import Clock, SystemClock
 from harness.resilience.events import Degraded, Emit, FellBack, discard
-from harness.resilience.verdict import describe_error
 
 T = TypeVar("T")
 

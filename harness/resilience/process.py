@@ -245,57 +245,6 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
-# Identifies a process: its pid and its start time, because pids are reused.
-
-_BIRTH = 19
-"""The index of the start time in `/proc/<pid>/stat`, counted after the name: in ticks since the machine's start."""
-
-
-class Identity(Struct, frozen=True):
-    """A process, by pid and start time. `birth` is comparable only on the same machine and until its next start."""
-
-    pid: int
-    birth: float
-
-    @classmethod
-    def of(cls, pid: int) -> Identity | None:
-        """The process that has this pid now; None if there is none, or it is dead and not yet reaped."""
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(pid)
-            if process.status() != psutil.STATUS_ZOMBIE:
-                return cls(pid, _birth(process))
-        return None
-
-    @property
-    def alive(self) -> bool:
-        return Identity.of(self.pid) == self
-
-
-def _birth(process: psutil.Process) -> float:
-    """The start time, relative to the machine's start if possible, since the time of day may be set meanwhile."""
-    try:
-        stat = Path(f"/proc/{process.pid}/stat").read_text("utf-8")
-    except OSError:
-        return process.create_time()
-    return float(stat.rpartition(")")[2].split()[_BIRTH])
-
-
-def boot_id() -> str:
-    """Identifies the time since the machine's start, within which `Identity` is comparable; empty except on Linux."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
-    except OSError:
-        return ""
-
-
-def pid_namespace() -> int:
-    """The namespace of the pids that this process sees; 0 except on Linux."""
-    try:
-        return Path("/proc/self/ns/pid").stat().st_ino
-    except OSError:
-        return 0
-
-
 # Finds the process that listens on a port.
 
 SHOWN = 300

@@ -85,6 +85,9 @@ class ThresholdCrossed(Struct, frozen=True):
     def reading(self) -> Reading:
         return Reading(self.metric, self.after, self.value, self.limit, self.unit)
 
+    def line(self) -> str:
+        return f"threshold: {self.reading.shown}"
+
 
 class SlidingWindow:
     """Counts what happened in the last `seconds`; an event exactly so old no longer counts."""

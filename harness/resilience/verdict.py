@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from harness.resilience.breaker import CircuitOpen
+from harness.resilience.breaker import CircuitOpen, describe_error
 from harness.resilience.clock import Clock, SystemClock
 from harness.resilience.outside import seconds_of
 from harness.values import replace
@@ -254,12 +254,6 @@ def classifier(clock: Clock) -> Classify:
 
 
 classify: Classify = classifier(SystemClock())
-
-
-def describe_error(error: BaseException) -> str:
-    """The type and text of an error in one line of at most 200 characters."""
-    line = next(iter(str(error).splitlines()), "")[:200]
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 def _judge(error: BaseException, clock: Clock) -> RetryVerdict:

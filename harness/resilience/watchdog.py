@@ -162,7 +162,7 @@ def _withdraw(harness: int, told: str) -> None:
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         with open(told, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs milliseconds
             owner = json.load(file)["owner"]
-        if owner[0] == harness:
+        if owner["pid"] == harness:
             os.unlink(told)  # noqa: PTH108
 
 

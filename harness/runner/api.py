@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -84,7 +85,7 @@ def execute_task(task: TaskSpec) -> TaskResult:
     not run: its result is `aborted`, and `skipped` says why. Injected faults strike only the task, after its own;
     raises InjectionError (a ValueError) for one that does not fit it. Browser and services are started with the first
     task and end with the process. Resilience events go to the logger `harness.resilience` (`log_profile`), and to
-    `.harness/events/<run>.jsonl`.
+    `.harness/events/<run>.jsonl`; an output that fails is named once on standard error.
     """
     root = _project()
     harness, _ = _harness(root)
@@ -102,6 +103,8 @@ def execute_task(task: TaskSpec) -> TaskResult:
 def _executed(plan: Plan, root: Path) -> TaskResult:
     harness, events = _harness(root)
     result = harness.run(plan, events.on)
+    for told in events.fence.unsaid():
+        sys.stderr.write(f"{events.clean(told)}\n")
     EXECUTED.append(TaskExecution(plan, result, harness.settings, harness.redactor))
     passed = ended_as_declared(plan.spec, result)
     (_PASSED.add if passed else _PASSED.discard)((root, plan.task_id))

@@ -52,7 +52,7 @@ def _dead(root: Path, session: StoredSession) -> DeadTask | None:
     for run in runs_with_events(root):
         words = list(_words(events_of(root, run), task_id))
         if words:
-            own = run.endswith(f"-{session.pid}") and isinstance(words[-1], TaskBegun)
+            own = run.endswith(f"-{session.owner.pid}") and isinstance(words[-1], TaskBegun)
             return DeadTask(task_id, run, session) if own else None
     return None
 
@@ -95,8 +95,7 @@ def _reported(settings: Settings, task: Loaded, dead: DeadTask) -> str:
     redactor = Redactor.of(settings)
     plan = compile_plan(task, settings=settings, run_id=dead.run, agent=BRIDGE)
     archive = DirectoryArchive(settings.artifacts, dead.run, redactor, settings.keep_previous)
-    why = "it had begun to write, and whether that took effect is not known" if dead.session.wrote else ""
-    result = not_run_result(archive, plan, died(why), PROCESS_DIED)
+    result = not_run_result(archive, plan, died(dead.session.why_lost), PROCESS_DIED)
     events = stream_of(settings, dead.run, redactor)
     events.tell(TaskDone.of(result, plan.agent), plan)
     problems = "; ".join(events.close())

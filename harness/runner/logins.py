@@ -23,6 +23,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive
 from harness.resilience import Clock
 from harness.resilience.events import Emit, LoginMade, discard
+from harness.resilience.replaced import replaced
 from harness.spec.names import slug
 
 POLL = 0.1
@@ -177,12 +178,9 @@ def _read(file: Path) -> StorageState | None:
 
 
 def _write(file: Path, storage: StorageState) -> None:
-    """Write a file that only this user can read, by a rename, so that nobody reads a half of it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(f".{os.getpid()}.new")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
+    """Write a file that only this user can read."""
+    with replaced(file) as made, os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
         json.dump(storage, out)
-    temporary.replace(file)
 
 
 def _not_logged_in(login: ReadyLogin, result: TaskResult) -> Failure:

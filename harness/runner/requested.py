@@ -27,14 +27,16 @@ from harness.model.settings_errors import SettingsError
 from harness.reporting.allure.files import executor_of
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import kept_place
-from harness.reporting.history.record import Ending, Execution, OwnerProcess, RunRecord, checkout_of
+from harness.reporting.history.record import Ending, Execution, RunRecord, checkout_of
 from harness.reporting.history.writing import RunWriter, happenings_of
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import LAST_RUN, TaskRecord, task_record, write_last_run
 from harness.reporting.telemetry.record import RunBegun
 from harness.reporting.telemetry.sinks import begun_stream
 from harness.reporting.telemetry.stream import Telemetry
+from harness.reporting.telling import story_of
 from harness.resilience.events import ClientChanged, ResilienceEvent
+from harness.resilience.owner import Owner
 from harness.runner.bridging import BridgeHost
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
@@ -153,22 +155,23 @@ class RequestedRuns:
     def emit(self, event: ResilienceEvent) -> None:
         """Pass an event of the bridge on to the run that it is about, or to all that go on."""
         about = event.session if isinstance(event, ClientChanged) else None
-        for run in self._going_on():
+        for run in self.going_on():
             if run.stream is not None and about in (None, run.session):
                 run.stream.emit(event)
 
     @property
     def busy(self) -> bool:
         """Whether a task runs."""
-        return any(self._going_on())
+        return any(self.going_on())
 
-    def _going_on(self) -> Iterator[RequestedRun]:
+    def going_on(self) -> Iterator[RequestedRun]:
+        """The runs that are not over."""
         return (run for run in self._runs.values() if not run.over)
 
     async def listed(self) -> list[dict[str, Any]]:
         """The tasks that can be taken, and the files that cannot be used. Raises RefusedMessageError."""
         known = await self._known()
-        taken = {run.plan.task_id for run in self._going_on()}
+        taken = {run.plan.task_id for run in self.going_on()}
         tasks = [
             {"task_id": name, "goal": each.spec.goal or "", "inputs": dict(each.spec.inputs), "taken": name in taken}
             for name, each in known.tasks.items()
@@ -249,7 +252,7 @@ class RequestedRuns:
             return f"belongs to the episode {task.spec.episode_id}: `pytest --agent bridge` runs its tasks in order"
         if absent := [each for each in task.spec.dependencies if each not in self._passed]:
             return f"depends on {absent[0]}, which has not passed in this server"
-        taken = next((run for run in self._going_on() if run.plan.task_id == task.spec.task_id), None)
+        taken = next((run for run in self.going_on() if run.plan.task_id == task.spec.task_id), None)
         return f"is being done in session {taken.session}" if taken else ""
 
     def _compiled(self, task: Loaded, settings: Settings, session: str) -> RequestedRun:
@@ -314,7 +317,7 @@ class RequestedRuns:
             async with self._services.lend() as services:
                 await self._played(run, sink, kept, services)
         finally:
-            stream.close()
+            notes += map(stream.clean, stream.close())
             told = ended[-1] if ended else None
             notes.append(await asyncio.shield(self._kept(partial(kept.finish, told))))
             for note in filter(None, notes):
@@ -353,7 +356,7 @@ class RequestedRuns:
 
     async def close(self) -> None:
         """End the running tasks with their evidence. Bounded."""
-        going_on = [(run, run.work) for run in self._going_on() if run.work is not None]
+        going_on = [(run, run.work) for run in self.going_on() if run.work is not None]
         for run, work in going_on:
             if not run.judged:  # of the others, browser and services are closing
                 work.cancel()
@@ -397,7 +400,7 @@ class KeptRun:
             ci=executor_of(os.environ),
         )
         try:
-            self._writer = RunWriter(self._root, self._record, OwnerProcess.this_process())
+            self._writer = RunWriter(self._root, self._record, Owner.this())
         except HistoryError as error:
             return f"history: {error}"
         return ""
@@ -424,7 +427,8 @@ class KeptRun:
 
     def _task(self, told: TaskEnded) -> TaskRecord:
         good, expect = ended_as_declared(told.plan.spec, told.result), told.plan.spec.expect
-        record = task_record(told.plan, told.result, self._redactor, unexpected=expect is not None and not good)
+        unexpected = expect is not None and not good
+        record = task_record(story_of(told.plan, told.result, self._redactor, unexpected=unexpected))
         return (
             record
             if record.artifacts is None

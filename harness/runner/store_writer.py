@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.model.events import Event
+from harness.model.ledger import cut_off, words_of
 from harness.model.plan import Plan
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.never_twice import WROTE
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.resilience import Clock
 from harness.runner.stored_part import JOURNAL, RESULTS, wrote_name
@@ -31,7 +32,6 @@ AGAIN = 5.0
 """Seconds after which a store that failed is tried again."""
 OFTEN = 30.0
 """Seconds between two looks for new Allure results."""
-CUT_OFF = "WORKER_CUT_OFF"
 Job = Callable[[], None]
 T = TypeVar("T")
 
@@ -213,15 +213,13 @@ class StoreLedger(Sink):
         attempt: str,
         clock: Clock,
         writer: StoreWriter,
-        writes: Callable[[Event], bool],
         patience: float = PATIENCE,
     ) -> None:
-        """`store`: of the part. `writes` tells whether an event shows that its task writes. `patience`: seconds."""
+        """`store`: of the part. `patience`: seconds."""
         self._store = store
         self._attempt = attempt
         self._clock = clock
         self._writer = writer
-        self._writes = writes
         self._patience = patience
         self._own: set[str] = set()
         """Ids of the tasks in which this process may write."""
@@ -244,13 +242,11 @@ class StoreLedger(Sink):
                 await self._clock.sleep(min(PAUSE, left))
                 continue
             if owner != self._attempt:
-                message = f"another process of this part ({owner}) has begun to write in this task: nothing was sent"
-                raise Failed(Failure(CUT_OFF, message))
+                raise cut_off(f"in another process of this part ({owner}) {WROTE}")
             self._own.add(plan.task_id)
             return
-        message = f"{self._store.shown} did not take within {self._patience:g} s that this task begins to write"
-        message += f": nothing was sent ({why})"
-        raise Failed(Failure(CUT_OFF, message))
+        within = f"within {self._patience:g} s"
+        raise cut_off(f"{self._store.shown} did not take {within} that this task begins to write ({why})")
 
     def _claim(self, task_id: str) -> str:
         """The attempt that may write in the task: this one, unless there is another. Raises StoreError."""
@@ -262,7 +258,7 @@ class StoreLedger(Sink):
     def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
         """Note a write that was seen: a click that sent a request which writes."""
         task_id = event.plan.task_id
-        if task_id not in self._own | self._seen and self._writes(event):
+        if task_id not in self._own | self._seen and "wrote" in words_of(event, asks=True):
             self._seen.add(task_id)
             self._writer.note_write(task_id, self._attempt)
 

@@ -13,13 +13,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 from hashlib import sha256
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
+from harness.model.ledger import ItemFacts
 from harness.reporting.history.attempts import PartAttempt, attempt_of, in_order
 from harness.reporting.history.file import HistoryError
 from harness.store import Store, StoreUnusable
@@ -122,6 +124,20 @@ def lost_attempts(whole: Store, part: str) -> list[str]:
     """The attempts of a part that began, and of which the store has no journal any more. Raises StoreError."""
     begun = [name.rpartition("/")[2] for name in whole.names(f"{BEGUN}/{part}")]
     return [attempt for attempt in begun if not whole.names(f"{part}/{JOURNAL}/{attempt}")]
+
+
+class Earlier(Struct, frozen=True):
+    """What earlier processes have done of a part."""
+
+    ended: Mapping[str, bool] = field(default_factory=dict)
+    """Node id of a task that has ended -> whether it passed."""
+    written: frozenset[str] = frozenset()
+    """The names (`wrote_name`) of the tasks that had begun to write."""
+    attempts: int = 0
+    """The number of these processes."""
+
+    def facts(self, nodeid: str, task_id: str, episode: str | None) -> ItemFacts:
+        return ItemFacts(wrote=wrote_name(task_id) in self.written, ended=nodeid in self.ended, episode=episode or "")
 
 
 class StoredPart:

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from harness.tools.server import ToolServer
     from harness.tools.statefile import StateFile
 
+
+from harness.model.tools import PAGE, OfferedTool
+from harness.recovery.failure import Failed, Failure
+from harness.spec.steps import EffectClass
+
 WORLD: Final = "pytest-taskspec/world"
 """The key in `_meta` of each call under which a server finds the world of the task."""
 STILL_SECRET: Final = 20
@@ -220,8 +225,6 @@ class TaskTools:
             if isinstance(injector, StrikesTools):
                 box.struck_by(StruckWay(injector, self._run.clock))
         if self._run.only_reads:
-            from harness.runner.held_tools import ReadingToolBox
-
             return ReadingToolBox(box)
         return box
 
@@ -264,3 +267,35 @@ class TaskTools:
 
 def _nobody(_event: Event) -> None:
     """Events of a task inside the task belong to nobody."""
+
+
+# The tools of a task whose steps are only tried: those that write are not called, since nobody has agreed to it.
+
+HELD_BACK = "POLICY_WRITE"
+_AGREE = "With `--yes` the command calls tools that write, too. Of one that reads, `effects` of its server can say so."
+
+
+class ReadingToolBox:
+    """A toolbox (`ports.ToolBox`) that calls no tool of a server that writes."""
+
+    def __init__(self, tools: ToolBox) -> None:
+        self._tools = tools
+
+    def offered(self) -> tuple[OfferedTool, ...]:
+        """The tools that agents may call."""
+        return self._tools.offered()
+
+    async def learn(self, within: float) -> None:
+        """Wait until the tools that agents are offered are known."""
+        await self._tools.learn(within)
+
+    async def effect_of(self, step: Tool, within: float) -> EffectClass:
+        """The effect of the call."""
+        return await self._tools.effect_of(step, within)
+
+    async def call(self, request: ToolRequest, within: float) -> ToolAnswer:
+        """Call the tool, if it does not write. Raises Failed."""
+        if request.effect == "write" and request.server != PAGE:  # what a page sends is judged by its host
+            name = f"{request.server}.{request.tool}"
+            raise Failed(Failure(HELD_BACK, f"The tool {name} writes, so it was not called", advice=_AGREE))
+        return await self._tools.call(request, within)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import socket
 from collections.abc import Iterator
@@ -12,16 +11,16 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import psutil
 from msgspec import Struct
+
+from harness.resilience.owner import Owner
+from harness.resilience.replaced import write_whole
 
 ADDRESS: Final = Path(".harness/serve.json")
 """The file with the address of the running server, relative to the project."""
 _LOCK = Path(".harness/serve.lock")
 EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared with
 """An address that means all those of the machine -> the one under which the machine itself reaches it."""
-_SAME = 1.0
-"""Seconds by which two readings of one start may differ."""
 
 
 BRIDGE: Final = Path(".harness/bridge.json")
@@ -31,9 +30,7 @@ BRIDGE: Final = Path(".harness/bridge.json")
 class ServeAddress(Struct, frozen=True):
     """The running server of a project."""
 
-    pid: int
-    started: float
-    """The start of its process in seconds since the epoch: a pid is reused after a while."""
+    owner: Owner
     host: str
     port: int
     secure: bool = False
@@ -51,14 +48,8 @@ class ServeAddress(Struct, frozen=True):
         return EVERYWHERE.get(self.host, self.host)
 
     @property
-    def alive(self) -> bool:
-        """Whether its process still runs."""
-        try:
-            process = psutil.Process(self.pid)
-            dead = process.status() == psutil.STATUS_ZOMBIE
-            return not dead and abs(process.create_time() - self.started) <= _SAME
-        except psutil.Error:
-            return False
+    def pid(self) -> int:
+        return self.owner.pid
 
 
 class AlreadyServedError(Exception):
@@ -84,7 +75,7 @@ def address_of(root: Path, file: Path = ADDRESS) -> ServeAddress | None:
         found = msgspec.json.decode((root / file).read_bytes(), type=ServeAddress)
     except (OSError, msgspec.DecodeError):
         return None
-    return found if found.alive else None
+    return found if found.owner.alive else None
 
 
 def port_of_a_killed_server(root: Path) -> int:
@@ -93,22 +84,13 @@ def port_of_a_killed_server(root: Path) -> int:
         found = msgspec.json.decode((root / ADDRESS).read_bytes(), type=ServeAddress)
     except (OSError, msgspec.DecodeError):
         return 0
-    return 0 if found.alive or not 0 < found.port < 65536 else found.port
+    return 0 if found.owner.alive or not 0 < found.port < 65536 else found.port
 
 
 def keep_address(root: Path, host: str, port: int, *, secure: bool, file: Path = ADDRESS) -> ServeAddress:
     """Write the address of this process's server. Raises OSError."""
-    process = psutil.Process()
-    address = ServeAddress(process.pid, process.create_time(), host, port, secure)
-    place = root / file
-    place.parent.mkdir(parents=True, exist_ok=True)
-    scratch = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        scratch.write_text(json.dumps(msgspec.to_builtins(address)) + "\n", "utf-8")
-        scratch.replace(place)
-    except OSError:
-        scratch.unlink(missing_ok=True)
-        raise
+    address = ServeAddress(Owner.this(), host, port, secure)
+    write_whole(root / file, msgspec.json.encode(address) + b"\n")
     return address
 
 

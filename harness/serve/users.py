@@ -69,7 +69,7 @@ class ServerUse:
         with contextlib.suppress(OSError, msgspec.DecodeError):
             ours = msgspec.json.decode((self._root / STARTED).read_bytes(), type=ServeAddress)
             (self._root / STARTED).unlink(missing_ok=True)
-            if now is not None and (now.pid, now.started) == (ours.pid, ours.started):
+            if now is not None and now.owner == ours.owner:
                 os.kill(now.pid, signal.SIGTERM)
                 return now.pid
         return None

@@ -8,8 +8,9 @@ from datetime import datetime
 from pathlib import Path
 
 from harness.masking import MARK
+from harness.spec.agents import SCRIPTED, unknown_agent
 from harness.spec.expressions import expression_problems, reference_problems, too_large
-from harness.spec.names import ABSENT, SCHEMES, file_problem, forbidden_scheme
+from harness.spec.names import ABSENT, HOST, HOST_EXPECTED, NO_HOST, SCHEMES, file_problem, forbidden_scheme
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import Hide
 from harness.spec.selector_checks import of_steps, problems_of_selectors, selectors_around
@@ -60,7 +61,6 @@ def mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 __all__ = ["check_spec", "check_steps", "check_suite", "strict_problems"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-HOST = re.compile(r"[^\s/:?#@]+")
 
 
 def check_spec(
@@ -149,12 +149,9 @@ def _time(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 def _domains(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, name in enumerate(spec.allowed_domains):
         if not HOST.fullmatch(name):
-            yield not_a_host(("allowed_domains", number), name, origin)
-
-
-def not_a_host(path: JsonPath, name: str, origin: Origin) -> Problem:
-    """The problem of a text that is no host name."""
-    return origin.problem(path, "not a host name", expected="a host such as shop.local", found=describe_value(name))
+            yield origin.problem(
+                ("allowed_domains", number), NO_HOST, expected=HOST_EXPECTED, found=describe_value(name)
+            )
 
 
 def _steps_of_repairs(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:
@@ -242,11 +239,24 @@ def login_problems(name: str, origin: Origin, known: Collection[str]) -> Iterato
         yield origin.problem(("login",), f"there is no login `{name}`", expected=expected, hint=hint)
 
 
-def _of_agents(spec: TaskSpec, origin: Origin, agents: Sequence[str] | None) -> Iterator[Problem]:
-    if spec.agent is not None or spec.agent_fallback or spec.agent_fallback_if_unmet:
-        from harness.spec.agents import agent_problems  # few tasks name an agent
-
-        yield from agent_problems(spec, origin, agents)
+def _of_agents(spec: TaskSpec, origin: Origin, declared: Collection[str] | None) -> Iterator[Problem]:
+    """Yield the problems of `agent` and `agent_fallback`. `declared`: the project's agents; None: any name will do."""
+    named: list[tuple[JsonPath, str]] = [] if spec.agent is None else [(("agent",), spec.agent)]
+    named += [(("agent_fallback", number), name) for number, name in enumerate(spec.agent_fallback or ())]
+    first = spec.agent or (SCRIPTED if spec.steps else None)
+    before = {first} if first else set()
+    for path, name in named:
+        if declared is not None and (unknown := unknown_agent(name, declared)):
+            yield origin.problem(path, f"there is no agent `{name}`", expected=unknown[0], hint=unknown[1])
+        if name == SCRIPTED and not spec.steps:
+            yield origin.problem(path, "the agent `scripted` executes the task's `steps`, and there are none")
+        if path[0] == "agent_fallback" and name in before:
+            hint = "an agent that has failed is not asked again: name each agent once"
+            yield origin.problem(path, f"the agent `{name}` is there already", hint=hint)
+        before.add(name)
+    if spec.agent_fallback_if_unmet and not spec.agent_fallback:
+        message = "`agent_fallback_if_unmet` has no effect without `agent_fallback`"
+        yield origin.problem(("agent_fallback_if_unmet",), message, hint="name the agents that go on", key=True)
 
 
 def unfit_for_login(made: TaskSpec, file: str, origin: Origin) -> Iterator[Problem]:

@@ -9,12 +9,12 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from harness.recovery.catalog import CATALOG
-from harness.spec.checks import HOST, not_a_host
 from harness.spec.expressions import unknown_channel
 from harness.spec.faults.base import FaultBase, RequestFault
 from harness.spec.faults.kinds import ChannelFault, DatabaseLocked, ElementFault, SessionExpired
 from harness.spec.faults.network import HostFault
 from harness.spec.faults.tools import ToolFault
+from harness.spec.names import HOST, HOST_EXPECTED, NO_HOST
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.source import Origin
 from harness.spec.steps import Tool
@@ -132,7 +132,7 @@ def fault_problems(
     """Yield the problems and warnings of a fault whose types are right; `path` is its place."""
     host = fault.host if isinstance(fault, HostFault | SessionExpired) else None
     if host is not None and "${" not in host and not HOST.fullmatch(host):
-        yield not_a_host((*path, "host"), host, origin)
+        yield origin.problem((*path, "host"), NO_HOST, expected=HOST_EXPECTED, found=describe_value(host))
     if isinstance(fault, RequestFault) and not may_match(fault.url):
         message = "no URL matches: the pattern must match the whole URL"
         yield origin.problem((*path, "url"), message, found=describe_value(fault.url), hint=whole_url_hint(fault.url))

@@ -9,7 +9,7 @@ from functools import cache
 
 from msgspec import Struct
 
-from harness.spec.references import BadReferenceError
+from harness.spec.problems import BadReferenceError
 
 NAME = "now"
 _SHIFT = re.compile(r"\s*([+-])\s*(\d{1,6})\s*(mo|[smhdwy])(?!\w)")

@@ -14,6 +14,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+HOST = re.compile(r"[^\s/:?#@]+")
+NO_HOST, HOST_EXPECTED = "not a host name", "a host such as shop.local"
+"""What is said of a text that is no `HOST`."""
 _BARE = re.compile(r"(?:localhost|\[[0-9a-f:]+\]|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?=[/?#]|$)", re.IGNORECASE)
 _FILE = re.compile(r"\.(?:html?|php|aspx?|jsp|json|xml|txt|pdf|csv)$", re.IGNORECASE)
 """A text with such an ending is more likely a page below the base URL than a host."""
@@ -251,3 +254,8 @@ def file_problem(name: str, folder: Path) -> str | None:
     if not there.is_relative_to(folder.resolve()):
         return "the path leaves the task's folder through a link"
     return None if there.is_file() else ABSENT
+
+
+def seconds(value: float) -> str:
+    """Seconds with one decimal at most."""
+    return f"{value:.1f}".removesuffix(".0") + "s"

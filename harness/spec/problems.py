@@ -136,3 +136,17 @@ def join_or(words: Iterable[str]) -> str:
     """`a, b or c`."""
     *first, last = words
     return f"{', '.join(first)} or {last}" if first else last
+
+
+class BadReferenceError(ValueError):
+    """A reference that cannot be resolved; `offset` is its position in the text."""
+
+    def __init__(self, reference: str, problem: str, hint: str = "", offset: int = 0) -> None:
+        super().__init__(reference, problem, hint, offset)
+        self.reference = reference
+        self.problem = problem
+        self.hint = hint
+        self.offset = offset
+
+    def __str__(self) -> str:
+        return f"{self.reference}: {self.problem}" + (f" ({self.hint})" if self.hint else "")

@@ -13,9 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from harness.criteria import memory_lookup
 from harness.masking import secrets_of
-from harness.spec.problems import did_you_mean
+from harness.spec.problems import BadReferenceError, did_you_mean
 from harness.spec.readers import MAX_BYTES
 from harness.spec.steps import Step
+from harness.values import map_texts, texts_of
 
 # Removes the values of `${env:...}` from messages about a task.
 
@@ -40,13 +41,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 def interpolate(value: Any, scope: ReferenceScope, *, last: bool = True) -> Any:
     """Resolve the references in the texts of a JSON value. Raises BadReferenceError, MissingMemory."""
-    if isinstance(value, str):
-        return fill(value, scope, last) if "${" in value else value
-    if isinstance(value, list | tuple):
-        return type(value)(interpolate(item, scope, last=last) for item in value)
-    if isinstance(value, dict):
-        return {key: interpolate(item, scope, last=last) for key, item in value.items()}
-    return value
+    return map_texts(value, lambda text: fill(text, scope, last) if "${" in text else text)
 
 
 def interpolate_criterion(text: str, scope: ReferenceScope, *, last: bool = True) -> str:
@@ -88,25 +83,13 @@ def resolve(step: Step, memory: Callable[[], Mapping[str, Any]], one_time: Mappi
 
 def holds_reference(value: Any) -> bool:
     """Return whether a JSON value or a model contains a `${...}`."""
-    if isinstance(value, str):
-        return "${" in value
-    if isinstance(value, BaseModel):
-        return any(map(holds_reference, vars(value).values()))
-    if isinstance(value, dict):
-        return any(map(holds_reference, value.values()))
-    return isinstance(value, list | tuple) and any(map(holds_reference, value))
+    return any("${" in text for text in texts_of(value))
 
 
 def one_time_names(value: Any) -> Iterator[str]:
     """The variables of the one-time passwords in a JSON value or a model."""
-    if isinstance(value, str):
-        found = (match[1] for match in REFERENCE.finditer(value) if match[1] and match[2])
-        yield from (wanted[1] for body in found if (wanted := _TOTP.fullmatch(body)))
-    elif isinstance(value, BaseModel):
-        yield from one_time_names(list(vars(value).values()))
-    elif isinstance(value, list | tuple | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from one_time_names(each)
+    found = (match for text in texts_of(value) for match in REFERENCE.finditer(text) if match[1] and match[2])
+    yield from (wanted[1] for match in found if (wanted := _TOTP.fullmatch(match[1])))
 
 
 def _field(name: str, value: Any, scope: ReferenceScope, last: bool) -> Any:
@@ -177,20 +160,6 @@ _BETWEEN = {"env": ":", "totp": ":", "now": ""}
 
 NOT_SET = "set it where the command runs; only pytest reads what a conftest.py sets"
 """The hint for a `${env:NAME}` that is not set: `harness verify`, `replay` and `chaos` read no conftest.py."""
-
-
-class BadReferenceError(ValueError):
-    """A reference that cannot be resolved; `offset` is its position in the text."""
-
-    def __init__(self, reference: str, problem: str, hint: str = "", offset: int = 0) -> None:
-        super().__init__(reference, problem, hint, offset)
-        self.reference = reference
-        self.problem = problem
-        self.hint = hint
-        self.offset = offset
-
-    def __str__(self) -> str:
-        return f"{self.reference}: {self.problem}" + (f" ({self.hint})" if self.hint else "")
 
 
 class SharedProblemError(BadReferenceError):
@@ -339,15 +308,7 @@ def as_text(value: Any) -> str:
 
 def escape_references(value: Any) -> Any:
     """A value escaped so that a later round of interpolation leaves it unchanged."""
-    if isinstance(value, Deferred):
-        return str(value)
-    if isinstance(value, str):
-        return value.replace("${", "$${")
-    if isinstance(value, list):
-        return [escape_references(item) for item in value]
-    if isinstance(value, dict):
-        return {key: escape_references(item) for key, item in value.items()}
-    return value
+    return map_texts(value, lambda text: str(text) if isinstance(text, Deferred) else text.replace("${", "$${"))
 
 
 def fill(text: str, scope: ReferenceScope, last: bool) -> Any:
@@ -451,13 +412,7 @@ class FilledLength:
 
     def within(self, value: Any) -> int:
         """The length of all that is filled in within a JSON value or a model."""
-        if isinstance(value, str):
-            return self._of_text(value) if "${" in value else 0
-        if isinstance(value, BaseModel):
-            return sum(map(self.within, vars(value).values()))
-        if isinstance(value, dict):
-            return sum(map(self.within, value.values()))
-        return sum(map(self.within, value)) if isinstance(value, list | tuple) else 0
+        return sum(self._of_text(text) for text in texts_of(value) if "${" in text)
 
     def _of_text(self, text: str) -> int:
         try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
-from harness.model.events import Event, emit_of_call
+from harness.model.events import Event, ToolAnswered, ToolCalled, emit_of_call
 from harness.model.plan import Plan
 from harness.model.ports import Session
 from harness.model.tool_settings import ToolServerSettings
@@ -19,13 +20,14 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, discard
 from harness.spec.steps import EffectClass, Tool
+from harness.task_secrets import hidden
 from harness.tools.calls import CallTerms, ServerCall, ToolTry, Way, straight
 from harness.tools.catalogue import effect_in_page, effect_of, find
 from harness.tools.exchange import ToolServerError
-from harness.tools.ledger import CallEntry, ToolLedger
 from harness.tools.schemas import misfit
 from harness.tools.server import ToolServer
-from harness.tools.verdicts import VERDICTS, CallFacts, failure_of, no_server, refused
+from harness.tools.verdicts import VERDICTS, WAITS, CallFacts, failure_of, no_server, refused
+from harness.values import replace
 
 ServerOf = Callable[[str], ToolServer]
 """Name of a server in the settings -> the server, for this task. It connects to nothing."""
@@ -203,3 +205,79 @@ class TaskToolBox:
         except ToolServerError as error:  # a fault has struck it
             facts = CallFacts(request, 1, VERDICTS[error.problem].acted)
             raise failure_of(error, facts, "") from error
+
+
+# The ledger of a task's calls of tools: each call has an entry from its begin, and events at its begin and end.
+
+LONGEST_MESSAGE = 2_000
+"""Characters of the text of a tool that says that it failed which the entry keeps as its message."""
+
+
+class CallEntry:
+    """What is known of a call when it ends."""
+
+    def __init__(self) -> None:
+        self.answer: ToolAnswer | None = None
+        self.failure: Failure | None = None
+        self.tries = 0
+        self.will_repeat = False
+        """Whether its last error is one after which it is tried again, if there is time."""
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of the ledger's entry that the end of the call decides."""
+        told: dict[str, Any] = {"tries": self.tries}
+        if (failure := self.failure) is not None:
+            details = failure.details
+            told |= {"outcome": "failed", "code": failure.code, "message": failure.message}
+            told |= {"exit_code": details.get("exit_code"), "stderr": details.get("stderr", "")}
+            return told | {"retryable": self.will_repeat, "max_retries": WAITS.retries if self.will_repeat else 0}
+        if (answer := self.answer) is None:
+            return told
+        if answer.is_error:
+            told |= {"code": "TOOL_FAILED", "message": hidden(answer.text)[:LONGEST_MESSAGE]}
+        return told | {"outcome": "error" if answer.is_error else "answered", "result": answer.document}
+
+
+class ToolLedger:
+    """The calls of one task, in the order in which they began."""
+
+    def __init__(self, plan: Plan, clock: Clock, emit: Callable[[Event], None]) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._emit = emit
+        self._calls: list[ToolCall] = []
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(self._calls)
+
+    @contextmanager
+    def entry(self, request: ToolRequest) -> Iterator[CallEntry]:
+        """The entry of a call that begins now and ends with this; without an answer or failure it was cancelled."""
+        self._plan.learned.learn_named(request.arguments)
+        began, at, place, entry = self._clock.now(), self._clock.wall(), len(self._calls), CallEntry()
+        call = ToolCall(
+            id=f"tool-{place + 1}",
+            server=request.server,
+            tool=request.tool,
+            arguments=request.arguments,
+            effect=request.effect,
+            step=request.step,
+            at=at,
+            seconds=0.0,
+            tries=0,
+            outcome="cancelled",
+        )
+        self._calls.append(call)
+        self._emit(ToolCalled(self._plan, request.server, request.tool, request.step, at))
+        try:
+            yield entry
+        except Failed as failed:
+            entry.failure = failed.failure
+            raise
+        finally:
+            if entry.answer is not None:
+                self._plan.learned.learn_named(entry.answer.document)
+            ended = replace(call, seconds=round(self._clock.now() - began, 3), **entry.facts())
+            self._calls[place] = ended
+            self._emit(ToolAnswered(self._plan, ended))

@@ -6,83 +6,29 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-from msgspec import Struct
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.model.tools import ToolAnswer, ToolDescription
-from harness.tools.exchange import ConnectionEvents, ServerDied, ServerInfo, ToolProblem, ToolServerError
+from harness.tools.exchange import (
+    ConnectionEvents,
+    Link,
+    SentCall,
+    ServerDied,
+    ServerInfo,
+    Streams,
+    ToolProblem,
+    ToolServerError,
+    current,
+)
 
 if TYPE_CHECKING:
-    from harness.tools.session import McpSession, Streams
+    from harness.tools.session import McpSession
 
 T = TypeVar("T")
 FAREWELL = 2.0
 """Seconds that the client may take to end, before it is cancelled, and once more after that."""
 NO_MCP = "tool servers need the library `mcp`: pip install 'pytest-taskspec[mcp]'"
-
-# What the two ways to a server have in common.
-
-
-class SentCall(Struct):
-    """What became of the requests of one call on their way to the server."""
-
-    sent: bool = False
-    """Whether a part of a request may have left this process."""
-    problem: ToolServerError | None = None
-    """Why there can be no answer, if the transport knows."""
-    final: bool = False
-    """Whether the problem says nothing about the revision of the protocol: another one need not be tried."""
-    refusal: tuple[int, str] | None = None
-    """Number and text of the last error that came back over the transport."""
-    opening: bool = False
-    """Whether the requests open the connection."""
-    ended: bool = False
-    """Whether nobody waits for the answer any more: what was not sent by then must not be sent later."""
-
-    def answered(self, code: int, message: str) -> bool:
-        """Return whether an error of the client is the server's own answer, and not made here of a lost connection.
-
-        The client uses numbers (-32000, -32001) that are free for servers too, so the number tells nothing.
-        """
-        return self.problem is None and self.refusal == (code, message)
-
-    def fail(self, problem: ToolProblem, message: str, *, retry_after: float | None = None, final: bool) -> None:
-        """Keep the problem, if it is not only what follows from a final one."""
-        if not self.final:
-            self.problem, self.final = ToolServerError(problem, message, retry_after=retry_after), final
-
-
-current: ContextVar[SentCall | None] = ContextVar("tool_call", default=None)
-"""The call on whose behalf a message is sent. The client of MCP carries it to its transports."""
-
-
-class Link(Protocol):
-    """The way to one server: a process, or an address."""
-
-    def streams(self, over: Callable[[], None]) -> AbstractAsyncContextManager[Streams]:
-        """The messages from and to the server. `over` is called if the way ends by itself. Raises ToolServerError."""
-        ...
-
-    async def stop(self) -> None:
-        """End the way, and the process if there is one; bounded."""
-        ...
-
-    def lost(self, *, sent: bool) -> ToolServerError:
-        """Why there is no answer although nobody closed the way."""
-        ...
-
-    @property
-    def trouble(self) -> str:
-        """What was seen that may explain a silence; empty if nothing."""
-        ...
-
-    @property
-    def pid(self) -> int | None: ...
-
-    @property
-    def died(self) -> ServerDied | None: ...
 
 
 class ToolConnection:

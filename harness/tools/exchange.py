@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
@@ -121,3 +123,72 @@ class ConnectionEvents(Struct, frozen=True):
 
 Connect = Callable[[ConnectionEvents], Connection]
 """Makes a new connection, which is not open yet."""
+
+
+# What the two ways to a server have in common.
+
+Streams = tuple[Any, Any]
+"""The stream of messages from the server, and that to it, as the library takes them."""
+Hosts = Callable[[], Mapping[str, int]]
+"""Host name, in lower case -> port on 127.0.0.1; read for each request."""
+FORGOTTEN: Final = "it does not know the session any more"
+
+
+class SentCall(Struct):
+    """What became of the requests of one call on their way to the server."""
+
+    sent: bool = False
+    """Whether a part of a request may have left this process."""
+    problem: ToolServerError | None = None
+    """Why there can be no answer, if the transport knows."""
+    final: bool = False
+    """Whether the problem says nothing about the revision of the protocol: another one need not be tried."""
+    refusal: tuple[int, str] | None = None
+    """Number and text of the last error that came back over the transport."""
+    opening: bool = False
+    """Whether the requests open the connection."""
+    ended: bool = False
+    """Whether nobody waits for the answer any more: what was not sent by then must not be sent later."""
+
+    def answered(self, code: int, message: str) -> bool:
+        """Return whether an error of the client is the server's own answer, and not made here of a lost connection.
+
+        The client uses numbers (-32000, -32001) that are free for servers too, so the number tells nothing.
+        """
+        return self.problem is None and self.refusal == (code, message)
+
+    def fail(self, problem: ToolProblem, message: str, *, retry_after: float | None = None, final: bool) -> None:
+        """Keep the problem, if it is not only what follows from a final one."""
+        if not self.final:
+            self.problem, self.final = ToolServerError(problem, message, retry_after=retry_after), final
+
+
+current: ContextVar[SentCall | None] = ContextVar("tool_call", default=None)
+"""The call on whose behalf a message is sent. The client of MCP carries it to its transports."""
+
+
+class Link(Protocol):
+    """The way to one server: a process, or an address."""
+
+    def streams(self, over: Callable[[], None]) -> AbstractAsyncContextManager[Streams]:
+        """The messages from and to the server. `over` is called if the way ends by itself. Raises ToolServerError."""
+        ...
+
+    async def stop(self) -> None:
+        """End the way, and the process if there is one; bounded."""
+        ...
+
+    def lost(self, *, sent: bool) -> ToolServerError:
+        """Why there is no answer although nobody closed the way."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """What was seen that may explain a silence; empty if nothing."""
+        ...
+
+    @property
+    def pid(self) -> int | None: ...
+
+    @property
+    def died(self) -> ServerDied | None: ...

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from harness.resilience import Clock
 from harness.tools.connection import ToolConnection
-from harness.tools.exchange import Connect, ConnectionEvents, ServerDied, ToolProblem, ToolServerError
-
-if TYPE_CHECKING:
-    from harness.tools.session import Streams
+from harness.tools.exchange import (
+    FORGOTTEN,
+    Connect,
+    ConnectionEvents,
+    Hosts,
+    ServerDied,
+    Streams,
+    ToolProblem,
+    ToolServerError,
+)
 
 LONGEST: Final = 20 * 1024 * 1024
 """Bytes of one answer, or of one event of a stream."""
-Hosts = Callable[[], Mapping[str, int]]
-"""Host name, in lower case -> port on 127.0.0.1; read for each request."""
-FORGOTTEN: Final = "it does not know the session any more"
 
 
 def over_http(url: str, headers: Mapping[str, str], hosts: Hosts, clock: Clock, *, longest: int = LONGEST) -> Connect:

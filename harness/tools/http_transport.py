@@ -15,9 +15,7 @@ import httpx2
 
 from harness.resilience import Clock
 from harness.resilience.verdict import OAUTH, retry_after
-from harness.tools.connection import SentCall, current
-from harness.tools.exchange import ToolProblem
-from harness.tools.http import FORGOTTEN, Hosts
+from harness.tools.exchange import FORGOTTEN, Hosts, SentCall, ToolProblem, current
 
 LOOPBACK: Final = "127.0.0.1"
 NOTICE: Final = 2.0

@@ -16,7 +16,7 @@ import mcp_types as protocol
 from mcp.shared.message import SessionMessage
 from msgspec import Struct
 
-from harness.tools.connection import SentCall, current
+from harness.tools.exchange import SentCall, current
 
 CHUNK: Final = 256 * 1024
 BREATH: Final = 100

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +18,13 @@ from harness.model.tool_settings import REFERENCE, ToolServerSettings, header_pr
 from harness.model.tools import ToolDescription
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.resilience.owner import Owner
 from harness.resilience.process import Program
 from harness.spec.problems import join_or
 from harness.tools.catalogue import effect_of
 from harness.tools.exchange import Connect, Connection, ConnectionEvents
 from harness.tools.server import Connector, ToolServer
-from harness.tools.statefile import KeptState, ListedTool, born
+from harness.tools.statefile import KeptState, ListedTool
 
 NEEDED: Final = "pip install 'pytest-taskspec[mcp]'"
 PYTHON: Final = "{python}"
@@ -130,8 +130,7 @@ def kept_state(server: ToolServer, run: str, clean: Callable[[str], str] = str) 
         reason=clean(phase.reason),
         since=phase.since.isoformat(),
         run=run,
-        owner=os.getpid(),
-        owner_born=born(),
+        owner=Owner.this(),
         crashes=server.crashes,
         pid=server.pid,
         introduced=clean(f"{info.name} {info.version}".strip()) if info else "",

@@ -21,15 +21,12 @@ from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from harness.model.tools import ToolAnswer, ToolDescription, ToolHints
-from harness.tools.connection import SentCall, current
-from harness.tools.exchange import ServerInfo, ToolProblem, ToolServerError
+from harness.tools.exchange import SentCall, ServerInfo, Streams, ToolProblem, ToolServerError, current
 from harness.tools.schemas import misfit
 from harness.tools.translation import ASKS_FOR_INPUT, answered_error, refusal_in
 from harness.values import replace
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it logs without one is printed on the terminal
-Streams = tuple[Any, Any]
-"""The stream of messages from the server, and that to it, as the library takes them."""
 MOST_PAGES: Final = 100
 """Pages of a list of tools that are read."""
 LISTEN_AGAIN: Final = 5.0

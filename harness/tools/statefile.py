@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 from msgspec import Struct
 
 from harness.model.tools import ToolState
+from harness.resilience.owner import Owner
+from harness.resilience.replaced import write_whole
 from harness.spec.steps import EffectClass
 
 FOLDER = Path(".harness/tools")
 """The folder of the files, below the project's folder."""
 _STATE = ".state.json"
 _ORDER = ".restart"
-SAME_BIRTH = 2.0
-"""Seconds by which two readings of a process's start may differ, since the time of day may be set."""
 
 
 class ListedTool(Struct, frozen=True):
@@ -46,10 +45,8 @@ class KeptState(Struct, frozen=True):
     since: str
     """The time since which it is in this state, in ISO 8601."""
     run: str
-    owner: int
+    owner: Owner
     """The process that uses the server."""
-    owner_born: float
-    """The start of that process as a Unix time; a pid may be used again."""
     crashes: int = 0
     """Crashes of the last five minutes."""
     pid: int | None = None
@@ -65,20 +62,7 @@ class KeptState(Struct, frozen=True):
     @property
     def alive(self) -> bool:
         """Whether the process that wrote it still runs: otherwise this is how a past run has left it."""
-        return _runs(self.owner, self.owner_born)
-
-
-def born() -> float:
-    """The start of this process as a Unix time."""
-    return psutil.Process().create_time()
-
-
-def _runs(pid: int, born_at: float) -> bool:
-    try:
-        process = psutil.Process(pid)
-        return abs(process.create_time() - born_at) < SAME_BIRTH and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
+        return self.owner.alive
 
 
 class StateFile:
@@ -100,9 +84,7 @@ class StateFile:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._sweep()
                 self._begun = True
-            scratch = self._file.with_suffix(".new")
-            scratch.write_bytes(msgspec.json.encode(state))
-            scratch.replace(self._file)
+            write_whole(self._file, msgspec.json.encode(state))
 
     def _sweep(self) -> None:
         for file, kept in _states(self._folder):
@@ -139,19 +121,15 @@ def order_restart(root: Path, server: str) -> tuple[KeptState, ...]:
 
     They do so within a second. Nothing is kept for later runs: they begin without crashes and refusals anyway.
     """
-    folder = root / FOLDER
     using = tuple(each for each in kept_states(root) if each.server == server and each.alive)
-    folder.mkdir(parents=True, exist_ok=True)
-    scratch = folder / f"{server}.{os.getpid()}.new"
-    scratch.write_bytes(b"")
-    scratch.replace(folder / f"{server}{_ORDER}")
+    write_whole(root / FOLDER / f"{server}{_ORDER}", b"")
     return using
 
 
 def kept_states(root: Path) -> tuple[KeptState, ...]:
     """The states of all servers: of processes that run (`alive`), and as the last runs have left them; by name."""
     found = [kept for _, kept in _states(root / FOLDER) if kept is not None]
-    return tuple(sorted(found, key=lambda each: (each.server, not each.alive, each.owner)))
+    return tuple(sorted(found, key=lambda each: (each.server, not each.alive, each.owner.pid)))
 
 
 def _states(folder: Path) -> Iterator[tuple[Path, KeptState | None]]:
@@ -168,4 +146,4 @@ def _states(folder: Path) -> Iterator[tuple[Path, KeptState | None]]:
 def as_json(state: KeptState) -> dict[str, Any]:
     """The state as plain JSON, with `alive`."""
     told: dict[str, Any] = msgspec.to_builtins(state)
-    return {**told, "alive": state.alive}
+    return {**told, "owner": state.owner.pid, "alive": state.alive}

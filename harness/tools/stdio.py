@@ -16,11 +16,10 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from harness.resilience import Clock, poll_until
 from harness.resilience.process import INTENDED, PipedChild, Program
 from harness.tools.connection import ToolConnection
-from harness.tools.exchange import Connect, ConnectionEvents, ServerDied, ToolProblem, ToolServerError
+from harness.tools.exchange import Connect, ConnectionEvents, ServerDied, Streams, ToolProblem, ToolServerError
 
 if TYPE_CHECKING:
     from harness.tools.lines import LineReader, LineWriter
-    from harness.tools.session import Streams
 
 LONGEST: Final = 20 * 1024 * 1024
 """Bytes of one message of a server."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 import mcp_types as protocol
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from harness.tools.exchange import ToolProblem, ToolServerError
-
-if TYPE_CHECKING:
-    from harness.tools.connection import Link, SentCall
+from harness.tools.exchange import Link, SentCall, ToolProblem, ToolServerError
 
 ASKS_FOR_INPUT: Final = "it asks for input, which nobody can give here"
 _NO_SUCH_TOOL: Final = re.compile(r"unknown tool|no such tool|tool\b.*\bnot found", re.IGNORECASE)

@@ -13,9 +13,10 @@ from harness.recovery import Retry
 from harness.reporting.allure.labels import entitle, labels
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.archive import DirectoryArchive
-from harness.reporting.console import failure_text
+
 from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import failure_text
 from tests.unit.reporting.test_artifacts import evidence
 
 
@@ -53,14 +54,14 @@ def marked(plan):
 @marked(B1)
 def test_b1(archive):
     result = keep(archive, B1, sample.failed(B1, attempts=2), "trace.zip")
-    AllureSink().finish(B1, result, "chromium")
+    AllureSink().finish(*sample.told(B1, result), "chromium")
     raise RuntimeError(failure_text(B1, result))
 
 
 @marked(C2)
 def test_c2(archive):
     result = keep(archive, C2, sample.failed(C2, sample.WRONG_STATE), "trace.zip")
-    AllureSink().finish(C2, result, "chromium")
+    AllureSink().finish(*sample.told(C2, result), "chromium")
     raise AssertionError(failure_text(C2, result))
 
 
@@ -70,5 +71,5 @@ def test_d4():
     refused = Failure("NET_CONNECTION_REFUSED", "connection refused")
     tries = (sample.attempt(step, 0, 0.5, refused), sample.attempt(step, 2.5, 0.5, Passed(), Retry(2.0)))
     rest = sample.passed_records(D4, 6)[1:]
-    AllureSink().finish(D4, sample.completed(D4, [StepRecord(0, step, tries), *rest]), "chromium")
+    AllureSink().finish(*sample.told(D4, sample.completed(D4, [StepRecord(0, step, tries), *rest])), "chromium")
 """

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from harness.browser import Browsers
-from harness.browser.process import runs
+from harness.browser.os_process import runs
 
 PLAYWRIGHT = "playwright._impl"
 """Its inner modules: it has no public way to a driver that runs already."""

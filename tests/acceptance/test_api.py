@@ -78,6 +78,18 @@ def test_load_assign_execute(project: Project) -> None:
     assert (done.returncode, done.stderr) == (0, ""), "the harness closes without a complaint as the process ends"
 
 
+def test_an_output_that_fails_is_named_once(project: Project) -> None:
+    project.task("A-1", steps=[{"act": "wait", "value": 0}])
+    (project.path / ".harness").mkdir(exist_ok=True)
+    (project.path / ".harness" / "events").write_text("in the way", "utf-8")
+    script = "from harness import execute_task, load_task\nt = load_task('A-1.task.json')\n" + "execute_task(t)\n" * 2
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=project.path, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert re.match("output failed: events.jsonl: .*; the events of this run are incomplete", line)
+
+
 def test_the_example_in_the_readme_does_what_it_says() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     assert len(blocks) == 1

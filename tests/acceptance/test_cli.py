@@ -312,6 +312,25 @@ def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+RUN = ("-c", MAIN, "run", "tasks", "--")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("-m", "pytest"), (*RUN, "-p", "no:cacheprovider"), (*RUN, "-p", "conftest")],
+    ids=["pytest", "run", "before-plugins"],
+)
+def test_ctrl_c_while_pytest_loads_is_one_line(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """It comes in a conftest.py, after our plugin was loaded, and with `harness run` also before it."""
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "a.task.yaml").write_text("task_id: A\ngoal: g\n", "utf-8")
+    (tmp_path / "conftest.py").write_text("raise KeyboardInterrupt\n", "utf-8")
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "\ninterrupted before the run began\n")
+
+
 def test_the_report_server_says_nothing_of_a_browser_that_breaks_off(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -148,6 +148,19 @@ def test_no_output_has_a_secret(project: Project, monkeypatch: pytest.MonkeyPatc
     assert "[redacted]" in json.dumps(report["context"]["assertion"])
 
 
+def test_events_before_the_evidence_have_no_cookie_and_no_header_of_a_page(project: Project, site: str) -> None:
+    """A page shows what it has sent, and what it was given, at its first failure."""
+    look = {"act": "assert", "expr": "text_content('p') == 'nothing'", "soft": True}
+    project.task("EARLY", steps=[{"act": "open", "url": f"{site}/"}, look])
+    result = project.run("-vv")
+    result.assert_outcomes(failed=1)
+    events = "".join(path.read_text("utf-8") for path in (project.path / ".harness").rglob("*.jsonl"))
+    for told in (events, result.stdout.str()):
+        assert "[redacted] Bearer [redacted] cust" in told, "the failure tells what the page showed"
+        assert COOKIE not in told
+        assert HEADER.split()[1] not in told
+
+
 def prepare(project: Project) -> None:
     """The tool, the channel and the settings; what they hold is not searched."""
     (project.path / "tool.json").write_text(

@@ -72,7 +72,7 @@ def _started(root: Path, run: str, log: Path) -> BaseProcess:
     writers.set_forkserver_preload(["tests.acceptance.report_writer"])
     writer = writers.Process(target=main, args=(root, run, log))
     writer.start()
-    while not (root / ".tmp" / f"{writer.pid}-{run}").is_dir():
+    while not any((root / ".tmp").glob(f"{writer.pid}-*-{run}")):
         time.sleep(0.001)
     return writer
 

@@ -452,7 +452,7 @@ def test_allure_has_steps_labels_and_attachments(project: Project) -> None:
     assert any("open" in step["name"] for step in document["steps"])
     names = {attachment["name"] for attachment in document["attachments"]}
     assert len(names) >= 8
-    assert {"environment.properties", "categories.json", "allurerc.mjs"} <= {path.name for path in folder.iterdir()}
+    assert {"environment.properties", "allurerc.mjs"} <= {path.name for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize(

@@ -216,14 +216,3 @@ def test_the_attempts_are_a_timeline_and_the_requests_a_table(page: Page) -> Non
     box = shown.locator("span.wait").first.bounding_box()
     assert box is not None
     assert box["width"] > 3
-
-
-@pytest.mark.thorough
-def test_allure_2_shows_the_same_and_acts_as_little(results: Path, browser: Browser) -> None:
-    report = build_report(results, results.parent / "report2", Wanted(major=2), project=results.parent).index.parent
-    for page in served(report, browser):
-        page.goto("index.html#categories")
-        page.get_by_text("Timeouts").first.wait_for(timeout=30_000)
-        page.goto("index.html#suites")
-        page.get_by_text(re.compile("EVIL|owned")).first.wait_for(timeout=30_000)
-        assert page.title() != "owned"

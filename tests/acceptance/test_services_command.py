@@ -22,7 +22,6 @@ from harness.cli.main import app
 from harness.environment.services import Services
 from harness.model.settings import load_settings
 from harness.resilience import SystemClock
-from harness.resilience.process import Identity
 from tests.acceptance.conftest import Project
 from tests.acceptance.supervised import free_base, pyproject, site_pid
 from tests.acceptance.warm import Forked, start_harness
@@ -246,9 +245,8 @@ def test_a_pid_that_came_again_is_not_the_keeper(desk: Desk, port: int) -> None:
     told = json.loads(file.read_text("utf-8"))
     desk.says("stop")
     with other("-c", "import time; time.sleep(60)") as stranger:
-        who = Identity.of(stranger.pid)
-        assert who is not None
-        file.write_text(json.dumps({**told, "owner": [who.pid, told["owner"][1]], "program": [who.pid, 1]}))
+        again = {name: {**told[name], "pid": stranger.pid} for name in ("owner", "program")}
+        file.write_text(json.dumps({**told, **again}))
         assert (desk.one()["state"], desk.one()["owner"]) == ("down", None)
         assert "not stopped, because `start --persist` did not start it" in desk.says("stop")
         assert stranger.poll() is None

@@ -155,7 +155,8 @@ def test_report_of_a_failure(run: SimpleNamespace) -> None:
     (step,) = document(run, "errors/D-FAILED/partial_trace.json")["steps"]
     assert [each["id"] for each in step["tool_calls"]] == ["tool-1"]
     shown = harness("show", "D-FAILED", cwd=run.folder).stdout
-    assert '  tools: 1 call, 1 failed\n    mail.get_code {"to": 3, "password": "[redacted]"}' in shown
+    assert '  tool: mail.get_code {"to": 3, "password": "[redacted]"}' in shown
+    assert "  tools: 1 call, 1 failed\n" in shown
 
 
 def test_events(run: SimpleNamespace) -> None:

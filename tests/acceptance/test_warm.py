@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.browser.process import runs
+from harness.browser.os_process import runs
 from tests.acceptance.conftest import Project, becomes
 from tests.acceptance.warm import warm
 

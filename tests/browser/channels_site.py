@@ -45,6 +45,9 @@ PAGES = {
         b.onclick = () => s.send('order')""",
     "/beating": f"""const s = {_SOCKET}; let n = 0; b.disabled = true; b.onclick = () => a.append('b');
         s.onopen = () => {{ b.disabled = false; s.send('ping'); setInterval(() => s.send('beat ' + n++), 250) }}""",
+    "/telling": f"""const s = {_SOCKET}, end = Date.now() + 3000;
+        const tell = () => {{ for (let i = 0; i < 100 && Date.now() < end; i++) s.send('m' + i) }};
+        s.onopen = () => setInterval(tell, 10)""",
     "/broadcast": "b.disabled = true; open('/woken').onload = () => b.disabled = false;"
     "b.onclick = () => new BroadcastChannel('c').postMessage(1)",
     "/woken": "new BroadcastChannel('c').onmessage = () => fetch('/order?woken', {method: 'POST'})",

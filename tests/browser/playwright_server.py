@@ -16,7 +16,7 @@ from typing import Self
 
 import psutil
 
-from harness.browser.process import kill_tree
+from harness.browser.os_process import kill_tree
 
 EMPTY = {"PLAYWRIGHT_BROWSERS_PATH": "/nowhere"}
 """It has no browser of its own: tests are to be the same wherever Playwright's download is."""

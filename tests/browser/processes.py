@@ -28,6 +28,13 @@ def signal_tree(session: PlaywrightSession, number: int) -> None:
             process.send_signal(number)
 
 
+def signal_renderers(session: PlaywrightSession, number: int) -> None:
+    """Signal the processes of its pages only."""
+    for process in tree(session):
+        if "--type=renderer" in words(process):
+            process.send_signal(number)
+
+
 def gone(pid: int) -> bool:
     """Whether it runs no more; one that only waits to be reaped does not."""
     with contextlib.suppress(psutil.NoSuchProcess):

@@ -249,6 +249,7 @@ def test_a_session_that_the_server_dropped(run: Any, stage: Stage, shop: Shop, a
         failure = await _missing(session, act, "#cart")
         shown = session.url
         assert (failure.code, failure.effect, failure.selector) == ("SESSION_LOST", Effect.NONE, "#cart")
+        assert "Did you mean" not in failure.hint
         assert failure.type == "authentication_failed"
         assert failure.message == (
             f"the site shows its login page ({shown}), but the step needed #cart; "

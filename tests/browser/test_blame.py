@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -9,15 +11,19 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
+from harness.browser.context import CLOSE_SECONDS, DROWNED_SECONDS
+from harness.browser.flood import Pace
 from harness.browser.page_events import CONSOLE_LINES
 from harness.browser.queries import page_state
 from harness.criteria import PageQuery
 from harness.model.browser_settings import BrowserSettings
-from harness.recovery import Capture
+from harness.recovery import FULL, Capture
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
+from harness.resilience.events import PagesEnded
 from tests.browser import poison
-from tests.browser.moments import until
+from tests.browser.channels_site import ChannelsSite
+from tests.browser.moments import stretched, until
 from tests.browser.site import PAGES
 from tests.browser.stage import SHOP, Stage, failed, passed
 
@@ -36,10 +42,15 @@ HOSTILE = {
     "{for(let i=0;i<200 && Date.now()<end;i++)setTimeout(()=>{throw new Error(i)},0)},20)</script>",
     "/moves-on": f"<title>Moves</title>{TEXT}<script>{UNTIL}let n=0;setInterval(()=>"
     "{for(let i=0;i<50 && Date.now()<end;i++)history.pushState({},'','?'+n++)},10)</script>",
+    "/logs-for-ever": f"<title>For ever</title>{TEXT}<script>setInterval(()=>"
+    "{for(let i=0;i<300;i++)console.log('line '+i)},50)</script>",
+    "/logs-little": f"<title>Little</title>{TEXT}<script>setInterval(()=>console.log('line'),50)</script>",
     "/opens-60": f"<title>Opens</title>{TEXT}<script>for(let i=0;i<60;i++)open('/inner?'+i,'w'+i)</script>",
-    "/all-kinds": f"<title>All</title>{TEXT}<script>for(let i=0;i<9;i++)"
+    "/all-kinds": f"<title>All</title>{TEXT}<a id=a href=/report.csv download></a><script>for(let i=0;i<9;i++)"
     "{setTimeout(()=>{throw new Error(i)},0);history.pushState({},'','?'+i);open('about:blank','w'+i);"
-    "document.body.append(document.createElement('iframe'));new Worker('data:text/javascript,1')}</script>",
+    "document.body.append(document.createElement('iframe'));new Worker('data:text/javascript,1');"
+    "new WebSocket('ws://'+location.host+'/no')}"
+    "document.getElementById('a').click();setTimeout(()=>alert(1),300)</script>",
     "/hoards": f"<title>Hoards</title>{TEXT}<button id=go onclick="
     "'const kept=[];for(;;)kept.push(new Array(1e6).fill(Math.random()))'>go</button>",
     "/poison": poison.PAGE,
@@ -97,10 +108,94 @@ def test_whatever_a_page_makes_the_browser_tell_counts_for_a_flood(run: Any, sta
 
         def all_came() -> bool:
             counted.update({kind: max(count, counted.get(kind, 0)) for kind, count in pace.counts.items()})
-            return {"page errors", "navigations", "new pages", "frames", "workers"} <= set(counted)
+            return kinds <= set(counted)
+
+        kinds = {"page errors", "navigations", "new pages", "frames", "workers", "sockets", "dialogs", "downloads"}
 
         pace = session.tab.watch.pace
         await until(all_came)
+
+    run(body())
+
+
+def test_messages_of_a_socket_count_for_a_flood(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        site = ChannelsSite()
+        await site.start()
+        try:
+            session = await stage.session()
+            await passed(session, {"act": "open", "url": f"http://127.0.0.1:{site.port}/telling"})
+            pace = session.tab.watch.pace
+            await until(lambda: pace.heavy and "socket messages" in pace.counts)
+        finally:
+            await site.stop()
+
+    run(body())
+
+
+class _Late:
+    """A control session whose answers are still behind the events of the browser."""
+
+    def on(self, *_: object) -> None:
+        """Nothing comes."""
+
+    async def send(self, *_: object) -> None:
+        await asyncio.sleep(60)
+
+
+def test_a_browser_that_tells_events_meanwhile_is_not_silent(run: Any, stage: Stage) -> None:
+    """However few of them a busy machine has read."""
+
+    async def body() -> None:
+        session = await stage.at("/logs-little")
+        late: Any = _Late()
+        talking = dataclasses.replace(session.chromium, control=late)
+        assert await talking.answers(stretched(1.0))
+        quiet = dataclasses.replace(session.chromium, control=late, pace=Pace(SystemClock()))
+        assert not await quiet.answers(0.1)
+
+    run(body())
+
+
+def test_the_end_of_a_task_does_not_wait_until_a_flood_has_been_read(run: Any, site: Any, tmp_path: Path) -> None:
+    """A browser with one session is killed instead; one with other sessions goes on."""
+
+    async def body() -> None:
+        told: list[Any] = []
+        browsers = Browsers(BrowserSettings(), SystemClock(), temp=tmp_path, tell=told.append)
+        try:
+            stage = Stage(browsers, site, tmp_path)
+            for neighbours in (1, 0):
+                beside, session = await stage.at("/saved", world="w-2"), await stage.at("/tick")
+                if not neighbours:
+                    await beside.close()
+                session.tab.silence = asyncio.get_running_loop().create_future()  # the answer is behind all events
+                session.tab.silenced = -DROWNED_SECONDS
+                assert not await session.tab.freed(0.01)
+                await session.close()
+                assert session.chromium.alive is bool(neighbours)
+                if neighbours:
+                    await passed(beside, {"act": "click", "selector": "#ok"})
+                    await beside.close()
+            assert told[-1] == PagesEnded("w-1", CLOSE_SECONDS, "browser")
+            await stage.at("/saved")
+        finally:
+            await browsers.close()
+
+    run(body())
+
+
+def test_the_evidence_of_a_flood_begins_with_its_end(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/logs-for-ever")
+        await failed(session, {"act": "wait", "selector": "#never"}, within=1.0)
+        await until(lambda: session.tab.watch.pace.heavy)
+        (folder := stage.folder / "evidence").mkdir()
+        evidence = await session.evidence(FULL, folder)
+        assert any("the page floods the browser" in line.text for line in evidence.console)
+        statuses = {item.name: item.status for item in evidence.items}
+        assert (statuses["network_logs.har"], statuses["console_logs.txt"]) == ("taken", "taken")
+        assert session.tab.silence is not None
 
     run(body())
 

@@ -18,7 +18,7 @@ from harness.recovery import FULL, NOTHING
 from harness.recovery.failure import Failure
 from harness.reporting.redact_files import inert
 from tests.browser.moments import until
-from tests.browser.processes import signal_tree
+from tests.browser.processes import signal_renderers, signal_tree
 from tests.browser.stage import SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -140,6 +140,29 @@ def test_a_page_in_an_endless_loop_is_freed_for_its_picture(run: Any, stage: Sta
         evidence = await session.evidence(FULL, folder_of(stage))
         assert time.monotonic() - started < 15
         assert status(evidence) == dict.fromkeys(NAMES, "taken")
+
+    run(body())
+
+
+@pytest.mark.parametrize("after", [2.0, None], ids=["slow", "hung"])
+def test_a_slow_page_still_gives_its_evidence_and_a_hung_one_ends_in_bound(
+    run: Any, stage: Stage, after: float | None
+) -> None:
+    """Its process stands still, as on a machine that is starved, so the first question gets no answer."""
+
+    async def body() -> None:
+        session = await stage.at()
+        signal_renderers(session, signal.SIGSTOP)
+        if after:
+            asyncio.get_running_loop().call_later(after, signal_renderers, session, signal.SIGCONT)
+        started = time.monotonic()
+        evidence = await session.evidence(FULL, folder_of(stage))
+        assert time.monotonic() - started < 15
+        signal_renderers(session, signal.SIGCONT)
+        found = status(evidence)
+        wanted = "taken" if after else "missed"
+        assert (found["screenshot.png"], found["dom_snapshot.html"]) == (wanted, wanted)
+        assert isinstance(evidence.page, dict if after else str)
 
     run(body())
 

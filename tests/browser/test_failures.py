@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
-from harness.browser.failures.scene import seconds
-from harness.browser.process import runs
+from harness.browser.os_process import runs
 from harness.criteria import PageQuery
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
+from harness.spec.names import seconds
 from tests.browser.moments import stretched, until
 from tests.browser.site import PAGES
 from tests.browser.stage import DEAD, OTHER, SHOP, Stage, failed, passed
@@ -215,6 +215,31 @@ def test_what_a_failure_tells(run: Any, stage: Stage) -> None:
         within = stretched(0.5)
         late = await failed(session, {"act": "wait", "selector": "#never"}, within=within)
         assert late.message == f"Step timeout: wait for #never exceeded {seconds(within)}: no element matches"
+
+    run(body())
+
+
+BACKDROP = "<div style='position:fixed;inset:0;background:#0008'></div>"
+BEHIND = {
+    "jquery-ui": f"{BACKDROP}<div role=dialog style='position:fixed;top:400px;left:400px'>Sure?</div>",
+    "bootstrap": "<div class=modal id=ask role=dialog aria-modal=true style='position:fixed;inset:0'>Sure?</div>",
+    "aria-modal": f"{BACKDROP}<div aria-modal=true style='position:fixed;top:400px'>Sure?</div>",
+    "a header": "<div role=dialog style='position:fixed;top:400px'>Cookies?</div>"
+    "<header style='position:fixed;top:0;width:100%;height:90px;background:#ccc'>Shop</header>",
+}
+OPEN = {"jquery-ui": "div[role=dialog]", "bootstrap": "div#ask", "aria-modal": "div[aria-modal=true]", "a header": ""}
+
+
+def test_an_element_behind_an_open_dialog_says_so(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/saved")
+        for kind, dialog in BEHIND.items():
+            await session.tab.page.set_content(f"<button id=buy>Buy</button>{dialog}")
+            covered = await failed(session, {"act": "click", "selector": "#buy"}, within=stretched(0.5))
+            assert covered.code == "ELEMENT_COVERED"
+            assert covered.details.get("dialog", "") == OPEN[kind]
+            assert covered.message.endswith(f": the dialog {OPEN[kind]} is open") is bool(OPEN[kind])
+            assert ("Close the dialog that is open" in covered.hint) is bool(OPEN[kind])
 
     run(body())
 

@@ -111,3 +111,34 @@ def test_a_page_that_crashed_and_a_browser_that_is_gone_tell_nothing(run: Any, s
         assert not await session.hold()
 
     run(body())
+
+
+NOTICES = """
+  document.title = 'shop';
+  addEventListener('offline', () => { document.body.append('you are offline') }, true);
+  window.onoffline = window.ononline = () => { document.body.append('back online') };
+"""
+
+
+@pytest.mark.parametrize("then", ["", BUSY], ids=["answers", "hangs"])
+def test_a_page_that_is_stopped_does_not_notice_it_and_shows_what_a_user_would_have_seen(
+    run: Any, stage: Stage, then: str
+) -> None:
+    async def body() -> None:
+        session = await stage.at("/saved")
+        made = "script => { document.body.innerHTML = '<button id=buy>Buy</button>'; buy.onclick = () => eval(script) }"
+        await session.tab.page.evaluate(made, NOTICES + then)
+        await (failed if then else passed)(session, CLICK)
+        assert await session.hold()
+        seen = "() => [document.body.innerText.trim(), navigator.onLine]"
+        await asyncio.sleep(0.1)
+        assert await session.tab.page.evaluate(seen) == ["Buy", True]
+        assert await session.tab.page.evaluate("fetch('/echo').catch(() => 'refused')") == "refused"
+        await session.release()
+        await asyncio.sleep(0.1)
+        assert await session.tab.page.evaluate(seen) == ["Buy", True]
+        await session.tab.context.set_offline(True)
+        await asyncio.sleep(0.1)
+        assert await session.tab.page.evaluate(seen) == ["Buyyou are offlineback online", False]
+
+    run(body())

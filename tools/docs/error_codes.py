@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.bridge.refusals import WIRE_CODES
 from harness.cli.explain import excerpt, facts
 from harness.recovery.catalog import CATALOG, Category, Row
+from harness.spec.warnings import WARNINGS
 
 _TITLES = {
     Category.INFRASTRUCTURE: "the machine, the network, the site",
@@ -41,6 +42,11 @@ The messages `error` and `connection_error` of the [bridge](bridge.md) have one 
 that its clients raise. No task ends with one. `fatal` ends the connection, and what the code names is over.
 """
 
+_WARNINGS = """## Warnings
+
+A task that went on, or passed, may have these warnings. *Act on* are those that the end of a run lists.
+"""
+
 
 def document(rows: Iterable[Row] = CATALOG.values()) -> str:
     """The text of docs/error-codes.md."""
@@ -49,12 +55,17 @@ def document(rows: Iterable[Row] = CATALOG.values()) -> str:
     for category, of_category in groupby(ordered, lambda row: row.category):
         parts.append(f"## {category.capitalize()}: {_TITLES[category]}")
         parts += map(_section, of_category)
-    return "\n".join([*parts, _bridge()]).rstrip() + "\n"
+    return "\n".join([*parts, _bridge(), "", _warnings()]).rstrip() + "\n"
 
 
 def _bridge() -> str:
     rows = [f"| `{each.code}` | {each.severity} | {each.summary} | {each.hint} |" for each in WIRE_CODES.values()]
     return "\n".join([_BRIDGE, "| code | severity | what it means | what you can do |", "|---|---|---|---|", *rows])
+
+
+def _warnings() -> str:
+    rows = [f"| `{name}` | {'yes' * each.to_act_on} | {each.means} | {each.hint} |" for name, each in WARNINGS.items()]
+    return "\n".join([_WARNINGS, "| warning | act on | what it means | what you can do |", "|---|---|---|---|", *rows])
 
 
 def _contents(rows: Iterable[Row]) -> str:

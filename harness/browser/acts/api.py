@@ -19,7 +19,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import domains
 from harness.browser.acts.attempt import ActContext
-from harness.browser.failures.network import api_failure, status_code, status_failure
+from harness.browser.network_errors import api_failure, status_code, status_failure
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of

@@ -12,8 +12,9 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.context import Tab
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.scene import LOOK_SECONDS, CallLog, Facts, Sighting, answers, locate
+from harness.browser.failures.scene import LOOK_SECONDS, CallLog, Facts, Sighting, locate
 from harness.browser.net_log import NetLog
+from harness.browser.process import answers
 from harness.browser.queries import LEAST_SECONDS
 from harness.browser.request import SessionRequest
 from harness.recovery.catalog import Effect

@@ -15,16 +15,17 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser import domains
 from harness.browser.acts.attempt import NOT_ENDED, ActContext
 from harness.browser.acts.files import free_path
-from harness.browser.context import Opened
 from harness.browser.dialogs import DialogAnswer
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.network import GIVEN_UP, TELL_STATUS, net_error, net_failure, status_failure
 from harness.browser.failures.parts import awaits_parts, find_spare_parts
-from harness.browser.failures.scene import answers, seconds
+from harness.browser.main_frame import Opened
+from harness.browser.network_errors import GIVEN_UP, TELL_STATUS, net_error, net_failure, status_failure
+from harness.browser.process import answers
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
+from harness.spec.names import seconds
 from harness.spec.navigation_keys import Until, any_of
 from harness.spec.steps import Dialog, DialogText, Open, Screenshot, StepBase, SwitchPage
 from harness.values import replace

@@ -12,11 +12,12 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import ActContext
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.scene import CallLog, seconds
+from harness.browser.failures.scene import CallLog
 from harness.browser.queries import LEAST_SECONDS
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
+from harness.spec.names import seconds
 from harness.spec.steps import Check, Click, Drag, Hover, Uncheck
 
 POLL = 0.05

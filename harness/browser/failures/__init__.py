@@ -23,6 +23,7 @@ line says that a later one replaces it. A test keeps the lists true.
 
 `_explain_cut_off`: an act that was ended from outside.
 - `no_answer`: the page waits for a document that its site does not send.
+- `hung`: the page floods the browser with events, and did not say in time what it shows.
 - `wait_failure`: the act was a `wait`; the failure names the elements that exist instead.
 - `element_failure`: the act was another one; the cause is its element.
 

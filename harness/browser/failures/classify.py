@@ -13,7 +13,6 @@ from urllib.parse import SplitResult, urlsplit
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.context import Opened
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import (
     SECOND_LOOK,
@@ -39,7 +38,6 @@ from harness.browser.failures.navigation import (
     strayed_page,
     undelivered,
 )
-from harness.browser.failures.network import net_error
 from harness.browser.failures.scene import (
     CallLog,
     Facts,
@@ -47,14 +45,16 @@ from harness.browser.failures.scene import (
     UnseenError,
     ask,
     frame_hint,
-    seconds,
     shortened,
     textless,
     wrong_part,
 )
+from harness.browser.main_frame import Opened
+from harness.browser.network_errors import net_error
 from harness.criteria import fold
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure
+from harness.spec.names import seconds
 from harness.values import replace
 
 OTHER_TEXT = "The element exists with another text: correct the text in the selector."
@@ -71,6 +71,7 @@ INERT = (
 LOGIN_PAGE = (
     "The site shows its login page because nobody is signed in: name a `login` in the task, or sign in with its steps."
 )
+DIALOG = "Close the dialog that is open, or act in it: it takes the clicks of the page behind it."
 ENDLESS = "`force: true` acts on it while it moves; if something covers it, the warning `forced_on_covered` says so."
 CALMED = "The page has a style for visitors who want less motion: `browser: {reduced_motion: reduce}` asks for it."
 
@@ -150,21 +151,27 @@ def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, code: str, det
         case "ELEMENT_DISABLED" if facts.untouchable and not facts.disabled:
             words, advice = "takes no clicks: its style is `pointer-events: none`", UNTOUCHABLE
         case "ELEMENT_DISABLED" if facts.inert or (log.obstacle is not None and _INERT in log.obstacle[1]):
-            words, advice = "is inert", INERT
-            if facts.dialog:
-                details["dialog"] = facts.dialog
-                words += f": the dialog {facts.dialog} is open"
+            words, advice = f"is inert{_behind(facts, details)}", INERT
         case "ELEMENT_DISABLED":
             words = "is disabled or read-only"
         case "ELEMENT_COVERED":
             details["covered_by"] = facts.covered_by or log.covering
-            words = f"is covered by {details['covered_by']}"
+            words = f"is covered by {details['covered_by']}{_behind(facts, details)}"
+            advice = DIALOG if facts.dialog else ""
         case _ if facts.endless:
             words = f"moves all the time: the animation {facts.endless!r} has no end"
             advice = f"{CALMED} {ENDLESS}" if facts.calmed else ENDLESS
         case _:
             words = "keeps moving or is re-created"
     return Failure(code, f"{selector} {words}", details=details, advice=advice)
+
+
+def _behind(facts: Facts, details: dict[str, Any]) -> str:
+    """The words about the open dialog that keeps the act from its element; empty if there is none."""
+    if not facts.dialog:
+        return ""
+    details["dialog"] = facts.dialog
+    return f": the dialog {facts.dialog} is open"
 
 
 # Exception -> Failure: the only reader of Playwright's messages. The order of the rules matters.
@@ -217,7 +224,9 @@ async def _explain_cut_off(failure: Failure, scene: FailureContext) -> Failure:
     pending = scene.watch.unanswered
     if pending is not None and scene.acts:
         return replace(no_answer(scene, pending, failure.effect), tainted=True)
-    facts = scene.seen.facts or await facts_now(scene, SECOND_LOOK)
+    facts = scene.seen.facts or await _second_look(scene)
+    if facts is None and scene.watch.pace.heavy and scene.selector is not None:
+        return hung(scene, browser_answers=True, effect=failure.effect)
     if facts is None or (facts.ready and not scene.waits and scene.seen.log.obstacle is None):
         return failure
     why = wait_failure(scene, facts) if scene.waits else element_failure(scene, facts, scene.seen.log)
@@ -303,8 +312,13 @@ async def _examine(scene: FailureContext, log: CallLog) -> tuple[Facts | None, t
         return scene.seen.facts, (True, True)
     facts, (page, browser) = await asyncio.gather(facts_now(scene), who_answers(scene))
     if facts is None and page and scene.watch.unanswered is None:  # it was only slow to answer
-        facts = await facts_now(scene, SECOND_LOOK)
+        facts = await _second_look(scene)
     return facts, (page, browser)
+
+
+async def _second_look(scene: FailureContext) -> Facts | None:
+    """The facts of a page that was only slow to answer. The end of a flood is not waited for."""
+    return await facts_now(scene, scene.look if scene.watch.pace.floods else SECOND_LOOK)
 
 
 def _unready(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:

@@ -8,10 +8,11 @@ from typing import Any
 
 from harness.browser.driver import SILENT
 from harness.browser.exchanges import RequestRecord
-from harness.browser.failures.scene import CallLog, FailureContext, answers, seconds
+from harness.browser.failures.scene import CallLog, FailureContext
+from harness.browser.process import answers
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Circumstances, Failure
-from harness.spec.names import list_some
+from harness.spec.names import list_some, seconds
 from harness.values import replace
 
 PROBE_SECONDS = 0.25

@@ -21,9 +21,9 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.exchanges import RequestRecord, document_of, hops_to, requests_before, requests_since
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.network import REFUSED_STATUSES
 from harness.browser.failures.scene import FailureContext, locate
 from harness.browser.isolated import script
+from harness.browser.network_errors import REFUSED_STATUSES
 from harness.recovery.failure import Failure
 from harness.spec.names import host_of
 
@@ -115,7 +115,8 @@ async def session_lost(failure: Failure, scene: FailureContext) -> Failure | Non
         return None
     needed = scene.frame if failure.code == "FRAME_NOT_FOUND" else scene.selector
     where = f"the site shows its login page ({scene.page.url}), but the step needed {needed}"
-    details = {**failure.details, "missing": needed, "instead_of": failure.code, "login": form.facts}
+    found = {key: value for key, value in failure.details.items() if key != "similar"}  # of a page that was not meant
+    details = {**found, "missing": needed, "instead_of": failure.code, "login": form.facts}
     return Failure("SESSION_LOST", f"{where}; the task had already entered its password there", scene.selector, details)
 
 

@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 from harness.browser.exchanges import RequestRecord, document_of, requests_since
 from harness.browser.failures.liveness import hung, no_answer, timed_out, who_answers
 from harness.browser.failures.login import is_element_missing
-from harness.browser.failures.network import (
+from harness.browser.failures.parts import answers_a_write, incomplete, posted
+from harness.browser.failures.scene import FailureContext
+from harness.browser.network_errors import (
     BLOCKED,
     GIVEN_UP,
     POLICY_ERRORS,
@@ -22,8 +24,6 @@ from harness.browser.failures.network import (
     refuses,
     status_failure,
 )
-from harness.browser.failures.parts import answers_a_write, incomplete, posted
-from harness.browser.failures.scene import FailureContext
 from harness.browser.page_events import LoggedLine
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Circumstances, Failure

@@ -16,9 +16,9 @@ from playwright.async_api import Page
 
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.network import GIVEN_UP, code_of, net_error, net_failure, status_failure
 from harness.browser.failures.scene import FailureContext
 from harness.browser.isolated import script
+from harness.browser.network_errors import GIVEN_UP, code_of, net_error, net_failure, status_failure
 from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Circumstances, Failure

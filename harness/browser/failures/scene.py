@@ -167,13 +167,19 @@ _ASK = script(
   if (!first) return {count: 0, matches: [], names: names([document])};
   const up = e => e.assignedSlot || e.parentElement || e.getRootNode().host;
   const inertAt = e => { for (; e; e = up(e)) if (e.inert) return e; return null; };
-  const named = e => e.tagName.toLowerCase() + (e.id ? '#' + e.id : e.tagName === 'DIALOG' ? '' : `[role=${e.role}]`);
-  const open = [...document.querySelectorAll('dialog[open], [role=dialog], [role=alertdialog]')].filter(
-    e => visible(e) && !inertAt(e) && !e.contains(first));
+  const named = e => e.tagName.toLowerCase()
+    + (e.id ? '#' + e.id : e.tagName === 'DIALOG' ? '' : e.role ? `[role=${e.role}]` : '[aria-modal=true]');
   const box = first.getBoundingClientRect();
   const top = first.getRootNode().elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
   const free = !top || first.contains(top) || top.contains(first)
     || [...(first.labels || [])].some(label => label.contains(top));
+  // A page that is not inert is behind a dialog that is modal, that covers the element, or whose backdrop does.
+  const cover = free ? null : top.getBoundingClientRect();
+  const backdrop = cover && cover.width >= 0.9 * innerWidth && cover.height >= 0.9 * innerHeight;
+  const modal = e => e.getAttribute('aria-modal') === 'true' || e.matches(':modal') || backdrop || e.contains(top);
+  const kinds = 'dialog[open], [role=dialog], [role=alertdialog], [aria-modal=true]';
+  const open = [...document.querySelectorAll(kinds)].filter(
+    e => visible(e) && !inertAt(e) && !e.contains(first) && (free || inertAt(first) || modal(e)));
   const moving = [];
   for (let e = first; e; e = e.parentElement) moving.push(...e.getAnimations());
   const endless = moving.find(a => a.playState === 'running' && a.effect?.getComputedTiming().endTime === Infinity);
@@ -377,18 +383,6 @@ async def describe(locator: Locator, seconds: float) -> dict[str, str]:
     return found
 
 
-async def answers(control: CDPSession, seconds: float) -> bool:
-    """Return whether the page's own process still answers, without waiting for a navigation (`evaluate` does)."""
-    try:
-        async with asyncio.timeout(seconds):
-            await control.send("Runtime.evaluate", {"expression": "1"})
-    except TimeoutError:
-        return False
-    except PlaywrightError:  # this is an answer too: liveness finds out whether the page is gone
-        return True
-    return True
-
-
 # Finds the frame that has an element which the page itself lacks: the step forgot to name it.
 
 SECONDS = 0.3
@@ -536,8 +530,3 @@ def wanted_text(step: Wait) -> str | None:
 def shortened(text: str) -> str:
     text = hidden(text)
     return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"
-
-
-def seconds(value: float) -> str:
-    """Seconds with one decimal at most."""
-    return f"{value:.1f}".removesuffix(".0") + "s"

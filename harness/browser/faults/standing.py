@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from playwright.async_api import BrowserContext, Frame, Route
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.holding import go_offline, go_online
+from harness.browser.offline import go_offline, go_online
 from harness.model.ports import Injection
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Abort, AlertOnLoad, Dns, Late

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, Literal
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -10,8 +10,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from harness.demo import payment
+from harness.demo.connection import ConnectionReset, Silence
 from harness.demo.rows import Document
-from harness.demo.shop.breakdown import strike
 from harness.demo.shop.cart import lines, total
 from harness.demo.visit import document, field, next_number, page, see_other, world_id, worlds
 
@@ -100,3 +100,23 @@ ROUTES = [
     Route("/checkout", show, methods=["GET"]),
     Route("/checkout", submit, methods=["POST"]),
 ]
+
+
+# Intended breakdowns of the checkout: before or after it has placed the order, by the world's settings.
+
+Moment = Literal["before_commit", "after_commit"]
+
+NONE: Final = "none"
+_ONCE: Final = "_once"
+_ANSWERS: Final = {"reset": ConnectionReset, "hang": Silence}
+
+
+def strike(shop: Document, moment: Moment) -> Response | None:
+    """Return the broken answer if the checkout breaks down now, else None; a ``..._once`` setting is used up by it."""
+    settings = shop["settings"].get("checkout", {})
+    breakdown = settings.get(moment, NONE)
+    if breakdown == NONE:
+        return None
+    if breakdown.endswith(_ONCE):
+        settings[moment] = NONE
+    return _ANSWERS[breakdown.removesuffix(_ONCE)]()

@@ -11,22 +11,17 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 import platformdirs
 from msgspec import Struct
 
-from harness.reporting.allure.files import RC, allurerc, write_categories
+from harness.reporting.allure.files import RC, allurerc
 from harness.reporting.allure.results import (
-    HISTORY_2,
-    HISTORY_3,
+    HISTORY,
     Results,
     earlier_points,
-    keep_history,
     keep_points,
-    lend_history,
     read_results,
-    run_of_starts,
     stage,
     starts_of,
     trace_files,
@@ -36,16 +31,11 @@ from harness.reporting.files import write_text
 from harness.reporting.task_record import LAST_RUN, load_last_run
 
 VERSION = "3.18.0"
-VERSION_2 = "2.46.1"
 INSTALL_LIMIT = 300
 """Seconds for the npm installation."""
 
-Major = Literal[2, 3]
-_BINARY = "allure.cmd" if os.name == "nt" else "allure"
-_BIN = Path("node_modules", ".bin", _BINARY)
-_BIN_2 = Path("node_modules", "allure-commandline", "dist", "bin", "allure.bat" if os.name == "nt" else "allure")
-"""The program that needs only Java; the one in `.bin` is for Node."""
-_ADVICE = f"install Node.js, then run `npm install allure@{VERSION}` here; or install Java and Allure 2"
+_PROGRAM = Path("node_modules", ".bin", "allure.cmd" if os.name == "nt" else "allure")
+_ADVICE = f"install Node.js, then run `npm install allure@{VERSION}` here"
 
 
 class ReportError(Exception):
@@ -58,45 +48,22 @@ class Allure(Struct, frozen=True):
     program: Path
     version: str
 
-    @property
-    def major(self) -> int:
-        return int(self.version.partition(".")[0])
+
+def find_allure(project: Path, say: Callable[[str], None] = print) -> Allure:
+    """Find Allure 3: the project's own, the cached one, one on PATH; else install it. Raises ReportError."""
+    return _find_program(project) or install(say)
 
 
-def find_allure(project: Path, say: Callable[[str], None] = print, major: Major | None = None) -> Allure:
-    """Find Allure 3: the project's own, the cached one, one on PATH, else install it; if that is impossible, Allure 2.
-
-    `major` requires one of the two. Raises ReportError if there is none.
-    """
-    if major == 2:
-        return _allure_2(project, say)
-    try:
-        return _find_program(project, 3) or install(3, say)
-    except ReportError as error:
-        if major == 3 or not shutil.which("java"):
-            raise
-        found = _allure_2(project, say)
-        say(f"{error}; so Allure {found.version} builds the report")
-        return found
+def cache_folder() -> Path:
+    return Path(platformdirs.user_cache_dir("pytest-taskspec")) / f"allure-{VERSION}"
 
 
-def _allure_2(project: Path, say: Callable[[str], None]) -> Allure:
-    if not shutil.which("java"):
-        raise ReportError("Allure 2 needs Java, which is not installed")
-    return _find_program(project, 2) or install(2, say)
-
-
-def cache_folder(major: Major = 3) -> Path:
-    name = f"allure-{VERSION}" if major == 3 else f"allure-commandline-{VERSION_2}"
-    return Path(platformdirs.user_cache_dir("pytest-taskspec")) / name
-
-
-def install(major: Major, say: Callable[[str], None] = print) -> Allure:
+def install(say: Callable[[str], None] = print) -> Allure:
     """Install the pinned version. Raises ReportError without npm, or if npm fails."""
-    package = f"allure@{VERSION}" if major == 3 else f"allure-commandline@{VERSION_2}"
-    npm, folder = shutil.which("npm"), cache_folder(major)
+    package = f"allure@{VERSION}"
+    npm, folder = shutil.which("npm"), cache_folder()
     if npm is None:
-        raise ReportError(f"Allure {major} is not installed, and there is no npm: {_ADVICE}")
+        raise ReportError(f"Allure 3 is not installed, and there is no npm: {_ADVICE}")
     say(f"installing {package} from npm into {folder} (once)")
     building = folder.with_name(f"{folder.name}.{os.getpid()}")
     shutil.rmtree(building, ignore_errors=True)
@@ -104,14 +71,10 @@ def install(major: Major, say: Callable[[str], None] = print) -> Allure:
     try:
         _run_npm([npm, "install", "--prefix", str(building), "--no-audit", "--no-fund", "--ignore-scripts", package],
                  building)  # fmt: skip
-        _publish(building, folder, _program(major))
+        _publish(building, folder)
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    return Allure(folder / _program(major), VERSION if major == 3 else VERSION_2)
-
-
-def _program(major: Major) -> Path:
-    return _BIN if major == 3 else _BIN_2
+    return Allure(folder / _PROGRAM, VERSION)
 
 
 def _run_npm(command: list[str], folder: Path) -> None:
@@ -126,32 +89,24 @@ def _run_npm(command: list[str], folder: Path) -> None:
         raise ReportError(f"npm could not install Allure ({_one_line(done.stderr)}): {_ADVICE}")
 
 
-def _publish(building: Path, folder: Path, program: Path) -> None:
+def _publish(building: Path, folder: Path) -> None:
     """Publish the installation by a rename; one that another process published meanwhile is as good."""
-    if not (building / program).is_file():
-        raise ReportError(f"npm has installed no {program.name}: {_ADVICE}")
-    (building / program).chmod(0o755)  # the npm package does this in a script, and scripts are not run here
+    if not (building / _PROGRAM).is_file():
+        raise ReportError(f"npm has installed no {_PROGRAM.name}: {_ADVICE}")
     shutil.rmtree(folder, ignore_errors=True)
     try:
         building.rename(folder)
     except OSError:
-        if not (folder / program).is_file():
+        if not (folder / _PROGRAM).is_file():
             raise
 
 
-def _find_program(project: Path, major: Major) -> Allure | None:
-    """The first program with this major version: Allure 2 and 3 have the same name and different options."""
-    for candidate in _candidates(project, major):
-        if candidate.is_file() and (version := _version(candidate)).startswith(f"{major}."):
-            return Allure(candidate, version)
+def _find_program(project: Path) -> Allure | None:
+    """The first program that is an Allure 3: Allure 2 has the same name and different options."""
+    for candidate in (project / _PROGRAM, cache_folder() / _PROGRAM, shutil.which("allure")):
+        if candidate and Path(candidate).is_file() and (version := _version(Path(candidate))).startswith("3."):
+            return Allure(Path(candidate), version)
     return None
-
-
-def _candidates(project: Path, major: Major) -> Iterator[Path]:
-    yield project / _program(major)
-    yield cache_folder(major) / _program(major)
-    if found := shutil.which("allure"):
-        yield Path(found)
 
 
 def _version(program: Path) -> str:
@@ -178,8 +133,6 @@ class Wanted(Struct, frozen=True):
 
     single_file: bool = False
     all_runs: bool = False
-    major: Major | None = None
-    """The major version of Allure; None: 3 if available."""
 
 
 USUAL = Wanted()
@@ -212,14 +165,13 @@ def build_report(
         broken = "".join(f"\n  {line}" for line in found.left_out[:5])
         raise ReportError(f"no Allure results in {results}: run pytest with --alluredir={results}{broken}")
     check_output(results, output, project)
-    allure = find_allure(project, say, wanted.major)
+    allure = find_allure(project, say)
     traces = [] if wanted.single_file or viewer_folder() is None else list(trace_files(found))
     with replaced(output) as made, tempfile.TemporaryDirectory(prefix="taskspec-report-") as folder:
         staged = Path(folder) / "results"
         staged.mkdir()
         stage(found, staged, traces)
-        build = _build_3 if allure.major == 3 else _build_2
-        lost = build(_Build(allure, found, staged, made, project, wanted))
+        lost = _build(_Build(allure, found, staged, made, project, wanted))
         finish_report(made, viewer=add_viewer(made, results, traces))
     notes = (*found.notes, *_unreported_lines(found, project))
     return Report(output / "index.html", len(found.tests), (*found.left_out, *lost), allure.version, notes)
@@ -246,13 +198,13 @@ class _Build(Struct, frozen=True):
     wanted: Wanted
 
 
-def _build_3(job: _Build) -> list[str]:
-    """Build with Allure 3; returns the history files that could not be read.
+def _build(job: _Build) -> list[str]:
+    """Run Allure; returns the history files that could not be read.
 
     A project's own allurerc.mjs is used, and then keeps its own history.
     """
     own, rc = job.project.absolute() / RC, job.staged.parent / RC
-    lent, kept = job.staged.parent / "history.jsonl", job.project / HISTORY_3
+    lent, kept = job.staged.parent / "history.jsonl", job.project / HISTORY
     points, left_out = earlier_points(kept, starts_of(job.results))
     write_text(lent, "".join(f"{line}\n" for line in points))
     rc.write_text(allurerc(single_file=job.wanted.single_file, history=lent), "utf-8")
@@ -261,16 +213,6 @@ def _build_3(job: _Build) -> list[str]:
     if config == rc and not job.wanted.all_runs:
         keep_points(lent, kept)
     return left_out
-
-
-def _build_2(job: _Build) -> list[str]:
-    run, kept = run_of_starts(starts_of(job.results)), job.project / HISTORY_2
-    write_categories(job.staged)
-    lend_history(kept, job.staged, run)
-    _generate(job, ["-o", str(job.output), *(["--single-file"] if job.wanted.single_file else [])])
-    if not (job.wanted.single_file or job.wanted.all_runs):
-        keep_history(job.output, kept, run)
-    return []
 
 
 def _generate(job: _Build, options: list[str]) -> None:
@@ -293,13 +235,6 @@ def _generate(job: _Build, options: list[str]) -> None:
 MARK = ".taskspec-report"
 """A folder with this file was made here, and may be replaced."""
 _SAID = "Written by `harness report`: it replaces this folder.\n"
-_OF_ALLURE = re.compile(
-    r"app(-\w+)?\.js(\.LICENSE\.txt)?|styles?(-\w+)?\.css|favicon\.ico|index\.html|(summary|test-results)\.json|"
-    r"assets|data|export|history|plugins?|widgets|traces|trace-viewer"
-)
-"""The files that Allure 2 and 3 write, and those of reports from before the mark existed."""
-_SURE = ({"index.html", "data", "widgets"}, {"index.html", "summary.json", "test-results.json"})
-"""The files that each kind of report contains; the second kind is a single file."""
 
 
 def check_output(results: Path, output: Path, project: Path) -> None:
@@ -312,16 +247,8 @@ def check_output(results: Path, output: Path, project: Path) -> None:
             raise ReportError(f"{output} is or contains {name} and would be deleted: choose another output folder")
     if place.exists() and not place.is_dir():
         raise ReportError(f"{output} is a file: --output names a folder")
-    if place.is_dir() and any(place.iterdir()) and not _is_report(place):
+    if place.is_dir() and any(place.iterdir()) and not (place / MARK).is_file():
         raise ReportError(f"{output} is not empty and contains no report: choose another output folder")
-
-
-def _is_report(folder: Path) -> bool:
-    """Return whether a report was made here, or by a version without the mark: then it has only Allure's files."""
-    if (folder / MARK).is_file():
-        return True
-    names = {path.name for path in folder.iterdir()}
-    return any(some <= names for some in _SURE) and all(map(_OF_ALLURE.fullmatch, names))
 
 
 @contextmanager
@@ -390,12 +317,11 @@ _SCRIPT = re.compile(r"<script\b([^>]*>.*?</script>)", re.DOTALL | re.IGNORECASE
 _SITE = "https://trace.playwright.dev"
 _LOCAL = f'new URL("{VIEWER}/index.html",location.href.split("#")[0]).href'
 _TRACE_SITE = (
-    (re.compile(rf'="{re.escape(_SITE)}",(\w+)=`\$\{{\w+\}}/`'), rf"=location.origin,\1={_LOCAL}"),  # Allure 3
-    (re.compile(rf"=([\"'`]){re.escape(_SITE)}/\1"), f"={_LOCAL}"),  # Allure 2: the page, and its origin
+    (re.compile(rf'="{re.escape(_SITE)}",(\w+)=`\$\{{\w+\}}/`'), rf"=location.origin,\1={_LOCAL}"),
     (re.compile(rf"=([\"'`]){re.escape(_SITE)}\1"), "=location.origin"),
 )
 _OPTIONAL = {"metrics.json": '{"current":[],"history":[]}'}
-"""Files that Allure 3 requests and does not write: each would be an error in the browser's console."""
+"""Files that Allure requests and does not write: each would be an error in the browser's console."""
 
 
 def finish_report(report: Path, *, viewer: bool) -> None:

@@ -1,12 +1,11 @@
-"""The files that Allure expects next to the results: environment, executor, categories, `allurerc.mjs`."""
+"""The files that Allure expects next to the results: environment, executor, `allurerc.mjs`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from harness.model.diagnosis import AFTER
 from harness.recovery.vocabulary import Suspect
 from harness.reporting.allure.categories import grouped_codes
 from harness.reporting.allure.labels import RUN_LABEL
@@ -21,20 +20,15 @@ NOISE = ["host", "thread", "framework", "language", "package", "parentSuite", "s
 INJECTED = "Injected faults"
 """The group of failures that follow an injected fault; it comes first, since they are no defects."""
 SUSPECTS = {each: f"Suspect: {each}" for each in Suspect}
-"""Where to look first -> its category, after the groups by code. Allure 2 shows a failure in all that fit."""
+"""Where to look first -> its category, after the groups by code."""
 
 
 def write_allure_files(results: Path, environment: Mapping[str, str], environ: Mapping[str, str]) -> None:
     """Write the files. `environment` is shown in the report; a CI system identifies itself in `environ`."""
     write_text(results / "environment.properties", environment_properties(environment))
-    write_categories(results)
     write_text(results / RC, allurerc())
     if executor := executor_of(environ):
         write_json(results / "executor.json", executor)
-
-
-def write_categories(results: Path) -> None:
-    write_json(results / "categories.json", categories())
 
 
 def environment_properties(environment: Mapping[str, str]) -> str:
@@ -55,23 +49,8 @@ def _unicode(letter: str) -> str:
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
-def categories() -> list[dict[str, object]]:
-    """Allure 2: the first line of a failure's message has its code after a colon (console.headline) or first."""
-    groups = {name: _first_line_has(codes) for name, codes in grouped_codes().items()}
-    suspects = {name: rf"(?s).*\nsuspect: {suspect}(?:\n.*)?" for suspect, name in SUSPECTS.items()}
-    return [
-        {"name": name, "matchedStatuses": ["failed", "broken"], "messageRegex": pattern}
-        for name, pattern in {INJECTED: rf"(?s)[^\n]*{AFTER}.*", **groups, **suspects}.items()
-    ]
-
-
-def _first_line_has(codes: Sequence[str]) -> str:
-    """A pattern for the first line only, since the other lines may name the codes of earlier failures."""
-    return rf"(?s)(?:[^\n]*: )?(?:{'|'.join(codes)})(?![\w-]).*"
-
-
 def allurerc(*, single_file: bool = False, history: Path | None = None) -> str:
-    """Allure 3: categories by the label `code`; grouped by site and family. `history`: the file of earlier runs."""
+    """Allure's configuration: categories by labels, groups by site and family. `history`: the file of earlier runs."""
     groups = {name: f"code: /^(?:{'|'.join(codes)})$/" for name, codes in grouped_codes().items()}
     groups |= {name: f"suspect: /^{suspect}$/" for suspect, name in SUSPECTS.items()}
     matched = ",\n".join(

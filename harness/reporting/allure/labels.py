@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
 
 from harness.model.ports import Json
+from harness.reporting.words import site_opened
 from harness.spec.parametrize import base_id
-from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
@@ -26,24 +25,13 @@ def label_pairs(spec: TaskSpec) -> Iterator[tuple[str, str]]:
     Tags are missing here, because Allure takes them from plain marks.
     """
     yield "severity", SEVERITIES[spec.priority]
-    if site := site_of(spec.steps):
+    if site := site_opened(spec.steps):
         yield "epic", site
     if spec.family:
         yield "feature", f"family {spec.family}"
     yield "story", spec.episode_id or base_id(spec)
     if spec.owner:
         yield "owner", spec.owner
-
-
-def site_of(steps: Iterable[Step], base_url: str | None = None) -> str | None:
-    """The host of the first page that is opened; None if it is not known yet, or there is none."""
-    url = next((str(getattr(step, "url", "")) for step in steps if step.act == "open"), None)
-    if url is None or "${" in url:
-        return None
-    try:
-        return urlsplit(urljoin(base_url or "", url)).hostname
-    except ValueError:
-        return None
 
 
 def tags(spec: TaskSpec) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -360,7 +359,7 @@ def _link_traces(test: Json, links: dict[str, str]) -> Json:
 
 
 def _add_comparison(test: Json, folder: Path) -> Json:
-    """Add expected and actual value where Allure 3 looks for them, so that it shows the difference."""
+    """Add expected and actual value where Allure looks for them, so that it shows the difference."""
     if test.get("status") not in _BAD:
         return test
     sources = {each.get("name"): each["source"] for each in attachments_of(test)}
@@ -375,13 +374,12 @@ def _add_comparison(test: Json, folder: Path) -> Json:
 
 # Allure's knowledge of earlier runs, kept in `.harness/`: trends continue when the folder of results is emptied.
 
-HISTORY_3 = Path(".harness/allure-history.jsonl")
-HISTORY_2 = Path(".harness/allure-history-2")
+HISTORY = Path(".harness/allure-history.jsonl")
 KEPT = 50
-"""The number of runs in Allure 3's history; Allure 2 keeps 20 by itself."""
+"""The number of runs in Allure's history."""
 
 Starts = frozenset[tuple[str, int]]
-"""(full name of a test, start in milliseconds since 1970), since Allure 3 makes history ids of its own."""
+"""(full name of a test, start in milliseconds since 1970), since Allure makes history ids of its own."""
 
 
 def starts_of(results: Results) -> Starts:
@@ -389,7 +387,7 @@ def starts_of(results: Results) -> Starts:
 
 
 def earlier_points(history: Path, starts: Starts) -> tuple[list[str], list[str]]:
-    """The lines of Allure 3's history about other runs; and notes on what was left out, a line each."""
+    """The lines of Allure's history about other runs; and notes on what was left out, a line each."""
     lines = history.read_text("utf-8", "replace").splitlines() if history.is_file() else []
     kept, left_out = [], []
     for number, line in enumerate(lines, 1):
@@ -423,35 +421,3 @@ def _is_part(point: Json, starts: Starts) -> bool:
 
 def _items(point: Json) -> Iterator[Json]:
     return (item for item in point["testResults"].values() if isinstance(item, dict))
-
-
-def lend_history(kept: Path, staged: Path, run: str) -> None:
-    """Copy the history up to the run before this one next to the results, for an Allure 2 report."""
-    before = kept / "before" if _last_run_id(kept) == run else kept / "last"
-    if before.is_dir():
-        shutil.copytree(before, staged / "history")
-
-
-def keep_history(report: Path, kept: Path, run: str) -> None:
-    """Keep the history of an Allure 2 report as the last one, and the copied one as the one before."""
-    if not (report / "history").is_dir():
-        return
-    if _last_run_id(kept) != run and (kept / "last").is_dir():
-        shutil.rmtree(kept / "before", ignore_errors=True)
-        (kept / "last").rename(kept / "before")
-    shutil.rmtree(kept / "last", ignore_errors=True)
-    shutil.copytree(report / "history", kept / "last")
-    write_text(kept / "run", run)
-
-
-def run_of_starts(starts: Starts) -> str:
-    """A name for the run that these results belong to."""
-    times = [start for _, start in starts]
-    return f"{min(times, default=0)}-{max(times, default=0)}-{len(times)}"
-
-
-def _last_run_id(kept: Path) -> str:
-    try:
-        return (kept / "run").read_text("utf-8")
-    except (OSError, ValueError):
-        return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,27 +14,19 @@ from allure_commons.logger import AllureFileLogger
 from allure_commons.model2 import Attachment, Label, Link, Parameter, Status, StatusDetails, TestResult, TestStepResult
 from allure_commons.utils import uuid4
 
-from harness.model.consumption import ModelFigures, by_model
-from harness.model.diagnosis import fault_reports, note, suspect
-from harness.model.figures import figures, model_calls, tool_calls
-from harness.model.plan import Plan
-from harness.model.record import Attempt, StepRecord, TaskResult
-from harness.model.tool_use import ToolFigures
-from harness.model.tools import ToolCall
-from harness.recovery.catalog import Family
-from harness.recovery.failure import Failure
+from harness.model.consumption import ModelFigures
+from harness.model.tool_use import ToolFigures, of_all_tools
+from harness.recovery.catalog import CATALOG, Family
 from harness.reporting.allure.categories import source_url
 from harness.reporting.allure.files import AFTER_FAULT
-from harness.reporting.allure.labels import RUN_LABEL, label_pairs, plain_title, running_test, site_of, tags
+from harness.reporting.allure.labels import RUN_LABEL, label_pairs, plain_title, running_test, tags
 from harness.reporting.attachments import Content, on_call, on_failing_step, on_test
-from harness.reporting.console import brief, failure_text, filled_step, place, shortened, worked_on
+from harness.reporting.console import brief, failure_text
 from harness.reporting.fence import OutputFence
-from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
+from harness.reporting.story import InnerStory, StoryAttempt, StoryCall, StoryStep, TaskStory
+from harness.reporting.words import shortened
 from harness.spec.agents import SCRIPTED
-from harness.spec.steps import Step, Tool
 from harness.spec.task import TaskSpec
-from harness.task_secrets import masking
 
 
 def name_test(test: TestResult, node_id: str, spec: TaskSpec) -> None:
@@ -73,68 +65,63 @@ class AllureSink:
     """Writes into the running Allure test."""
 
     def __init__(
-        self,
-        redactor: Redactor | None = None,
-        kept: Callable[[Plan], Iterable[Path]] = lambda _plan: (),
-        environ: Mapping[str, str] = os.environ,
+        self, kept: Callable[[str], Iterable[Path]] = lambda _key: (), environ: Mapping[str, str] = os.environ
     ) -> None:
-        """`kept` returns the files that a passing task's steps kept (DirectoryArchive.kept)."""
-        self._redactor = redactor or Redactor()
+        """`kept` returns the files that a passing task's steps kept (DirectoryArchive.kept_files), by its key."""
         self._kept = kept
         self._environ = environ
 
-    def finish(self, plan: Plan, result: TaskResult, browser: str = "") -> None:
+    def finish(self, spec: TaskSpec, story: TaskStory, browser: str = "") -> None:
         """Write all about one finished task."""
         test = running_test()
         if test is not None:
-            self._fill(test, plan, result, browser)
-        if test is not None and result.failure is not None and result.failure.code == "INTERRUPTED":
-            self._fail(test, plan, result)
-            finish_identity(test, plan.spec)
+            self._fill(test, story, browser)
+        if test is not None and story.failure is not None and story.failure.code == "INTERRUPTED":
+            self._fail(test, story)
+            finish_identity(test, spec)
 
-    def write_lost(self, node_id: str, plan: Plan, result: TaskResult) -> None:
+    def write_lost(self, node_id: str, spec: TaskSpec, story: TaskStory) -> None:
         """Write the result of a task whose process died with its Allure test; called by the surviving process."""
-        test = TestResult(uuid=_uuid(), name=plan.task_id, start=milliseconds(result.started))
-        test.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
-        name_test(test, node_id, plan.spec)
-        self._fill(test, plan, result, "")
-        self._fail(test, plan, result)
-        finish_identity(test, plan.spec)
+        test = TestResult(uuid=_uuid(), name=story.task_id, start=_at(story, 0))
+        test.stop = _at(story, story.seconds)
+        name_test(test, node_id, spec)
+        self._fill(test, story, "")
+        self._fail(test, story)
+        finish_identity(test, spec)
         hook: Any = allure_commons.plugin_manager.hook
         hook.report_result(result=test)
 
-    def _fail(self, test: TestResult, plan: Plan, result: TaskResult) -> None:
+    def _fail(self, test: TestResult, story: TaskStory) -> None:
         """Set the status. pytest makes no report of an item that Ctrl-C ends: it would keep its setup's `passed`."""
         test.status = str(Status.BROKEN)
-        test.statusDetails = StatusDetails(
-            message=brief(plan, result, self._redactor), trace=failure_text(plan, result, redactor=self._redactor)
-        )
+        test.statusDetails = StatusDetails(message=brief(story), trace=failure_text(story))
 
-    def _fill(self, test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
-        redactor = self._redactor.plus(plan.all_secrets)  # the calls of the tasks inside it are shown, too
-        with masking(redactor.text):
-            self._fill_redacted(test, plan, result, redactor)
-        _describe(test, plan, result, browser)
-        if url := source_url(plan.folder / Path(plan.source).name, self._environ):
-            test.links.append(Link(type="link", url=url, name=Path(plan.source).name))
-
-    def _fill_redacted(self, test: TestResult, plan: Plan, result: TaskResult, redactor: Redactor) -> None:
-        steps = step_results(result, redactor)
-        around = [*fault_steps(result, redactor), *takeover_steps(result, redactor), *thinking_steps(result, redactor)]
-        around += _put_calls(result, steps, redactor)
-        test.steps.extend(sorted((*around, *(step for _, step in steps)), key=_start_of))
-        test.steps[:0] = [inner_task(each, "repair task", redactor) for each in result.inner]
-        if result.alternative is not None:
-            test.steps.append(inner_task(result.alternative, "alternative task", redactor))
-        failing = next(
-            (step for record, step in reversed(steps) if record.index == result.failed_index and not record.passed),
-            None,
-        )
-        for content in (*on_test(result, redactor), *map(Content.of, self._kept(plan) if result.ok else ())):
+    def _fill(self, test: TestResult, story: TaskStory, browser: str) -> None:
+        steps = step_results(story.steps, story.started)
+        around = [*fault_steps(story), *takeover_steps(story), *thinking_steps(story), *_put_calls(story.calls, steps)]
+        test.steps.extend(sorted((*around, *(result for _, result in steps)), key=_start_of))
+        repairs = [each for each in story.inner if each.role == "repair task"]
+        test.steps[:0] = map(inner_task, repairs)
+        test.steps += [inner_task(each) for each in story.inner if each not in repairs]
+        failing = next((result for step, result in reversed(steps) if _is_failing(step, story)), None)
+        for content in (*on_test(story), *map(Content.of, self._kept(story.key) if story.ok else ())):
             _attach(test, content)
         if failing is not None:
-            for content in on_failing_step(result, redactor):
+            for content in on_failing_step(story):
                 _attach(failing, content)
+        _describe(test, story, browser)
+        name = Path(story.file.source).name
+        if url := source_url(Path(story.file.folder) / name, self._environ):
+            test.links.append(Link(type="link", url=url, name=name))
+
+
+def _is_failing(step: StoryStep, story: TaskStory) -> bool:
+    return step.index == story.failed_index and not step.passed
+
+
+def _at(story: TaskStory, seconds: float) -> int:
+    """A moment of the task, as Allure counts."""
+    return milliseconds(story.started + timedelta(seconds=seconds)) if story.started else 0
 
 
 def _start_of(step: TestStepResult) -> int:
@@ -145,41 +132,42 @@ def _start_of(step: TestStepResult) -> int:
 _uuid: Callable[[], Any] = uuid4
 
 
-def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
+def _describe(test: TestResult, story: TaskStory, browser: str) -> None:
     """Add labels for the categories; parameters are excluded, so that the test keeps its history."""
-    if result.failure is not None:
-        test.labels.append(Label("error_type", result.failure.row.kind))
-        test.labels.append(Label("code", result.failure.code))
-        test.labels.append(Label("suspect", str(suspect(plan, result))))
-    if (site := site_of(plan.steps, plan.base_url)) and not site_of(plan.spec.steps):
-        test.labels.append(Label("epic", site))  # the site was unknown when the marks were made
-    faults = fault_reports(result)
-    test.labels += [Label("fault", name) for name in dict.fromkeys(each.id for each in faults if each.struck)]
-    if any(each.behind for each in faults):
+    if story.failure is not None:
+        facts = {"error_type": story.failure.kind, "code": story.failure.code, "suspect": story.failure.suspect}
+        test.labels += [Label(name, value) for name, value in facts.items()]
+    if story.file.site:
+        test.labels.append(Label("epic", story.file.site))  # the site was unknown when the marks were made
+    test.labels += [Label("fault", name) for name in dict.fromkeys(each.id for each in story.faults if each.struck)]
+    if any(each.behind for each in story.faults):
         test.labels.append(Label(AFTER_FAULT, "true"))
         test.labels.append(Label("tag", "after fault"))
-    if result.error is not None and result.error.expected:
+    if story.expected:
         test.labels.append(Label("expected", "true"))
-    score = "" if result.score is None else f"{result.score.total:g}"
-    state = "skipped" if result.skipped else result.final_state
-    counted = figures(result)
-    figured = {"retries": counted.retries, "fallbacks": counted.fallbacks, "recovered": counted.recovered}
-    values = {"seed": plan.spec.seed, "browser": browser, "final_state": state, "score": score}
-    values["agent"] = " -> ".join(result.chosen_by(plan.agent))
-    values["control"] = result.control
-    models = by_model(model_calls(result))
-    agents = (name for name in result.chosen_by(plan.agent) if name != SCRIPTED)
-    test.labels += [Label("agent", name) for name in dict.fromkeys(agents)]
-    test.labels += [Label("model", name) for name in models]
-    if models:
-        values |= _model_values(sum(models.values(), ModelFigures()))
-    called = tool_calls(result)
-    test.labels += [Label("tool", name) for name in dict.fromkeys(f"{each.server}.{each.tool}" for each in called)]
-    values |= _tool_values(ToolFigures.of(called))
-    values |= {name: value or "" for name, value in figured.items()} | dict(plan.spec.own.notes)
-    for name, value in values.items():
+    test.labels += [Label("agent", name) for name in dict.fromkeys(story.agents) if name != SCRIPTED]
+    test.labels += [Label("model", name) for name in story.models]
+    test.labels += [Label("tool", f"{server}.{tool}") for server, tools in story.tools.items() for tool in tools]
+    for name, value in _values(story, browser).items():
         if value != "":
             test.parameters.append(Parameter(name=name, value=str(value), excluded=True))
+
+
+def _values(story: TaskStory, browser: str) -> dict[str, object]:
+    values: dict[str, object] = {
+        "seed": story.file.seed,
+        "browser": browser,
+        "final_state": "skipped" if story.skipped else story.final_state,
+        "score": "" if story.score is None else f"{story.score.total:g}",
+        "agent": " -> ".join(story.agents),
+        "control": story.control,
+    }
+    if story.models:
+        values |= _model_values(sum(story.models.values(), ModelFigures()))
+    values |= _tool_values(of_all_tools(story.tools))
+    counted = story.figures
+    figured = {"retries": counted.retries, "fallbacks": counted.fallbacks, "recovered": counted.recovered}
+    return values | {name: value or "" for name, value in figured.items()} | dict(story.file.notes)
 
 
 def _model_values(used: ModelFigures) -> dict[str, object]:
@@ -208,82 +196,82 @@ def _attach(parent: TestResult | TestStepResult, content: Content) -> None:
 _TITLE = 160
 
 
-def step_results(result: TaskResult, redactor: Redactor) -> list[tuple[StepRecord, TestStepResult]]:
-    """A step for each record, preconditions and criteria included; its attempts are below it if there are several."""
-    steps: list[tuple[StepRecord, TestStepResult]] = []
-    moment = milliseconds(result.started)
-    for record in result.history:
-        steps.append((record, _step(record, result.steps_total, redactor, moment)))
-        moment = steps[-1][1].stop
-    return steps
+def step_results(steps: Iterable[StoryStep], began: datetime | None) -> list[tuple[StoryStep, TestStepResult]]:
+    """A step for each one, preconditions and criteria included; its attempts are below it if there are several."""
+    results: list[tuple[StoryStep, TestStepResult]] = []
+    moment = milliseconds(began) if began else 0
+    for step in steps:
+        results.append((step, _step(step, moment)))
+        moment = results[-1][1].stop
+    return results
 
 
-def takeover_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:
+def takeover_steps(story: TaskStory) -> Iterator[TestStepResult]:
     """A step for each agent that failed and was relieved."""
-    for each in result.takeovers:
-        step = TestStepResult(name=redactor.text(shortened(each.describe(), _TITLE)))
-        step.start = step.stop = milliseconds(result.started + timedelta(seconds=each.t))
-        step.status = str(Status.BROKEN)
-        yield step
+    return (_moment(each.text, _at(story, each.t), Status.BROKEN) for each in story.takeovers)
 
 
-def thinking_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:
-    """A step for each request to a model: `builder thought 3.2 s (claude, 12.1k/180 tokens, $0.0021)`."""
-    for call in result.model_calls:
-        step = TestStepResult(name=redactor.text(shortened(f"{call.step}. {describe(ModelReply.of(call))}", _TITLE)))
-        step.start = milliseconds(call.at)
-        step.stop = milliseconds(call.at + timedelta(seconds=call.seconds))
-        step.status = str(Status.PASSED if call.outcome == "answered" else Status.BROKEN)
-        facts = {"model": f"{call.model} ({call.provider} {call.identifier})", "attempt": call.attempt}
-        step.parameters = [Parameter(name=name, value=redactor.text(str(value))) for name, value in facts.items()]
-        yield step
+def fault_steps(story: TaskStory) -> Iterator[TestStepResult]:
+    """A step for each fault that struck, at its first strike."""
+    struck = (each for each in story.faults if each.struck)
+    return (_moment(f"injected fault {each.text}", _at(story, each.times[0]), Status.PASSED) for each in struck)
 
 
-def _put_calls(
-    result: TaskResult, steps: list[tuple[StepRecord, TestStepResult]], redactor: Redactor
-) -> Iterator[TestStepResult]:
-    """Put each call of a tool below its step, with its arguments and result attached; yield those of channels."""
-    for call in result.tool_calls:
-        own = [step for record, step in steps if record.index == call.step and isinstance(record.step, Tool)]
-        step = call_step(call, redactor)
-        if own:
-            before = [each for each in own if each.start <= step.start]
-            (before or own)[-1 if before else 0].steps.append(step)
-        else:
-            yield step
-
-
-def call_step(call: ToolCall, redactor: Redactor) -> TestStepResult:
-    """A call of a tool: `mail.get_code: answered in 0.3 s`."""
-    step = TestStepResult(name=redactor.text(shortened(describe(ToolReply.of(call)), _TITLE)))
-    step.start = milliseconds(call.at)
-    step.stop = milliseconds(call.at + timedelta(seconds=call.seconds))
-    step.status = str(Status.PASSED if call.outcome == "answered" else Status.BROKEN)
-    facts = {"effect": call.effect, "tries": call.tries, "code": call.code}
-    step.parameters = [Parameter(name=name, value=redactor.text(str(value))) for name, value in facts.items() if value]
-    _attach(step, on_call(call, redactor))
+def _moment(name: str, at: int, status: object) -> TestStepResult:
+    step = TestStepResult(name=shortened(name, _TITLE))
+    step.start = step.stop = at
+    step.status = str(status)
     return step
 
 
-def fault_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:
-    """A step for each fault that struck, at its first strike."""
-    for met in result.faults:
-        if met.count:
-            step = TestStepResult(name=redactor.text(shortened(f"injected fault {met.describe()}", _TITLE)))
-            step.start = step.stop = milliseconds(result.started + timedelta(seconds=met.strikes[0]))
-            step.status = str(Status.PASSED)
-            yield step
+def thinking_steps(story: TaskStory) -> Iterator[TestStepResult]:
+    """A step for each request to a model: `builder thought 3.2 s (claude, 12.1k/180 tokens, $0.0021)`."""
+    for each in story.thoughts:
+        yield _request(each.line, each.at, each.seconds, each.facts, answered=each.answered)
 
 
-def inner_task(result: TaskResult, role: str, redactor: Redactor) -> TestStepResult:
-    """A task that ran inside another one, as one step with its own steps below it. `role`: what it ran for."""
-    step = TestStepResult(name=redactor.text(f"{role} {result.task_id}: {result.final_state}"))
-    step.start = milliseconds(result.started)
-    step.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
-    step.status = Status.PASSED if result.ok else _failure_status(result.failure)
-    steps = step_results(result, redactor)
-    of_channels = _put_calls(result, steps, redactor)
-    step.steps = sorted((*of_channels, *(inner for _, inner in steps)), key=_start_of)
+def _request(
+    line: str, at: datetime | None, seconds: float, facts: Mapping[str, object], *, answered: bool
+) -> TestStepResult:
+    """A question to a model, or a call of a tool."""
+    step = TestStepResult(name=shortened(line, _TITLE))
+    step.start = milliseconds(at) if at else 0
+    step.stop = milliseconds(at + timedelta(seconds=seconds)) if at else 0
+    step.status = str(Status.PASSED if answered else Status.BROKEN)
+    step.parameters = [Parameter(name=name, value=str(value)) for name, value in facts.items() if value]
+    return step
+
+
+def _put_calls(calls: Iterable[StoryCall], steps: list[tuple[StoryStep, TestStepResult]]) -> Iterator[TestStepResult]:
+    """Put each call of a tool below its step, with its arguments and result attached; yield those of channels."""
+    for call in calls:
+        own = [result for step, result in steps if step.index == call.step and step.act == "tool"]
+        made = call_step(call)
+        if own:
+            before = [each for each in own if each.start <= made.start]
+            (before or own)[-1 if before else 0].steps.append(made)
+        else:
+            yield made
+
+
+def call_step(call: StoryCall) -> TestStepResult:
+    """A call of a tool: `mail.get_code: answered in 0.3 s`."""
+    facts = {name: call.document.get(name) for name in ("effect", "tries", "code")}
+    answered = call.document.get("outcome") == "answered"
+    step = _request(call.line, call.at, call.seconds, facts, answered=answered)
+    _attach(step, on_call(call))
+    return step
+
+
+def inner_task(inner: InnerStory) -> TestStepResult:
+    """A task that ran inside another one, as one step with its own steps below it."""
+    step = TestStepResult(name=f"{inner.role} {inner.task_id}: {inner.final_state}")
+    step.start = milliseconds(inner.started)
+    step.stop = milliseconds(inner.started + timedelta(seconds=inner.seconds))
+    step.status = Status.PASSED if inner.ok else _failure_status(inner.code)
+    steps = step_results(inner.steps, inner.started)
+    of_channels = _put_calls(inner.calls, steps)
+    step.steps = sorted((*of_channels, *(result for _, result in steps)), key=_start_of)
     return step
 
 
@@ -292,68 +280,65 @@ def milliseconds(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def end(attempt: Attempt) -> datetime:
-    return attempt.started + timedelta(seconds=attempt.seconds)
+def _times(attempts: Sequence[StoryAttempt], otherwise: int) -> tuple[int, int]:
+    """The begin of the first attempt and the end of the last; a write that had been done already has none."""
+    began = attempts[0].started if attempts else None
+    ended = attempts[-1].started if attempts else None
+    if began is None or ended is None:
+        return otherwise, otherwise
+    return milliseconds(began), milliseconds(ended + timedelta(seconds=attempts[-1].seconds or 0.0))
 
 
-def _step(record: StepRecord, total: int, redactor: Redactor, moment: int) -> TestStepResult:
-    """The step of a record. `moment` is the time of a record without attempts: a write that had been done already."""
-    step = TestStepResult(name=redactor.text(_name(record, total)))
-    step.start = milliseconds(record.attempts[0].started) if record.attempts else moment
-    step.stop = milliseconds(end(record.attempts[-1])) if record.attempts else moment
-    step.status = _status(record)
-    step.parameters = list(_parameters(record, redactor))
-    if record.failure is not None:
-        step.statusDetails = StatusDetails(message=redactor.text(record.failure.message))
-    if record.extra_attempts:
-        step.steps = [_attempt(attempt, record.step, redactor) for attempt in record.attempts]
-    return step
+def _step(step: StoryStep, moment: int) -> TestStepResult:
+    """The result of a step. `moment` is the time of one without attempts."""
+    result = TestStepResult(name=_name(step))
+    result.start, result.stop = _times(step.attempts, moment)
+    result.status = _status(step)
+    result.parameters = [Parameter(name=name, value=value) for name, value in step.parameters.items()]
+    if step.failure is not None:
+        result.statusDetails = StatusDetails(message=step.failure.message)
+    if step.extra_attempts:
+        result.steps = [_attempt(attempt) for attempt in step.attempts]
+    return result
 
 
-def _name(record: StepRecord, total: int) -> str:
-    step, where = filled_step(record), place(record.index, total)
-    looks = where in ("pre", "end") and step.act == "assert"
-    kind = {"pre": "precondition:" if looks else "repair:", "end": "success criterion:"}.get(where, f"{record.index}.")
-    title = shortened(f"{kind} {'' if looks else f'{step.act} '}{worked_on(record)}", _TITLE)
-    return title + "".join(_afterwards(record))
+def _name(step: StoryStep) -> str:
+    looks = step.place in ("pre", "end") and step.act == "assert"
+    kind = {"pre": "precondition:" if looks else "repair:", "end": "success criterion:"}.get(
+        step.place, f"{step.index}."
+    )
+    title = shortened(f"{kind} {'' if looks else f'{step.act} '}{step.worked_on}", _TITLE)
+    return title + "".join(_afterwards(step))
 
 
-def _afterwards(record: StepRecord) -> Iterator[str]:
-    if record.extra_attempts:
-        yield f" ({len(record.attempts)} attempts)"
-    if record.effect_already_done:
+def _afterwards(step: StoryStep) -> Iterator[str]:
+    if step.extra_attempts:
+        yield f" ({len(step.attempts)} attempts)"
+    if step.status == "done":
         yield " (already done)"
-    if record.rewound:
-        yield f" (back to the checkpoint before step {record.rewound.checkpoint})"
+    if step.went_back_to is not None:
+        yield f" (back to the checkpoint before step {step.went_back_to})"
 
 
-def _status(record: StepRecord) -> str:
-    if record.skipped:
+def _status(step: StoryStep) -> str:
+    if step.skipped:
         return str(Status.SKIPPED)
-    return str(Status.PASSED) if record.passed else _failure_status(record.failure)
+    return str(Status.PASSED) if step.passed else _failure_status(step.failure.code if step.failure else "")
 
 
-def _failure_status(failure: Failure | None) -> str:
+def _failure_status(code: str) -> str:
     """The status of a failure: `failed` if it is the product's fault, else `broken` (docs/design/failures.md)."""
-    return str(Status.FAILED if failure is not None and failure.family is Family.ASSERTION else Status.BROKEN)
+    asserted = code in CATALOG and CATALOG[code].family is Family.ASSERTION
+    return str(Status.FAILED if asserted else Status.BROKEN)
 
 
-def _attempt(attempt: Attempt, declared: Step, redactor: Redactor) -> TestStepResult:
-    failure = attempt.outcome if isinstance(attempt.outcome, Failure) else None
-    step = TestStepResult(name=redactor.text(shortened(note(attempt, declared), _TITLE)))
-    step.start, step.stop = milliseconds(attempt.started), milliseconds(end(attempt))
-    step.status = _failure_status(failure) if failure else Status.PASSED
-    if failure is not None:
-        step.statusDetails = StatusDetails(message=redactor.text(failure.message))
+def _attempt(attempt: StoryAttempt) -> TestStepResult:
+    step = TestStepResult(name=shortened(attempt.note, _TITLE))
+    step.start, step.stop = _times([attempt], 0)
+    step.status = Status.PASSED if attempt.passed else _failure_status(attempt.code)
+    if not attempt.passed:
+        step.statusDetails = StatusDetails(message=attempt.message)
     return step
-
-
-def _parameters(record: StepRecord, redactor: Redactor) -> Iterator[Parameter]:
-    step = record.lasting_step or record.step
-    found = {"selector": step.target, "frame": getattr(step, "frame", None), "url": getattr(step, "url", None)}
-    for name, value in (found | {"note": step.note}).items():
-        if value:
-            yield Parameter(name=name, value=redactor.text(str(value)))
 
 
 # Labels each result with its run.

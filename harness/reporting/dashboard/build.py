@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.model.figures import success_rates
-from harness.reporting.console import place, shortened
 from harness.reporting.dashboard.causes import NO_RECORD, Look, causes, flaky, grouped, healed_selectors, message
 from harness.reporting.dashboard.timeline import amount, seconds_of, start_offset, status, timeline
 from harness.reporting.dashboard.view import (
@@ -29,6 +28,7 @@ from harness.reporting.dashboard.view import (
 )
 from harness.reporting.history.record import Execution, Happening, RunRecord, RunSummary, TaskPoint, still_running
 from harness.reporting.task_record import TaskRecord, error_metrics, rule_name
+from harness.reporting.words import place, shortened
 from harness.resilience.thresholds import THRESHOLDS, Unit
 
 SLOWEST = 10

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from harness.model.report import ErrorReport
 from harness.recovery.catalog import CATALOG, FAMILIES
-from harness.reporting.console import fold_lines, place, relation, repeats, shortened, shown_value, step_label
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.timeline import seconds_of
 from harness.reporting.dashboard.view import CauseView, ComparedValues, FlakyView, Healed, Occurrence
@@ -24,6 +23,7 @@ from harness.reporting.markdown import Healing, healings
 from harness.reporting.task_record import AttemptLine, StepLine, TaskRecord
 from harness.reporting.triage import causes as behind
 from harness.reporting.triage import troubles
+from harness.reporting.words import fold_lines, place, relation, repeats, shortened, shown_value, step_label
 
 # Replaced selectors, and tasks whose results vary: each with a proposed change.
 

@@ -17,10 +17,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.model.consumption import money_text, tokens_text
-from harness.reporting.console import shortened
 from harness.reporting.dashboard.timeline import amount, duration, shown, visible, with_code
 from harness.reporting.dashboard.view import Dashboard, RecoveryRate
 from harness.reporting.history.record import RunSummary
+from harness.reporting.words import shortened
 
 # Plots as static SVG (pygal): no script, and only the colours of the page's theme.
 

@@ -12,11 +12,9 @@ import msgspec
 from msgspec import Struct
 from pydantic import ValidationError
 
+from harness.model.ledger import RULES, Gone
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.record import Execution, RunRecord
-
-AGAIN = frozenset({"INTERRUPTED", "WORKER_CUT_OFF"})
-"""Codes of tasks that run again in the next process, unless they had begun to write."""
 
 
 class PartAttempt(Struct, frozen=True):
@@ -108,7 +106,7 @@ def has_ended(execution: Execution, attempt: str, owner: Owner) -> bool:
     code = execution.record.code if execution.record else None
     if execution.outcome in ("rerun", "skipped"):
         return False
-    return code not in AGAIN or owner(execution.task_id) == attempt
+    return code not in RULES[Gone.PART].no_end or owner(execution.task_id) == attempt
 
 
 def counting(attempts: Sequence[PartAttempt], owner: Owner) -> dict[str, tuple[Execution, ...]]:

@@ -3,66 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
 from harness.reporting.files import shown_path
+from harness.resilience.sqlite_file import OtherFileError, SqliteKind, code_of, connect, is_broken, move_aside
 
 # The tables of the history. Columns are for queries; `document` has the whole value, so that nothing is lost.
 
-SCHEMA: Final = 4
-"""The version of the schema; it is the file's `user_version`."""
-APPLICATION: Final = 0x54534849
-"""The `application_id` of the file: "TSHI" in ASCII."""
-
-_Columns = Mapping[str, tuple[str, str]]
-"""Name of a column -> its type and default."""
-_ADDED: Final[Mapping[str, Mapping[int, _Columns]]] = {
-    "executions": {
-        2: {
-            "agent": ("TEXT", "''"),
-            "takeovers": ("INTEGER", "0"),
-            "model_calls": ("INTEGER", "0"),
-            "failed_calls": ("INTEGER", "0"),
-            "replayed_calls": ("INTEGER", "0"),
-            "input_tokens": ("INTEGER", "0"),
-            "cached_tokens": ("INTEGER", "0"),
-            "output_tokens": ("INTEGER", "0"),
-            "cost_usd": ("REAL", "0"),
-            "unpriced_calls": ("INTEGER", "0"),
-        },
-        3: {
-            "tool_calls": ("INTEGER", "0"),
-            "tool_errors": ("INTEGER", "0"),
-            "tool_failures": ("INTEGER", "0"),
-        },
-    },
-    "runs": {
-        4: {
-            "boot": ("TEXT", "''"),
-            "pid_namespace": ("INTEGER", "0"),
-        },
-    },
-}
-"""Table -> version of the schema -> what it has added.
-
-A writer adds it to an old file, a reader sees it with its defaults.
-"""
-
-
-def _added_since(version: int, table: str) -> _Columns:
-    """The columns of the table that a file of this version lacks."""
-    return {name: how for each, columns in _ADDED[table].items() if each > version for name, how in columns.items()}
-
-
-def _declared(columns: _Columns) -> list[str]:
-    return [f"{name} {kind} NOT NULL DEFAULT {value}" for name, (kind, value) in columns.items()]
-
-
-TABLES: Final = (
-    f"""CREATE TABLE runs (
+_TABLES = (
+    """CREATE TABLE runs (
     run TEXT PRIMARY KEY,
     started TEXT NOT NULL,
     finished TEXT,
@@ -76,10 +28,11 @@ TABLES: Final = (
     host TEXT NOT NULL,
     process_started REAL,
     document TEXT NOT NULL,
-    {",".join(_declared(_added_since(1, "runs")))}
+    boot TEXT NOT NULL,
+    pid_namespace INTEGER NOT NULL
 )""",
     "CREATE INDEX runs_by_time ON runs (started)",
-    f"""CREATE TABLE executions (
+    """CREATE TABLE executions (
     id INTEGER PRIMARY KEY,
     run TEXT NOT NULL REFERENCES runs ON DELETE CASCADE,
     nodeid TEXT NOT NULL,
@@ -95,7 +48,19 @@ TABLES: Final = (
     retries INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
     recovered INTEGER NOT NULL,
-    {",".join(_declared(_added_since(1, "executions")))}
+    agent TEXT NOT NULL,
+    takeovers INTEGER NOT NULL,
+    model_calls INTEGER NOT NULL,
+    failed_calls INTEGER NOT NULL,
+    replayed_calls INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cost_usd REAL NOT NULL,
+    unpriced_calls INTEGER NOT NULL,
+    tool_calls INTEGER NOT NULL,
+    tool_errors INTEGER NOT NULL,
+    tool_failures INTEGER NOT NULL
 )""",
     "CREATE INDEX executions_by_run ON executions (run, nodeid)",
     "CREATE INDEX executions_by_node ON executions (nodeid)",
@@ -143,12 +108,12 @@ TABLES: Final = (
     PRIMARY KEY (run, position)
 ) WITHOUT ROWID""",
 )
+KIND: Final = SqliteKind(application=int.from_bytes(b"TSHI"), schema=4, tables=_TABLES)
 
 HISTORY: Final = Path(".harness/history.sqlite3")
 """The path below the project's root."""
 PATIENCE: Final = 5.0
 """Seconds that a reader, and a run that begins or ends, waits for another process."""
-_BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SHUT = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
 _NOT_NOW = {
     sqlite3.SQLITE_BUSY: "another process holds the history ({}); try again in a moment",
@@ -180,7 +145,7 @@ def open_writing(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
     """Open the file, or make it. Raises HistoryError; BrokenFileError for a damaged one."""
     with name_file_in_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _open_database(f"{path.absolute().as_uri()}?mode=rwc", path, patience, make=True)
+        return _open_database(f"{path.absolute().as_uri()}?mode=rwc", patience, make=True)
 
 
 @contextmanager
@@ -201,49 +166,29 @@ def put_aside(root: Path, mark: str) -> str:
     Raises HistoryError if it cannot be moved.
     """
     path = place_of(root)
-    away = path.with_name(f"{path.name}.broken-{mark}")
     with name_file_in_errors(path):
-        for suffix in ("", "-wal", "-shm"):
-            beside = path.with_name(path.name + suffix)
-            if beside.exists():
-                beside.rename(away.with_name(away.name + suffix))
+        away = move_aside(path, mark)
     return f"{shown_path(path)} was damaged: it is kept as {away.name}, and a new history begins"
-
-
-def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether another process holds the lock at the moment."""
-    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _in_the_way(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.Error) and is_busy(error)
-
-
-def is_broken(error: sqlite3.Error) -> bool:
-    return _code(error) in _BROKEN
 
 
 def _for_reading(path: Path) -> sqlite3.Connection:
     """Open for reading. In a readonly folder, SQLite opens a file only if it is told that no other process writes."""
     uri = path.absolute().as_uri()
     try:
-        return _open_database(f"{uri}?mode=rw", path, PATIENCE)
+        return _open_database(f"{uri}?mode=rw", PATIENCE)
     except sqlite3.OperationalError as error:
-        if _code(error) not in _SHUT:
+        if code_of(error) not in _SHUT:
             raise
-        return _open_database(f"{uri}?mode=ro&immutable=1", path, PATIENCE)
+        return _open_database(f"{uri}?mode=ro&immutable=1", PATIENCE)
 
 
-def _open_database(uri: str, path: Path, patience: float, *, make: bool = False) -> sqlite3.Connection:
-    database = sqlite3.connect(uri, timeout=patience, isolation_level=None, check_same_thread=False, uri=True)
+def _open_database(uri: str, patience: float, *, make: bool = False) -> sqlite3.Connection:
+    database = connect(uri, patience)
     try:
-        database.row_factory = sqlite3.Row
-        version = _looked_at(database, path)
-        if make and version != SCHEMA:
-            _to_wal(database, patience)
-            _make(database, path)
-        elif 0 < version < SCHEMA:
-            _show_added(database, version)
+        if make:
+            KIND.prepare(database, patience)
+        else:
+            KIND.is_made(database)
         database.execute("PRAGMA foreign_keys = ON")
         database.execute("PRAGMA synchronous = NORMAL")
         if not make:
@@ -255,78 +200,30 @@ def _open_database(uri: str, path: Path, patience: float, *, make: bool = False)
     return database
 
 
-def _looked_at(database: sqlite3.Connection, path: Path) -> int:
-    """`_version_of` in one transaction: a file that another process is just making is seen complete or not at all."""
-    database.execute("BEGIN")
-    try:
-        return _version_of(database, path)
-    finally:
-        if database.in_transaction:  # a full disk has already ended it
-            database.execute("ROLLBACK")
-
-
-def _version_of(database: sqlite3.Connection, path: Path) -> int:
-    """The schema of a history of ours, 0 for an empty file. Raises HistoryError for anything else."""
-    application, version = _number(database, "application_id"), _number(database, "user_version")
-    if application == APPLICATION and 1 <= version <= SCHEMA:
-        return version
-    if application == APPLICATION:
-        raise HistoryError(
-            f"{shown_path(path)}: the history has schema {version}, and this version of pytest-taskspec knows "
-            f"{SCHEMA}. {_OTHERS}: use the version that wrote it, or move the file away to begin a new history"
-        )
-    if application or version or database.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise HistoryError(
-            f"{shown_path(path)}: expected the history of runs, found a database of something else. {_OTHERS}: "
-            "move it away to begin a history"
-        )
-    return 0
-
-
-def _to_wal(database: sqlite3.Connection, patience: float) -> None:
-    """Switch to write-ahead logging if the disk allows it, trying again: SQLite does not wait for a lock here."""
-    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed  # only for a file that is opened
-
-    again = Retrying(
-        stop=stop_after_delay(patience), wait=wait_fixed(0.01), retry=retry_if_exception(_in_the_way), reraise=True
-    )
-    again(database.execute, "PRAGMA journal_mode = WAL")
-
-
-def _make(database: sqlite3.Connection, path: Path) -> None:
-    """Make the tables, or what they lack. Several processes may do this at once: the second finds it done."""
-    database.execute("BEGIN IMMEDIATE")
-    version = _version_of(database, path)
-    if version != SCHEMA:
-        added = (
-            f"ALTER TABLE {table} ADD COLUMN {column}"
-            for table in _ADDED
-            for column in _declared(_added_since(version, table))
-        )
-        for statement in added if version else TABLES:
-            database.execute(statement)
-        database.execute(f"PRAGMA application_id = {APPLICATION}")
-        database.execute(f"PRAGMA user_version = {SCHEMA}")
-    database.execute("COMMIT")
-
-
-def _show_added(database: sqlite3.Connection, version: int) -> None:
-    """Show the tables of an old file with the columns that they lack: a reader never changes a file."""
-    for table in _ADDED:
-        if added := _added_since(version, table):
-            values = ", ".join(f"{value} AS {name}" for name, (_, value) in added.items())
-            database.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {values} FROM main.{table}")  # noqa: S608 - ours
-
-
 @contextmanager
 def name_file_in_errors(path: Path) -> Iterator[None]:
     """Turn errors of SQLite and the disk into errors that name the file."""
     try:
         yield
+    except OtherFileError as error:
+        raise HistoryError(_refusal(path, error.version)) from error
     except (sqlite3.Error, OSError) as error:
         raise _explanation(path, error) from error
     except OverflowError as error:
         raise HistoryError(f"{shown_path(path)}: a number is too large for the history: {error}") from error
+
+
+def _refusal(path: Path, version: int | None) -> str:
+    """Why a database is not this history; `version`: its schema, if it is a history."""
+    if version is None:
+        return (
+            f"{shown_path(path)}: expected the history of runs, found a database of something else. {_OTHERS}: "
+            "move it away to begin a history"
+        )
+    return (
+        f"{shown_path(path)}: the history has schema {version}, and this version of pytest-taskspec knows "
+        f"{KIND.schema}. {_OTHERS}: use the version that wrote it, or move the file away to begin a new history"
+    )
 
 
 def _explanation(path: Path, error: sqlite3.Error | OSError) -> HistoryError:
@@ -337,18 +234,10 @@ def _explanation(path: Path, error: sqlite3.Error | OSError) -> HistoryError:
         return HistoryError(f"{file}: the history cannot be kept here: {said}; free space, or make its folder writable")
     if is_broken(error):
         return BrokenFileError(f"{file}: the history is damaged ({error}); move it away to begin a new one")
-    if why := _NOT_NOW.get(_code(error)):
+    if why := _NOT_NOW.get(code_of(error)):
         return NotNowError(f"{file}: {why.format(error)}")
-    if _code(error) in _SHUT:
+    if code_of(error) in _SHUT:
         return HistoryError(
             f"{file}: the history cannot be used: {error}; free space, or make the file and its folder writable"
         )
     return HistoryError(f"{file}: the history cannot be used: {error}")
-
-
-def _number(database: sqlite3.Connection, pragma: str) -> int:
-    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
-
-
-def _code(error: sqlite3.Error) -> int:
-    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

@@ -14,7 +14,7 @@ from msgspec import Struct
 from pydantic import JsonValue
 
 from harness.reporting.allure.files import write_allure_files
-from harness.reporting.allure.results import HISTORY_2, HISTORY_3
+from harness.reporting.allure.results import HISTORY as ALLURE_HISTORY
 from harness.reporting.files import is_inside, mark, safe_name, shown_path, write_json, write_text
 from harness.reporting.history.file import HISTORY, HistoryError, place_of
 from harness.reporting.history.reading import PREVIOUS, load_run
@@ -94,7 +94,7 @@ def put_together(
 
 def _make_folder(shards: Sequence[ShardRun], made: Path, output: Path, plain: Plain) -> RunRecord:
     (made / HISTORY.parent).mkdir(parents=True)
-    _keep_histories(output, made, plain)
+    _keep_histories(output, made)
     run = merge_runs(list(_with_errors(shards, made, plain)))
     _mark_errors(made, run)
     save_run(made, run)
@@ -114,13 +114,11 @@ def _mark_errors(made: Path, run: RunRecord) -> None:
         mark(folder, run.run, counts=folder.relative_to(made) in counting)
 
 
-def _keep_histories(output: Path, made: Path, plain: Plain) -> None:
+def _keep_histories(output: Path, made: Path) -> None:
     """Keep the history of the old folder: its runs, and Allure's history."""
-    for file in (HISTORY, HISTORY_3):
+    for file in (HISTORY, ALLURE_HISTORY):
         if (output / file).is_file():
             shutil.copyfile(output / file, made / file)
-    if (output / HISTORY_2).is_dir():
-        shutil.copytree(output / HISTORY_2, made / HISTORY_2, ignore=plain.others)
 
 
 def _put_output(made: Path, output: Path) -> None:

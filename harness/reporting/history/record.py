@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import re
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -20,7 +16,6 @@ from harness.model.consumption import ModelFigures, added_up
 from harness.model.figures import UNJUDGED
 from harness.model.tool_use import ToolFigures, of_all_tools, tools_added_up
 from harness.reporting.task_record import TaskRecord
-from harness.resilience.process import Identity, boot_id, pid_namespace
 from harness.spec.names import how_many
 
 # The commit and branch of a project: from a CI system's variables or `.git`; git is not started.
@@ -144,69 +139,6 @@ def _missing_parts(known: set[int], of: int) -> str:
         return f"part {first} of {of} is missing"
     more = f" and {number - _NAMED} more" if number > _NAMED else ""
     return f"parts {first}{more} of {of} are missing"
-
-
-# The process that writes a run.
-
-_SAME = 1.0
-"""Seconds by which two readings of one start may differ, without a boot id."""
-
-
-class OwnerProcess(Struct, frozen=True):
-    """The process of an unfinished run, so that a later run can tell whether it still runs."""
-
-    pid: int | None = None
-    host: str = ""
-    started: float | None = None
-    """The start, because a pid is reused after a while: as `Identity` has it if `boot` is known, since the time of day
-    may be set meanwhile; else in seconds since the epoch."""
-    boot: str = ""
-    namespace: int = 0
-    """The namespace of the pid: the same pid is another process in another one."""
-
-    @staticmethod
-    def this_process() -> OwnerProcess:
-        """This process; of nobody if `/proc` does not show it, so that nothing false is said about it later."""
-        found = Identity.of(os.getpid())
-        if found is None:
-            return OwnerProcess()
-        return OwnerProcess(found.pid, platform.node(), found.birth, boot_id(), pid_namespace())
-
-    @staticmethod
-    def of_row(row: sqlite3.Row) -> OwnerProcess:
-        """The process of a run in the history."""
-        return OwnerProcess(row["pid"], row["host"], row["process_started"], row["boot"], row["pid_namespace"])
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process certainly runs."""
-        return self._visible and not self.gone
-
-    @property
-    def gone(self) -> bool:
-        """Whether the process has certainly ended: nothing is known of one that cannot be seen from here."""
-        if self.pid is None or not self._visible:
-            return False
-        if self.boot and self.boot != boot_id():
-            return True
-        found = Identity.of(self.pid)
-        if found is None or self.started is None:
-            return found is None
-        return found.birth != self.started if self.boot else not _began_at(self.pid, self.started)
-
-    @property
-    def _visible(self) -> bool:
-        """Whether the pid stands for the same process here; of an older history, only the host is known."""
-        here = self.pid is not None and self.host == platform.node()
-        return here and self.namespace in (0, pid_namespace())
-
-
-def _began_at(pid: int, started: float) -> bool:
-    """Return whether the process with this pid began at this time of day."""
-    try:
-        return abs(psutil.Process(pid).create_time() - started) <= _SAME
-    except psutil.Error:
-        return False
 
 
 # The message about a run that still goes on.

@@ -16,8 +16,9 @@ from pydantic_core import PydanticSerializationError
 from harness.model.consumption import ModelFigures
 from harness.model.tool_use import ToolFigures, of_all_tools
 from harness.reporting.history.file import HistoryError
-from harness.reporting.history.record import Ending, Execution, Happening, OwnerProcess, RunRecord
+from harness.reporting.history.record import Ending, Execution, Happening, RunRecord
 from harness.reporting.task_record import TaskRecord
+from harness.resilience.owner import Owner
 
 # Writes rows of the tables, always within a transaction of the caller.
 
@@ -65,11 +66,11 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def insert_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProcess) -> None:
+def insert_run(database: sqlite3.Connection, run: RunRecord, owner: Owner) -> None:
     """Insert a run without its executions and events; it replaces one of the same name, with all its parts."""
     run = _without_parts(run)
     finished, ending, status, note = _ending(run)
-    who = (process.pid, process.host, process.started, process.boot, process.namespace)
+    who = (owner.pid or None, owner.host, owner.birth or None, owner.boot, owner.namespace)
     facts: Row = (run.run, stamp(run.started), finished, ending, status, run.commit, run.branch, run.shard, note)
     database.execute(_RUN, (*facts, *who, run_document(run)))
 
@@ -105,7 +106,7 @@ def end_run(database: sqlite3.Connection, run: RunRecord) -> None:
     database.execute(_END, (*_ending(run), run_document(run), run.run))
 
 
-def add_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProcess) -> None:
+def add_run(database: sqlite3.Connection, run: RunRecord, owner: Owner) -> None:
     """Add a whole run in one transaction; to an existing run, only what is new is added.
 
     A run without tasks is not added.
@@ -114,7 +115,7 @@ def add_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProcess)
         return
     with transaction(database):
         if database.execute("SELECT 1 FROM runs WHERE run = ?", (run.run,)).fetchone() is None:
-            insert_run(database, run, process)
+            insert_run(database, run, owner)
         for each in run.executions:
             replace_execution(database, run.run, each)
         end_run(database, run)
@@ -201,7 +202,7 @@ def execution_row(run: str, each: Execution) -> Row:
 
 
 def _agent_columns(record: TaskRecord | None) -> Row:
-    """The columns that schema 2 has added."""
+    """The columns about agents and models."""
     used = record.used if record else ModelFigures()
     return (
         record.agent if record else "",
@@ -218,7 +219,7 @@ def _agent_columns(record: TaskRecord | None) -> Row:
 
 
 def _tool_columns(record: TaskRecord | None) -> Row:
-    """The columns that schema 3 has added."""
+    """The columns about tools."""
     called = of_all_tools(record.tools) if record else ToolFigures()
     return (called.calls, called.errors, called.failed)
 
@@ -284,15 +285,20 @@ def run_of(row: sqlite3.Row, executions: Iterator[Execution], happenings: Iterat
         raise HistoryError(f"run {row['run']}: its record in the history cannot be read: {error}") from error
 
 
+def owner_of(row: sqlite3.Row) -> Owner:
+    """The process that writes a run, or wrote it; nobody if that is not known."""
+    return Owner(row["pid"] or 0, row["process_started"] or 0, row["boot"], row["pid_namespace"], row["host"])
+
+
 def ending_of(row: sqlite3.Row) -> Ending:
     """How the run ended. An unfinished one whose process is gone was killed, also if no later run has noted that."""
-    gone = row["ending"] == "unfinished" and OwnerProcess.of_row(row).gone
+    gone = row["ending"] == "unfinished" and owner_of(row).gone
     return "killed" if gone else cast("Ending", row["ending"])
 
 
 def is_running(row: sqlite3.Row) -> bool:
     """Return whether the run still runs, as far as this machine can tell."""
-    return row["ending"] == "unfinished" and OwnerProcess.of_row(row).alive
+    return row["ending"] == "unfinished" and owner_of(row).alive
 
 
 def execution_of(document: bytes) -> Execution:

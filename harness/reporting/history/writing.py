@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from harness.model.events import AGENT, MODEL
+from harness.model.events import MODEL
 from harness.reporting.files import read_json, shown_path, write_json
 from harness.reporting.history.file import (
     PATIENCE,
@@ -17,7 +17,7 @@ from harness.reporting.history.file import (
     open_writing,
     place_of,
 )
-from harness.reporting.history.record import Execution, Happening, OwnerProcess, RunRecord
+from harness.reporting.history.record import Execution, Happening, RunRecord
 from harness.reporting.history.rows import (
     add_run,
     drop_empty,
@@ -25,13 +25,15 @@ from harness.reporting.history.rows import (
     insert_execution,
     insert_happenings,
     insert_run,
+    owner_of,
     prune,
     replace_execution,
     transaction,
 )
 from harness.reporting.telemetry.log import Tail, events_of, level_name
 from harness.reporting.telemetry.record import Record, describe
-from harness.resilience.events import FellBack
+from harness.resilience.events import AGENT, FellBack
+from harness.resilience.owner import Owner
 
 # Runs whose process has ended without finishing them: a later run notes that, and saves what it can find.
 
@@ -41,10 +43,10 @@ _UNFINISHED = "SELECT * FROM runs WHERE ending = 'unfinished' AND note = '' AND 
 def note_abandoned(database: sqlite3.Connection, root: Path) -> None:
     """Note unfinished runs whose process has ended; call it in a transaction. Other machines' runs are skipped."""
     for row in database.execute(_UNFINISHED).fetchall():
-        process = OwnerProcess.of_row(row)
-        if process.gone:
+        owner = owner_of(row)
+        if owner.gone:
             run = RunRecord.model_validate_json(row["document"])
-            note = f"its process (pid {process.pid}) has died; what it had done until then is kept"
+            note = f"its process (pid {owner.pid}) has died; what it had done until then is kept"
             found = happenings_of(root, run.run)
             end_run(database, run.model_copy(update={"ending": "killed", "note": note, "happenings": found}))
 
@@ -120,7 +122,7 @@ def import_pending_runs(root: Path) -> None:
 
 def _add(path: Path, run: RunRecord) -> None:
     with name_file_in_errors(path), closing(open_writing(path, READER_PATIENCE)) as database:
-        add_run(database, run, OwnerProcess())
+        add_run(database, run, Owner())
 
 
 QUICK = 0.25
@@ -135,12 +137,12 @@ class RunWriter:
     While another process holds the file, or the disk is full, nothing is raised: the rows wait.
     """
 
-    def __init__(self, root: Path, run: RunRecord, process: OwnerProcess) -> None:
+    def __init__(self, root: Path, run: RunRecord, owner: Owner) -> None:
         """Insert the run, unfinished."""
         self._root = root
         self._path = place_of(root)
         self._run = run
-        self._process = process
+        self._owner = owner
         self._waiting: list[Execution] = []
         self._database: sqlite3.Connection | None = None
         import_pending_runs(root)
@@ -200,7 +202,7 @@ class RunWriter:
         try:
             with name_file_in_errors(self._path), transaction(database):
                 note_abandoned(database, self._root)
-                insert_run(database, self._run, self._process)
+                insert_run(database, self._run, self._owner)
             with suppress(sqlite3.Error):  # so that the file alone has the tables, even if the run is killed
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except BaseException:
@@ -213,7 +215,7 @@ class RunWriter:
 def save_run(root: Path, run: RunRecord) -> None:
     """Write a whole run into a project's history, in place of one of the same name. Raises HistoryError."""
     with _writing(root) as database, transaction(database):
-        insert_run(database, run, OwnerProcess())
+        insert_run(database, run, Owner())
         for each in run.executions:
             insert_execution(database, run.run, each)
         insert_happenings(database, run.run, run.happenings)

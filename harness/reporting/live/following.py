@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import psutil
 from msgspec import Struct
 
-from harness.reporting.telemetry.log import EVENTS_FILE, events_of
+from harness.reporting.telemetry.log import EVENTS_FILE, events_of, owner_file
+from harness.resilience.owner import Owner
 
 AT_ONCE: Final = 32 * 1024
 """Bytes of lines that are sent in one message."""
@@ -39,15 +38,13 @@ def runs_with_events(root: Path) -> tuple[str, ...]:
     return tuple(sorted(names, reverse=True))
 
 
-def may_go_on(run: str) -> bool:
-    """Return whether the process whose pid is in the id of a run may still be that of the run: it is no younger."""
-    stamp, _, pid = run.rpartition("-")
+def may_go_on(root: Path, run: str) -> bool:
+    """Return whether the process of a run still runs, as far as its event file tells."""
     try:
-        began = datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=UTC).timestamp()
-        process = psutil.Process(int(pid))
-        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= began + 1
-    except (ValueError, psutil.Error):
+        owner = Owner.labelled(owner_file(events_of(root, run)).read_text("utf-8"))
+    except (OSError, ValueError):
         return False
+    return owner is not None and owner.alive
 
 
 def lines_from(file: Path, offset: int, limit: int = AT_ONCE) -> EventLines:

@@ -97,7 +97,7 @@ class LiveView:
             if each is not None:
                 told = {"running": each.running, "ending": each.ending, "shard": each.shard}
             else:
-                told = {"running": may_go_on(run), "ending": "", "shard": ""}
+                told = {"running": may_go_on(self._root, run), "ending": "", "shard": ""}
             found.append({"run": run, **told})
         return found
 

@@ -304,7 +304,8 @@ async def _judge_task(
     criteria: dict[str, Grade] = {}
     relaxed: dict[str, Grade] = {}
     if found is None:
-        # a task that failed by its criteria has already waited for them
+        # a task that failed by its criteria has already waited for them; evidence is of one moment, so here it counts
+        # only whether a run waits, and not for how long: `timeout_scale` changes nothing
         expect = spec.expect_timeout if told.passed else 0.0
         criteria = {text: await judge(text, expect) for text in spec.success_criteria}
         relaxed = {text: await judge(text) for text in (plan.relaxed_success_criteria if plan.enabled else ())}

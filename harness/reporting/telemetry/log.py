@@ -17,6 +17,8 @@ from pathlib import Path
 from harness.model.settings import LogProfile
 from harness.reporting.telemetry.record import Record, TelemetryEvent, describe, level, read
 from harness.reporting.telemetry.stream import Sink
+from harness.resilience.owner import Owner
+from harness.resilience.replaced import replaced
 
 EVENTS_FILE = Path(".harness/events.jsonl")
 KEPT = 5
@@ -30,6 +32,11 @@ def events_of(root: Path, run: str) -> Path:
     return root / EVENTS_FILE.with_suffix("") / f"{run}.jsonl"
 
 
+def owner_file(path: Path) -> Path:
+    """The file that tells which process has begun the run of an event file."""
+    return path.with_suffix(".owner")
+
+
 def begin(path: Path, now: datetime, *, leads: bool = True) -> None:
     """Begin a run with its file: the link points to it if the run `leads`, and files of old runs are deleted.
 
@@ -38,6 +45,7 @@ def begin(path: Path, now: datetime, *, leads: bool = True) -> None:
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
+        owner_file(path).write_text(Owner.this().label, "utf-8")
         if leads:
             _link(path.parent.with_suffix(".jsonl"), path)
         _forget(path, (now - LIVES).timestamp())
@@ -45,14 +53,9 @@ def begin(path: Path, now: datetime, *, leads: bool = True) -> None:
 
 def _link(link: Path, path: Path) -> None:
     """Set the link by a rename, so that it is complete at any moment."""
-    made = link.with_name(f".{link.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), replaced(link) as made:
         made.unlink(missing_ok=True)
         made.symlink_to(path.relative_to(link.parent))
-        try:
-            made.replace(link)
-        except OSError:
-            made.unlink()
 
 
 def _forget(path: Path, since: float) -> None:
@@ -60,6 +63,7 @@ def _forget(path: Path, since: float) -> None:
     for old in sorted(written, key=lambda each: written[each], reverse=True)[KEPT - 1 :]:
         if written[old] < since:
             old.unlink(missing_ok=True)
+            owner_file(old).unlink(missing_ok=True)
 
 
 class EventLog(Sink):

@@ -25,7 +25,6 @@ from harness.reporting.telemetry.record import (
     ToolReply,
     ToolRequested,
     describe,
-    is_crash,
 )
 from harness.reporting.telemetry.stream import Sink, TextRedactor
 from harness.resilience.circuits import CircuitScope
@@ -136,9 +135,9 @@ class MetricsSink(Sink):
         if not isinstance(changed, ServiceChanged):
             return
         place = record.worker, changed.service
-        if is_crash(changed) or place in self._services:
+        if changed.crashed or place in self._services:
             before = self._services.get(place, ServiceCrashes(0, ""))
-            self._services[place] = ServiceCrashes(before.count + is_crash(changed), changed.after)
+            self._services[place] = ServiceCrashes(before.count + changed.crashed, changed.after)
 
     @property
     def service_crashes(self) -> dict[str, ServiceCrashes]:

@@ -6,14 +6,12 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import singledispatch
 from typing import Any, ClassVar, get_args
 
 from msgspec import Struct, field
 from msgspec.structs import fields
 
 from harness.model.consumption import by_model, is_unpriced, money_text, tokens_text
-from harness.model.events import AGENT
 from harness.model.figures import attempts_made, figures, model_calls, tool_calls
 from harness.model.inference import CallOutcome, ModelCall
 from harness.model.record import StepRecord, TaskResult
@@ -28,15 +26,14 @@ from harness.resilience.events import (
     GaveUp,
     HookRefused,
     InvariantBroken,
-    LoginMade,
     PagesEnded,
-    Recovered,
     ResilienceEvent,
     Retrying,
     ServiceChanged,
     SlotAwaited,
     ToolServerChanged,
     Waiting,
+    one_line,
     written,
     written_name,
 )
@@ -61,6 +58,11 @@ class StepDone(Struct, frozen=True):
         seconds = sum(attempt.seconds for attempt in record.attempts)
         error = record.failure.message if record.failure else ""
         return cls(record.step.describe(), record.passed, len(attempts_made(record)), round(seconds, 3), error)
+
+    def line(self) -> str:
+        several = f", {self.attempts} attempts" if self.attempts > 1 else ""
+        how = f"{'passed' if self.passed else 'failed'} in {self.seconds:.2f} s{several}"
+        return f"{self.name}: {how}{_reason_text(self.error)}"
 
 
 class TaskDone(Struct, frozen=True):
@@ -127,6 +129,10 @@ class TaskDone(Struct, frozen=True):
             },
         )
 
+    def line(self) -> str:
+        course = f"{self.seconds:.1f} s, {self.attempts} attempts, {self.failures} failed"
+        return f"task {self.final_state}{_reason_text(self.code or self.reason)} ({course})"
+
 
 class RunBegun(Struct, frozen=True):
     """The tasks of a run are known; the last such record counts."""
@@ -134,6 +140,9 @@ class RunBegun(Struct, frozen=True):
     type: ClassVar[str] = "run-begun"
     tasks: int
     """The number of tasks that it is to run, without those that it leaves out."""
+
+    def line(self) -> str:
+        return f"run of {self.tasks} tasks"
 
 
 class TaskBegun(Struct, frozen=True):
@@ -145,12 +154,18 @@ class TaskBegun(Struct, frozen=True):
     steps: int
     """The number of steps in its file; 0 if an agent chooses them."""
 
+    def line(self) -> str:
+        return f"task begun{f' ({self.steps} steps)' if self.steps else ''}"
+
 
 class StepBegun(Struct, frozen=True):
     """A step has begun. Of a task's steps at most one in a second has such a record."""
 
     type: ClassVar[str] = "step-begun"
     name: str
+
+    def line(self) -> str:
+        return f"begins {one_line(self.name)}"
 
 
 Progress = RunBegun | TaskBegun | StepBegun
@@ -164,6 +179,9 @@ class ModelRequest(Struct, frozen=True):
     agent: str
     model: str
     """The name in `[tool.harness.models]`."""
+
+    def line(self) -> str:
+        return f"{self.agent} thinks ({self.model})"
 
 
 class ModelReply(Struct, frozen=True):
@@ -214,6 +232,10 @@ class ModelReply(Struct, frozen=True):
             call.replayed,
         )
 
+    def line(self) -> str:
+        ended = {"answered": "", "failed": f", failed: {self.code}", "cancelled": ", cancelled"}[self.outcome]
+        return f"{self.agent} thought {self.seconds:.1f} s ({self.model}{ended}{_used(self)})"
+
 
 class ToolRequested(Struct, frozen=True):
     """A call of a tool begins."""
@@ -221,6 +243,9 @@ class ToolRequested(Struct, frozen=True):
     type: ClassVar[str] = "tool-called"
     server: str
     tool: str
+
+    def line(self) -> str:
+        return f"calling {self.server}.{self.tool}"
 
 
 class ToolReply(Struct, frozen=True):
@@ -246,6 +271,17 @@ class ToolReply(Struct, frozen=True):
         code, seconds = call_code(call), round(call.seconds, 3)
         facts = (call.id, call.server, call.tool, call.effect, call.tries)
         return cls(*facts, call.outcome, code, seconds, call.message)
+
+    def line(self) -> str:
+        ended = {
+            "answered": "answered",
+            "error": "answered with an error",
+            "failed": self.code,
+            "cancelled": "cancelled",
+        }
+        tries = f", {self.tries} tries" if self.tries > 1 else ""
+        how = f"{ended[self.outcome]} in {self.seconds:.1f} s{tries}"
+        return f"{self.server}.{self.tool}: {how}{_reason_text(self.error)}"
 
 
 TelemetryEvent = (
@@ -329,13 +365,6 @@ _STATES = {
     "down": logging.WARNING,
 }
 """State of a service, a tool server or a client -> level of the record that says so; the others are news."""
-INCONSISTENT = {
-    "Cannot be `connected` if server is `down`": "`{of}` was given up, but something still answers at its host",
-    "Circuit breaker cannot be `closed` during `booting`": "requests go to `{of}` while it is being started",
-    "Polling must be `running` if extension is `connected`": "`{of}` answers, but nobody is monitoring it any more",
-    "Cannot be `active` while server is `booting`": "`{of}` is used while it is being started",
-}
-"""Violated invariant -> its meaning."""
 
 
 def level(event: TelemetryEvent) -> int:
@@ -349,194 +378,18 @@ def level(event: TelemetryEvent) -> int:
             return _LEVELS.get(severity, logging.ERROR)
         case CircuitChanged(after="open") | Escalated(limit=None):
             return logging.ERROR
-        case _:
-            return logging.WARNING if _is_warning(event) else _usual_level(event)
-
-
-def _is_warning(event: TelemetryEvent) -> bool:
-    match event:
         case (
-            Retrying()
-            | Waiting()
-            | SlotAwaited()
-            | PagesEnded()
-            | FellBack()
-            | Degraded()
-            | Escalated()
-            | InvariantBroken()
-        ):
-            return True
-        case HookRefused():
-            return True
-        case TaskDone(final_state="skipped") | ToolReply(outcome="error" | "failed"):
-            return True
-        case _:
-            return False
-
-
-def _usual_level(event: TelemetryEvent) -> int:
+            Retrying() | Waiting() | SlotAwaited() | PagesEnded() | FellBack() | Degraded() | Escalated()
+            | InvariantBroken() | HookRefused()
+            | TaskDone(final_state="skipped") | ToolReply(outcome="error" | "failed")
+        ):  # fmt: skip
+            return logging.WARNING
     return logging.DEBUG if isinstance(event, StepDone | ModelRequest | ToolRequested | Progress) else logging.INFO
 
 
-@singledispatch
 def describe(event: TelemetryEvent) -> str:
     """The event as a line, such as `Retrying 2/3 in 2.0 s: connection refused`."""
-    raise TypeError(f"no words for {type(event).__name__}")
-
-
-@describe.register
-def _(event: Retrying) -> str:
-    wait = f" in {event.delay:.1f} s" if event.delay else ""
-    return f"Retrying {event.attempt}/{event.retries}{wait}: {one_line(event.error)}"
-
-
-@describe.register
-def _(event: Waiting) -> str:
-    return f"waiting {event.seconds:.1f} s: {one_line(event.reason)}"
-
-
-@describe.register
-def _(event: SlotAwaited) -> str:
-    return (
-        f"{event.task} has waited {event.seconds:.0f} s for the one state of the site (isolation), which another task "
-        f"holds, perhaps of another run: locks in {event.folder}"
-    )
-
-
-@describe.register
-def _(event: LoginMade) -> str:
-    return f"login {event.name}: made in {event.seconds:.1f} s, because {event.reason}"
-
-
-@describe.register
-def _(event: PagesEnded) -> str:
-    how = "the browser has ended its pages" if event.how == "context" else "the browser was killed"
-    return f"the browser context of {event.world} did not close in {event.seconds:g} s: {how}"
-
-
-@describe.register
-def _(event: CircuitChanged) -> str:
-    return f"circuit {event.circuit}: {event.before} -> {event.after} ({event.reason})"
-
-
-@describe.register
-def _(event: FellBack) -> str:
-    if event.name == AGENT:
-        return f"agent {event.after} goes on in place of {event.before}: {one_line(event.error)}"
-    return f"{event.name}: falling back from {event.before} to {event.after}: {one_line(event.error)}"
-
-
-@describe.register
-def _(event: Degraded) -> str:
-    return f"{event.name}: degraded: {one_line(event.reason)}"
-
-
-@describe.register
-def _(event: Recovered) -> str:
-    return f"{event.name}: recovered after {event.seconds:.1f} s, at attempt {event.attempts}"
-
-
-@describe.register
-def _(event: GaveUp) -> str:
-    return f"{event.name}: gave up{' after all retries' if event.exhausted else ''}: {one_line(event.error)}"
-
-
-@describe.register
-def _(event: Escalated) -> str:
-    over = "the caller stops waiting; the work may still finish"
-    then = over if event.limit is None else f"is waited for {event.limit:g} s in all"
-    return f"{event.name}: no answer in {event.waited:g} s; it {then}"
-
-
-@describe.register
-def _(event: ServiceChanged) -> str:
-    crashed = " crashed" if is_crash(event) else ""
-    return f"service {event.service}{crashed}: {event.before} -> {event.after} ({one_line(event.reason)})"
-
-
-def is_crash(event: ServiceChanged) -> bool:
-    """Return whether a service that had been up ended or hung, and not on purpose."""
-    return event.reason.startswith("crash_") and event.before != "down"
-
-
-@describe.register
-def _(event: ClientChanged) -> str:
-    why = f" ({one_line(event.reason or event.code)})" if event.reason or event.code else ""
-    return f"client {event.client or 'of an agent'}: {event.before} -> {event.after}{why}"
-
-
-@describe.register
-def _(event: HookRefused) -> str:
-    return f"hook of an agent refused: {event.code}: {one_line(event.error)}"
-
-
-@describe.register
-def _(event: ToolServerChanged) -> str:
-    return f"tool server {event.server}: {event.before} -> {event.after} ({one_line(event.reason)})"
-
-
-@describe.register
-def _(event: InvariantBroken) -> str:
-    states = ", ".join(f"{dimension}={state}" for dimension, state in event.states.items())
-    meaning = INCONSISTENT.get(event.rule, event.rule).format(of=event.states.get("of", "a service"))
-    return f"inconsistent: {meaning} ({states})"
-
-
-@describe.register
-def _(event: ThresholdCrossed) -> str:
-    return f"threshold: {event.reading.shown}"
-
-
-@describe.register
-def _(event: StepDone) -> str:
-    several = f", {event.attempts} attempts" if event.attempts > 1 else ""
-    how = f"{'passed' if event.passed else 'failed'} in {event.seconds:.2f} s{several}"
-    return f"{event.name}: {how}{_reason_text(event.error)}"
-
-
-@describe.register
-def _(event: TaskDone) -> str:
-    course = f"{event.seconds:.1f} s, {event.attempts} attempts, {event.failures} failed"
-    return f"task {event.final_state}{_reason_text(event.code or event.reason)} ({course})"
-
-
-@describe.register
-def _(event: RunBegun) -> str:
-    return f"run of {event.tasks} tasks"
-
-
-@describe.register
-def _(event: TaskBegun) -> str:
-    return f"task begun{f' ({event.steps} steps)' if event.steps else ''}"
-
-
-@describe.register
-def _(event: StepBegun) -> str:
-    return f"begins {one_line(event.name)}"
-
-
-@describe.register
-def _(event: ModelRequest) -> str:
-    return f"{event.agent} thinks ({event.model})"
-
-
-@describe.register
-def _(event: ModelReply) -> str:
-    ended = {"answered": "", "failed": f", failed: {event.code}", "cancelled": ", cancelled"}[event.outcome]
-    return f"{event.agent} thought {event.seconds:.1f} s ({event.model}{ended}{_used(event)})"
-
-
-@describe.register
-def _(event: ToolRequested) -> str:
-    return f"calling {event.server}.{event.tool}"
-
-
-@describe.register
-def _(event: ToolReply) -> str:
-    ended = {"answered": "answered", "error": "answered with an error", "failed": event.code, "cancelled": "cancelled"}
-    tries = f", {event.tries} tries" if event.tries > 1 else ""
-    how = f"{ended[event.outcome]} in {event.seconds:.1f} s{tries}"
-    return f"{event.server}.{event.tool}: {how}{_reason_text(event.error)}"
+    return event.line()
 
 
 def _used(event: ModelReply) -> str:
@@ -549,12 +402,6 @@ def _used(event: ModelReply) -> str:
         f"{'about ' if event.estimated else ''}{tokens_text(event.input_tokens)}/{tokens_text(event.output_tokens)}"
     )
     return f", {tokens} tokens, {'unpriced' if event.cost_usd is None else money_text(event.cost_usd)}"
-
-
-def one_line(text: str, width: int = 200) -> str:
-    """The text without line breaks, cut to `width` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _reason_text(why: str) -> str:

@@ -20,7 +20,7 @@ class PytestSinks(Struct, frozen=True, kw_only=True):
     """In an xdist worker that runs several tasks at once: records which of them have begun."""
     ledger: Sink | None
     """With `--task-store`, the `StoreLedger`: notes which tasks were seen to write."""
-    hook: Sink
+    hook: Sink | None
     """`pytest_taskspec_event`."""
     allure: Sink
     terminal: Sink | None
@@ -32,29 +32,28 @@ class PytestSinks(Struct, frozen=True, kw_only=True):
     """In a process of a cluster: sends the records to the driver, which writes the file."""
 
 
-def every_sink(settings: Settings, run: str, pytest: PytestSinks | None = None) -> Iterator[Sink]:
+def every_sink(
+    settings: Settings, run: str, pytest: PytestSinks | None = None, fence: OutputFence | None = None
+) -> Iterator[Sink]:
     """The sinks in the order in which they are called. A run without pytest (a command, `execute_task`) has the first
-    two.
+    two. One that cannot be made is left out, and named by the fence.
     """
-    yield (pytest and pytest.events) or EventLog(events_of(settings.root, run))
-    yield LogSink(settings.log_profile)
-    if pytest is None:
-        return
-    if settings.telemetry.otel:
-        from harness.reporting.telemetry.exporters import Spans
+    make = (fence or OutputFence()).call
+    found: list[Sink | None] = [
+        (pytest and pytest.events) or make(EventLog.name, EventLog, events_of(settings.root, run)),
+        make(LogSink.name, LogSink, settings.log_profile),
+    ]
+    if pytest is not None:
+        found += [make("OpenTelemetry", _spans, run)] if settings.telemetry.otel else []
+        found += [pytest.journal, pytest.ledger, pytest.hook, pytest.allure, pytest.terminal, pytest.live_line]
+        found.append(pytest.metrics)  # the last sink: its events come after their causes
+    yield from (sink for sink in found if sink is not None)
 
-        yield Spans(run)
-    if pytest.journal:
-        yield pytest.journal
-    if pytest.ledger:
-        yield pytest.ledger
-    yield pytest.hook
-    yield pytest.allure
-    if pytest.terminal:
-        yield pytest.terminal
-    yield pytest.live_line
-    if pytest.metrics:
-        yield pytest.metrics  # the last sink: its events come after their causes
+
+def _spans(run: str) -> Sink:
+    from harness.reporting.telemetry.exporters import Spans  # few runs have them
+
+    return Spans(run)
 
 
 def stream_of(
@@ -67,7 +66,8 @@ def stream_of(
     fence: OutputFence | None = None,
 ) -> Telemetry:
     """The stream of a run, with all its sinks. `worker`: the name of the xdist worker."""
-    sinks, steps = every_sink(settings, run, pytest), settings.log_profile == "debug"
+    fence, steps = fence or OutputFence(), settings.log_profile == "debug"
+    sinks = tuple(every_sink(settings, run, pytest, fence))
     return Telemetry(run, SystemClock(), redactor, sinks, worker=worker, steps=steps, fence=fence)
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.spec.recorded.actions import Action, Recording
-from harness.spec.recorded.conditions import literal
-from harness.spec.recorded.journey import Journey, journey_of, tidied
+from harness.spec.recorded.journey import Journey, journey_of, literal, tidied
 from harness.spec.recorded.text import TaskText
 from harness.values import replace
 

@@ -11,7 +11,7 @@ import psutil
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import PlaywrightSession
-from harness.browser.process import runs
+from harness.browser.os_process import runs
 from tests.browser.moments import hung
 from tests.browser.processes import signal_tree, tree, words
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.agents import Agents
-from harness.agents.chain import successor
+from harness.agents.registry import successor
 from harness.model.plan import AgentChain
 from harness.model.ports import Observation
 from harness.recovery.failure import Failed, Failure

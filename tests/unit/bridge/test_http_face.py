@@ -16,6 +16,7 @@ from harness.bridge.http_face import ANSWERED_WITHIN, http_routes, session_event
 from harness.bridge.hub import BridgeHub
 from harness.bridge.store import SessionStore, stored_sessions
 from harness.cli.mcp_relay import ANSWERED_WITHIN as RELAYED_WITHIN
+from harness.resilience.owner import Owner
 from harness.values import replace
 from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, message, taken
 from tests.unit.resilience.virtual import LoopClock, play
@@ -49,7 +50,7 @@ def test_a_client_over_http_goes_on_after_its_server_was_killed_and_came_back(tm
     """It has its session, is told that it missed something, and takes its task again."""
 
     def served() -> tuple[BridgeHub, httpx2.AsyncClient]:
-        store = SessionStore(tmp_path, (2**22 + 1, 0.0))
+        store = SessionStore(tmp_path, Owner(2**22 + 1))
         hub = BridgeHub(LoopClock(), make_hub().desk, store=store)
         transport = httpx2.ASGITransport(app=Starlette(routes=http_routes(hub, lambda _: True)))
         return hub, httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=None)
@@ -63,7 +64,7 @@ def test_a_client_over_http_goes_on_after_its_server_was_killed_and_came_back(tm
         playing.cancel()  # it is killed
         await asyncio.gather(playing, return_exceptions=True)
         stored = [each for each in stored_sessions(tmp_path) if each.id == session]
-        SessionStore(tmp_path, (2**22 + 1, 0.0)).save(replace(stored[0], state="active", task="BUY"))
+        SessionStore(tmp_path, Owner(2**22 + 1)).save(replace(stored[0], state="active", task="BUY"))
         hub, http = served()
         run = FakeRun(hub)
         playing = asyncio.create_task(run.play())

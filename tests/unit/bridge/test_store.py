@@ -7,12 +7,12 @@ import os
 import sqlite3
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import httpx2
-import psutil
 import pytest
 from starlette.applications import Starlette
 
@@ -23,6 +23,7 @@ from harness.bridge.store import STORE, SessionStore, StoredSession, stored_sess
 from harness.model.events import WriteSeen
 from harness.model.record import Sent
 from harness.recovery.failure import Failure
+from harness.resilience.owner import Owner
 from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, message, taken
 from tests.unit.fakes import Theatre
 from tests.unit.resilience.virtual import LoopClock, play
@@ -32,8 +33,7 @@ READ, WRITE = {"act": "open", "url": "/"}, {"act": "submit", "selector": "#check
 
 def hub_of(root: Path, *, alive: bool = False) -> BridgeHub:
     """A hub on the project's file, as a process has it that dies without a word, unless it is `alive`."""
-    no_process = 2**22 + 1, 0.0
-    return BridgeHub(LoopClock(), make_hub().desk, store=SessionStore(root, None if alive else no_process))
+    return BridgeHub(LoopClock(), make_hub().desk, store=SessionStore(root, None if alive else Owner(2**22 + 1)))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_of_two_servers_only_one_goes_on_with_a_session_that_was_left(tmp_path: 
 
 
 def test_processes_that_claim_a_session_at_once_do_not_both_get_it(tmp_path: Path) -> None:
-    SessionStore(tmp_path, (2**22 + 1, 0.0)).save(StoredSession("sess-1", "active"))
+    SessionStore(tmp_path, Owner(2**22 + 1)).save(StoredSession("sess-1", "active"))
     stores, barrier = [SessionStore(tmp_path) for _ in range(4)], Barrier(4)
 
     def claims(store: SessionStore) -> bool:
@@ -101,7 +101,7 @@ def test_processes_that_claim_a_session_at_once_do_not_both_get_it(tmp_path: Pat
 
 def test_a_server_that_is_dead_and_not_reaped_has_no_session(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as server:
-        owner = server.pid, psutil.Process(server.pid).create_time()
+        owner = Owner.of(server.pid)
         SessionStore(tmp_path, owner).save(StoredSession("sess-1", "active"))
         store = SessionStore(tmp_path)
         assert store.claim("sess-1") is None
@@ -157,8 +157,18 @@ def test_a_damaged_file_is_put_aside_and_said(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_file_of_another_version_is_put_aside_and_said(tmp_path: Path) -> None:
+    SessionStore(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / STORE)) as other:
+        other.execute("PRAGMA user_version = 77")
+    store = SessionStore(tmp_path)
+    assert "was of schema 77: it is kept as serve.sqlite3.broken-" in store.note
+    store.save(StoredSession("sess-1", "active"))
+    assert [each.id for each in stored_sessions(tmp_path)] == ["sess-1"]
+
+
 def test_rows_that_cannot_be_read_are_left_out_and_said(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path, (2**22 + 1, 0.0))
+    store = SessionStore(tmp_path, Owner(2**22 + 1))
     store.save(StoredSession("sess-1", "active"))
     with sqlite3.connect(tmp_path / STORE) as other:
         for content in (b"{", "text", 7, b'{"id": 3}'):
@@ -326,19 +336,3 @@ def test_a_client_that_only_calls_goes_on_after_a_kill_as_one_that_joins(
         await playing
 
     play(main())
-
-
-def test_a_killed_server_that_nobody_has_waited_for_yet_has_no_sessions(tmp_path: Path) -> None:
-    server = psutil.Popen(["sleep", "60"])
-    killed, following = SessionStore(tmp_path, (server.pid, server.create_time())), SessionStore(tmp_path)
-    killed.save(StoredSession("sess-1", "active"))
-    assert following.claim("sess-1") is None
-    server.kill()
-    while server.status() != psutil.STATUS_ZOMBIE:
-        pass
-    claimed = following.claim("sess-1")
-    assert claimed is not None
-    assert claimed.id == "sess-1"
-    server.wait(5)
-    killed.close()
-    following.close()

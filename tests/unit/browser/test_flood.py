@@ -32,13 +32,25 @@ def test_the_pace_is_that_of_the_busier_second() -> None:
     assert not pace.floods
     clock.time += 5.0
     assert pace.counts == {}
+    assert (pace.total, quiet.total, whole.total) == (FLOOD + 1, 0, FLOOD + 1)
+
+
+def test_a_page_that_is_opened_weighs_more_than_a_line() -> None:
+    pace = Pace(FakeClock())
+    for _ in range(FLOOD // 10):
+        assert not pace.floods
+        pace.count_event("new pages")
+    assert pace.floods
+    assert pace.counts == {"new pages": FLOOD // 10}
 
 
 def test_a_flood_lingers_while_nothing_more_arrives() -> None:
     clock = FakeClock()
     pace = Pace(clock)
-    for _ in range(HEAVY):
+    for number in range(HEAVY):
+        assert not pace.heavy, number
         pace.count_event("console lines")
+    assert pace.heavy
     clock.time += LINGERS
     pace.count_event("requests")
     assert pace.floods

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.browser.failures.network import (
+from harness.browser.network_errors import (
     REFUSED_STATUSES,
     api_failure,
     code_of,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.failures.scene import TEXT_LENGTH, seconds, shortened, wanted_text
+from harness.browser.failures.scene import TEXT_LENGTH, shortened, wanted_text
+from harness.spec.names import seconds
 from harness.spec.steps import Wait
 
 

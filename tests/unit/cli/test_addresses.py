@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.addresses import address_advice
+from harness.cli.validate import address_advice
 from harness.model.settings import Settings
 from tests.unit.spec.files import loaded
 

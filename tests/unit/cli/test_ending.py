@@ -33,7 +33,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("triage",), "no history yet"),
         (("dashboard",), "no history yet"),
         (("show", "T-1"), "no failure of 'T-1'"),
-        (("explain", "X"), "no code or error_type 'X'"),
+        (("explain", "X"), "no code, error_type or warning 'X'"),
         (("regrade",), "no evidence in"),
         (("merge", "nowhere"), "nothing was merged"),
         (("verify", "."), "nothing to verify"),

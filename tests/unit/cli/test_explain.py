@@ -9,7 +9,8 @@ import typer
 
 from harness.bridge.refusals import WIRE_CODES
 from harness.cli.explain import explain
-from harness.recovery.catalog import CATALOG
+from harness.recovery.catalog import CATALOG, FAMILIES
+from harness.spec.warnings import WARNINGS
 
 
 def test_a_code_in_full(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,7 +33,7 @@ def test_a_code_that_a_retry_cannot_help(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_all_codes(capsys: pytest.CaptureFixture[str]) -> None:
     explain(None)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*CATALOG, *WIRE_CODES]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [*CATALOG, *WIRE_CODES, *WARNINGS]
     explain(None, as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert [each["code"] for each in (*told["codes"], *told["bridge"])] == [*CATALOG, *WIRE_CODES]
@@ -52,3 +53,17 @@ def test_a_code_of_the_bridge_is_known_too(capsys: pytest.CaptureFixture[str]) -
     assert f"what to do: {WIRE_CODES['SESS_TURN_OVER'].hint}" in shown
     explain("SESS_TURN_OVER", as_json=True)
     assert json.loads(capsys.readouterr().out)["severity"] == "error"
+
+
+def test_every_warning_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, facts in WARNINGS.items():
+        explain(name.upper())
+        said = capsys.readouterr().out
+        assert said.startswith(f"{name}: {facts.means} (a warning)")
+        assert said.endswith(f"what to do: {facts.hint}\n")
+        assert facts.hint
+    explain("fault_not_met", as_json=True)
+    assert json.loads(capsys.readouterr().out)["warning"] == "fault_not_met"
+    explain(None, as_json=True)
+    assert [each["warning"] for each in json.loads(capsys.readouterr().out)["warnings"]] == list(WARNINGS)
+    assert {facts.warning for facts in FAMILIES.values()} <= set(WARNINGS)

@@ -17,8 +17,8 @@ from harness.reporting.dashboard.build import dashboard
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.page import page
 from harness.reporting.history.reading import load_run, recent_runs
-from harness.reporting.history.record import OwnerProcess
 from harness.reporting.history.writing import RunWriter, save_run
+from harness.resilience.owner import Owner
 from harness.spec.names import blank_unprintable
 from harness.values import replace
 from tests.unit.reporting.history.runs import execution, failed, nodeid, record, run, several
@@ -149,7 +149,7 @@ def triage_notes(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_run_under_way_is_still_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = run(parts=(), ending="unfinished", finished=None, exit_status=None)
-    writer = RunWriter(tmp_path, begun, OwnerProcess.this_process())
+    writer = RunWriter(tmp_path, begun, Owner.this())
     try:
         for name in "abc":
             writer.add(execution(record(name)))
@@ -167,7 +167,7 @@ def test_a_run_under_way_is_still_running(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_run_whose_process_is_gone_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = run(parts=(), ending="unfinished", finished=None, exit_status=None)
-    RunWriter(tmp_path, begun, replace(OwnerProcess.this_process(), started=1.0)).close()
+    RunWriter(tmp_path, begun, replace(Owner.this(), birth=1.0)).close()
     assert "  killed  " in told(tmp_path, "list")
     assert told(tmp_path, "show").splitlines()[0].endswith(", killed")
     assert triage_notes(tmp_path, monkeypatch) == "the run was killed\n"
@@ -178,7 +178,7 @@ def test_a_run_whose_process_is_gone_was_killed(tmp_path: Path, monkeypatch: pyt
 
 def test_a_run_of_another_machine_may_be_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = run(parts=(), ending="unfinished", finished=None, exit_status=None)
-    RunWriter(tmp_path, begun, replace(OwnerProcess.this_process(), host="another")).close()
+    RunWriter(tmp_path, begun, replace(Owner.this(), host="another")).close()
     assert not load_run(tmp_path).running
     assert triage_notes(tmp_path, monkeypatch) == "the run did not reach its end\n"
 

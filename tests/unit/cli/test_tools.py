@@ -17,7 +17,8 @@ from harness.cli.tools import NOT_WELL
 from harness.model.settings import Settings
 from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import ToolDescription, ToolHints, ToolState
-from harness.tools.statefile import KeptState, ListedTool, StateFile, born
+from harness.resilience.owner import Owner
+from harness.tools.statefile import KeptState, ListedTool, StateFile
 from harness.values import replace
 
 SETTINGS = """
@@ -48,7 +49,7 @@ def ran(*arguments: str, code: int = 0) -> Result:
 def keep(root: Path, state: ToolState, **changes: object) -> StateFile:
     kept = KeptState(
         server="mail", place="mailbox", stdio=True, state=state, reason="crash_3", since="2026-01-01T10:00:00+00:00",
-        run="run-1", owner=os.getpid(), owner_born=born(), crashes=3, tools=(ListedTool("get_code", "read"),),
+        run="run-1", owner=Owner.this(), crashes=3, tools=(ListedTool("get_code", "read"),),
     )  # fmt: skip
     file = StateFile(root, "mail")
     file.write(replace(kept, **changes))
@@ -69,7 +70,7 @@ def test_a_server_that_has_failed_is_told_with_what_to_do(root: Path) -> None:
 
 
 def test_a_server_that_a_past_run_has_left(root: Path) -> None:
-    keep(root, ToolState.STOPPED, owner_born=1.0, stale=True, crashes=0)
+    keep(root, ToolState.STOPPED, owner=Owner(os.getpid(), 1.0), stale=True, crashes=0)
     (_, mail) = ran("status", "mail").stdout.splitlines()
     assert mail.endswith("run-1 (over)")
     assert "1 (old list)" in mail

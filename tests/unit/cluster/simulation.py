@@ -28,6 +28,7 @@ from harness.cluster.messages import (
     WriteAnswer,
     WriteAsked,
 )
+from harness.model.ledger import Word
 
 SAME = NodeFacts("3.12", "1", "1", "p")
 STEP = 0.5
@@ -345,16 +346,10 @@ class Reports:
 
     def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None: ...
 
-    def wrote(self, node: str) -> None:
-        if self.broken:
+    def note(self, word: Word, node: str) -> None:
+        if word == "wrote" and self.broken:
             raise OSError("the disk is full")
-        self.kept.append(("wrote", node))
-
-    def began(self, node: str) -> None:
-        self.kept.append(("ran", node))
-
-    def runs_again(self, node: str) -> None:
-        self.kept.append(("again", node))
+        self.kept.append((word, node))
 
     def say(self, line: str) -> None:
         self.lines.append(line)

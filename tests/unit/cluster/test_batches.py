@@ -118,6 +118,6 @@ def test_the_largest_run_is_given_out_in_a_time_that_grows_with_its_items_and_no
         given += 1
         for node, attempt in ledger.give(slot, found):
             assert ledger.finish(slot, node, attempt)
-        assert not ledger.lost(slot).back
+        assert not ledger.lost(slot).fresh
     assert ledger.finished
     assert time.process_time() - started < 20

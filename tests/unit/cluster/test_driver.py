@@ -133,7 +133,7 @@ def test_an_ordinary_test_that_ran_does_not_run_again() -> None:
     reports, _, _ = run({"t.py::A": Item(20)}, {"slot1": [Trouble(10, "child")]}, ordinary=frozenset({"t.py::A"}))
     ((_, result),) = reports.results
     assert "what an ordinary test has done is unknown" in result
-    assert ("ran", "t.py::A") in reports.kept
+    assert ("running", "t.py::A") in reports.kept
 
 
 def test_work_of_a_lost_node_is_given_away_only_when_its_lease_is_over() -> None:

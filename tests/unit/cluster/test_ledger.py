@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.cluster.ledger import ALONE, STATE_LOST, TOO_OFTEN, UNKNOWN, RunLedger
+from harness.cluster.ledger import RunLedger
+from harness.model.ledger import ALONE, STATE_LOST, TOO_OFTEN, UNKNOWN, Note
 from harness.recovery.never_twice import WROTE
 
 
@@ -38,7 +39,7 @@ def test_a_task_whose_write_was_allowed_has_written_even_if_the_child_never_said
     kept = ledger("t::A")
     kept.give("one", ["t::A"])
     kept.may_write("one", "t::A")
-    assert kept.lost("one").crashed == {"t::A": WROTE}
+    assert kept.lost("one").lost == {"t::A": WROTE}
 
 
 def test_what_had_not_begun_comes_back_and_what_ran_runs_again() -> None:
@@ -46,8 +47,8 @@ def test_what_had_not_begun_comes_back_and_what_ran_runs_again() -> None:
     kept.give("one", ["t::A", "t::B"])
     kept.note("one", "t::A", "turn")
     found = kept.lost("one")
-    assert (found.back, found.again, found.crashed) == (("t::B",), ("t::A",), {})
-    assert kept.lost("one").back == ()  # nothing is its any more
+    assert (found.fresh, found.again, found.lost) == (("t::B",), ("t::A",), {})
+    assert kept.lost("one").fresh == ()  # nothing is its any more
 
 
 def test_a_task_runs_again_twice_at_most() -> None:
@@ -58,7 +59,7 @@ def test_a_task_runs_again_twice_at_most() -> None:
         assert kept.lost(slot).again == ("t::A",)
     kept.give("three", ["t::A", "t::B"])
     kept.note("three", "t::A", "turn")
-    assert kept.lost("three").crashed == {"t::A": TOO_OFTEN.format(3)}
+    assert kept.lost("three").lost == {"t::A": TOO_OFTEN.format(3)}
 
 
 def test_a_task_that_was_alone_when_two_slots_died_is_to_blame() -> None:
@@ -68,7 +69,7 @@ def test_a_task_that_was_alone_when_two_slots_died_is_to_blame() -> None:
     assert kept.lost("one").again == ("t::A",)
     kept.give("two", ["t::A"])
     kept.note("two", "t::A", "turn")
-    assert kept.lost("two").crashed == {"t::A": ALONE}
+    assert kept.lost("two").lost == {"t::A": ALONE}
 
 
 def test_an_ordinary_test_that_had_begun_does_not_run_again() -> None:
@@ -76,7 +77,7 @@ def test_an_ordinary_test_that_had_begun_does_not_run_again() -> None:
     kept.give("one", ["t.py::A", "t.py::B"])
     kept.note("one", "t.py::A", "turn")
     found = kept.lost("one")
-    assert (found.crashed, found.back) == ({"t.py::A": UNKNOWN}, ("t.py::B",))
+    assert (found.lost, found.fresh) == ({"t.py::A": UNKNOWN}, ("t.py::B",))
 
 
 def test_the_later_tasks_of_an_episode_are_lost_with_its_state() -> None:
@@ -87,8 +88,8 @@ def test_the_later_tasks_of_an_episode_are_lost_with_its_state() -> None:
     kept.finish("one", "t::A", 1)
     kept.note("one", "t::B", "turn")
     found = kept.lost("one")
-    assert found.back == ("t::D",)
-    assert found.crashed == dict.fromkeys(("t::B", "t::C"), STATE_LOST.format("A"))
+    assert found.fresh == ("t::D",)
+    assert found.lost == dict.fromkeys(("t::B", "t::C"), STATE_LOST.format("A"))
 
 
 def test_an_episode_that_had_not_ended_a_task_runs_again_from_its_beginning() -> None:
@@ -97,7 +98,7 @@ def test_an_episode_that_had_not_ended_a_task_runs_again_from_its_beginning() ->
     kept.give("one", list(episodes))
     kept.note("one", "t::A", "turn")
     found = kept.lost("one")
-    assert set(found.again + found.back) == {"t::A", "t::B"}
+    assert set(found.again + found.fresh) == {"t::A", "t::B"}
 
 
 def test_a_task_that_was_cut_off_runs_again_unless_it_had_written() -> None:
@@ -119,3 +120,14 @@ def test_a_task_that_is_cut_off_again_and_again_is_reported() -> None:
     kept.give("one", ["t::A"])
     assert not kept.given_up("one", "t::A", 3)
     assert kept.finish("one", "t::A", 3)
+
+
+def test_what_does_not_run_again_when_a_run_is_gone_on_with() -> None:
+    tasks, episodes = ("t::A", "t::B", "t::D", "t::E1", "t::E2", "t::F"), {"t::E1": "E", "t::E2": "E"}
+    kept = ledger(*tasks, ordinary=("t.py::C",), episodes=episodes)
+    notes = [Note("over", "t::A"), Note("wrote", "t::B"), Note("running", "t.py::C"), Note("over", "t::E1")]
+    notes += [Note("wrote", "t::F"), Note("again", "t::F"), Note("wrote", "t::of another selection")]
+    found = kept.resumed(notes)
+    assert found.kept == ("t::A", "t::E1")
+    assert found.lost == {"t::B": WROTE, "t::E2": STATE_LOST.format("E1"), "t.py::C": UNKNOWN}
+    assert found.fresh == ("t::D", "t::F")

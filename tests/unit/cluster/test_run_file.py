@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.ledger import RunLedger
 from harness.cluster.messages import Done
 from harness.cluster.run_file import RunFile, RunIsDrivenError, read_run, unfinished_runs
-from harness.pytest_plugin.cluster import ended_earlier
+from harness.model.ledger import Note
 
 
 def done(node: str) -> Done:
@@ -19,28 +18,34 @@ def done(node: str) -> Done:
 
 def test_results_and_writes_are_found_again(tmp_path: Path) -> None:
     file = RunFile(tmp_path, "r1", "digest")
-    file.add("wrote", "t::A")
-    file.done(done("t::A"))
-    file.add("wrote", "t::B")
-    file.add("ran", "t.py::C")
-    file.add("again", "t::D")
-    file.add("crashed", "t::E", "lost")
+    file.add(Note("wrote", "t::A"))
+    file.add(done("t::A"))
+    file.add(Note("wrote", "t::B"))
+    file.add(Note("running", "t.py::C"))
+    file.add(Note("again", "t::D"))
+    file.add(Note("crashed", "t::E", "lost"))
     file.close(finished=False)
     found = read_run(tmp_path, "r1")
     assert found.project == "digest"
     assert list(found.done) == ["t::A"]
     assert found.done["t::A"].files == ""
-    assert found.begun == {"t::B": "wrote", "t.py::C": "ran"}
-    assert found.crashed == {"t::E": "lost"}
+    assert found.notes == [
+        Note("wrote", "t::A"),
+        Note("over", "t::A"),
+        Note("wrote", "t::B"),
+        Note("running", "t.py::C"),
+        Note("again", "t::D"),
+        Note("crashed", "t::E", "lost"),
+    ]
 
 
 def test_a_line_that_a_killed_driver_has_not_finished_does_not_count(tmp_path: Path) -> None:
     file = RunFile(tmp_path, "r1", "digest")
-    file.add("wrote", "t::A")
+    file.add(Note("wrote", "t::A"))
     file.close(finished=False)
     with file.path.open("ab") as opened:
         opened.write(b'["wrote", "t::B')
-    assert read_run(tmp_path, "r1").begun == {"t::A": "wrote"}
+    assert read_run(tmp_path, "r1").notes == [Note("wrote", "t::A")]
 
 
 def test_the_file_of_a_finished_run_is_deleted(tmp_path: Path) -> None:
@@ -79,13 +84,13 @@ def test_a_file_that_has_lost_its_beginning_is_an_error(tmp_path: Path) -> None:
 def test_a_run_that_is_gone_on_with_keeps_its_file(tmp_path: Path) -> None:
     """Else the earlier file would stay, and whoever goes on with that again would do the same tasks again."""
     file = RunFile(tmp_path, "r1", "digest")
-    file.add("wrote", "t::A")
+    file.add(Note("wrote", "t::A"))
     file.close(finished=False)
     with file.path.open("ab") as opened:
         opened.write(b'["wrote", "t::B')  # the driver was killed
     again = RunFile(tmp_path, "r1", "digest", goes_on=True)
-    again.add("wrote", "t::C")
-    assert read_run(tmp_path, "r1").begun == {"t::A": "wrote", "t::C": "wrote"}
+    again.add(Note("wrote", "t::C"))
+    assert read_run(tmp_path, "r1").notes == [Note("wrote", "t::A"), Note("wrote", "t::C")]
     again.close(finished=True)
     assert unfinished_runs(tmp_path) == []
     with pytest.raises(FileNotFoundError):
@@ -107,24 +112,8 @@ def test_half_a_line_on_a_full_disk_does_not_spoil_the_next_one(
     write = os.write
     monkeypatch.setattr(os, "write", lambda target, line: write(target, line[: len(line) // 2]))
     with pytest.raises(OSError, match="the disk is full"):
-        file.add("wrote", "t::A")
+        file.add(Note("wrote", "t::A"))
     monkeypatch.undo()
-    file.add("wrote", "t::B")
+    file.add(Note("wrote", "t::B"))
     file.close(finished=False)
-    assert read_run(tmp_path, "r1").begun == {"t::B": "wrote"}
-
-
-def test_what_does_not_run_again_when_a_run_is_gone_on_with(tmp_path: Path) -> None:
-    file = RunFile(tmp_path, "r1", "digest")
-    file.done(done("t::A"))
-    file.add("wrote", "t::B")
-    file.add("ran", "t.py::C")
-    file.done(done("t::E1"))
-    file.close(finished=False)
-    nodes = ["t::A", "t::B", "t.py::C", "t::D", "t::E1", "t::E2"]
-    ledger = RunLedger(dict.fromkeys(nodes, True), {"t::E1": "E", "t::E2": "E"})
-    found = ended_earlier(read_run(tmp_path, "r1"), ledger)
-    assert set(found) == {"t::A", "t::B", "t.py::C", "t::E1", "t::E2"}
-    assert "had begun to write" in found["t::B"]
-    assert "ordinary test" in found["t.py::C"]
-    assert "the state of its episode was lost" in found["t::E2"]
+    assert read_run(tmp_path, "r1").notes == [Note("wrote", "t::B")]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.demo.merge import merge
+from harness.demo.control import merge
 
 
 @pytest.mark.parametrize(

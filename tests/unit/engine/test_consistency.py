@@ -11,6 +11,7 @@ from harness.engine import run_task
 from harness.model.record import TaskResult
 from harness.recovery.failure import Passed
 from harness.reporting.console import table
+from harness.reporting.telling import story_of
 from tests.unit.fakes import Theatre
 
 CLICK = {"act": "click", "selector": "#a"}
@@ -123,7 +124,7 @@ def test_the_screen_shows_the_step_and_what_differs_after_it() -> None:
     stage = theatre("1234", "7777")
     plan = stage.plan(steps=[CLICK], state_bindings=BOUND, error_recovery={"on_state_inconsistency": "abort"})
     result = asyncio.run(run_task(plan, stage.ports()))
-    rows = [(row.act, row.status, row.failing) for row in table(plan, result)]
+    rows = [(row.act, row.status, row.failing) for row in table(story_of(plan, result))]
     assert rows == [("click", "ok", False), ("assert", "FAILED", True)]
 
 

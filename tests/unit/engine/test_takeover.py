@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.agents.chain import successor
-from harness.engine.takeover import LEAST_SECONDS
+from harness.agents.registry import successor
+from harness.engine.task import LEAST_SECONDS
 from harness.model.events import ResilienceActed
 from harness.model.record import History, TaskResult
 from harness.model.settings import Settings

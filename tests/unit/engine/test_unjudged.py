@@ -8,7 +8,7 @@ from typing import Any, Never
 import pytest
 
 from harness.recovery.failure import Failed, Failure
-from harness.reporting.console import reason
+from harness.reporting.telling import reason
 from tests.unit.fakes import Theatre
 
 CLICK = {"act": "click", "selector": "#a"}

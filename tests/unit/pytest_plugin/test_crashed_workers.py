@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.model.events import StepEnded, StepStarted, TaskEnded, TaskStarted, WriteSeen
+from harness.model.ledger import UNKNOWN as UNKNOWN_EFFECT
+from harness.model.ledger import ItemFacts
 from harness.model.plan import Plan, ReadyRepair
 from harness.model.record import Sent, StepRecord
 from harness.model.settings import Settings
 from harness.pytest_plugin.crashed_workers import (
     AGAIN,
     ALONE,
+    ENDED,
     JOURNAL,
     NO_OTHER,
     UNKNOWN,
-    UNTOLD,
-    CrashVerdict,
-    JournalEntries,
     WorkerJournal,
     read_journal,
     verdict,
@@ -156,30 +156,40 @@ def test_everything_is_given_out_once_whoever_is_quick(
     assert sorted(index for node in session.workers for index in node.given) == list(range(count))
 
 
+RAN, ENDED_WELL = ItemFacts(begun=True), ItemFacts(ended=True)
+
+
+def judged(pending: list[str], *, last: bool = False, **noted: ItemFacts) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The items that fail with their worker, and those that run again. `noted`: `T_2` and so on."""
+    found = verdict(pending, {name.replace("_", "-"): facts for name, facts in noted.items()}, last=last)
+    return dict(found.lost), found.again
+
+
 def test_the_only_one_that_ran_has_killed_it_wherever_it_stands() -> None:
-    begun = JournalEntries(frozenset({"T-2"}), frozenset({"T-0", "T-1"}))
-    assert verdict([T0, T1, T2, T3], begun, last=False) == CrashVerdict({T2: ""})
+    assert judged([T0, T1, T2, T3], T_2=RAN, T_0=ENDED_WELL, T_1=ENDED_WELL) == ({T2: ""}, ())
 
 
 def test_of_several_that_ran_none_is_condemned_but_those_that_wrote() -> None:
-    begun = JournalEntries(frozenset({"T-0", "T-1", "T-2"}), frozenset({"T-3"}), frozenset({"T-1", "T-3"}))
-    found = verdict([T0, T1, T2, T3], begun, last=False)
+    wrote, over = ItemFacts(begun=True, wrote=True), ItemFacts(ended=True, wrote=True)
     beside = "the process ran at the same time T-0, T-2: any of them may have ended it"
-    assert found == CrashVerdict({T1: f"{beside}; {WROTE}", T3: UNTOLD}, (T0, T2))
+    assert judged([T0, T1, T2, T3], T_0=RAN, T_1=wrote, T_2=RAN, T_3=over) == (
+        {T1: f"{beside}; {WROTE}", T3: f"{WROTE}; {ENDED}"},
+        (T0, T2),
+    )
 
 
 def test_what_is_in_its_turn_is_a_suspect_though_it_has_not_begun() -> None:
-    begun = JournalEntries(frozenset({"T-1"}))
-    assert verdict([T0, T1, T2], begun, last=False) == CrashVerdict({}, (T0, T1))
-    found = verdict(["test_a.py::test_b", T1, T2], begun, last=False)  # nobody knows what it does
-    assert (list(found.condemned), found.again) == (["test_a.py::test_b"], (T1,))
+    assert judged([T0, T1, T2], T_1=RAN) == ({}, (T0, T1))
+    lost, again = judged(["test_a.py::test_b", T1, T2], T_1=RAN)  # nobody knows what it does
+    assert (list(lost), again) == (["test_a.py::test_b"], (T1,))
+    assert lost["test_a.py::test_b"].endswith(UNKNOWN_EFFECT)
 
 
 def test_where_no_worker_follows_all_are_condemned_who_may_have_done_it() -> None:
-    found = verdict([T0, T1, T2], JournalEntries(frozenset({"T-0", "T-1"})), last=True)
-    assert list(found.condemned) == [T0, T1]
-    assert all("the process ran at the same time T-" in why and NO_OTHER in why for why in found.condemned.values())
-    assert found.again == ()
+    lost, again = judged([T0, T1, T2], last=True, T_0=RAN, T_1=RAN)
+    assert list(lost) == [T0, T1]
+    assert all("the process ran at the same time T-" in why and NO_OTHER in why for why in lost.values())
+    assert again == ()
 
 
 def test_suspects_run_again_one_at_a_time_and_the_killer_alone_fails() -> None:
@@ -267,14 +277,11 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
     return sample.plan(steps=steps or (LOOK,), task_id="T-1", **fields)
 
 
-def wrote(folder: Path, *events: Any) -> JournalEntries | None:
+def wrote(folder: Path, *events: Any) -> dict[str, ItemFacts] | None:
     journal = WorkerJournal(folder / "gw0")
     for event in events:
         journal.on_event(event, Redactor())
     return read_journal(folder / "gw0")
-
-
-ONE, NONE = frozenset({"T-1"}), frozenset[str]()
 
 
 def test_a_journal_says_what_ran_what_was_over_and_what_wrote(tmp_path: Path) -> None:
@@ -283,31 +290,30 @@ def test_a_journal_says_what_ran_what_was_over_and_what_wrote(tmp_path: Path) ->
     looks, writes = (StepStarted(made, index, made.steps[index], sample.START) for index in (0, 1))
     over = TaskEnded(made, cast("Any", None), sample.START)
     for number, (events, expected) in enumerate([
-        ([begun, looks], JournalEntries(ONE)),
-        ([begun, looks, writes], JournalEntries(ONE, wrote=ONE)),
-        ([begun, writes, over], JournalEntries(over=ONE, wrote=ONE)),
-        ([begun, writes, over, begun], JournalEntries(ONE)),  # `--reruns`
+        ([begun, looks], RAN),
+        ([begun, looks, writes], ItemFacts(begun=True, wrote=True)),
+        ([begun, writes, over], ItemFacts(ended=True, wrote=True)),
+        ([begun, writes, over, begun], RAN),  # `--reruns`
     ]):  # fmt: skip
         folder = tmp_path / str(number)
         folder.mkdir()
-        assert wrote(folder, *events) == expected
+        assert wrote(folder, *events) == {"T-1": expected}
 
 
 def test_a_click_that_posted_and_a_task_inside_that_may_write_count(tmp_path: Path) -> None:
     made = plan()
     clicked = plan({"act": "click", "selector": "#a"}).steps[0]
     posted = StepRecord(0, clicked, (sample.attempt(clicked, 0, 0, Passed()),), sent=(Sent("POST", "http://x/"),))
-    assert wrote(tmp_path, TaskStarted(made, sample.START), StepEnded(made, posted)) == JournalEntries(ONE, wrote=ONE)
+    one = {"T-1": ItemFacts(begun=True, wrote=True)}
+    assert wrote(tmp_path, TaskStarted(made, sample.START), StepEnded(made, posted)) == one
     left = WriteSeen(made, 0, Sent("POST", "http://x/"))
     (tmp_path / "left").mkdir()
-    assert wrote(tmp_path / "left", TaskStarted(made, sample.START), left, left) == JournalEntries(ONE, wrote=ONE)
+    assert wrote(tmp_path / "left", TaskStarted(made, sample.START), left, left) == one
     assert (tmp_path / "left" / "gw0").read_text().count("wrote") == 1
     inner = plan(WRITE)
     (tmp_path / "inner").mkdir()
     repair = ReadyRepair(frozenset(), {}, (), inner)
-    assert wrote(tmp_path / "inner", TaskStarted(plan(repairs=(repair,)), sample.START)) == JournalEntries(
-        ONE, wrote=ONE
-    )
+    assert wrote(tmp_path / "inner", TaskStarted(plan(repairs=(repair,)), sample.START)) == one
 
 
 def test_a_journal_with_a_gap_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from harness.model.settings import Settings
 from harness.pytest_plugin.parallel import end, passed_over_lines, processes
+from harness.pytest_plugin.role import ROLE, Role
 from harness.pytest_plugin.running import pytest_sessionfinish
 from harness.pytest_plugin.state import BROWSER, STATE, SessionState
 from harness.reporting.redaction import Redactor
@@ -45,7 +46,9 @@ def test_whatever_the_look_ahead_ends_with_the_session_is_finished(monkeypatch: 
     state.unjudged.append(cast("pytest.Item", SimpleNamespace(nodeid="t.task.yaml::T")))
     cache = SimpleNamespace(active=True, lastfailed={})
     config = SimpleNamespace(
-        stash={STATE: state}, workeroutput={}, pluginmanager=SimpleNamespace(getplugin=lambda _name: cache)
+        stash={STATE: state, ROLE: Role.WORKER},
+        workeroutput={},
+        pluginmanager=SimpleNamespace(getplugin=lambda _name: cache),
     )
     with pytest.raises(KeyboardInterrupt):
         pytest_sessionfinish(cast("Any", SimpleNamespace(config=config)))
@@ -55,5 +58,5 @@ def test_whatever_the_look_ahead_ends_with_the_session_is_finished(monkeypatch: 
 
 def test_a_pytest_within_a_worker_of_xdist_is_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "4")
-    assert processes(cast("pytest.Config", SimpleNamespace())) == 1
-    assert processes(cast("pytest.Config", SimpleNamespace(workerinput={}))) == 4
+    assert processes(cast("pytest.Config", SimpleNamespace(stash={ROLE: Role.ALONE}))) == 1
+    assert processes(cast("pytest.Config", SimpleNamespace(stash={ROLE: Role.WORKER}))) == 4

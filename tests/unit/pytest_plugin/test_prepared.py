@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.pytest_plugin.role import ROLE, Role
 from harness.pytest_plugin.running import first_to_run
 
 
@@ -14,8 +15,8 @@ def item(*marks: str) -> Any:
     return SimpleNamespace(unloaded=None, iter_markers=lambda: iter(SimpleNamespace(name=name) for name in marks))
 
 
-def config(*given: str, **more: Any) -> Any:
-    return SimpleNamespace(getoption=lambda name: name in given, **more)
+def config(*given: str, role: Role = Role.ALONE) -> Any:
+    return SimpleNamespace(stash={ROLE: role}, getoption=lambda name: name in given)
 
 
 def test_it_is_the_first_that_no_mark_may_skip() -> None:
@@ -24,6 +25,6 @@ def test_it_is_the_first_that_no_mark_may_skip() -> None:
     assert first_to_run(config(), [skipped, perhaps]) is None
 
 
-@pytest.mark.parametrize("here", [config("setuponly"), config("setupplan"), config(workerinput={})])
+@pytest.mark.parametrize("here", [config("setuponly"), config("setupplan"), config(role=Role.WORKER)])
 def test_there_is_none_where_tests_are_only_shown_or_come_from_elsewhere(here: Any) -> None:
     assert first_to_run(here, [item()]) is None

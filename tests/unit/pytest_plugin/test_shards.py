@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.pytest_plugin.shards import Shard, part_in, parts
+from harness.pytest_plugin.shards import parts
+from harness.runner.shard import Shard, part_in
 
 names = st.lists(st.text("abcdefgh", min_size=1, max_size=3), unique=True, max_size=30)
 ties = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=3), st.sampled_from("XYZ"))

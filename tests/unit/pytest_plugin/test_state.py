@@ -10,6 +10,7 @@ import pytest
 
 from harness.model.settings import Settings
 from harness.pytest_plugin import running
+from harness.pytest_plugin.role import ROLE, Role
 from harness.pytest_plugin.state import BROWSER, STATE, SessionState
 
 
@@ -43,7 +44,10 @@ def test_a_worker_closes_before_it_says_that_it_is_done(
 ) -> None:
     harness, output = Harness(), dict[str, Any]()
     begin(state, harness, monkeypatch)
-    config: Any = SimpleNamespace(stash={STATE: state}, pluginmanager=SimpleNamespace(getplugin=lambda _: None))
+    role = Role.WORKER if worker else Role.ALONE
+    config: Any = SimpleNamespace(
+        stash={STATE: state, ROLE: role}, pluginmanager=SimpleNamespace(getplugin=lambda _: None)
+    )
     if worker:
         config.workeroutput = output
     running.pytest_sessionfinish(cast("Any", SimpleNamespace(config=config)))

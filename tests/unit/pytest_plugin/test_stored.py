@@ -9,29 +9,20 @@ from uuid import uuid4
 
 import pytest
 
-from harness.model.events import StepStarted, WriteSeen
 from harness.model.settings import Settings
 from harness.pytest_plugin import stored_journal
-from harness.pytest_plugin.state import UPLINK, SessionState
-from harness.pytest_plugin.stored import StoredRun, begin_store, shows_write
+from harness.pytest_plugin.role import ROLE, Role
+from harness.pytest_plugin.state import SessionState
+from harness.pytest_plugin.stored import StoredRun, begin_store
 from harness.pytest_plugin.stored_journal import StoredJournal
 from harness.pytest_plugin.stored_workers import StorePlace, WorkerOfStore, WorkersOfStore
 from harness.resilience import SystemClock
-from harness.runner.resumption import Earlier
 from harness.runner.slot_store import SlotStore, StoredFolder
 from harness.runner.store_writer import StoreWriter
-from harness.runner.stored_part import show_attempt
+from harness.runner.stored_part import Earlier, show_attempt
 from harness.store import Store
 from tests.unit.reporting.history.runs import execution, failed, run
 from tests.unit.runner.stores import Unwilling
-
-
-def test_a_step_that_begins_has_not_written() -> None:
-    """It asks first: a note would keep for ever that a task has written, although nothing was sent."""
-    step: Any = SimpleNamespace(effect_class="write")
-    assert not shows_write(StepStarted(None, 0, step, None))  # type: ignore[arg-type]
-    assert shows_write(WriteSeen(None, 0, None))  # type: ignore[arg-type]
-
 
 # In a cluster, the process that runs a task stores its directory, and the driver its end.
 
@@ -39,7 +30,7 @@ def test_a_step_that_begins_has_not_written() -> None:
 def config(tmp_path: Path, *arguments: str, slot: bool = False, **options: Any) -> Any:
     """What a store asks of pytest's config: of a driver, or of the process of a slot."""
     made = SimpleNamespace(
-        stash={UPLINK: None} if slot else {},
+        stash={ROLE: Role.SLOT} if slot else {},
         rootpath=tmp_path,
         invocation_params=SimpleNamespace(dir=tmp_path, args=arguments),
         getoption=lambda name, default=None: options.get(name, default),

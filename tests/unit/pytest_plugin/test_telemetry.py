@@ -23,6 +23,7 @@ from harness.reporting.task_record import task_record
 from harness.reporting.telemetry.log import LOGGER, EventLog, events_of
 from harness.reporting.telemetry.sinks import begun_stream
 from harness.reporting.telemetry.stream import Telemetry
+from harness.reporting.telling import story_of
 from harness.resilience.events import Retrying, Waiting
 from tests.unit.reporting import sample
 from tests.unit.reporting.telemetry.stage import record
@@ -122,7 +123,7 @@ def test_figures_are_written_without_a_terminal(process: Callable[..., Process],
     run, plan = process(), sample.plan()
     run.telemetry.begin()
     for result in (sample.failed(plan), sample.completed(plan)):  # of several attempts the last counts
-        run.report(task_record(plan, result, Redactor()).model_dump(mode="json"))
+        run.report(task_record(story_of(plan, result, Redactor())).model_dump(mode="json"))
     run.finish()
     document = json.loads((tmp_path / METRICS).read_text("utf-8"))
     assert document["run"] == run.state.run_id

@@ -11,8 +11,6 @@ from harness.recovery.never_twice import (
     RepeatVerdict,
     RepeatWay,
     again,
-    runs_again,
-    what_runs_again,
 )
 
 KNOWN = some.builds(Known, some.booleans(), some.sampled_from(EffectAnswer), some.booleans())
@@ -54,8 +52,3 @@ def test_an_environment_that_was_put_back_does_not_allow_an_address_to_be_reques
     """The page would be opened in an environment in which its write is done."""
     assert again(RepeatWay.REQUEST, Known(True, undone=True)) is RepeatVerdict.UNKNOWN
     assert again(RepeatWay.REPLAY, Known(True, undone=True)) is RepeatVerdict.AGAIN
-
-
-def test_of_a_process_that_is_gone_only_what_had_not_written_runs_again() -> None:
-    assert what_runs_again({"a": False, "b": True, "c": False}) == {"a", "c"}
-    assert [runs_again(each) for each in (True, False)] == [False, True]

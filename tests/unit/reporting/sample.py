@@ -16,6 +16,10 @@ from harness.model.report import AssertionContext, Context, ErrorReport
 from harness.model.warnings import warnings
 from harness.recovery import Remedy, Retry, Rulebook
 from harness.recovery.failure import Assertion, Failure, Outcome, Passed
+from harness.reporting import console
+from harness.reporting.redaction import Redactor
+from harness.reporting.story import TaskStory
+from harness.reporting.telling import story_of
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 from harness.values import replace
@@ -101,3 +105,30 @@ WRONG_STATE = Failure(
     "#return-state",
     assertion=Assertion("text('#return-state') == 'approved'", "approved", "processing", "- approved\n+ processing"),
 )
+
+
+# What a screen, a box and a headline say of a result.
+
+
+def failure_text(
+    made: Plan,
+    result: TaskResult,
+    width: int = 100,
+    redactor: Redactor | None = None,
+    unserved: Path | None = None,
+    full_trace: str = "",
+) -> str:
+    return console.failure_text(story_of(made, result, redactor), width, unserved, full_trace)
+
+
+def brief(made: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
+    return console.brief(story_of(made, result, redactor))
+
+
+def headline(made: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
+    return console.printed([story_of(made, result, redactor).headline])
+
+
+def told(made: Plan, result: TaskResult, redactor: Redactor | None = None) -> tuple[TaskSpec, TaskStory]:
+    """What Allure is given of a result."""
+    return made.spec, story_of(made, result, redactor)

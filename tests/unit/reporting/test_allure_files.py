@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from harness.model.record import MetFault
 from harness.recovery.catalog import CATALOG
-from harness.recovery.failure import Failure
 from harness.reporting.allure.categories import GROUPS, group, grouped_codes
 from harness.reporting.allure.files import (
     SUSPECTS,
     allurerc,
-    categories,
     environment_properties,
     executor_of,
     write_allure_files,
 )
-from harness.reporting.console import headline
-from harness.spec.faults import BrowserKill
-from harness.values import replace
-from tests.unit.reporting import sample
 
 
 def test_every_code_is_in_one_group() -> None:
@@ -44,37 +36,6 @@ def test_every_code_is_in_one_group() -> None:
 )  # fmt: skip
 def test_groups(code: str, place: int) -> None:
     assert group(CATALOG[code]) == GROUPS[place]
-
-
-def test_allure_2_categories_know_a_message_by_its_code() -> None:
-    for message, code in (
-        ("harness.TaskFailed: T failed: NET_TLS at step 1 (of 0-1)\nx", "NET_TLS"),
-        ("T failed: STEP_TIMEOUT (timeout_step) at step 1 (of 0-1)", "STEP_TIMEOUT"),
-        ("X: NET_TLS: bad", "NET_TLS"),
-        ("NET_TLS: bad", "NET_TLS"),
-        (
-            "UNKNOWN-1 failed: TASK_TIMEOUT (timeout_task) at step 1 (of 0-1)\nlast was ELEMENT_NOT_FOUND",
-            "TASK_TIMEOUT",
-        ),
-    ):
-        hits = [c["name"] for c in categories() if re.fullmatch(str(c["messageRegex"]), message)]
-        assert hits == [group(CATALOG[code])]
-
-
-@pytest.mark.parametrize(
-    ("faults", "told"),
-    [
-        ([MetFault("k", BrowserKill(id="k"), 1, (1.0,))], True),
-        ([MetFault(name, BrowserKill(id=name), 1, (1.0,)) for name in "klm"], True),
-        ([MetFault("k", BrowserKill(id="k"), problem="no")], True),
-        ([MetFault("k", BrowserKill(id="k"))], False),
-    ],
-)
-def test_allure_2_knows_a_failure_that_follows_a_fault_by_its_first_line(faults: list[MetFault], told: bool) -> None:
-    failure = Failure("BROWSER_CRASHED", "no")
-    result = replace(sample.failed(sample.plan(), failure, 1), faults=tuple(faults))
-    message = f"harness.TaskFailed: {headline(sample.plan(), result)}\nmore"
-    assert bool(re.fullmatch(str(categories()[0]["messageRegex"]), message)) is told
 
 
 def test_allurerc_is_javascript(tmp_path: Path) -> None:
@@ -117,7 +78,7 @@ def test_executors() -> None:
 def test_all_are_written(tmp_path: Path) -> None:
     write_allure_files(tmp_path, {"Browser": "c"}, {"GITLAB_CI": "1"})
     assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "allurerc.mjs", "categories.json", "environment.properties", "executor.json",
+        "allurerc.mjs", "environment.properties", "executor.json",
     ]  # fmt: skip
     write_allure_files(tmp_path / "b", {}, {})
     assert not (tmp_path / "b/executor.json").exists()

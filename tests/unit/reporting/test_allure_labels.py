@@ -8,7 +8,8 @@ import allure_commons
 import pytest
 from allure_pytest.helper import AllureTestHelper, AllureTitleHelper
 
-from harness.reporting.allure.labels import entitle, label_pairs, labels, site_of, title
+from harness.reporting.allure.labels import entitle, label_pairs, labels, title
+from harness.reporting.words import site_opened
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.task import TaskSpec
@@ -41,7 +42,7 @@ def test_the_cases_of_a_task_are_one_story() -> None:
 )
 def test_the_site_is_the_host_of_the_first_page(url: str, base: str | None, site: str | None) -> None:
     steps = [sample.step(act="wait", selector="#a"), sample.step(act="open", url=url)]
-    assert site_of(steps, base) == site
+    assert site_opened(steps, base) == site
 
 
 def test_a_site_that_the_file_names_is_the_epic() -> None:

@@ -68,7 +68,7 @@ def allure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Allure]:
 
 def test_steps_have_their_real_times(allure: Allure) -> None:
     plan = sample.plan()
-    AllureSink().finish(plan, sample.failed(plan))
+    AllureSink().finish(*sample.told(plan, sample.failed(plan)))
     steps = allure.test.steps
     assert [step.name for step in steps][:3] == [
         "0. open http://shop.local/", "1. click #search-box", "2. type #search-box = 'wireless mouse'",
@@ -86,7 +86,7 @@ def test_attempts_are_steps_below(allure: Allure) -> None:
     step = plan.steps[0]
     refused = Failure("NET_CONNECTION_REFUSED", "refused")
     tries = (sample.attempt(step, 0, 0.5, refused), sample.attempt(step, 2.5, 0.5, Passed(), Retry(2)))
-    AllureSink().finish(plan, sample.completed(plan, [StepRecord(0, step, tries)]))
+    AllureSink().finish(*sample.told(plan, sample.completed(plan, [StepRecord(0, step, tries)])))
     (shown,) = allure.test.steps
     assert shown.name.endswith("(2 attempts)")
     assert (shown.status, shown.start - EPOCH, shown.stop - EPOCH) == ("passed", 0, 3000)
@@ -99,7 +99,7 @@ def test_attempts_are_steps_below(allure: Allure) -> None:
 def test_tasks_inside_a_task_are_steps_with_their_own_below(allure: Allure) -> None:
     plan, other = sample.plan(), sample.plan("SETUP", task_id="SETUP")
     inner, instead = sample.completed(other), replace(sample.completed(other), task_id="OTHER")
-    AllureSink().finish(plan, replace(sample.failed(plan), inner=(inner,), alternative=instead))
+    AllureSink().finish(*sample.told(plan, replace(sample.failed(plan), inner=(inner,), alternative=instead)))
     first, *_, last = allure.test.steps
     assert (first.name, last.name) == ("repair task SETUP: completed", "alternative task OTHER: completed")
     assert [len(each.steps) for each in (first, last)] == [len(other.steps)] * 2
@@ -114,7 +114,7 @@ def test_preconditions_criteria_and_skipped_steps(allure: Allure) -> None:
         StepRecord(0, plan.steps[1], (sample.attempt(plan.steps[1], 0, 0.1, sample.TIMEOUT),), skipped=True),
         StepRecord(6, check, (sample.attempt(check, 1, 0.1, bad),)),
     ]
-    AllureSink().finish(plan, sample.completed(plan, history))
+    AllureSink().finish(*sample.told(plan, sample.completed(plan, history)))
     assert [(s.name, s.status) for s in allure.test.steps] == [
         ("precondition: mem('cart') == 1", "passed"),
         ("0. click #search-box", "skipped"),
@@ -127,7 +127,7 @@ def test_a_failure_shows_its_evidence(allure: Allure, tmp_path: Path) -> None:
     result = sample.failed(plan, sample.WRONG_STATE)
     archive = DirectoryArchive(tmp_path, "run", Redactor(), 1)
     folder = keep(archive, plan, result=result, evidence=evidence(archive.scratch(plan)))
-    AllureSink().finish(plan, replace(result, artifacts=folder))
+    AllureSink().finish(*sample.told(plan, replace(result, artifacts=folder)))
     types = {a.name: a.type for a in allure.test.attachments}
     assert types["Playwright trace"] == "application/vnd.allure.playwright-trace"
     assert types["network (HAR)"] == "application/json"
@@ -155,7 +155,7 @@ def test_the_trace_of_a_second_run_is_there_too(allure: Allure, tmp_path: Path) 
     (tmp_path / "trace.zip").write_bytes(b"PK")
     (tmp_path / "trace_full.zip").write_bytes(b"PK")
     plan = sample.plan()
-    AllureSink().finish(plan, replace(sample.failed(plan), artifacts=tmp_path))
+    AllureSink().finish(*sample.told(plan, replace(sample.failed(plan), artifacts=tmp_path)))
     traces = [each.name for each in allure.test.attachments if each.type == "application/vnd.allure.playwright-trace"]
     assert traces == ["Playwright trace", "Playwright trace of the second run, in full"]
 
@@ -165,7 +165,7 @@ def test_what_explains_most_comes_first(allure: Allure, tmp_path: Path) -> None:
     (tmp_path / "dom_snapshot.html").write_text("<h1>Shop</h1>")
     (tmp_path / "screenshot.png").write_bytes(b"\x89PNG")
     plan = sample.plan()
-    AllureSink().finish(plan, sample.failed(plan, artifacts=tmp_path))
+    AllureSink().finish(*sample.told(plan, sample.failed(plan, artifacts=tmp_path)))
     names = [attachment.name for attachment in allure.test.attachments]
     assert names[:4] == ["attempts", "page at the failure", "requests", "screenshot"]
 
@@ -173,14 +173,16 @@ def test_what_explains_most_comes_first(allure: Allure, tmp_path: Path) -> None:
 def test_a_har_that_is_none_breaks_nothing(allure: Allure, tmp_path: Path) -> None:
     (tmp_path / "network_logs.har").write_text('{"log": {"entr')
     plan = sample.plan()
-    AllureSink().finish(plan, sample.failed(plan, artifacts=tmp_path))
+    AllureSink().finish(*sample.told(plan, sample.failed(plan, artifacts=tmp_path)))
     assert [attachment.name for attachment in allure.test.attachments] == ["attempts", "network (HAR)"]
 
 
 def test_the_file_of_a_task_is_a_link_in_ci(allure: Allure, tmp_path: Path) -> None:
     environ = {"GITHUB_SERVER_URL": "https://git.test", "GITHUB_REPOSITORY": "a/b", "GITHUB_SHA": "c0ffee"}
     plan = sample.plan(folder=tmp_path / "tasks")
-    AllureSink(environ={**environ, "GITHUB_WORKSPACE": str(tmp_path)}).finish(plan, sample.completed(plan))
+    AllureSink(environ={**environ, "GITHUB_WORKSPACE": str(tmp_path)}).finish(
+        *sample.told(plan, sample.completed(plan))
+    )
     (link,) = allure.test.links
     assert (link.name, link.url) == ("b1.task.yaml", "https://git.test/a/b/blob/c0ffee/tasks/b1.task.yaml")
 
@@ -192,7 +194,7 @@ def test_a_task_that_was_interrupted_is_the_same_test_as_ever(allure: Allure) ->
         "id",
     )
     plan = sample.plan(spec={"family": "B"})
-    AllureSink().finish(plan, sample.failed(plan, Failure("INTERRUPTED", "The run was interrupted")))
+    AllureSink().finish(*sample.told(plan, sample.failed(plan, Failure("INTERRUPTED", "The run was interrupted"))))
     assert (allure.test.status, allure.test.historyId) == ("broken", "id")
     labels = {label.name: label.value for label in allure.test.labels}
     assert (labels["suite"], labels["parentSuite"], labels["feature"]) == ("b1.task", "tasks", "family B")
@@ -202,7 +204,7 @@ def test_a_task_that_was_interrupted_is_the_same_test_as_ever(allure: Allure) ->
 def test_a_task_that_was_lost_with_its_process_has_a_result(allure: Allure) -> None:
     plan = sample.plan(spec={"family": "B", "tags": ("smoke",)})
     lost = sample.failed(plan, Failure("WORKER_CRASHED", "The process that ran the task died"), index=-1)
-    AllureSink().write_lost("tasks/b1.task.yaml::B1-2025-001", plan, lost)
+    AllureSink().write_lost("tasks/b1.task.yaml::B1-2025-001", *sample.told(plan, lost))
     (found,) = allure.files.test_cases
     assert found["fullName"] == "tasks.b1.task#B1-2025-001"
     assert found["historyId"] == found["testCaseId"] == md5("tasks.b1.task#B1-2025-001")
@@ -215,7 +217,7 @@ def test_labels_and_excluded_parameters(allure: Allure) -> None:
     plan = sample.plan(spec={"seed": 7})
     result = sample.failed(plan)
     result = replace(result, error=sample.report(plan, result, expected=True))
-    AllureSink().finish(plan, result, "chromium 140")
+    AllureSink().finish(*sample.told(plan, result), "chromium 140")
     assert {label.name: label.value for label in allure.test.labels} == {
         "error_type": "timeout_step", "code": "STEP_TIMEOUT", "suspect": "site", "expected": "true",
         "epic": "shop.local",
@@ -228,7 +230,7 @@ def test_a_failure_that_follows_a_fault_is_labelled_and_the_fault_is_a_step_at_i
     plan = sample.plan()
     gone = BrowserKill(id="nightly/gone").with_source("n.faults.yaml:5")
     met = (MetFault("nightly/gone", gone, 1, (3.0,), steps=(4,)), MetFault("dns-1", Dns(url="*"), why="nobody asked"))
-    AllureSink().finish(plan, replace(sample.failed(plan), faults=met), "chromium 140")
+    AllureSink().finish(*sample.told(plan, replace(sample.failed(plan), faults=met)), "chromium 140")
     labels = [(label.name, label.value) for label in allure.test.labels]
     assert labels[2] == ("suspect", "task")
     assert labels[4:] == [("fault", "nightly/gone"), ("after_fault", "true"), ("tag", "after fault")]
@@ -243,7 +245,7 @@ def test_what_routes_answered_is_attached(allure: Allure) -> None:
     route = Route.model_validate({"url": "*/api", "status": 201}).with_source("t.task.yaml:5")
     answered = (RoutedRequest(2, "POST", "http://x/api", 201), RoutedRequest(3, "GET", "http://x/api", 201))
     met = (MetRoute(0, route, 2, answered), MetRoute(1, route))
-    AllureSink().finish(plan, replace(sample.completed(plan), routes=met), "chromium 140")
+    AllureSink().finish(*sample.told(plan, replace(sample.completed(plan), routes=met)), "chromium 140")
     assert allure.attached("routes").splitlines() == [
         "*/api -> 201 (t.task.yaml:5): answered 2 times, first in step 2: POST http://x/api",
         "  step 2: POST http://x/api -> 201",
@@ -255,7 +257,9 @@ def test_what_routes_answered_is_attached(allure: Allure) -> None:
 def test_a_step_is_named_by_what_was_done(allure: Allure) -> None:
     plan = sample.plan()
     declared, real = (sample.step(act="click", selector=f"#o-{name}") for name in ("${memory.id}", "7"))
-    AllureSink().finish(plan, sample.completed(plan, [StepRecord(0, declared, (sample.attempt(real, 0, 0.1),))]))
+    AllureSink().finish(
+        *sample.told(plan, sample.completed(plan, [StepRecord(0, declared, (sample.attempt(real, 0, 0.1),))]))
+    )
     assert allure.test.steps[0].name == "0. click #o-7"
 
 
@@ -263,7 +267,7 @@ def test_files_of_a_passing_task(allure: Allure, tmp_path: Path) -> None:
     picture = tmp_path / "cart.png"
     picture.write_bytes(b"\x89PNG")
     plan = sample.plan()
-    AllureSink(kept=lambda _plan: [picture]).finish(plan, sample.completed(plan))
+    AllureSink(kept=lambda _key: [picture]).finish(*sample.told(plan, sample.completed(plan)))
     assert [(a.name, a.type) for a in allure.test.attachments] == [("cart.png", "image/png")]
 
 
@@ -271,7 +275,7 @@ def test_no_secrets(allure: Allure) -> None:
     steps = [{"act": "type", "selector": "#a", "value": "env-secret"}]
     plan = sample.plan(steps=steps, secrets=("env-secret",))
     sink = AllureSink()
-    sink.finish(plan, sample.failed(plan, Failure("ACTION_FAILED", "env-secret"), 0, attempts=2))
+    sink.finish(*sample.told(plan, sample.failed(plan, Failure("ACTION_FAILED", "env-secret"), 0, attempts=2)))
     shown = [allure.test.steps[0], *allure.test.steps[0].steps]
     assert all("env-secret" not in s.name and s.statusDetails.message == MARK for s in shown)
 
@@ -281,7 +285,7 @@ def test_an_interrupted_test_is_broken_though_its_setup_passed(allure: Allure) -
     plan = sample.plan(secrets=("env-secret",))
     failure = Failure("INTERRUPTED", "The run was interrupted env-secret")
     result = replace(sample.failed(plan, failure), final_state="aborted")
-    AllureSink().finish(plan, result)
+    AllureSink().finish(*sample.told(plan, result))
     assert allure.test.status == "broken"
     lines = allure.test.statusDetails.message.splitlines()
     assert lines[0] == "B1-2025-001 aborted: INTERRUPTED at step 4 (of 0-5): wait .product-grid .product-item"
@@ -293,7 +297,7 @@ def test_an_interrupted_test_is_broken_though_its_setup_passed(allure: Allure) -
 def test_any_other_status_is_pytests_business(allure: Allure) -> None:
     allure.test.status = "passed"
     plan = sample.plan()
-    AllureSink().finish(plan, sample.failed(plan))
+    AllureSink().finish(*sample.told(plan, sample.failed(plan)))
     assert allure.test.status == "passed"
 
 
@@ -302,7 +306,7 @@ def test_evidence_is_not_at_a_criterion_that_holds(allure: Allure) -> None:
     check = sample.step(act="assert", expr="mem('cart') == 1")
     failure = Failure("INCOMPLETE", "no receipt", assertion=sample.WRONG_STATE.assertion)
     history = (*sample.passed_records(plan, 6), StepRecord(6, check, (sample.attempt(check, 9, 0.1),)))
-    AllureSink().finish(plan, replace(sample.failed(plan, failure, 6), history=history))
+    AllureSink().finish(*sample.told(plan, replace(sample.failed(plan, failure, 6), history=history)))
     assert [(step.status, step.attachments) for step in allure.test.steps] == [("passed", [])] * 7
 
 
@@ -312,7 +316,7 @@ def test_nothing_happens_without_alluredir() -> None:
         allure_commons.plugin_manager.unregister(other)
     try:
         plan = sample.plan()
-        AllureSink(kept=lambda _plan: pytest.fail("looked for files")).finish(plan, sample.completed(plan))
+        AllureSink(kept=lambda _key: pytest.fail("looked for files")).finish(*sample.told(plan, sample.completed(plan)))
         assert running_test() is None
     finally:
         for other in others:

@@ -11,7 +11,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -22,6 +21,7 @@ from harness.model.record import TaskResult
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.files import NAMES
 from harness.reporting.redaction import Redactor
+from harness.resilience.owner import Owner
 from harness.values import replace
 from tests.unit.conftest import examples
 from tests.unit.reporting import sample
@@ -272,7 +272,7 @@ def test_a_task_that_passes_moves_its_old_directory(tmp_path: Path) -> None:
     made.passed(plan, sample.completed(plan))
     assert not (tmp_path / plan.key).exists()
     assert (tmp_path / ".previous/run-1" / plan.key / "error_report.json").is_file()
-    assert [p.read_bytes() for p in made.kept_files(plan)] == [b"\x89PNG"]
+    assert [p.read_bytes() for p in made.kept_files(plan.key)] == [b"\x89PNG"]
     assert not (tmp_path / ".tmp").exists()
 
 
@@ -326,10 +326,10 @@ def test_kept_files_are_replaced_by_the_next_run(tmp_path: Path) -> None:
     (scratch / "downloads").mkdir()
     (scratch / "downloads/a.txt").write_text("a")
     made.passed(plan, sample.completed(plan))
-    assert len(made.kept_files(plan)) == 1
+    assert len(made.kept_files(plan.key)) == 1
     made.scratch(plan)
     made.passed(plan, sample.completed(plan))
-    assert made.kept_files(plan) == ()
+    assert made.kept_files(plan.key) == ()
 
 
 @pytest.mark.parametrize("key", ["../x", "a/b", "..", ".", ".tmp", "", "a\x00b", "x" * 300, "a\\b", "C:x"])
@@ -360,22 +360,13 @@ def test_links_out_of_the_scratch_folder_are_not_followed(tmp_path: Path) -> Non
 
 
 def test_folders_of_dead_processes_are_swept_and_those_of_living_ones_stay(tmp_path: Path) -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    (tmp_path / ".tmp" / f"{dead.pid}-old-run" / "x").mkdir(parents=True)
-    living = tmp_path / ".tmp" / f"{os.getppid()}-other-run"
+    parent = Owner.of(os.getppid())
+    assert parent is not None
+    (tmp_path / ".tmp" / f"{replace(parent, birth=parent.birth - 1).label}-old-run" / "x").mkdir(parents=True)
+    living = tmp_path / ".tmp" / f"{parent.label}-other-run"
     living.mkdir()
     archive(tmp_path)
     assert [p.name for p in (tmp_path / ".tmp").iterdir()] == [living.name]
-
-
-def test_a_reused_process_id_does_not_protect_old_folders(tmp_path: Path) -> None:
-    old = tmp_path / ".tmp" / f"{os.getppid()}-old-run"
-    old.mkdir(parents=True)
-    before = psutil.Process(os.getppid()).create_time() - 3600
-    os.utime(old, (before, before))
-    archive(tmp_path)
-    assert not old.exists()
 
 
 KILLED = """

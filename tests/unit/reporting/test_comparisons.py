@@ -10,7 +10,7 @@ import pytest
 from harness.reporting import comparisons
 from harness.reporting.attachments import on_failing_step, on_test
 from harness.reporting.comparisons import IMAGE_DIFF, compared_pictures, image_diff
-from harness.reporting.redaction import Redactor
+from harness.reporting.telling import story_of
 from tests.unit.pictures import png
 from tests.unit.reporting import sample
 
@@ -46,14 +46,14 @@ def test_allure_shows_pictures_side_by_side_at_the_test_and_at_the_step(tmp_path
     left(tmp_path, "5-card-linux", "actual.png", "expected.png", "diff.png")
     left(tmp_path, "2-page-linux", "actual.png", "expected.png")
     left(tmp_path, "1-new-linux", "actual.png")
-    result = sample.failed(sample.plan(), index=5, artifacts=tmp_path)
-    shown = [(each.name, each.mime) for each in on_test(result, Redactor()) if "linux" in each.name]
+    story = story_of(sample.plan(), sample.failed(sample.plan(), index=5, artifacts=tmp_path))
+    shown = [(each.name, each.mime) for each in on_test(story) if "linux" in each.name]
     assert shown == [
         ("new-linux actual.png", "image/png"),
         ("page-linux: expected and actual", IMAGE_DIFF),
         ("card-linux: expected and actual", IMAGE_DIFF),
     ]
-    (at_step,) = (each for each in on_failing_step(result, Redactor()) if each.mime == IMAGE_DIFF)
+    (at_step,) = (each for each in on_failing_step(story) if each.mime == IMAGE_DIFF)
     found = json.loads(at_step.data)
     assert list(found) == ["expected", "actual", "diff"]
     assert all(url.startswith("data:image/png;base64,iVBORw0K") for url in found.values())

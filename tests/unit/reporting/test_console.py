@@ -16,11 +16,13 @@ from harness.model.record import MetFault, Rewound, StepRecord, Warning_
 from harness.model.report import Context
 from harness.recovery import Retry
 from harness.recovery.failure import Assertion, Failure
-from harness.reporting.console import brief, failure_text, fold_lines, headline
+from harness.reporting.files import told_lines
 from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.words import fold_lines
 from harness.spec.faults import Covered, Hang, Refuse
 from harness.values import replace
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import brief, failure_text, headline
 
 
 def test_a_timeout() -> None:
@@ -385,6 +387,21 @@ def test_a_click_that_was_retried_as_a_navigation_says_so() -> None:
 def test_what_each_attempt_says_to_the_console_stands_once() -> None:
     assert fold_lines(["a", "b", "a", "a"]) == ("b", "a (3 times)")
     assert fold_lines([*["x" * 200] * 2, "y"], 40) == ("x" * 29 + "… (2 times)", "y")
+
+
+def test_what_only_groups_the_console_is_in_the_files_alone() -> None:
+    noise = [
+        f"[{kind}] x (http://a.test/:1)" for kind in ("STARTGROUP", "STARTGROUPCOLLAPSED", "ENDGROUP", "TABLE", "CLEAR")
+    ]
+    told = ["[ERROR] [TABLE] x", "[LOG] console.groupEnd", "[DIR] {a: 1}"]
+    assert [*told_lines([*noise, *told])] == told
+    plan = sample.plan()
+    result = sample.failed(plan)
+    assert result.error is not None
+    context = result.error.context.model_copy(update={"browser_console_logs": (*noise, *told)})
+    shown = failure_text(plan, replace(result, error=result.error.model_copy(update={"context": context})))
+    assert "[DIR] {a: 1}" in shown
+    assert "GROUP]" not in shown
 
 
 def test_of_a_long_list_the_rest_is_counted_below_it() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from harness.criteria import difference
 from harness.criteria.written import in_sentence
-from harness.reporting.console import shortened
 from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.words import shortened
 
 LONG = "sk-" + "A1b2C3d4E5" * 32
 SPACED = "correct horse-battery staple of the seventh floor"

@@ -8,11 +8,21 @@ from typing import Any
 import pytest
 
 from harness.model.diagnosis import LOOKED_ONCE
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
 from harness.recovery.catalog import CATALOG, Family
 from harness.recovery.failure import Assertion, Failure
-from harness.reporting.console import brief, failure_text, fitting_hint
+from harness.reporting.console import hint_text
+from harness.reporting.telling import story_of
 from harness.values import replace
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import brief, failure_text
+
+
+def fitting_hint(plan: Plan, result: TaskResult) -> str:
+    failure = story_of(plan, result).failure
+    return hint_text(failure) if failure else ""
+
 
 SELECTOR = "Compare the selector with dom_snapshot.html"
 FALLBACK = "eclare `fallback_selectors` where the site's markup varies."

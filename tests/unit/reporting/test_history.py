@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from harness.reporting.task_record import load_last_run, task_record, write_last_run
+from harness.reporting.telling import story_of
 from tests.unit.reporting import sample
 
 
 def test_written_and_read(tmp_path: Path) -> None:
     plan = sample.plan()
-    records = [task_record(plan, sample.completed(plan)), task_record(plan, sample.failed(plan))]
+    records = [task_record(story_of(plan, sample.completed(plan))), task_record(story_of(plan, sample.failed(plan)))]
     path = tmp_path / ".harness" / "last-run.json"
     made = write_last_run(path, "run-1", records, sample.START)
     assert load_last_run(path) == made

@@ -30,20 +30,7 @@ def allure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "index").write_text(INDEX)
     script = f'mkdir -p "$6/seen" && cp -RL "$2"/* "$6/seen" && {ALLURE_3} && cp "{tmp_path}/index" "$6/index.html"'
     made = program(tmp_path / "allure", script)
-    monkeypatch.setattr(html, "find_allure", lambda project, say, major: Allure(made, "3.18.0"))
-    return made
-
-
-@pytest.fixture
-def allure_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """`allure generate RESULTS -o OUT [--single-file]`; its history is what it was lent and a line more."""
-    (tmp_path / "index").write_text(INDEX)
-    script = (
-        f'mkdir -p "$4/history" "$4/seen"; cp -RL "$2"/* "$4/seen"; cp "$2/history/trend" "$4/history" 2>/dev/null;'
-        f'echo run >> "$4/history/trend"; echo "$@" > "$4/arguments"; cp "{tmp_path}/index" "$4/index.html"'
-    )
-    made = program(tmp_path / "allure2", script)
-    monkeypatch.setattr(html, "find_allure", lambda project, say, major: Allure(made, "2.46.1"))
+    monkeypatch.setattr(html, "find_allure", lambda project, say: Allure(made, "3.18.0"))
     return made
 
 
@@ -121,12 +108,6 @@ def test_a_report_of_all_runs_is_no_run(results: Path, tmp_path: Path, monkeypat
     assert history.read_text() == before
 
 
-@pytest.mark.usefixtures("allure_2")
-def test_a_report_of_all_runs_is_no_run_to_allure_2(results: Path, tmp_path: Path) -> None:
-    build_report(results, tmp_path / "report", Wanted(all_runs=True), project=tmp_path)
-    assert not (tmp_path / ".harness").exists()
-
-
 @pytest.mark.usefixtures("allure")
 def test_a_last_run_that_is_not_among_the_results_is_told(results: Path, tmp_path: Path) -> None:
     run_id(results)
@@ -137,24 +118,6 @@ def test_a_last_run_that_is_not_among_the_results_is_told(results: Path, tmp_pat
     assert note.startswith("the last run of the project, 20260502T120000-8, wrote no results here")
     (tmp_path / LAST_RUN).write_text("{")
     assert build_report(results, tmp_path / "report", project=tmp_path).notes == ()
-
-
-@pytest.mark.usefixtures("allure_2")
-def test_allure_2_keeps_its_history_and_has_its_categories(results: Path, tmp_path: Path) -> None:
-    for _ in range(2):
-        build_report(results, tmp_path / "report", project=tmp_path)
-    assert (tmp_path / "report/history/trend").read_text() == "run\n"
-    assert "Timeouts" in (tmp_path / "report/seen/categories.json").read_text()
-    result(results, "b", 60)
-    build_report(results, tmp_path / "report", project=tmp_path)
-    assert (tmp_path / "report/history/trend").read_text() == "run\nrun\n"
-
-
-@pytest.mark.usefixtures("allure_2")
-def test_allure_2_makes_one_file_too(results: Path, tmp_path: Path) -> None:
-    build_report(results, tmp_path / "report", Wanted(single_file=True), project=tmp_path)
-    assert (tmp_path / "report/arguments").read_text().split()[-1] == "--single-file"
-    assert not (tmp_path / ".harness").exists()
 
 
 @pytest.mark.usefixtures("allure")
@@ -210,7 +173,7 @@ def test_allure_fails(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     bad = program(tmp_path / "bad", "echo 'TypeError: no' >&2; exit 1")
     (tmp_path / "report").mkdir()
     (tmp_path / "report/.taskspec-report").write_text("the report before")
-    monkeypatch.setattr(html, "find_allure", lambda project, say, major: Allure(bad, "3.18.0"))
+    monkeypatch.setattr(html, "find_allure", lambda project, say: Allure(bad, "3.18.0"))
     with pytest.raises(ReportError, match="TypeError: no"):
         build_report(results, tmp_path / "report", project=tmp_path)
     assert not (tmp_path / ".harness").exists()

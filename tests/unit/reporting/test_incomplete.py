@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from harness.recovery.catalog import Category, ErrorType
-from harness.reporting.console import failure_text
 from tests.unit.fakes import Theatre
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import failure_text
 
 
 def test_what_is_missing_at_the_end_has_a_code_and_a_row_of_its_own() -> None:

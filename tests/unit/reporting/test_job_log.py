@@ -13,10 +13,10 @@ import pytest
 from harness.model.settings import Settings
 from harness.pytest_plugin.terminal import write_summary
 from harness.recovery.failure import Failure
-from harness.reporting.console import brief, failure_text, headline
 from harness.spec.names import commandless
 from harness.values import replace
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import brief, failure_text, headline
 
 COMMAND = re.compile(r"^\s*::|##\[", re.MULTILINE)
 NASTY = f"{'x' * 80} ::stop-commands::x ##[error]fake"

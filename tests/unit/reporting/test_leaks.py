@@ -27,12 +27,13 @@ from harness.recovery.failure import Assertion, Failure
 from harness.reporting.allure.sink import step_results
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.attachments import on_failing_step, on_test
-from harness.reporting.console import brief, failure_text, headline
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
+from harness.reporting.telling import story_of
 from harness.values import replace
 from tests.unit.conftest import examples
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import brief, failure_text, headline
 from tests.unit.reporting.test_har import har
 
 PREFIX = 10
@@ -119,12 +120,13 @@ def _artifacts(folder: Path, secret: str) -> Iterator[tuple[str, str]]:
     for width in (60, 100, 133):
         yield f"terminal {width}", failure_text(plan, result, width)
     yield from (("brief", brief(plan, result)), ("headline", headline(plan, result)))
-    yield "last-run.json", task_record(plan, result).model_dump_json()
-    for _, step in step_results(result, redactor):
+    story = story_of(plan, result, redactor)
+    yield "last-run.json", task_record(story).model_dump_json()
+    for _, step in step_results(story.steps, story.started):
         yield from (("step", text) for text in (step.name, *(p.value for p in step.parameters)))
         yield from (("step", each.statusDetails.message) for each in (step, *step.steps) if each.statusDetails)
         yield from (("attempt", attempt.name) for attempt in step.steps)
-    for content in (*on_test(result, redactor), *on_failing_step(result, redactor)):
+    for content in (*on_test(story), *on_failing_step(story)):
         yield content.name, content.data
 
 

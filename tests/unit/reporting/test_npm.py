@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.reporting.allure import build as npm
-from harness.reporting.allure.build import Allure, Major, ReportError, find_allure, install
-
-BIN_2 = "node_modules/allure-commandline/dist/bin/allure"
+from harness.reporting.allure.build import Allure, ReportError, find_allure, install
 
 
 def program(path: Path, script: str) -> Path:
@@ -23,18 +21,13 @@ def program(path: Path, script: str) -> Path:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The machine has what a test puts into its `bin`, and a shell."""
     folder = tmp_path / "cache"
-    monkeypatch.setattr(npm, "cache_folder", lambda major=3: folder / f"allure-{major}")
+    monkeypatch.setattr(npm, "cache_folder", lambda: folder / "allure-3")
     for name in ("sh", "mkdir", "cp", "echo"):
         found = Path("/bin", name)
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / name).symlink_to(found)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}")
     return folder
-
-
-@pytest.fixture
-def java(tmp_path: Path) -> Path:
-    return program(tmp_path / "bin/java", "echo 17")
 
 
 def test_the_projects_own_comes_first(tmp_path: Path, cache: Path) -> None:
@@ -54,51 +47,31 @@ def test_one_on_the_path(tmp_path: Path) -> None:
     assert find_allure(tmp_path) == Allure(found, "3.2.0")
 
 
-@pytest.mark.parametrize(("major", "place"), [(3, "node_modules/.bin/allure"), (2, BIN_2)])
-def test_installed_once_by_npm(tmp_path: Path, cache: Path, java: Path, major: Major, place: str) -> None:
-    """Allure 2 comes without the right to be run: its package gives it in a script, and those are not run."""
-    version = npm.VERSION if major == 3 else npm.VERSION_2
-    (tmp_path / "allure").write_text(f"#!/bin/sh\necho {version}\n")
-    folder = Path(place).parent
+def test_installed_once_by_npm(tmp_path: Path, cache: Path) -> None:
+    program(tmp_path / "allure", f"echo {npm.VERSION}")
+    folder = "node_modules/.bin"
     script = f'mkdir -p "$3/{folder}" && cp "{tmp_path}/allure" "$3/{folder}" && echo "$@" > "$3/args"'
     program(tmp_path / "bin/npm", script)
     said: list[str] = []
-    first = find_allure(tmp_path, said.append, major)
-    assert first == Allure(cache / f"allure-{major}" / place, version)
-    assert "--ignore-scripts" in (cache / f"allure-{major}/args").read_text()
+    first = find_allure(tmp_path, said.append)
+    assert first == Allure(cache / "allure-3" / folder / "allure", npm.VERSION)
+    assert "--ignore-scripts" in (cache / "allure-3/args").read_text()
     assert len(said) == 1
-    assert find_allure(tmp_path, said.append, major) == first
+    assert find_allure(tmp_path, said.append) == first
     assert len(said) == 1
-    assert [path.name for path in cache.iterdir()] == [f"allure-{major}"]
+    assert [path.name for path in cache.iterdir()] == ["allure-3"]
 
 
-def test_where_only_java_is_allure_2_builds(tmp_path: Path, java: Path) -> None:
-    found = program(tmp_path / "bin/allure", "echo 2.30.0")
-    said: list[str] = []
-    assert find_allure(tmp_path, said.append) == Allure(found, "2.30.0")
-    assert len(said) == 1
-    assert said[0].startswith("Allure 3 is not installed, and there is no npm: ")
-    assert said[0].endswith("; so Allure 2.30.0 builds the report")
-
-
-def test_allure_2_without_java_is_none(tmp_path: Path) -> None:
+def test_allure_2_alone_is_none(tmp_path: Path) -> None:
     program(tmp_path / "bin/allure", "echo 2.30.0")
-    with pytest.raises(ReportError, match="Java"):
-        find_allure(tmp_path, major=2)
-    with pytest.raises(ReportError, match="there is no npm"):
+    with pytest.raises(ReportError, match="Allure 3 is not installed, and there is no npm: install Node"):
         find_allure(tmp_path)
-
-
-def test_who_asks_for_3_does_not_get_2(tmp_path: Path, java: Path) -> None:
-    program(tmp_path / "bin/allure", "echo 2.30.0")
-    with pytest.raises(ReportError, match="Allure 3 is not installed"):
-        find_allure(tmp_path, major=3)
 
 
 def test_npm_fails(tmp_path: Path, cache: Path) -> None:
     program(tmp_path / "bin/npm", "echo 'npm error network getaddrinfo ENOTFOUND' >&2; exit 1")
     with pytest.raises(ReportError, match=r"ENOTFOUND.*npm install allure@") as caught:
-        install(3, lambda _text: None)
+        install(lambda _text: None)
     assert "\n" not in str(caught.value)
     assert not (cache / "allure-3").exists()
 
@@ -106,5 +79,5 @@ def test_npm_fails(tmp_path: Path, cache: Path) -> None:
 def test_npm_installs_something_else(tmp_path: Path, cache: Path) -> None:
     program(tmp_path / "bin/npm", "exit 0")
     with pytest.raises(ReportError, match="no allure"):
-        install(3, lambda _text: None)
+        install(lambda _text: None)
     assert not (cache / "allure-3").exists()

@@ -34,12 +34,6 @@ def test_allure_3_opens_traces_in_the_viewer_beside_it(tmp_path: Path) -> None:
     assert (tmp_path / "r/app-1.js").read_text() == f"x=1;const Rs=location.origin,Ns={LOCAL},y=2"
 
 
-def test_allure_2_opens_traces_in_the_viewer_beside_it(tmp_path: Path) -> None:
-    script = "Cs=`https://trace.playwright.dev/`,ws=`https://trace.playwright.dev`,z=3"
-    finish_report(built(tmp_path / "r", script), viewer=True)
-    assert (tmp_path / "r/app-1.js").read_text() == f"Cs={LOCAL},ws=location.origin,z=3"
-
-
 def test_without_a_viewer_scripts_stay_as_they_are(tmp_path: Path) -> None:
     script = "ws=`https://trace.playwright.dev`"
     finish_report(built(tmp_path / "r", script), viewer=False)

@@ -10,6 +10,7 @@ from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed
 from harness.reporting.redaction import MARK
 from harness.reporting.task_record import TaskRecord, task_record
+from harness.reporting.telling import story_of
 from harness.spec.faults import PageCrash
 from harness.values import replace
 from tests.unit.reporting import sample
@@ -30,7 +31,7 @@ def record(*outcomes: Failure | None) -> StepRecord:
 def test_a_failed_task() -> None:
     plan = sample.plan(secrets=("env-secret",))
     result = sample.failed(plan, Failure("NET_DNS", "no host env-secret"), artifacts=Path("errors/B1-2025-001"))
-    made = task_record(plan, result)
+    made = task_record(story_of(plan, result))
     assert (made.final_state, made.code, made.error_type, made.family) == (
         "failed", "NET_DNS", "network_dns_failure", Family.NETWORK,
     )  # fmt: skip
@@ -42,12 +43,12 @@ def test_a_failed_task() -> None:
 def test_an_expected_failure() -> None:
     plan = sample.plan()
     result = sample.failed(plan)
-    assert task_record(plan, replace(result, error=sample.report(plan, result, expected=True))).expected
+    assert task_record(story_of(plan, replace(result, error=sample.report(plan, result, expected=True)))).expected
 
 
 def test_it_survives_json() -> None:
     plan = sample.plan()
-    made = task_record(plan, sample.completed(plan, [record(REFUSED, None)]))
+    made = task_record(story_of(plan, sample.completed(plan, [record(REFUSED, None)])))
     assert TaskRecord.model_validate_json(made.model_dump_json()) == made
     assert made.warnings[0]["type"] == "network_error_recovered"
 
@@ -56,7 +57,7 @@ def test_recoveries() -> None:
     plan = sample.plan()
 
     def recoveries(*outcomes: Failure | None) -> list[tuple[Family, bool]]:
-        return list(task_record(plan, sample.completed(plan, [record(*outcomes)])).recoveries)
+        return list(task_record(story_of(plan, sample.completed(plan, [record(*outcomes)]))).recoveries)
 
     assert recoveries(None) == []
     assert recoveries(REFUSED) == []
@@ -72,14 +73,14 @@ def test_a_substitute_is_told_with_both_selectors() -> None:
         sample.attempt(step, 0, 1, ABSENT),
         sample.attempt(step, 1, 1, Passed({"role": "button", "name": "Pay"}), Substitute("//b")),
     )
-    made = task_record(plan, sample.completed(plan, [StepRecord(0, step, tries)]))
+    made = task_record(story_of(plan, sample.completed(plan, [StepRecord(0, step, tries)])))
     assert made.warnings[0]["successful_fallback"] == "//b"
 
 
 def test_an_outcome_that_was_not_shown() -> None:
     plan = sample.plan()
-    assert task_record(plan, sample.completed(plan), unexpected=True).unexpected
-    assert not task_record(plan, sample.completed(plan)).unexpected
+    assert task_record(story_of(plan, sample.completed(plan), unexpected=True)).unexpected
+    assert not task_record(story_of(plan, sample.completed(plan))).unexpected
 
 
 def test_faults_of_one_name_are_one_and_struck_if_one_did() -> None:
@@ -87,5 +88,5 @@ def test_faults_of_one_name_are_one_and_struck_if_one_did() -> None:
     met = (
         MetFault("a", crash, 1, (1.0,)), MetFault("a", crash), MetFault("b", crash), MetFault("c", crash, problem="no"),
     )  # fmt: skip
-    made = task_record(sample.plan(), replace(sample.completed(sample.plan()), faults=met))
+    made = task_record(story_of(sample.plan(), replace(sample.completed(sample.plan()), faults=met)))
     assert made.faults == {"a": "struck", "b": "never struck", "c": "could not be done"}

@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.failures import read_kept
-from harness.cli.show import page, target
+from harness.cli.show import page
 from harness.model.diagnosis import error_report
 from harness.model.record import TaskResult
 from harness.model.report import Context
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
-from harness.reporting.console import failure_text
+from harness.reporting.archive import trace_json
 from harness.reporting.redaction import MARK, Redactor, kept_call
-from harness.reporting.task_record import redacted_trace, task_record
+from harness.reporting.task_record import task_record
+from harness.reporting.telling import story_of
 from harness.reporting.tool_lines import call_lines
+from harness.reporting.words import target_text
 from harness.values import replace
 from tests.unit.model.test_tool_use import CALL, ERROR, LOST
 from tests.unit.reporting import sample
+from tests.unit.reporting.sample import failure_text
 from tests.unit.reporting.test_allure_sink import Allure
 from tests.unit.reporting.test_allure_sink import allure as allure  # noqa: PLC0414 - a fixture
 from tests.unit.reporting.test_artifacts import archive, keep
@@ -89,8 +92,9 @@ def test_the_kept_report_and_trace_have_the_call(tmp_path: Path) -> None:
     (called,) = trace["steps"][1]["tool_calls"]
     assert called["result"]["pages"] == [{"pin": MARK}, {"pin": None}]
     assert called["arguments"]["to"] == "ann@shop.local"
-    shown = page(read_kept(folder), 100)
-    assert "  tools: 1 call, 1 answered with an error\n    mail.get_code {" in shown
+    shown = page(read_kept(folder))
+    assert "  tool: mail.get_code {" in shown
+    assert "  tools: 1 call, 1 answered with an error\n" in shown
     assert "read, answered that it failed in 0.2 s:" in shown
 
 
@@ -104,17 +108,18 @@ def test_a_task_without_tools_has_nothing_of_them(tmp_path: Path) -> None:
 
 def test_harness_show_names_the_tool_of_a_step() -> None:
     assert (
-        target({"act": "tool", "server": "mail", "tool": "get_code", "arguments": {"n": 1}}) == 'mail.get_code {"n": 1}'
+        target_text({"act": "tool", "server": "mail", "tool": "get_code", "arguments": {"n": 1}})
+        == 'mail.get_code {"n": 1}'
     )
-    assert target({"act": "tool", "server": "page", "tool": "search"}) == "page.search"
+    assert target_text({"act": "tool", "server": "page", "tool": "search"}) == "page.search"
 
 
 def test_a_passing_task_has_the_call_in_its_trace_and_record() -> None:
     result = replace(sample.completed(PLAN), tool_calls=(CALL, replace(LOST, step=None)))
-    document = redacted_trace(result, Redactor())
+    document = trace_json(result, Redactor())
     assert document["steps"][1]["tool_calls"][0]["result"] == {"code": "123456"}
     assert "tool_calls" not in document["steps"][0]
-    record = task_record(PLAN, result)
+    record = task_record(story_of(PLAN, result))
     assert (record.called.calls, record.called.failed) == (2, 1)
     assert record.steps[1].target.startswith('mail.get_code {"to": ')
 
@@ -126,7 +131,7 @@ def test_a_secret_in_a_long_result_is_not_cut_in_two() -> None:
 
 
 def test_allure_has_each_call_with_its_document(allure: Allure) -> None:
-    AllureSink().finish(PLAN, failed(CALL, replace(LOST, step=None)))
+    AllureSink().finish(*sample.told(PLAN, failed(CALL, replace(LOST, step=None))))
     own = allure.test.steps[-1] if allure.test.steps[-1].steps else allure.test.steps[-2]
     (below,) = own.steps
     assert below.name == "mail.get_code: answered in 0.2 s"
@@ -149,7 +154,7 @@ def test_allure_has_the_calls_of_repair_and_alternative_tasks_below_their_steps(
         sample.completed(other), tool_calls=(during, replace(LOST, step=None, at=sample.START + timedelta(seconds=0.2)))
     )
     plan = sample.plan(alternative=other)
-    AllureSink().finish(plan, replace(sample.failed(plan), inner=(inner,), alternative=inner))
+    AllureSink().finish(*sample.told(plan, replace(sample.failed(plan), inner=(inner,), alternative=inner)))
     for task in (allure.test.steps[0], allure.test.steps[-1]):
         own = {step.name.split(":")[0].split()[0]: step for step in task.steps}
         assert [*own] == ["0.", "mail.get_code", "1."]

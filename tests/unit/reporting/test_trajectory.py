@@ -11,6 +11,7 @@ from harness.recovery.failure import Failure, Passed
 from harness.reporting.agent_way import MOST_CHOICES, way_page, way_text
 from harness.reporting.attachments import on_test
 from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.telling import story_of
 from harness.reporting.trajectory import Trajectories, read
 from harness.spec.steps import Tool
 from harness.values import replace
@@ -52,7 +53,7 @@ def test_a_report_shows_the_way_as_a_table(tmp_path: Path) -> None:
     (tmp_path / "errors").mkdir()
     result = replace(sample.completed(plan, history), model_calls=(call,), artifacts=tmp_path / "errors")
     Trajectories(tmp_path, "run", Redactor(), 1, 1).keep(plan, result)
-    (page,) = (each.data for each in on_test(result, Redactor()) if each.name == "agent's way")
+    (page,) = (each.data for each in on_test(story_of(plan, result)) if each.name == "agent's way")
     assert page.count("<tr") == 3, "the head and a row for each choice"
     assert '<tr class="bad">' in page
     assert "failed: AGENT_INVALID_STEP: no &lt;b&gt;step&lt;/b&gt;" in page

@@ -8,10 +8,7 @@ from pathlib import Path
 from harness.reporting.allure.results import (
     KEPT,
     earlier_points,
-    keep_history,
     keep_points,
-    lend_history,
-    run_of_starts,
 )
 
 
@@ -62,34 +59,3 @@ def test_what_allure_wrote_is_kept(tmp_path: Path) -> None:
     (tmp_path / "built.jsonl").write_text(f"{point(1)}\n")
     keep_points(tmp_path / "built.jsonl", tmp_path / ".harness/h.jsonl")
     assert (tmp_path / ".harness/h.jsonl").read_text() == f"{point(1)}\n"
-
-
-def build(folder: Path, run: str) -> str:
-    """As Allure 2 does it: what was lent, and this run. Returns what was lent."""
-    staged, report, kept = folder / "staged", folder / "report", folder / "kept"
-    for each in (staged, report / "history"):
-        each.mkdir(parents=True)
-    lend_history(kept, staged, run)
-    lent = (staged / "history/trend").read_text() if (staged / "history").is_dir() else ""
-    (report / "history/trend").write_text(f"{lent} {run}".strip())
-    keep_history(report, kept, run)
-    for each in (staged / "history/trend", staged / "history", staged, report / "history/trend", report / "history"):
-        if each.exists():
-            each.rmdir() if each.is_dir() else each.unlink()
-    report.rmdir()
-    return lent
-
-
-def test_allure_2_is_lent_the_runs_before_this_one(tmp_path: Path) -> None:
-    assert [build(tmp_path, run) for run in ("r1", "r1", "r2", "r2", "r3")] == ["", "", "r1", "r1", "r1 r2"]
-
-
-def test_a_report_without_history_leaves_what_is_kept(tmp_path: Path) -> None:
-    build(tmp_path, "r1")
-    keep_history(tmp_path / "no-report", tmp_path / "kept", "r2")
-    assert (tmp_path / "kept/run").read_text() == "r1"
-
-
-def test_a_run_is_named_by_its_tests() -> None:
-    assert run_of_starts(frozenset({("a", 5), ("b", 7)})) == "5-7-2"
-    assert run_of_starts(frozenset()) == "0-0-0"

@@ -17,10 +17,9 @@ from typing import ClassVar
 import pytest
 
 from harness.resilience.breaker import BreakerSettings, CircuitOpen, CircuitSnapshot, CircuitState
-from harness.resilience.circuit_store import APPLICATION, SCHEMA, CircuitStore, CircuitStoreError, open_file
+from harness.resilience.circuit_store import KIND, CircuitStore, CircuitStoreError, open_file
 from harness.resilience.circuits import SharedBreaker
 from harness.resilience.clock import SystemClock
-from harness.values import replace
 from tests.unit.fakes import START, FakeClock
 from tests.unit.resilience.callers import NAME, lines, note
 
@@ -102,7 +101,7 @@ def test_the_file_says_what_it_is(path: Path) -> None:
         found = [
             plain.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version", "journal_mode")
         ]
-    assert found == [APPLICATION, SCHEMA, "wal"]
+    assert found == [KIND.application, KIND.schema, "wal"]
 
 
 def test_a_closed_store_is_opened_again_when_it_is_used(path: Path) -> None:
@@ -170,19 +169,6 @@ def test_a_file_that_is_no_store_is_refused_with_its_name_and_a_remedy(
     with pytest.raises(CircuitStoreError, match=f"(?s)circuits.sqlite3: expected a store.*({found}).*{remedy}"):
         CircuitStore(path, FakeClock())
     assert (path.read_bytes() if path.is_file() else b"") == before, "it is left as it was"
-
-
-def test_a_store_of_the_schema_before_keeps_its_circuits(path: Path) -> None:
-    store = CircuitStore(path, FakeClock())
-    keep(store, "agent:builder", OPENED)
-    store.close()
-    with database(path) as plain:
-        plain.execute("ALTER TABLE circuits DROP COLUMN failed_at")
-        plain.execute("PRAGMA user_version = 1")
-    kept = CircuitStore(path, FakeClock())
-    assert kept.load("agent:builder") == OPENED
-    keep(kept, "agent:builder", replace(OPENED, failed_at=AT))
-    assert kept.load("agent:builder") == replace(OPENED, failed_at=AT)
 
 
 def test_an_empty_file_is_a_new_store(path: Path) -> None:

@@ -16,8 +16,8 @@ from harness.resilience.breaker import (
     CircuitState,
     WaitPermit,
     admission,
-    brief,
     compose,
+    describe_error,
     guard,
 )
 from harness.resilience.clock import Deadline, SystemClock
@@ -236,7 +236,7 @@ def test_the_words_for_an_error_are_the_callers_choice() -> None:
     ],
 )
 def test_an_error_in_brief(error: Exception, said: str) -> None:
-    assert brief(error) == said
+    assert describe_error(error) == said
 
 
 # With leave to wait --------------------------------------------------------------------------------------------------

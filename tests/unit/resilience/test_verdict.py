@@ -21,11 +21,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.resilience.breaker import CircuitOpen
+from harness.resilience.breaker import CircuitOpen, describe_error
 from harness.resilience.escalate import StillRunning
 from harness.resilience.limit import LimitExceeded
 from harness.resilience.retry import BACKOFF, retry
-from harness.resilience.verdict import KINDS, CallErrorCategory, RetryVerdict, classifier, classify, describe_error
+from harness.resilience.verdict import KINDS, CallErrorCategory, RetryVerdict, classifier, classify
 from harness.values import replace
 from tests.ports import free_port
 from tests.unit.fakes import START, FakeClock

@@ -10,6 +10,7 @@ import pytest
 from harness.bridge.store import SessionStore, StoredSession
 from harness.model.settings import load_settings
 from harness.reporting.telemetry.log import events_of
+from harness.resilience.owner import Owner
 from harness.runner.dead_runs import dead_tasks, report_dead_tasks
 
 DEAD = 2**22 + 1
@@ -34,7 +35,7 @@ def tell(root: Path, run: str, *words: tuple[str, dict[str, object]], task: str 
 
 
 def session(root: Path, *, task: str | None = "T", state: str = "active", pid: int = DEAD, wrote: bool = False) -> None:
-    store = SessionStore(root, (pid, 0.0))
+    store = SessionStore(root, Owner(pid))
     store.save(StoredSession("sess-1", state, task=task, wrote=wrote))
     store.close()
 
@@ -73,5 +74,5 @@ def test_the_report_says_whether_the_task_had_begun_to_write(tmp_path: Path) -> 
     assert "did task T: WORKER_CRASHED" in report_dead_tasks(settings)[0]
     report = json.loads((settings.artifacts / "T/error_report.json").read_text("utf-8"))
     assert report["code"] == "WORKER_CRASHED"
-    assert "it had begun to write" in report["error_message"]
+    assert "this task had begun to write" in report["error_message"]
     assert report_dead_tasks(settings) == []

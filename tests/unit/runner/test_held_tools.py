@@ -9,7 +9,7 @@ import pytest
 from harness.model.ports import ToolBox
 from harness.model.tools import ToolRequest
 from harness.recovery.failure import Failed
-from harness.runner.held_tools import ReadingToolBox
+from harness.runner.toolbox import ReadingToolBox
 from harness.spec.steps import EffectClass, Tool
 from tests.unit.engine.test_agent_tools import FakeToolBox
 

@@ -13,7 +13,10 @@ import pytest
 from harness.bridge.session import BridgeLimits, BridgeSession
 from harness.bridge.turns import Desk
 from harness.reporting.history.reading import recent_runs
+from harness.reporting.telemetry.sinks import begun_stream
+from harness.reporting.telemetry.stream import Telemetry
 from harness.resilience import SystemClock
+from harness.runner import requested
 from harness.runner.requested import KeptRun, RequestedRuns
 
 
@@ -47,3 +50,32 @@ def test_a_server_that_ends_while_a_run_is_written_down_leaves_no_run_that_goes_
     may_go_on.set()
     assert begun.wait(10)
     assert recent_runs(tmp_path) == ()  # nothing was done in it
+
+
+def test_an_output_that_fails_is_said_with_the_end_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "t.task.yaml").write_text("task_id: T\ngoal: g\n", "utf-8")
+    (tmp_path / ".harness").mkdir()
+    (tmp_path / ".harness" / "events").write_text("in the way", "utf-8")
+    said: list[str] = []
+    streams: list[Telemetry] = []
+
+    def begun(*given: Any) -> Telemetry:
+        streams.append(begun_stream(*given))
+        return streams[0]
+
+    monkeypatch.setattr(requested, "begun_stream", begun)
+
+    async def main() -> None:
+        runs = RequestedRuns(tmp_path, 1, said.append)
+        hub = SimpleNamespace(desk=Desk(()), sessions={})
+        runs.serve(cast("Any", SimpleNamespace(hub=hub, redactors=[])))
+        await runs.start(BridgeSession(SystemClock(), BridgeLimits()), "T")
+        async with asyncio.timeout(20):
+            while not streams or not streams[0].problems:
+                await asyncio.sleep(0.01)
+        await runs.close()
+
+    asyncio.run(main())
+    (line,) = [each for each in said if each.startswith("output failed: ")]
+    assert line.startswith("output failed: events.jsonl: ")

@@ -10,7 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from harness.model.events import TaskEnded, TaskStarted
+from harness.model.events import TaskStarted, WriteSeen
+from harness.model.record import Sent
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.runner.store_writer import StoreLedger, StoreWriter
@@ -133,7 +134,7 @@ def test_a_folder_that_the_store_does_not_take_holds_up_no_other_task(under: Sto
 def ledger(store: Store, attempt: str, clock: Any = None, patience: float = 5.0) -> StoreLedger:
     clock = clock or SystemClock()
     writer = StoreWriter(store, attempt, clock)
-    return StoreLedger(store, attempt, clock, writer, lambda event: isinstance(event, TaskEnded), patience)
+    return StoreLedger(store, attempt, clock, writer, patience)
 
 
 def plan() -> Any:
@@ -150,7 +151,7 @@ def test_the_store_knows_who_writes(under: Store) -> None:
 
 def test_a_second_process_does_not_write_in_the_same_task(under: Store) -> None:
     asyncio.run(ledger(under, "one").before_write(plan()))
-    with pytest.raises(Failed, match=r"another process of this part \(one\) has begun to write") as error:
+    with pytest.raises(Failed, match=r"in another process of this part \(one\) this task had begun to write") as error:
         asyncio.run(ledger(under, "two").before_write(plan()))
     assert error.value.failure.code == "WORKER_CUT_OFF"
 
@@ -161,7 +162,7 @@ def test_a_store_that_fails_is_asked_again(under: Store) -> None:
 
 
 def test_without_the_store_nothing_is_written(under: Store) -> None:
-    with pytest.raises(Failed, match=r"did not take within 5 s .*: nothing was sent \(wrote/T-1: no answer\)") as error:
+    with pytest.raises(Failed, match=r"did not take within 5 s .* \(wrote/T-1: no answer\): nothing was sent") as error:
         asyncio.run(ledger(Unwilling(under, failures=10**6), "one", FakeClock()).before_write(plan()))
     assert error.value.failure.code == "WORKER_CUT_OFF"
 
@@ -176,11 +177,14 @@ def test_a_store_that_does_not_answer_holds_a_task_up_for_a_bounded_time(under: 
 def test_a_write_that_was_only_seen_is_noted(under: Store) -> None:
     theatre, clock = Theatre(), SystemClock()
     writer = StoreWriter(under, "one", clock)
-    own = StoreLedger(under, "one", clock, writer, lambda event: isinstance(event, TaskEnded))
+    own = StoreLedger(under, "one", clock, writer)
     asyncio.run(theatre.play(task_id="T-2"))
     for event in theatre.events:
         own.on_event(event, None)  # type: ignore[arg-type]
     assert any(isinstance(event, TaskStarted) for event in theatre.events)
+    assert (writer.flush(PATIENT), under.names("wrote")) == (True, [])
+    left: Any = WriteSeen(theatre.plan(task_id="T-2"), 0, Sent("POST", "http://shop.local/order"))
+    own.on_event(left, None)  # type: ignore[arg-type]
     assert writer.flush(PATIENT)
     assert (under.get(wrote_name("T-2")), writer.unnoted) == (b"one", ())
 
@@ -203,5 +207,6 @@ def test_what_was_seen_does_not_let_a_task_write(under: Store) -> None:
     asyncio.run(theatre.play(task_id="T-1"))
     for event in theatre.events:
         own.on_event(event, None)  # type: ignore[arg-type]
+    own.on_event(WriteSeen(plan(), 0, Sent("POST", "http://shop.local/order")), None)  # type: ignore[arg-type]
     with pytest.raises(Failed, match="another process"):
         asyncio.run(own.before_write(plan()))

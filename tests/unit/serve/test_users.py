@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
+from harness.resilience.owner import Owner
 from harness.serve.address import ADDRESS, ServeAddress, keep_address
 from harness.serve.users import STARTED, ServerUse, is_used
+from harness.values import replace
 
 
 @pytest.fixture
@@ -19,9 +22,10 @@ def server(tmp_path: Path) -> Iterator[ServeAddress]:
     """A process whose address is that of the project's server."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     own = keep_address(tmp_path, "127.0.0.1", 1, secure=False)
-    address = ServeAddress(process.pid, psutil.Process(process.pid).create_time(), own.host, own.port)
-    text = f'{{"pid": {address.pid}, "started": {address.started}, "host": "{own.host}", "port": {own.port}}}'
-    (tmp_path / ADDRESS).write_text(text, "utf-8")
+    owner = Owner.of(process.pid)
+    assert owner is not None
+    address = replace(own, owner=owner)
+    (tmp_path / ADDRESS).write_bytes(msgspec.json.encode(address))
     yield address
     process.kill()
     process.wait()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from harness.spec.advice import advice
-from harness.spec.advice.writes import note_says_write, selector_says_write
 from harness.spec.load import find_tasks, load_file
 from tests.unit.spec.files import loaded
 
@@ -62,9 +61,6 @@ UNWISE = {
     "submit": (steps("{act: submit, selector: form}"), "5:5 steps[1]: a `write` without `done_when`"),
     "post": (steps("{act: api, url: 'http://x/', method: POST}"), "a `write` without `done_when`"),
     "declared": (steps("{act: click, selector: '#a', effect: write}"), "a `write` without `done_when`"),
-    "buy": (steps("{act: click, selector: '#buy-now'}"), "5:5 steps[1]: `buy-now` looks like something that must not"),
-    "noted": (steps("{act: click, selector: '#go', note: Place the order}"), "`Place the order` looks like"),
-    "pressed": (steps("{act: press, selector: '#send-mail', value: Enter}"), "a retry would press again"),
     "repairing": (
         START + FINE + "preconditions: [\"mem('k') == 1\"]\nerror_recovery: {on_precondition_fail: attempt_repair}\n"
         "repairs:\n  - steps: [{act: submit, selector: form}]\nsteps:\n" + OPEN,
@@ -197,15 +193,7 @@ FIT = {
     "submit": steps("{act: submit, selector: form, done_when: \"exists('#done')\"}"),
     "submit-read": steps("{act: submit, selector: form, effect: read}"),
     "post": steps("{act: api, url: 'http://x/', method: POST, effect: idempotent}"),
-    "buy": steps("{act: click, selector: '#buy-now', effect: idempotent}"),
-    "search": steps("{act: click, selector: \"button[type='submit']\"}", "{act: click, selector: '#submit-search'}"),
-    "opens-form": steps(
-        "{act: click, selector: '#order'}",
-        "{act: type, selector: '#name', value: a}",
-        "{act: click, selector: '#send', effect: idempotent}",
-    ),
-    "confirmed": steps("{act: click, selector: '#delete'}", "{act: click, selector: '#confirm', effect: idempotent}"),
-    "key": steps("{act: press, selector: '#send-mail', value: Tab}"),
+    "nothing-is-guessed-from-words": steps("{act: click, selector: '#buy-now', note: Place the order}"),
     "dialog": steps("{act: dialog, value: dismiss}", WAIT),
     "precondition": HEAD + "preconditions: [\"count('a') > 0\"]\nsuccess_criteria: [\"count('a') > 1\"]\n",
     "memory-false": HEAD + "memory: {k: 1}\nsuccess_criteria: [\"mem('k') == 2\"]\n",
@@ -322,42 +310,3 @@ def test_the_order_is_that_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", find_tasks([ROOT / "tasks", ROOT / "examples"]), ids=lambda path: path.name)
 def test_the_shipped_tasks_follow_the_advice(path: Path) -> None:
     assert [str(problem) for problem in advice(load_file(path))] == []
-
-
-@pytest.mark.parametrize(
-    "selector",
-    [
-        "#buy-now", ".btn.placeOrder", "[data-testid=place-order]", "#delete-message", "//button[text()='Pay now']",
-        "text=Send", 'role=button[name="Submit order"]', "form >> button:has-text('Buy') >> nth=0", "#book-flight",
-        "div > .modal-confirm", "[aria-label='Remove from cart']", "button:has-text('Order 2 tickets')",
-    ],
-)  # fmt: skip
-def test_selectors_that_sound_like_a_write(selector: str) -> None:
-    assert selector_says_write(selector)
-
-
-@pytest.mark.parametrize(
-    "selector",
-    [
-        "", "#order-1 .order-link", "button[type='submit']", "#confirm-password", ".order-row", "#orders", "#paypal",
-        "form#order-form .qty", "#x:has(.buy)", "li:has-text('Pay') .name", "#bookmark", "#undelete", "role=button",
-        "role=link[name='Book 7']", "a:has-text('Order #12')",
-    ],
-)  # fmt: skip
-def test_selectors_that_do_not(selector: str) -> None:
-    assert selector_says_write(selector) == ""
-
-
-def test_notes() -> None:
-    writes = ["Place the order", "Buy it", "Click 'Confirm'", "Delete row 3", "and now pay"]
-    others = [
-        "",
-        "Click 'Book 7'",
-        "Open the order page",
-        "Click 'Track Order'",
-        "order by price",
-        "Remove the filter",
-        "Go to pay",
-    ]
-    assert [note for note in writes if not note_says_write(note)] == []
-    assert [note for note in others if note_says_write(note)] == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.reporting.console import step_target
+from harness.reporting.words import step_target
 from harness.spec.steps import Option, Select
 
 

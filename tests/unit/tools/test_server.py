@@ -13,7 +13,7 @@ from harness.model.tools import ToolAnswer, ToolDescription, ToolState
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.events import InvariantBroken, ToolServerChanged
 from harness.tools.exchange import ServerDied, ToolProblem
-from harness.tools.states import PERMANENT, TRANSITIONS, Sign
+from harness.tools.server import PERMANENT, TRANSITIONS, Sign
 from tests.unit.resilience.virtual import now, play
 from tests.unit.tools.scripted_server import GET, HTTP, PLACE, STDIO, TOOLS, Shop, World, problem
 

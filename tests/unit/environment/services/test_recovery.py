@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from harness.environment.ownership import Ownership
 from harness.environment.services import Services
 from harness.recovery.failure import Failed, Failure
 from harness.recovery.suspect import suspect_of
 from harness.resilience.events import ResilienceEvent, ServiceChanged
-from harness.resilience.process import Identity
+from harness.resilience.owner import Owner
+from harness.values import replace
 from tests.unit.environment.services.conftest import (
     comes,
     listens,
@@ -160,7 +163,7 @@ def test_what_another_run_keeps_is_left_to_it(make: Make, port: int, tmp_path: P
 def test_what_the_dead_have_written_means_nothing(make: Make, port: int, tmp_path: Path, run: Any) -> None:
     """A file of an owner that was killed, whose pid somebody else has now."""
     stranger = run("-c", "import time; time.sleep(60)")
-    who = Identity.of(stranger.pid)
+    who = Owner.of(stranger.pid)
     assert who is not None
     assert who.alive
     file = tmp_path / "logs" / "site.owner.json"
@@ -169,9 +172,9 @@ def test_what_the_dead_have_written_means_nothing(make: Make, port: int, tmp_pat
         '{"state": "up", "since": "", "restarts": 0, "persisted": true, "failure": null, "program": null, '
         '"ports": {"shop.local": 1}, "owner": %s}'
     )
-    file.write_text(text % [who.pid, who.birth])
+    file.write_text(text % json.dumps(asdict(who)))
     assert Ownership(file).other_owner() is not None
-    file.write_text(text % [who.pid, who.birth - 1])
+    file.write_text(text % json.dumps(asdict(replace(who, birth=who.birth - 1))))
     assert Ownership(file).other_owner() is None
     services = make(settings(port), kept=True)
 

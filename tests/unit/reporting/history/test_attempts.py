@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.model.ledger import RULES, Gone
 from harness.reporting.history.attempts import (
-    AGAIN,
     PartAttempt,
     as_one_run,
     attempt_of,
@@ -132,7 +132,7 @@ def test_a_part_is_one_run() -> None:
     assert found.note == "its last process has not told its end"
 
 
-CODES = ["", "STEP_TIMEOUT", "WORKER_CRASHED", *sorted(AGAIN)]
+CODES = ["", "STEP_TIMEOUT", "WORKER_CRASHED", *sorted(RULES[Gone.PART].no_end)]
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("ABC"), st.sampled_from(CODES)), min_size=1, max_size=5), st.data())

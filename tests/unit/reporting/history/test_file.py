@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import sqlite3
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from harness.reporting.history.file import (
-    APPLICATION,
     HISTORY,
-    SCHEMA,
+    KIND,
     BrokenFileError,
     HistoryError,
     open_writing,
@@ -50,7 +46,7 @@ def test_its_schema_is_in_the_file(root: Path) -> None:
     save_run(root, run())
     with closing(sqlite3.connect(root / HISTORY)) as database:
         facts = [database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "application_id")]
-        assert [*facts, database.execute("PRAGMA journal_mode").fetchone()[0]] == [SCHEMA, APPLICATION, "wal"]
+        assert [*facts, database.execute("PRAGMA journal_mode").fetchone()[0]] == [KIND.schema, KIND.application, "wal"]
 
 
 def test_no_history_yet(root: Path) -> None:
@@ -59,16 +55,15 @@ def test_no_history_yet(root: Path) -> None:
     assert not (root / HISTORY).exists()
 
 
-def test_a_newer_schema_is_left_as_it_is(root: Path) -> None:
+@pytest.mark.parametrize("version", [KIND.schema - 1, KIND.schema + 1])
+def test_another_schema_is_left_as_it_is(root: Path, version: int) -> None:
     save_run(root, run())
     with closing(sqlite3.connect(root / HISTORY)) as database:
-        database.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+        database.execute(f"PRAGMA user_version = {version}")
     before = (root / HISTORY).read_bytes()
     text = told(root)
-    assert (
-        f"the history has schema {SCHEMA + 1}, and this version of pytest-taskspec knows {SCHEMA}. It is left as it is"
-        in text
-    )
+    assert f"has schema {version}, and this version of pytest-taskspec knows {KIND.schema}. It is left as it is" in text
+    assert "move the file away to begin a new history" in text
     assert (root / HISTORY).read_bytes() == before
 
 
@@ -186,50 +181,3 @@ def test_a_disk_that_is_full_while_the_file_is_looked_at_is_what_is_said(
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Full))
     with pytest.raises(HistoryError, match="database or disk is full"):
         save_run(root, run())
-
-
-def old_file(root: Path, version: int) -> None:
-    """A file as an older schema wrote it: 1 has no columns of agents, 2 none of tools, 3 none of the pid's space."""
-    save_run(root, run())
-    with closing(sqlite3.connect(root / HISTORY)) as database:
-        for column in {1: (*OF_AGENTS, *OF_TOOLS), 2: OF_TOOLS, 3: ()}[version]:
-            database.execute(f"ALTER TABLE executions DROP COLUMN {column}")
-        for column in OF_PROCESS:
-            database.execute(f"ALTER TABLE runs DROP COLUMN {column}")
-        database.execute(f"PRAGMA user_version = {version}")
-        database.commit()
-
-
-OF_AGENTS = (
-    "agent", "takeovers", "model_calls", "failed_calls", "replayed_calls", "input_tokens", "cached_tokens",
-    "output_tokens", "cost_usd", "unpriced_calls",
-)  # fmt: skip
-OF_TOOLS = ("tool_calls", "tool_errors", "tool_failures")
-OF_PROCESS = ("boot", "pid_namespace")
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_an_old_file_is_read_as_it_is_and_gets_the_new_columns_when_it_is_written(root: Path, version: int) -> None:
-    old_file(root, version)
-    before = (root / HISTORY).read_bytes()
-    (summary,) = recent_runs(root)
-    assert (summary.used.calls, summary.tool_calls) == (0, 0)
-    assert (root / HISTORY).read_bytes() == before
-    save_run(root, run())
-    with closing(sqlite3.connect(root / HISTORY)) as database:
-        assert database.execute("PRAGMA user_version").fetchone()[0] == SCHEMA
-        columns = [row[1] for row in database.execute("PRAGMA table_info(executions)")]
-        assert [row[1] for row in database.execute("PRAGMA table_info(runs)")][-2:] == [*OF_PROCESS]
-    assert columns[-len(OF_AGENTS) - len(OF_TOOLS) :] == [*OF_AGENTS, *OF_TOOLS]
-    assert recent_runs(root)[0].passed == summary.passed
-
-
-def test_of_an_old_file_a_process_is_known_by_its_time_of_day(root: Path) -> None:
-    old_file(root, 3)
-    process = (os.getpid(), platform.node(), psutil.Process().create_time())
-    with closing(sqlite3.connect(root / HISTORY)) as database, database:
-        database.execute("UPDATE runs SET ending = 'unfinished', pid = ?, host = ?, process_started = ?", process)
-    assert load_run(root).running
-    with closing(sqlite3.connect(root / HISTORY)) as database, database:
-        database.execute("UPDATE runs SET process_started = process_started - 100")
-    assert load_run(root).ending == "killed"

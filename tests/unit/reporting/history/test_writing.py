@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import sqlite3
 import subprocess
 import sys
@@ -19,9 +17,10 @@ import pytest
 
 from harness.reporting.history.file import HISTORY, HistoryError, open_writing
 from harness.reporting.history.reading import load_run, recent_runs
-from harness.reporting.history.record import OwnerProcess, RunRecord
+from harness.reporting.history.record import RunRecord
 from harness.reporting.history.writing import RunWriter, keep_beside, save_run
 from harness.resilience import SystemClock
+from harness.resilience.owner import Owner
 from harness.values import replace
 from tests.unit.reporting.history.runs import execution, executions, failed, many, record, run
 
@@ -32,7 +31,7 @@ def begun(name: str = "20251116T090000-4711") -> RunRecord:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[RunWriter]:
-    found = RunWriter(tmp_path, begun(), OwnerProcess.this_process())
+    found = RunWriter(tmp_path, begun(), Owner.this())
     yield found
     found.close()
 
@@ -76,7 +75,7 @@ def test_a_run_without_tasks_leaves_nothing(writer: RunWriter, tmp_path: Path) -
 def test_only_so_many_runs_are_kept(tmp_path: Path) -> None:
     for second in range(5):
         name = f"20251116T09000{second}-1"
-        writer = RunWriter(tmp_path, begun(name), OwnerProcess.this_process())
+        writer = RunWriter(tmp_path, begun(name), Owner.this())
         writer.add(execution(record("T-1")))
         writer.finish(run(name, []), 3)
         writer.close()
@@ -106,11 +105,11 @@ def test_what_another_process_does_not_let_in_until_the_end_is_taken_in_later(
     ]
     open_writing(tmp_path / HISTORY).close()
     with closing(sqlite3.connect(tmp_path / HISTORY, isolation_level=None)) as other:
-        writer = RunWriter(tmp_path, begun(), OwnerProcess.this_process()) if before else None
+        writer = RunWriter(tmp_path, begun(), Owner.this()) if before else None
         if writer:
             writer.add(parts[0])
         other.execute("BEGIN IMMEDIATE")
-        writer = writer or RunWriter(tmp_path, begun(), OwnerProcess.this_process())
+        writer = writer or RunWriter(tmp_path, begun(), Owner.this())
         for each in parts[before:]:
             writer.add(each)
         note = writer.finish(run(), 10)
@@ -146,7 +145,7 @@ def test_where_there_is_no_room_beside_it_either_that_is_said(tmp_path: Path) ->
 
 def test_a_run_takes_in_what_an_earlier_one_could_not_write(tmp_path: Path) -> None:
     keep_beside(tmp_path, run())
-    RunWriter(tmp_path, begun("20251117T090000-1"), OwnerProcess.this_process()).close()
+    RunWriter(tmp_path, begun("20251117T090000-1"), Owner.this()).close()
     assert [(each.run, each.tasks) for each in recent_runs(tmp_path)] == [("20251117T090000-1", 0), (run().run, 18)]
 
 
@@ -166,7 +165,7 @@ def test_a_table_that_is_gone_is_said(writer: RunWriter, tmp_path: Path) -> None
 
 
 def test_two_runs_at_once(writer: RunWriter, tmp_path: Path) -> None:
-    other = RunWriter(tmp_path, begun("20251116T090001-4712"), OwnerProcess.this_process())
+    other = RunWriter(tmp_path, begun("20251116T090001-4712"), Owner.this())
     for each in executions():
         writer.add(each)
         other.add(each)
@@ -180,7 +179,7 @@ def test_several_begin_one_history_at_the_same_moment(tmp_path: Path) -> None:
     def write(number: int) -> None:
         barrier.wait()
         name = f"20251116T09000{number}-1"
-        writer = RunWriter(tmp_path, begun(name), OwnerProcess.this_process())
+        writer = RunWriter(tmp_path, begun(name), Owner.this())
         for each in executions():
             writer.add(each)
         writer.finish(run(name), 10)
@@ -194,7 +193,7 @@ def test_several_begin_one_history_at_the_same_moment(tmp_path: Path) -> None:
 def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    first = RunWriter(tmp_path, begun(), OwnerProcess(gone.pid, platform.node(), 1.0))
+    first = RunWriter(tmp_path, begun(), Owner(gone.pid))
     first.add(execution(record("T-1")))
     first.close()
     events = tmp_path / ".harness" / "events" / "20251116T090000-4711.jsonl"
@@ -204,7 +203,7 @@ def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
     line = {"at": "2025-11-16T09:00:30+00:00", "level": "WARNING", "type": "service-status", **stamp, **event}
     events.write_text(json.dumps(line) + "\n", "utf-8")
     assert (load_run(tmp_path).ending, recent_runs(tmp_path)[0].ending) == ("killed", "killed"), "as its readers see it"
-    RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.this_process()).close()
+    RunWriter(tmp_path, begun("20251116T100000-1"), Owner.this()).close()
     with closing(sqlite3.connect(tmp_path / HISTORY)) as database:
         written = database.execute("SELECT ending FROM runs ORDER BY started").fetchall()
     assert written == [("killed",), ("unfinished",)], "for those who read it elsewhere"
@@ -218,35 +217,18 @@ def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "process",
     [
-        OwnerProcess.this_process(),
-        OwnerProcess(4711, "another machine", 1.0),
-        OwnerProcess(),
-        OwnerProcess(os.getpid(), platform.node(), None),
-        replace(OwnerProcess.this_process(), started=1.0, namespace=1),
+        Owner.this(),
+        Owner(4711, host="another machine"),
+        Owner(),
+        replace(Owner.this(), birth=1.0, namespace=1),
     ],
-    ids=["goes on", "of another machine", "of nobody", "of a pid that is taken", "of another pid namespace"],
+    ids=["goes on", "of another machine", "of nobody", "of another pid namespace"],
 )
-def test_of_others_nothing_is_said(tmp_path: Path, process: OwnerProcess) -> None:
+def test_of_others_nothing_is_said(tmp_path: Path, process: Owner) -> None:
     assert not process.gone
     RunWriter(tmp_path, begun(), process).close()
-    RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.this_process()).close()
+    RunWriter(tmp_path, begun("20251116T100000-1"), Owner.this()).close()
     assert [(each.note, each.ending) for each in recent_runs(tmp_path)] == [("", "unfinished")] * 2
-
-
-def test_a_pid_that_another_process_has_now() -> None:
-    this = OwnerProcess.this_process()
-    assert this.started is not None
-    assert replace(this, started=this.started - 100).gone
-    assert OwnerProcess(os.getpid(), platform.node(), psutil.Process().create_time() - 100).gone, "of an older history"
-
-
-def test_a_process_of_the_same_pid_in_another_namespace_is_not_said_to_run() -> None:
-    assert OwnerProcess.this_process().alive
-    assert not replace(OwnerProcess.this_process(), namespace=1).alive
-
-
-def test_a_process_before_the_last_start_of_the_machine_is_gone() -> None:
-    assert replace(OwnerProcess.this_process(), boot="the one before").gone
 
 
 def test_a_clock_that_was_set_ends_no_process(
@@ -258,15 +240,8 @@ def test_a_clock_that_was_set_ends_no_process(
     monkeypatch.setattr(psutil.Process, "create_time", lambda _process: began + 3600)
     found = load_run(tmp_path)
     assert (found.ending, found.running) == ("unfinished", True)
-    RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.this_process()).close()
+    RunWriter(tmp_path, begun("20251116T100000-1"), Owner.this()).close()
     assert [(each.note, each.ending) for each in recent_runs(tmp_path)] == [("", "unfinished")] * 2
-
-
-def test_a_process_of_an_older_history_is_known_by_its_time_of_day(tmp_path: Path) -> None:
-    this = OwnerProcess(os.getpid(), platform.node(), psutil.Process().create_time() + 0.5)
-    assert this.alive
-    RunWriter(tmp_path, begun(), this).close()
-    assert load_run(tmp_path).running
 
 
 def test_a_task_costs_little(writer: RunWriter, tmp_path: Path) -> None:

@@ -16,9 +16,11 @@ from harness.model.events import TaskEnded, TaskStarted
 from harness.model.settings import Settings
 from harness.reporting.fence import LOST, OutputFence
 from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.log import LogSink
 from harness.reporting.telemetry.sinks import PytestSinks, every_sink, stream_of
 from harness.reporting.telemetry.stream import Sink, Telemetry
 from harness.resilience.events import CircuitChanged
+from harness.values import replace
 from tests.unit.fakes import FakeClock
 from tests.unit.reporting import sample
 from tests.unit.reporting.telemetry.stage import Kept
@@ -100,6 +102,29 @@ def test_each_sink_raises_at_each_method_and_the_others_hear_everything(
         assert line.startswith(f"output failed: {broken.name}: {type(error()).__name__}: ")
     else:
         assert telemetry.fence.lines() == [], "what a sink does not override is not called"
+
+
+def test_a_sink_that_cannot_be_made_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    whole = count_sinks()
+    monkeypatch.setattr(LogSink, "__init__", fails)
+    telemetry = stream_of(Settings(root=tmp_path), "run-1", Redactor(()), replace(sinks_of_pytest(), hook=None))
+    assert len(telemetry.sinks) == whole - 2
+    (line,) = telemetry.fence.lines()
+    assert line.startswith("output failed: logging: OSError: [Errno 28] No space left on device; free space on the")
+
+
+def test_what_was_said_before_is_only_named_at_the_end() -> None:
+    fence = OutputFence()
+    fence.note("history", "full")
+    assert len(fence.unsaid()) == 1
+    fence.note("metrics", "full too")
+    (line, named) = fence.summed_up()
+    assert line.startswith("output failed: metrics: full too; ")
+    assert named == "outputs that failed, as said above: history"
+    assert fence.unsaid() == []
 
 
 class Unredactable:

@@ -59,7 +59,7 @@ def test_what_is_there_at_so_many_looks_in_a_row_is_told() -> None:
 
 
 def test_each_rule_has_words_of_its_own() -> None:
-    from harness.reporting.telemetry.record import INCONSISTENT
     from harness.resilience.connection import EXCLUSIONS
+    from harness.resilience.events import INCONSISTENT
 
     assert list(INCONSISTENT) == [each.text for each in EXCLUSIONS]

@@ -151,8 +151,6 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
 
 def test_every_kind_of_event_has_words() -> None:
     assert {*ALL} == {*EVENTS}
-    with pytest.raises(TypeError):
-        describe(object())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ALL)

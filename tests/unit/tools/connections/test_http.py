@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from harness.resilience import SystemClock
-from harness.tools.connection import SentCall, ToolConnection, current
-from harness.tools.exchange import Connect, ServerInfo, ToolProblem
+from harness.tools.connection import ToolConnection
+from harness.tools.exchange import Connect, SentCall, ServerInfo, ToolProblem, current
 from harness.tools.http import over_http
 from harness.tools.http_transport import SESSION, ToolTransport
 from tests.ports import free_port

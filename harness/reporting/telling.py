@@ -1,0 +1,427 @@
+"""Tells the story of a task that has ended: the one place that has its plan, its result and its secrets together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from harness.criteria import difference
+from harness.model.consumption import by_model, call_lines
+from harness.model.diagnosis import (
+    advice,
+    after_faults,
+    assertion_hint,
+    fault_reports,
+    route_report,
+    substitute_text,
+    suspect,
+    uninjected_fault,
+    way,
+)
+from harness.model.figures import figures, model_calls, tool_calls
+from harness.model.inference import ModelCall
+from harness.model.plan import Plan
+from harness.model.ports import Json
+from harness.model.record import Attempt, Score, StepRecord, TaskResult
+from harness.model.tool_evidence import call_document, failed_call
+from harness.model.tool_use import by_tool
+from harness.model.tools import ToolCall
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure, Passed
+from harness.reporting.redaction import Redactor, kept_call
+from harness.reporting.story import (
+    InnerStory,
+    StepStatus,
+    StoryAttempt,
+    StoryCall,
+    StoryComparison,
+    StoryFailure,
+    StoryFile,
+    StoryPage,
+    StoryPart,
+    StoryScore,
+    StoryStep,
+    StoryTakeOver,
+    StoryThought,
+    TaskStory,
+    cleaned,
+    writable,
+)
+from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
+from harness.reporting.words import (
+    CRITERION,
+    absent_words,
+    fails_the_choice,
+    failure_place,
+    other_reasons,
+    place,
+    reason_text,
+    relation,
+    repeats,
+    shortened,
+    shown_value,
+    site_opened,
+    step_target,
+)
+from harness.spec.names import well_formed
+from harness.spec.steps import Step, Tool
+from harness.task_secrets import masking
+from harness.values import replace
+
+BEFORE = 3
+"""The number of steps before the failing one that a screen shows, also those that did not run."""
+
+
+def story_of(
+    plan: Plan, result: TaskResult, redactor: Redactor | None = None, *, unexpected: bool = False
+) -> TaskStory:
+    """The story of a task. `unexpected`: it did not show what its `expect` declares."""
+    redactor = (redactor or Redactor()).plus(plan.all_secrets)
+
+    @cache
+    def text(found: str) -> str:
+        return writable(redactor.text(found))
+
+    with masking(redactor.text):
+        told = _Teller(plan, _encodable(result), redactor).story(unexpected=unexpected)
+    story: TaskStory = cleaned(told, text)
+    return story
+
+
+def _encodable(result: TaskResult) -> TaskResult:
+    """The result without halves of surrogate pairs where its reports are checked as they are made."""
+    names = ("faults", "routes", "model_calls", "tool_calls")
+    return replace(result, **{name: cleaned(getattr(result, name), well_formed) for name in names})
+
+
+def bare_story(result: TaskResult) -> TaskStory:
+    """What is safe to say of a task whose story could not be told: no text of it, only its names and its code."""
+    code = result.failure.code if result.failure else ""
+    cause = f"{code}; a fault of the harness keeps it from saying more: see the warnings of the run"
+    story = TaskStory(
+        task_id=result.task_id,
+        key=result.key,
+        final_state=result.final_state,
+        headline=f"{result.task_id} {result.final_state}{f': {cause}' if code else ''}",
+        cause=cause,
+        started=result.started,
+        seconds=result.elapsed,
+        failure=StoryFailure(code, "", message=cause) if code else None,
+        failed_index=result.failed_index,
+        artifacts=str(result.artifacts) if result.artifacts else "",
+        skipped="it was left out" if result.skipped else "",
+    )
+    safe: TaskStory = cleaned(story, writable)
+    return safe
+
+
+def before_the_first_step(result: TaskResult) -> bool:
+    """Return whether it failed before anything of the task was tried: neither browser nor site was involved."""
+    if result.failure is None or (result.failed_index or 0) >= 0:
+        return False
+    tried = any(record.index < 0 and not record.passed for record in result.history)
+    return result.failure.code != "PRECONDITION_NOT_MET" and not tried
+
+
+def filled_step(record: StepRecord) -> Step:
+    """The step to show: with a selector that lasts, and `${memory...}` filled in if the first attempt has the value."""
+    if record.lasting_step is not None:
+        return record.lasting_step
+    return record.attempts[0].step if record.attempts and "${" in step_target(record.step) else record.step
+
+
+def worked_on(record: StepRecord) -> str:
+    """The target of a step, and what the last attempt did in place of it, if that was different."""
+    other = substitute_text(record.attempts[-1].step, record.step) if record.attempts else ""
+    return step_target(filled_step(record)) + (f" (retried{other})" if other else "")
+
+
+class _Teller:
+    """Makes the story of one task. Its texts still have secrets, but none that was cut."""
+
+    def __init__(self, plan: Plan, result: TaskResult, redactor: Redactor) -> None:
+        self._plan, self._result, self._redactor = plan, result, redactor
+        self._faults = fault_reports(result)
+
+    def story(self, *, unexpected: bool) -> TaskStory:
+        plan, result = self._plan, self._result
+        cause = self._cause(result.failure) if result.failure else f"after {result.elapsed:.1f} s"
+        sign = ":" if result.failure else ""
+        headline = f"{result.task_id} {result.final_state}{sign} {cause}"
+        return TaskStory(
+            task_id=result.task_id,
+            key=result.key,
+            final_state=result.final_state,
+            headline=headline,
+            cause=cause if result.failure else headline,
+            file=self._file(),
+            started=result.started,
+            seconds=result.elapsed,
+            failure=self._failure(result.failure) if result.failure else None,
+            failed_index=result.failed_index,
+            steps_total=result.steps_total,
+            steps_completed=result.steps_completed,
+            steps=tuple(self._step(record) for record in result.history),
+            planned=tuple(self._planned()),
+            faults=self._faults,
+            routes=tuple(map(route_report, result.routes)),
+            warnings=tuple(self._redactor.json(warning.as_json()) for warning in result.warnings),
+            score=None if result.score is None else _score(result.score),
+            page=self._page(),
+            artifacts=str(result.artifacts) if result.artifacts else "",
+            expected=bool(result.error and result.error.expected),
+            unexpected=unexpected,
+            refused=plan.strict and plan.spec.expect is None and result.makeshift,
+            skipped=result.skipped,
+            figures=figures(result),
+            inner=tuple(self._inner()),
+            baselines=tuple(written_baselines(plan, result)),
+            **self._agents(),
+        )
+
+    def _agents(self) -> dict[str, Any]:
+        """Agents, models and tools."""
+        plan, result = self._plan, self._result
+        models = model_calls(result)
+        return {
+            "agent": result.ended_by(plan.agent),
+            "agents": result.chosen_by(plan.agent),
+            "takeovers": tuple(StoryTakeOver(each.describe(), each.t, each.after) for each in result.takeovers),
+            "control": result.control,
+            "models": by_model(models),
+            "model_calls": call_lines(models, result.started),
+            "thoughts": tuple(map(_thought, result.model_calls)),
+            "tools": by_tool(tool_calls(result)),
+            "calls": tuple(map(self._call, result.tool_calls)),
+        }
+
+    def _file(self) -> StoryFile:
+        plan, spec = self._plan, self._plan.spec
+        return StoryFile(
+            source=plan.source,
+            location=plan.place_of(self._result.failed_index) if plan.source else "",
+            steps_source=plan.steps_source,
+            folder=str(plan.folder),
+            goal=spec.goal,
+            family=spec.family or "",
+            episode=spec.episode_id or "",
+            priority=spec.priority,
+            tags=spec.tags,
+            notes=spec.own.notes,
+            declared=spec.expect.warnings if spec.expect else (),
+            seed=spec.seed,
+            site="" if site_opened(spec.steps) else site_opened(plan.steps, plan.base_url) or "",
+        )
+
+    def _page(self) -> StoryPage | None:
+        context = self._result.error.context if self._result.error else None
+        if context is None:
+            return None
+        return StoryPage(context.url or "", tuple(context.vanished), context.browser_console_logs)
+
+    def _inner(self) -> Iterator[InnerStory]:
+        result = self._result
+        yield from (self._inner_story(each, alternative=False) for each in result.inner)
+        if result.alternative is not None:
+            yield self._inner_story(result.alternative, alternative=True)
+
+    def _inner_story(self, result: TaskResult, *, alternative: bool) -> InnerStory:
+        return InnerStory(
+            role="alternative task" if alternative else "repair task",
+            task_id=result.task_id,
+            final_state=result.final_state,
+            started=result.started,
+            seconds=result.elapsed,
+            ok=result.ok,
+            code=result.failure.code if result.failure else "",
+            steps=tuple(_step(record, result.steps_total, beside=False) for record in result.history),
+            calls=tuple(map(self._call, result.tool_calls)),
+        )
+
+    # The steps.
+
+    def _step(self, record: StepRecord) -> StoryStep:
+        own = record.index >= len(self._plan.steps) or (record.index >= 0 and _is_of_file(record, self._plan))
+        return _step(record, self._result.steps_total, beside=not own)
+
+    def _planned(self) -> Iterator[StoryStep]:
+        """The steps around the failure that were not tried."""
+        result, total, failed = self._result, self._result.steps_total, self._result.failed_index
+        if failed is None:
+            return
+        tried = {record.index for record in result.history}
+        stop = min(failed, total)
+        around = {*range(max(0, stop - BEFORE), stop), failed, max(0, failed + 1)}
+        wanted = range(min(BEFORE, total)) if before_the_first_step(result) else sorted(around)
+        for index in wanted:
+            if index not in tried and (index < total or index == failed):
+                step = self._plan.steps[index] if 0 <= index < len(self._plan.steps) else None
+                act, target = (step.act, step_target(step)) if step else ("", "")
+                yield StoryStep(index, place(index, total), act, target, status="not run")
+
+    def _call(self, call: ToolCall) -> StoryCall:
+        document = kept_call(call_document(call), self._redactor)
+        return StoryCall(document, describe(ToolReply.of(call)), call.step, call.at, call.seconds)
+
+    # The failure.
+
+    def _cause(self, failure: Failure) -> str:
+        """The code, the place, and the criterion or step that failed there."""
+        problems = failure.details.get("problems", ("",))  # of a file that cannot be loaded
+        what = failure.details.get("criterion") or self._tried(failure) or problems[0].partition("\n")[0]
+        named = f": {shortened(str(what), CRITERION)}" if what else ""
+        return f"{failure.code} {self._place(failure)}{after_faults(self._faults)}{named}"
+
+    def _place(self, failure: Failure) -> str:
+        result = self._result
+        began = not before_the_first_step(result)
+        return failure_place(failure.code, result.failed_index, result.steps_total, began=began)
+
+    def _tried(self, failure: Failure) -> str:
+        """The step that failed, as written; empty if none was tried."""
+        if failure.code in ("WORKER_CRASHED", "INCOMPLETE") or fails_the_choice(failure.code):
+            return ""
+        failed = self._result.failed_index
+        records = (each for each in reversed(self._result.history) if each.index == failed and not each.passed)
+        record = next(records, None)
+        return f"{record.step.act} {step_target(filled_step(record))}" if record is not None else ""
+
+    def _failure(self, failure: Failure) -> StoryFailure:
+        result, details = self._result, failure.details
+        call = failed_call(result)
+        advised = advice(result, expected=bool(result.error and result.error.expected))
+        asserted, undone = failure.family is Family.ASSERTION, uninjected_fault(result)
+        return StoryFailure(
+            code=failure.code,
+            place=self._place(failure),
+            message=failure.message,
+            reason=reason(failure),
+            criterion=str(details.get("criterion", "")),
+            also_unmet=tuple(also_unmet(failure)),
+            comparison=_comparison(failure),
+            limit=str(details.get("limit") or ""),
+            unanswered=tuple(map(str, details.get("unanswered", ()))),
+            matches=tuple(map(str, details.get("matches", ()))),
+            crashes={str(name): str(when) for name, when in details.get("service_crashes", {}).items()},
+            call=None if call is None else kept_call(call_document(call), self._redactor),
+            selector=failure.selector or "",
+            url=str(details.get("url") or ""),
+            service=str(details.get("service", "")),
+            hint=advised or (assertion_hint(self._plan, failure) if asserted else failure.hint),
+            absent=() if advised or asserted else self._absent(failure),
+            advised=bool(advised),
+            suspect=str(suspect(self._plan, result) or ""),
+            origin=failure.origin,
+            fault=undone.fault.describe() if undone else "",
+        )
+
+    def _absent(self, failure: Failure) -> tuple[str, ...]:
+        found = absent_words(self._result.artifacts, failure.assertion.diff if failure.assertion else "")
+        return found if self._plan.heal else (*found, "`fallback_selectors`")
+
+
+def written_baselines(plan: Plan, result: TaskResult) -> Iterator[str]:
+    """The paths of the baselines that the task has changed or made."""
+    for record in result.history:
+        for attempt in record.attempts:
+            if isinstance(attempt.outcome, Passed) and attempt.outcome.details.get("written"):
+                yield str(plan.folder / str(attempt.outcome.details["baseline"]))
+
+
+# The parts of a story that need only a record, a failure, or a call.
+
+
+def _is_of_file(record: StepRecord, plan: Plan) -> bool:
+    """Return whether a record is that of the step in the file; the effect of a tool's call is settled by the run."""
+    declared = plan.steps[record.index]
+    if isinstance(declared, Tool):
+        declared = declared.model_copy(update={"effect": record.step.effect})
+        return record.step.model_copy(update={"effect": record.step.effect}) == declared
+    return record.step == declared
+
+
+def _step(record: StepRecord, total: int, *, beside: bool) -> StoryStep:
+    filled = filled_step(record)
+    last = record.attempts[-1].step if record.attempts else record.step
+    shown = record.lasting_step or record.step
+    parameters = {name: getattr(shown, name, None) for name in ("selector", "frame", "url", "note")}
+    return StoryStep(
+        index=record.index,
+        place=place(record.index, total),
+        act=record.step.act,
+        target=step_target(filled),
+        instead=substitute_text(last, record.step),
+        status=_status(record),
+        skipped=record.skipped,
+        attempts=tuple(_attempt(attempt, record.step) for attempt in record.attempts),
+        written=f"{record.step.act} {step_target(record.step)}",
+        beside=beside,
+        went_back_to=record.rewound.checkpoint if record.rewound else None,
+        parameters={name: str(value) for name, value in parameters.items() if value},
+        agent=record.agent,
+    )
+
+
+def _status(record: StepRecord) -> StepStatus:
+    if record.effect_already_done:
+        return "done"
+    return "skipped" if record.skipped else "ok" if record.passed else "FAILED"
+
+
+def _attempt(attempt: Attempt, declared: Step) -> StoryAttempt:
+    failure = attempt.outcome if isinstance(attempt.outcome, Failure) else None
+    return StoryAttempt(
+        way=way(attempt, declared),
+        passed=attempt.passed,
+        t=attempt.t,
+        seconds=attempt.seconds,
+        started=attempt.started,
+        code=failure.code if failure else "",
+        message=failure.message if failure else "",
+    )
+
+
+def _comparison(failure: Failure) -> StoryComparison | None:
+    found = failure.assertion
+    if found is None:
+        return None
+    diff = difference(found.expected, found.actual) if found.diff else ""
+    return StoryComparison(
+        expression=found.expression,
+        relation=relation(found.expression),
+        expected=shown_value(found.expected),
+        actual=shown_value(found.actual),
+        expected_lines=_value_text(found.expected),
+        actual_lines=_value_text(found.actual),
+        diff=diff,
+        repeated=repeats(found.expected, found.actual, found.diff),
+    )
+
+
+def _value_text(value: Json) -> str:
+    """A text unchanged, else JSON with one line for each entry, so that two values can be compared."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1, default=str)
+
+
+def reason(failure: Failure) -> str:
+    """The message without the parts that the first line and the comparison below it show already."""
+    plain, details = failure.assertion.plain if failure.assertion else "", failure.details
+    return reason_text(failure.message, plain, str(details.get("criterion") or ""), details.get("also_unmet", ()))
+
+
+def also_unmet(failure: Failure) -> list[str]:
+    """The reasons why the other criteria do not hold."""
+    return other_reasons(list(failure.details.get("unmet_criteria", ()))[1:], failure.details.get("also_unmet", ()))
+
+
+def _score(score: Score) -> StoryScore:
+    parts = (StoryPart(p.name, p.weight, p.met, p.applies, p.required, p.reason) for p in score.parts)
+    return StoryScore(score.total, tuple(parts), dict(score.rubrics))
+
+
+def _thought(call: ModelCall) -> StoryThought:
+    facts = {"model": f"{call.model} ({call.provider} {call.identifier})", "attempt": str(call.attempt)}
+    line = f"{call.step}. {describe(ModelReply.of(call))}"
+    return StoryThought(line, call.step, call.at, call.seconds, call.outcome == "answered", facts)

@@ -1,0 +1,205 @@
+"""The story of a task: no secret and no text that cannot be written is in it, whatever its result says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields as data_fields
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import cache
+from itertools import count
+from typing import Any
+
+import pytest
+from allure_commons import model2
+from msgspec import Struct
+from pydantic import BaseModel
+
+from harness.model.inference import ModelCall, Usage
+from harness.model.record import (
+    MetFault,
+    MetRoute,
+    Rewound,
+    RoutedRequest,
+    Score,
+    ScorePart,
+    StepRecord,
+    TakeOver,
+    TaskResult,
+    Warning_,
+)
+from harness.recovery import Retry
+from harness.recovery.failure import Assertion, Failure
+from harness.reporting import console
+from harness.reporting.allure.sink import step_results
+from harness.reporting.attachments import on_failing_step, on_test
+from harness.reporting.redaction import Redactor
+from harness.reporting.story import StoryFailure, TaskStory, as_json, of_json
+from harness.reporting.telling import bare_story, story_of
+from harness.spec.faults import Refuse
+from harness.spec.routes import Route
+from harness.values import replace
+from tests.unit.model.test_tool_use import CALL, ERROR
+from tests.unit.reporting import sample
+
+SECRETS = tuple(
+    f"{kind}{number}"
+    for number in range(8)
+    for kind in ("kqxz-word-", "KQXZ'quote\"-", "kqxz\\back&slash<", "kqxz é%ü-", "kqxz\ttab + line-")
+)
+"""Forty secrets: plain ones, and ones that JSON, HTML, addresses and terminals write otherwise."""
+FAULT = Refuse(kind="refuse", host="shop.local", seconds=5)
+HALF = "\ud83d"
+CONTROL = "\x1b[31m\x07\r"
+AS_IS = frozenset(
+    {
+        "task_id",
+        "key",
+        "act",
+        "code",
+        "final_state",
+        "family",
+        "started",
+        "artifacts",
+        "source",
+        "kind",
+        "outcome",
+        "effect",
+    }
+)
+"""What identifies a task, and words of fixed vocabularies: no secret can be there."""
+
+
+def planted(value: Any, number: Iterator[int], name: str = "") -> Any:
+    """The value with a secret, half of a surrogate pair and control characters at the end of each text in it."""
+    if name in AS_IS:
+        return value
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return f"{value} {SECRETS[next(number) % len(SECRETS)]} {HALF}{CONTROL}"
+    if isinstance(value, BaseModel):
+        return value.model_copy(update={key: planted(found, number, key) for key, found in value})
+    if isinstance(value, Struct):
+        names = value.__struct_fields__
+        return replace(value, **{each: planted(getattr(value, each), number, each) for each in names})
+    if is_dataclass(value) and not isinstance(value, type):
+        names = tuple(each.name for each in data_fields(value))
+        return replace(value, **{each: planted(getattr(value, each), number, each) for each in names})
+    if isinstance(value, Mapping):
+        return {key: planted(item, number, str(key)) for key, item in value.items()}
+    return type(value)(planted(item, number) for item in value) if isinstance(value, tuple | list) else value
+
+
+def whole() -> TaskResult:
+    """A failed result that has something in each of its fields."""
+    made = sample.plan()
+    details = {
+        "criterion": "text('#a') == 'b'", "also_unmet": ["Assertion failed: x"], "unmet_criteria": ["a", "b"],
+        "limit": "the step's", "unanswered": ["GET http://shop.local/slow"], "matches": ["<a>"], "url": "http://a.b/c",
+        "service": "desk", "service_crashes": {"desk": "crashed 2 s before"},
+    }  # fmt: skip
+    assertion = Assertion("text('#a') == 'b'", {"a": ["expected"]}, "actual\nlines", "- a\n+ b", "plain")
+    failure = Failure("ASSERTION_FAILED", "it is not so", "#a", details, assertion)
+    result = sample.failed(made, failure, 4, attempts=3)
+    back = replace(result.history[-1], rewound=Rewound(2, ("a difference",)))
+    tool = sample.step(act="tool", server="mail", tool="get_code", arguments={"to": "ann@shop.local"})
+    called = StepRecord(1, tool, (sample.attempt(tool, 1, 1, Failure("TOOL_FAILED", "no such mail")),))
+    typed = sample.step(act="type", selector="#name", value="a name", note="a note")
+    hurt = StepRecord(
+        2, typed, (sample.attempt(typed, 2, 1, sample.TIMEOUT), sample.attempt(typed, 4, 1, None, Retry(1)))
+    )
+    thought = ModelCall(
+        "builder", "claude", "anthropic", "claude-x", 3, 1, sample.START, 2.0, 1.0, Usage(), 0.1, "failed", "MODEL_AUTH"
+    )
+    return replace(
+        result,
+        history=(called, hurt, back, *result.history),
+        warnings=(Warning_("step_skipped", "it was skipped", 1, {"why": "because"}),),
+        score=Score(0.5, (ScorePart("p", "part", 1.0, met=False, required=True, reason="a reason"),), {"speed": 0.5}),
+        faults=(MetFault("f", FAULT, 1, (3.0,), why="a why", problem="a problem"),),
+        routes=(
+            MetRoute(
+                0, Route(url="http://shop.local/*", status=204), 1, (RoutedRequest(1, "GET", "http://a.b/", 200),)
+            ),
+        ),
+        model_calls=(thought,),
+        tool_calls=(CALL, ERROR),
+        takeovers=(TakeOver("first", "second", sample.TIMEOUT, 3, 1.0),),
+        inner=(result,),
+        alternative=result,
+    )
+
+
+@cache
+def told() -> TaskStory:
+    made = sample.plan()
+    return story_of(made, planted(whole(), count()), Redactor(SECRETS))
+
+
+def texts(document: Any) -> Iterator[str]:
+    if isinstance(document, str):
+        yield document
+    elif isinstance(document, dict):
+        yield from (text for pair in document.items() for each in pair for text in texts(each))
+    elif isinstance(document, list):
+        yield from (text for each in document for text in texts(each))
+
+
+def allure_texts(steps: Iterable[model2.TestStepResult]) -> Iterator[str]:
+    for step in steps:
+        yield from (step.name, *(each.value for each in step.parameters))
+        yield from [step.statusDetails.message] if step.statusDetails else []
+        yield from allure_texts(step.steps)
+
+
+OUTPUTS: dict[str, Callable[[TaskStory], str]] = {
+    "JSON": lambda story: "\n".join(texts(json.loads(as_json(story)))),
+    "screen": console.failure_text,
+    "whole screen": lambda story: "\n".join(console.screen(story, console.EVERYTHING)),
+    "box": console.brief,
+    "attachments": lambda story: "\n".join(each.data for each in (*on_test(story), *on_failing_step(story))).replace(
+        "\r\n",
+        "\n",  # a table's own line breaks
+    ),
+    "Allure": lambda story: "\n".join(allure_texts(result for _, result in step_results(story.steps, story.started))),
+}
+"""Name of an output -> how it is made from a story. A report that is added to the house is added here."""
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_no_output_has_a_secret_or_half_a_letter(output: str) -> None:
+    text = OUTPUTS[output](told())
+    assert [each for each in SECRETS if each in text or each[:8] in text] == []
+    assert not any(letter in text for letter in (HALF, "\x1b", "\x07", "\r"))
+    assert text.encode()
+
+
+def test_each_text_of_the_result_was_planted() -> None:
+    """Else the test above looks at nothing; what stands beside the secrets stays."""
+    number = count()
+    planted(whole(), number)
+    assert next(number) > 150
+    text = as_json(told()).decode()
+    assert all(words in text for words in ("it is not so", "a reason", "because", "builder", "no such mail", "a note"))
+
+
+def test_of_a_task_whose_story_cannot_be_told_the_code_is_said() -> None:
+    result = sample.failed(sample.plan(), Failure("STEP_TIMEOUT", "it has a secret"))
+    for shown in (console.failure_text(bare_story(result)), console.brief(bare_story(result))):
+        assert shown.startswith("B1-2025-001 failed: STEP_TIMEOUT; a fault of the harness")
+        assert "it has a secret" not in shown
+
+
+def test_a_code_of_another_version_has_the_row_of_an_unknown_one() -> None:
+    assert (StoryFailure("NO_SUCH_CODE", "").type, StoryFailure("STEP_TIMEOUT", "").type) == ("unknown", "timeout_step")
+
+
+def test_a_story_survives_its_file() -> None:
+    assert of_json(as_json(told())) == told()
+
+
+def test_a_story_keeps_line_breaks_and_tabs() -> None:
+    made = sample.plan()
+    story = story_of(made, sample.failed(made, Failure("STEP_TIMEOUT", "one\r\ntwo\tthree\x00four")))
+    assert story.failure is not None
+    assert story.failure.message == "one\ntwo\tthree four"
