@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import compress
 from pathlib import Path
@@ -11,14 +11,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from harness.cli.failures import ArtifactDirectory, UnreadableReportError, latest, read_kept
-from harness.model.report import ErrorReport
 from harness.reporting.files import printable, shown_path
 from harness.reporting.history.comparison import passed_last
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import load_run, task_points
 from harness.reporting.history.record import RunRecord
-from harness.reporting.triage import Trouble, troubles
-from harness.reporting.words import site_of
+from harness.reporting.task_record import task_record
+from harness.reporting.triage import Trouble, of_record, troubles
 
 _RUN = re.compile(r"([0-9]{8}T[0-9]{6})-(?:[0-9]+|merged-[0-9a-f]+)")
 
@@ -77,7 +76,7 @@ def of_directories(root: Path) -> FailedTasks:
     own = [each for each in of_run if each.counts]
     if replaced := len(of_run) - len(own):
         notes.append(f"left out: failures that a later execution of the same task replaced ({replaced})")
-    failed = tuple(_trouble_of(each) for each in own if not each.report.expected)
+    failed = tuple(of_record(task_record(each.story)) for each in own if not each.report.expected)
     return FailedTasks(run, failed, None, len(own) - len(failed), tuple(notes))
 
 
@@ -119,28 +118,3 @@ def _read(folder: Path) -> ArtifactDirectory | str:
         return read_kept(folder)
     except UnreadableReportError as error:
         return f"left out: {error}"
-
-
-def _trouble_of(kept: ArtifactDirectory) -> Trouble:
-    report = kept.report
-    step, context = report.step or {}, report.context.model_extra or {}
-    return Trouble(
-        report.task_id,
-        report.code,
-        report.error_message,
-        site=next(_sites(report, kept), ""),
-        service=str(context.get("service", "")),
-        selector=str(step.get("selector") or ""),
-        act=str(step.get("act") or ""),
-        step_index=report.step_index,
-        source=report.source,
-        artifacts=str(kept.folder),
-        hint=report.hint,
-        suspect=str(report.suspect or ""),
-    )
-
-
-def _sites(report: ErrorReport, kept: ArtifactDirectory) -> Iterator[str]:
-    """The address of the page at the failure; if there was none, the last one that a step opened."""
-    opened = (line.get("url") for line in reversed(kept.steps))
-    return filter(None, map(site_of, (report.context.url, *opened)))

@@ -132,12 +132,6 @@ def filled_step(record: StepRecord) -> Step:
     return record.attempts[0].step if record.attempts and "${" in step_target(record.step) else record.step
 
 
-def worked_on(record: StepRecord) -> str:
-    """The target of a step, and what the last attempt did in place of it, if that was different."""
-    other = substitute_text(record.attempts[-1].step, record.step) if record.attempts else ""
-    return step_target(filled_step(record)) + (f" (retried{other})" if other else "")
-
-
 class _Teller:
     """Makes the story of one task. Its texts still have secrets, but none that was cut."""
 
