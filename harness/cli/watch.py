@@ -19,18 +19,13 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
-from harness.agents.registry import TaskAgent
 from harness.cli.ending import fail
-from harness.cli.open_trace import has_display
 from harness.cli.project import project_of, settings_at, settings_here
-from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.ports import Agent, Ask, Ports, Sight
-from harness.model.record import History, TaskResult
+from harness.model.record import TaskResult
 from harness.model.settings import Settings
 from harness.model.settings_errors import SettingsError
-from harness.recovery.failure import Failed, Failure
 from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path
 from harness.reporting.redaction import Redactor
@@ -40,9 +35,7 @@ from harness.reporting.telemetry.sinks import begun_stream
 from harness.reporting.telemetry.stream import Telemetry
 from harness.reporting.telling import story_of, written_baselines
 from harness.runner.compile import compile_plan
-from harness.runner.ground import Ground, Interaction
-from harness.runner.harness import Harness, SyncHarness
-from harness.runner.inference import TaskInference
+from harness.runner.harness import SyncHarness
 from harness.spec.file_names import is_step_group
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
@@ -50,24 +43,19 @@ from harness.spec.names import new_run_id
 from harness.spec.parametrize import expand
 from harness.spec.pictures import is_baseline_of
 from harness.spec.problems import SpecError
-from harness.spec.steps import Assert, Step
+from harness.spec.steps import Assert
 from harness.spec.suite import dependencies, tasks_before, with_episodes
-from harness.values import replace
 
 KEYS: Mapping[str, str] = {
     "r": "run again",
     "a": "run all",
     "b": "accept baselines",
-    "s": "step by step",
-    "h": "headed on and off",
     "t": "open trace",
     "q": "quit",
 }
 """Key -> what it does."""
 END = "\x04"
 """What stands for the end of the input: unlike `q`, it lets the tasks that run come to their end."""
-PATIENT = 24 * 3600.0
-"""The limit of a task, in seconds, while a person decides about each step."""
 _IGNORED = frozenset({"__pycache__", "node_modules", "allure-results", "allure-report"})
 
 # What a change concerns. Pure.
@@ -115,54 +103,8 @@ def is_watched(path: Path, root: Path, artifacts: Path) -> bool:
     return not any(part.startswith(".") or part in _IGNORED for part in path.relative_to(root).parts)
 
 
-# The harness that pauses before each step.
-
-
-class SteppingAgent:
-    """Chooses the steps as another agent does, and asks a person before each of them (ports.Agent)."""
-
-    def __init__(self, agent: Agent, ask: Ask) -> None:
-        self._agent = agent
-        self._ask = ask
-        self._on = True
-
-    async def propose(self, plan: Plan, history: History, observe: Sight) -> Step | None:
-        """Like the other agent's. Raises Failed when the person ends the task."""
-        step = await self._agent.propose(plan, history, observe)
-        if step is None or not self._on:
-            return step
-        answer = await self._ask(f"step {len(history)}: {step.describe()}", ("do it", "go on", "end"))
-        if answer == "end":
-            raise Failed(Failure("INTERRUPTED", f"You ended the task before step {len(history)}"))
-        self._on = answer != "go on"
-        return step
-
-    async def relieve(self, plan: Plan, failure: Failure) -> str | None:
-        """Like the other agent's."""
-        return await self._agent.relieve(plan, failure)
-
-
-class SteppingHarness(Harness):
-    """A harness in which a task with someone to ask pauses before each step."""
-
-    def _ports(
-        self,
-        plan: Plan,
-        agent: TaskAgent,
-        emit: Callable[[Event], None],
-        interaction: Interaction,
-        ground: Ground,
-        inference: TaskInference,
-    ) -> Ports:
-        ports = super()._ports(plan, agent, emit, interaction, ground, inference)
-        return ports if interaction.ask is None else replace(ports, agent=SteppingAgent(ports.agent, interaction.ask))
-
-
 class WatchHarness(SyncHarness):
-    """A SteppingHarness with synchronous methods."""
-
-    async def _make(self) -> Harness:
-        return SteppingHarness(self.settings, self.run_id, self._tell)
+    """A harness that loads the project's Python anew."""
 
     def reload_python(self) -> None:
         """Forget the project's modules, so that channels and agents are loaded anew."""
@@ -207,7 +149,6 @@ class WatchSession:
         """The tasks that ran last."""
         self._failed: list[str] = []
         """The ids of those that failed last."""
-        self._stepping = False
         self._rounds = 0
         self._viewers: list[subprocess.Popen[bytes]] = []
 
@@ -254,11 +195,6 @@ class WatchSession:
                 self._play(self._tasks)
             case "b":
                 self._accept_baselines()
-            case "s":
-                self._stepping = not self._stepping
-                _say(f"step by step: {'on' if self._stepping else 'off'}")
-            case "h":
-                self._toggle_window()
             case "t":
                 self._open_trace()
             case _ if found.changed:
@@ -328,8 +264,7 @@ class WatchSession:
         try:
             harness, events = self._begun()
             plan = compile_plan(task, settings=settings, run_id=f"{self._run}-{self._rounds}")
-            plan = replace(plan, timeout=PATIENT) if self._stepping else plan
-            result = harness.run(plan, events.on, self._ask if self._stepping else None)
+            result = harness.run(plan, events.on)
         except (ValueError, OSError) as error:
             _say(f"FAILED {task.spec.task_id}: {printable(str(error))}")
             return False
@@ -352,28 +287,6 @@ class WatchSession:
             harness.close()
         for problem in events.close() if events is not None else ():
             _say(problem)
-
-    def _ask(self, question: str, choices: tuple[str, ...]) -> str | None:
-        """Ask at the terminal what to do with the next step; Enter does it."""
-        _say(f"{question}   [Enter: {choices[0]}, c: {choices[1]}, e: {choices[2]}]")
-        while True:
-            given = self._inputs.get()
-            if given.changed:
-                self._pending.append(given)
-            key = given.key
-            if found := {"\r": 0, "\n": 0, "c": 1, "e": 2, "q": 2, END: 2}.get(key, -1) + 1:
-                if key in ("q", END):
-                    self._inputs.put(Input(key))
-                return choices[found - 1]
-
-    def _toggle_window(self) -> None:
-        browser = self._settings.browser
-        if not browser.headed and not has_display(os.environ, sys.platform):
-            _say("there is no display for a window (DISPLAY is not set)")
-            return
-        headed = browser.model_copy(update={"headed": not browser.headed})
-        self._renew(self._settings.model_copy(update={"browser": headed}))
-        _say(f"headed: {'on' if headed.headed else 'off'}")
 
     def _renew(self, settings: Settings) -> None:
         """Go on with other settings, and so with other services and another browser."""
@@ -484,8 +397,8 @@ def watch(
 
     Services and browser stay up between the runs. Saving a task, a step group or a file that a task names runs that
     task. Saving Python or pyproject.toml runs the tasks that failed last, or all if none did.
-    Keys: r runs the same tasks again, a runs all, s pauses before each step, h shows or hides the browser's window,
-    t opens the trace of the last failure, q quits. Without a terminal there are no keys. No conftest.py is read.
+    Keys: r runs the same tasks again, a runs all, b accepts what failed tasks find as their baselines, t opens the
+    trace of the last failure, q quits. Without a terminal there are no keys. No conftest.py is read.
 
     Example: harness watch tasks/
     """

@@ -63,9 +63,11 @@ LEFT_OUT = {
     "*.zip": "A trace of Playwright has the moment and the size of everything.",
     "*.har": "The order and number of requests depends on when the page was left.",
     "*.png": "A picture has the moment at which it was taken.",
-    "*network_logs*": "The same, as Allure has it.",
+    "*network*": "The same, as Allure has it.",
+    "*requests.html": "The same, as a table.",
     "step-begun": "The event is sent once a second at most, for whichever step it is then.",
     "service-status": "The event comes when the service has started, between which others is chance.",
+    "pages-ended": "A busy machine closes a browser context late.",
     "threshold": "It depends on how many steps a minute had.",
     "*-container.json": "Fixtures of the tests, which allure-pytest writes.",
     "documents": "The rows of the history with a packed document: `history show --json` and `show --json` print it.",
@@ -123,7 +125,7 @@ class Corpus:
         path.parent.mkdir(parents=True, exist_ok=True)
         python = Path(sys.executable).parents[1]
         places = {str(self._place): "<project>", str(self._project): "<worktree>", str(python): "<venv>"}
-        path.write_text(masked(text, name, places), "utf-8")
+        path.write_text(masked(text, f"{self._folder.name}/{name}", places), "utf-8")
 
     def surface(self) -> None:
         """Keep what is there without a run: ids of tests, help, schemas, tables of codes, warnings and settings."""

@@ -17,7 +17,7 @@ class Mask(NamedTuple):
     """The files of the corpus that it concerns."""
 
 
-SECONDS = "seconds|started|duration|t|start|stop|time|wait|receive|send|connect|ssl|dns|blocked|after|avgRecoveryTime"
+SECONDS = "seconds|at|started|duration|t|start|end|stop|time|after|avgRecoveryTime|median|max|p95"
 POLLED = "attempts|totalAttempts|observations|polls"
 
 MASKS = (
@@ -31,14 +31,18 @@ MASKS = (
     Mask(r"\b(\d+ (h|min) )*\d+(\.\d+)? (h|min|s|ms)\b", "<seconds> s"),
     Mask(r"\b\d+ms\b", "<ms>"),
     Mask(r'\b(time|value)="\d+\.\d+"', r'\1="<seconds>"', "*.xml"),
-    Mask(r"(?m)^( *-?\d+)\.\d{3}(?=,?$)", "   <seconds>", "*.json"),
+    Mask(r"(?m)^ *(-?\d+\.\d+|<seconds>)(?=,?$)", "<seconds>", "*.json"),
+    Mask(r"\b\d+\.\d+s( \([\d:]+\))? ====", "<seconds> ====", "*screen.txt"),
+    Mask(r'": \d+\.\d+', '": <seconds>', "*durations*"),
     Mask(r"(?<=\s)\d+\.\d(?=\s)", "<seconds>", "*history*.txt"),
+    Mask(r"(?<=\s)\d+\.\d(?=\s)", "<seconds>", "campaign/*"),
+    Mask(r'(?ms)^ "slow_(steps|tasks)": \[.*?^ \]', r' "slow_\1": <the slowest>', "*dashboard*"),
     # What is polled is asked more often on a slow machine.
     Mask(rf'"({POLLED})": \d+', r'"\1": <polled>'),
     Mask(r'"value": 0\.\d{4}\b', '"value": <share>'),
     # Processes, sockets, places, names that are drawn.
     Mask(r'"(pid|port|ppid|owner|uptime|position|process_started|pid_namespace)": \d+(\.\d+)?', r'"\1": <number>'),
-    Mask(r"\bpid \d+", "pid <number>"),
+    Mask(r"\bpid \d+|\b\d+-MainThread", "<process>"),
     Mask(r"\b(127\.0\.0\.1|localhost):\d+", r"\1:<port>"),
     Mask(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
     Mask(r"\b[0-9a-f]{16}\b|\bpage@[0-9a-f]{32}\b", "<drawn>"),

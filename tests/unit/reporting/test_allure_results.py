@@ -39,7 +39,7 @@ def test_what_a_run_writes_is_all_read(tmp_path: Path) -> None:
     run_id(tmp_path)
     found = read_results(tmp_path)
     assert (list(found.tests), list(found.fixtures), found.left_out) == (["a-result.json"], ["c-container.json"], ())
-    assert list(used_files(found)) == ["1-attachment.txt", "categories.json", "environment.properties"]
+    assert list(used_files(found)) == ["1-attachment.txt", "environment.properties"]
 
 
 @pytest.mark.parametrize(
