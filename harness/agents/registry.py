@@ -88,12 +88,7 @@ class Agents:
             self._refuse_unknown(name)
 
     def agent(
-        self,
-        name: str | None,
-        *,
-        models: ModelsOf | None = None,
-        ask: Ask | None = None,
-        saw: Saw | None = None,
+        self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None, saw: Saw | None = None
     ) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
 

@@ -94,10 +94,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "failed": "Chromium's `net::ERR_FAILED`, without a further reason.",
         "timed_out": "Chromium's `net::ERR_TIMED_OUT`.",
     },
-    "status": {
-        "ok": "The tool must answer with a result.",
-        "error": "The tool must answer that it failed.",
-    },
+    "status": {"ok": "The tool must answer with a result.", "error": "The tool must answer that it failed."},
     "until": {
         "load": "Everything of the page is there, its pictures too (the load event).",
         "domcontentloaded": "The document is there; pictures and other parts may still be missing.",
@@ -114,10 +111,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "dark": "Pages see that a dark theme is wanted.",
         "no-preference": "Pages see no wish.",
     },
-    "reduced_motion": {
-        "reduce": "Pages see that less motion is wanted.",
-        "no-preference": "Pages see no wish.",
-    },
+    "reduced_motion": {"reduce": "Pages see that less motion is wanted.", "no-preference": "Pages see no wish."},
     "service_workers": {
         "allow": "Pages may register service workers.",
         "block": "Pages may not register service workers.",

@@ -292,9 +292,7 @@ class Needed:
 
 
 @app.command()
-def status(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
-) -> None:
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False) -> None:
     """Show whether a server of this project runs, and its address."""
     settings = settings_here()
     found = address_of(settings.root)

@@ -8,14 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.spec.faults import (
-    ModelBadArguments,
-    ModelEmpty,
-    ModelFault,
-    ModelOverflow,
-    ModelRefusal,
-    ModelUnknownTool,
-)
+from harness.spec.faults import ModelBadArguments, ModelEmpty, ModelFault, ModelOverflow, ModelRefusal, ModelUnknownTool
 
 BROKEN = '{"element": "the button, and then'
 """Arguments that end in their middle."""
@@ -236,10 +229,7 @@ class _Messages:
                 {"type": "content_block_stop", "index": 0},
             ]
         ended = {"stop_reason": _Messages._end(said), "stop_sequence": None}
-        events += [
-            {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 1}},
-            {"type": "message_stop"},
-        ]
+        events += [{"type": "message_delta", "delta": ended, "usage": {"output_tokens": 1}}, {"type": "message_stop"}]
         return _events(events, named=True)
 
     @staticmethod

@@ -54,12 +54,7 @@ class ToolServerError(Exception):
     """A connection was not made, or a call has no answer."""
 
     def __init__(
-        self,
-        problem: ToolProblem,
-        message: str,
-        *,
-        retry_after: float | None = None,
-        died: ServerDied | None = None,
+        self, problem: ToolProblem, message: str, *, retry_after: float | None = None, died: ServerDied | None = None
     ) -> None:
         """`retry_after`: seconds that the server asks to wait."""
         super().__init__(message)

@@ -51,8 +51,4 @@ def _transactions(bank: Document, account: str | None) -> list[dict[str, Any]]:
     return sorted(wanted, key=lambda entry: (entry["date"], entry["id"]))
 
 
-ROUTES = [
-    Route("/", root),
-    Route("/accounts", overview),
-    Route("/accounts/{account}/statement.csv", statement),
-]
+ROUTES = [Route("/", root), Route("/accounts", overview), Route("/accounts/{account}/statement.csv", statement)]

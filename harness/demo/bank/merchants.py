@@ -39,7 +39,4 @@ def _table(request: Request, document: Document, user: str, error: str) -> Respo
     return page(request, "bank/merchants.html", context | {"user": bank["users"][user]})
 
 
-ROUTES = [
-    Route("/merchants", listing, methods=["GET"]),
-    Route("/merchants/{merchant}", update, methods=["POST"]),
-]
+ROUTES = [Route("/merchants", listing, methods=["GET"]), Route("/merchants/{merchant}", update, methods=["POST"])]

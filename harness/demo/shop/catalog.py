@@ -72,9 +72,4 @@ def search(products: Document, words: str, category: str, limit: float | None) -
     return sorted(matching, key=lambda product: (product["price"], product["sku"]))
 
 
-ROUTES = [
-    Route("/", home),
-    Route("/search", results),
-    Route("/api/search", found),
-    Route("/product/{sku}", product),
-]
+ROUTES = [Route("/", home), Route("/search", results), Route("/api/search", found), Route("/product/{sku}", product)]

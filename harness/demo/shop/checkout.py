@@ -96,10 +96,7 @@ def _form(request: Request, shop: Document, sent: dict[str, Any], error: str) ->
     )
 
 
-ROUTES = [
-    Route("/checkout", show, methods=["GET"]),
-    Route("/checkout", submit, methods=["POST"]),
-]
+ROUTES = [Route("/checkout", show, methods=["GET"]), Route("/checkout", submit, methods=["POST"])]
 
 
 # Intended breakdowns of the checkout: before or after it has placed the order, by the world's settings.
