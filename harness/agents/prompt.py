@@ -173,14 +173,10 @@ def _outcome(record: StepRecord) -> str:
     failure = record.failure
     if failure is None:
         return _passed(record)
-    hint = f" {failure.hint}" if _is_for_agents(failure) else ""
+    # some hints are for who writes settings and tasks
+    hint = "" if failure.scope is Scope.AGENT or failure.code.startswith("POLICY_") else f" {failure.hint}"
     back = f" The task went back to before step {record.rewound.checkpoint}." if record.rewound else ""
     return f"failed: {failure.code}: {failure.message}.{hint}{back}"
-
-
-def _is_for_agents(failure: Failure) -> bool:
-    """Return whether the hint of a failure helps an agent: some are for who writes settings and tasks."""
-    return failure.scope is not Scope.AGENT and not failure.code.startswith("POLICY_")
 
 
 def _passed(record: StepRecord) -> str:
@@ -205,7 +201,8 @@ def _page(now: Situation, mask: Callable[[str], str]) -> str:
     told += _last_answer(now, mask)
     told += ["Snapshot:", now.view.within(now.max_chars)]
     told += [f"\n{_shortened(each.asked, mask)}:\n{each.found}" for each in now.looks]
-    return "\n".join([*told, "", _left(now)])
+    left = {**now.seen.left, "looks": now.looks_left}
+    return "\n".join([*told, "", f"Left: {', '.join(f'{value:g} {name}' for name, value in left.items())}"])
 
 
 def _last_answer(now: Situation, mask: Callable[[str], str]) -> list[str]:
@@ -217,11 +214,6 @@ def _last_answer(now: Situation, mask: Callable[[str], str]) -> list[str]:
     most = now.max_chars // 2
     more = f"\n({len(whole) - most} more characters)" if len(whole) > most else ""
     return [f"{steps[-1].step.describe()} answered, as data:\n{whole[:most]}{more}"]
-
-
-def _left(now: Situation) -> str:
-    left = {**now.seen.left, "looks": now.looks_left}
-    return f"Left: {', '.join(f'{value:g} {name}' for name, value in left.items())}"
 
 
 def given_up(reason: str) -> Failure:

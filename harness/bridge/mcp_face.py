@@ -67,7 +67,7 @@ def mcp_server(call: CallTool) -> Server[Any]:
             for kind, content in reply.pictures
         ]
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=_text(reply)), *pictures],
+            content=[types.TextContent(type="text", text=json.dumps(reply.structured, ensure_ascii=False)), *pictures],
             structured_content=dict(reply.structured),
             is_error=reply.is_error,
         )
@@ -79,10 +79,6 @@ def mcp_server(call: CallTool) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-
-
-def _text(reply: FaceReply) -> str:
-    return json.dumps(reply.structured, ensure_ascii=False)
 
 
 def _client(context: Any) -> str:

@@ -229,7 +229,8 @@ class BridgeTools:
     async def _called(self, call: ToolArguments, client: str) -> FaceReply:  # noqa: PLR0911 - one way for each tool
         match call:
             case TasksListCall():
-                return FaceReply(await self._offers())
+                sessions = [each.summary() for each in self._hub.sessions.values()]
+                return FaceReply({"tasks": await self._hub.desk.offered(), "sessions": sessions})
             case TaskTakeCall():
                 return await self._take(call, client)
             case ObserveCall():
@@ -283,10 +284,6 @@ class BridgeTools:
         task = self._hub.going_on(session).tasks
         asked = json.dumps([payload.type, payload.model_dump(mode="json")], sort_keys=True)
         return await self._answered(session, payload, uuid5(NAMESPACE_OID, f"{session} {task} {asked}"))
-
-    async def _offers(self) -> dict[str, Any]:
-        sessions = [each.summary() for each in self._hub.sessions.values()]
-        return {"tasks": await self._hub.desk.offered(), "sessions": sessions}
 
     async def _exchanged(self, name: str, message: ClientMessage) -> Reply:
         session = self._hub.going_on(name)

@@ -158,7 +158,9 @@ def _readable(folders: list[str], fetched: Path) -> Readable:
         if len(known) > number:
             found.shards.append(shard)
         else:
-            found.twice.append(_duplicate_message(folder, first))
+            same = folder == first or ("://" not in folder and Path(folder).resolve() == Path(first).resolve())
+            what = "named more than once" if same else f"the same run as in {_shown(first)}"
+            found.twice.append(f"{_shown(folder)}: {what}; it counts once")
     return found
 
 
@@ -181,12 +183,6 @@ def _sources(folders: list[str], fetched: Path, found: Readable) -> Iterator[tup
         for place, part in enumerate(parts):
             target = fetched / f"{number}-{place}"
             yield part.shown, partial(merge_part, part, target, found.unfinished.append)
-
-
-def _duplicate_message(name: str, first: str) -> str:
-    same = name == first or ("://" not in name and Path(name).resolve() == Path(first).resolve())
-    what = "named more than once" if same else f"the same run as in {_shown(first)}"
-    return f"{_shown(name)}: {what}; it counts once"
 
 
 def _shown(name: str) -> str:

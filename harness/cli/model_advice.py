@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,8 @@ def model_advice(
     for source in sources:
         if problem := _problem_of(source, settings):
             yield Problem(file, None, None, f"tool.harness.agents.{source.name}.options", problem)
-    used = _models_of(sources, settings)
+    named = [str(each.options["model"]) for each in sources if each.options.get("model") in settings.models]
+    used = tuple(dict.fromkeys(each for name in named for each in (name, *fallbacks_of(settings.models, name))))
     for name, variable in unset_keys({name: settings.models[name] for name in used}, environ):
         lack = "is set, but empty" if variable in environ else "is not set"
         message = f"the variable {variable} {lack}: model `{name}` cannot be asked where it is missing"
@@ -76,12 +77,6 @@ class _NoModels:
 
     async def ask(self, model: str, prompt: Prompt) -> ModelAnswer:
         raise NotImplementedError
-
-
-def _models_of(sources: Iterable[AgentSource], settings: Settings) -> tuple[str, ...]:
-    """The models that agents name in their options, and the fallbacks of these."""
-    named = [str(each.options["model"]) for each in sources if each.options.get("model") in settings.models]
-    return tuple(dict.fromkeys(each for name in named for each in (name, *fallbacks_of(settings.models, name))))
 
 
 def _unpriced(task: Loaded, settings: Settings, used: tuple[str, ...]) -> Iterator[Problem]:

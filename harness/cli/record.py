@@ -75,19 +75,14 @@ def record(
     _check_file(file := output or Path("tasks", f"{slug(host_of(url) or 'recorded')}.task.yaml"), force)
     if not has_display(os.environ, sys.platform):
         fail(NO_DISPLAY)
-    keys = _keys(login, ignore_https_errors)
+    emulated = {"browser": {"ignore_https_errors": True}} if ignore_https_errors else {}
+    keys = {**({"login": login} if login else {}), **emulated}
     with tempfile.TemporaryDirectory(prefix="taskspec-record-") as folder:
         recording, result = _recorded(url, keys, browser_profile, _apart(settings, Path(folder)))
     if len(recording.actions) < (1 if result.ok else 2):
         fail(f"nothing was recorded: {_why(result)}")
     named = {"task_id": _task_id(file), "goal": goal or f"Say what this is for (recorded at {host_of(url)})"}
     write_task(file, recording, url, {**named, **keys})
-
-
-def _keys(login: str | None, ignore_https_errors: bool) -> dict[str, Any]:
-    """The keys of the task that the recording begins with."""
-    emulated = {"browser": {"ignore_https_errors": True}} if ignore_https_errors else {}
-    return {**({"login": login} if login else {}), **emulated}
 
 
 def _settings(base_url: str | None) -> Settings:

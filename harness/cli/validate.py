@@ -40,7 +40,6 @@ from harness.spec.source import file_label
 from harness.spec.step_groups import LoadedGroup, find_groups, load_group
 from harness.spec.steps import Api, Open, Step
 from harness.spec.suite import check_suite
-from harness.spec.task import TaskSpec
 from harness.values import replace
 
 # Checks task files, each against the settings of its project.
@@ -212,7 +211,10 @@ def _advised(
     if task is None:
         return problems
     settings = projects.settings(task.folder)
-    limited = replace(task, spec=_as_limited(task.spec, settings))
+    limited = replace(
+        task,
+        spec=task.spec.model_copy(update={"timeout_profile": task.spec.timeout_profile or settings.timeout_profile}),
+    )
     told = [
         *advice(
             limited,
@@ -247,11 +249,6 @@ def _of_login(task: Loaded, settings: Settings) -> Iterator[Problem]:
         yield from error.problems
     else:
         yield from unfit_for_login(made.spec, made.origin.file, task.origin)
-
-
-def _as_limited(spec: TaskSpec, settings: Settings) -> TaskSpec:
-    """The spec with the limits of a run: the project's `timeout_profile`, unless it has its own."""
-    return spec.model_copy(update={"timeout_profile": spec.timeout_profile or settings.timeout_profile})
 
 
 def _strictly(load: Callable[..., Loaded], problems: list[Problem]) -> list[Problem]:

@@ -62,7 +62,8 @@ class ClusterSlot:
     def __init__(self, order: SlotOrder) -> None:
         """Nothing is started yet."""
         self._order = order
-        self._root = self._project()
+        same = Path(order.root)
+        self._root = same if same.is_dir() else Path.cwd()  # the same path as the driver's, or where this one began
         self._folder = own_folder(Path(tempfile.gettempdir()), PREFIX)
         self._said: SendBuffer[tuple[bytes, bytes]] = SendBuffer()
         """The messages to the driver, each with the content of the file that it names."""
@@ -140,11 +141,6 @@ class ClusterSlot:
         if child is not None:
             asyncio.run(child.stop(grace))
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _project(self) -> Path:
-        """The project's folder here: the same path as the driver's, else the folder that this process began in."""
-        same = Path(self._order.root)
-        return same if same.is_dir() else Path.cwd()
 
     def _spawn(self) -> PipedChild:
         own = Path(tempfile.mkdtemp(prefix="child-", dir=self._folder))

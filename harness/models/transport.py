@@ -116,7 +116,7 @@ class TaskTransport(httpx2.AsyncBaseTransport):
 
         A request to a host of the project's services goes to its port, with its name as `Host`.
         """
-        now = current.get() or _nobodys()
+        now = current.get() or Exchange("", "", lambda: 0.0, 0.0, 0)  # of a request that no agent makes
         way = self._ways(now.agent)
         request.headers["accept-encoding"] = "identity"  # a recording is text
         body = await request.aread()
@@ -170,11 +170,6 @@ class TaskTransport(httpx2.AsyncBaseTransport):
         except httpx2.ConnectError:
             way.faults.refused(url)
             raise
-
-
-def _nobodys() -> Exchange:
-    """The exchange of a request that no agent makes."""
-    return Exchange("", "", lambda: 0.0, 0.0, 0)
 
 
 _Keep = Callable[[httpx2.Response, bytes, float], None]

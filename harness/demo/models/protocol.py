@@ -81,6 +81,7 @@ class Reader:
         if not self.texts:
             raise BadRequestError("There is no text to answer.")
         offered = () if body.get("tool_choice") == "none" else functions
+        given = body.get("seed", (body.get("metadata") or {}).get("seed", 0))
         return Question(
             model=body["model"],
             texts=self.texts,
@@ -88,12 +89,6 @@ class Reader:
             calls=tuple(self.calls.values()),
             images=self.images,
             stream=bool(body.get("stream")),
-            seed=_seed(body),
+            seed=int(given or 0),
             longest=longest,
         )
-
-
-def _seed(body: Body) -> int:
-    """The seed of a request: `seed`, or `metadata.seed` where a protocol has none."""
-    given = body.get("seed", (body.get("metadata") or {}).get("seed", 0))
-    return int(given or 0)
