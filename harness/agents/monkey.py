@@ -101,7 +101,6 @@ def _usable(element: PageElement, plan: Plan, seen: Observation) -> bool:
 
 
 def _leads_to_site(url: str | None, plan: Plan, seen: Observation) -> bool:
-    """Return whether a link leads to a page of the site."""
     if url is None:
         return True
     target = urlsplit(urljoin(seen.url, url))

@@ -92,7 +92,6 @@ def prompt_of(now: Situation) -> Prompt:
 
 
 def _smaller(now: Situation) -> Situation:
-    """Half of the page, and half of the history."""
     lines = len(now.history) if now.lines is None else now.lines
     looks = tuple(replace(each, found=_whole_lines(each.found, now.max_chars // 8)) for each in now.looks)
     kept = min(lines, max(FEWEST_LINES, lines // 2))

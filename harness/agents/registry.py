@@ -281,7 +281,6 @@ class TaskAgent:
         return cast("Step | None", await self._commands[source.name].propose(plan, history, look, source.policy))
 
     def _noted(self, plan: Plan, history: History, observe: Sight) -> Sight:
-        """The same view of the page, which tells what was seen."""
         saw, agent, index = self._saw, plan.agent or "", chosen_index(history)
         return observe if saw is None else _NotedSight(observe, partial(saw, plan, agent, index))
 
@@ -319,7 +318,6 @@ class _NotedSight:
 
 
 def _policy(settings: AgentSettings, usual: AgentPolicy) -> AgentPolicy:
-    """The policy of the settings; what they leave open is as usual."""
     own = settings.policy
     acts = usual.acts if own.acts is None else own.acts
     return AgentPolicy(acts, own.writes or usual.writes, usual.tools, usual.only if own.tools is None else own.tools)

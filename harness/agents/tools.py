@@ -102,7 +102,6 @@ _WRITES = {
 
 
 def _on(required: bool = True) -> dict[str, Argument]:
-    """The target of an act on an element."""
     return {"target": Argument("selector", required, _TARGET, names_element="element")}
 
 

@@ -291,7 +291,6 @@ class BridgeHub:
         return reply
 
     def _at_once(self, session: BridgeSession, message: ClientMessage) -> Reply:
-        """The answer of a message that takes no time."""
         if session.over and message.type not in _AFTER_THE_END:
             raise RefusedMessageError("SESS_CLOSED", f"session '{session.id}' is closed: {session.why}")
         match message.payload:
@@ -343,7 +342,6 @@ class BridgeHub:
         return session.buffer.after(wanted.after, wanted.epoch, now)
 
     def _result(self, session: BridgeSession, name: str) -> Reply:
-        """The answer of long work, by its correlation id."""
         kept = session.works.get(name)
         if kept is None or kept.late is None:
             return "pending", {"correlation_id": name, "status": "unknown", "hint": "No work has this id."}
@@ -401,8 +399,6 @@ class BridgeHub:
     async def _followed(
         self, session: BridgeSession, message: ClientMessage, kept: KeptReply, late: LateAnswer[Reply]
     ) -> Reply:
-        """Wait for the work in stages, and tell the client at each."""
-
         def tell(event: ResilienceEvent) -> None:
             if isinstance(event, Escalated):
                 self._emit_of(session, replace(event, correlation_id=late.id))
@@ -549,7 +545,6 @@ def digest_of(message: ClientMessage) -> str:
 
 
 def _pending(late: LateAnswer[Any], waited: float | None) -> dict[str, Any]:
-    """What `pending` carries."""
     status = WorkStatus.TIMEOUT if waited == STAGES[-1] else late.status
     told = {"correlation_id": late.id, "status": str(status), "poll_ms": POLL, "hint": HINTS.get(status, "")}
     return told if waited is None else {**told, "waited": waited}

@@ -82,7 +82,6 @@ def mcp_server(call: CallTool) -> Server[Any]:
 
 
 def _client(context: Any) -> str:
-    """Name and version of the client's program, as it says."""
     parameters = getattr(context.session, "client_params", None)
     info = getattr(parameters, "client_info", None)
     return f"{info.name} {info.version}".strip()[:200] if info is not None else ""

@@ -311,7 +311,6 @@ def refusal_reply(payload: Mapping[str, Any], session: str = "") -> FaceReply:
 
 
 def _turn(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The first turn of a task."""
     rest = {key: value for key, value in told.items() if key not in _LEFT and key != "tools"}
     return {"status": "turn", **rest, "acts": told.get("tools", []), "left": _left(told)}
 

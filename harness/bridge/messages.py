@@ -288,7 +288,6 @@ def _payload_violations(error: ValidationError) -> list[Violation]:
 
 
 def _shown(value: Any) -> Any:
-    """The value as a refusal repeats it: bounded."""
     if isinstance(value, str):
         return value[:_SHOWN]
     return value if isinstance(value, int | float | bool | None) else f"{type(value).__name__}"

@@ -195,7 +195,6 @@ class RemoteTask:
             await self.resume()
 
     async def _news_within(self, seconds: float | None, answer: asyncio.Future[TurnAnswer] | None = None) -> None:
-        """Return when something has changed, or the time is over."""
         self._news.clear()
         news: asyncio.Future[Any] = asyncio.ensure_future(self._news.wait())
         try:
@@ -231,7 +230,6 @@ class RemoteTask:
         return Failure("AGENT_TIMEOUT", message, details=details)
 
     def _tell_outcome(self, history: History) -> None:
-        """Answer the step of the turn before."""
         if self.session is not None and history and history[-1].wrote:
             self.session.begins_to_write()
         acted = self._acted
@@ -482,7 +480,6 @@ def task_of(session: BridgeSession) -> RemoteTask | None:
 
 
 def _untakeable(session: BridgeSession) -> RefusedMessageError | None:
-    """Why the session can take no task; None if it can."""
     if session.over:
         return RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
     if session.paused_at is not None:

@@ -43,7 +43,6 @@ def _headline(found: FailedTasks, causes: Sequence[Cause]) -> str:
 
 
 def _count_others(found: FailedTasks, causes: Sequence[Cause]) -> str:
-    """The numbers of tasks that do not count as failures."""
     unjudged = sum(cause.count for cause in causes if not cause.judged)
     counts = {"passed as declared": found.expected, "not judged": unjudged}
     return "".join(f"; {count} {words}" for words, count in counts.items() if count)

@@ -92,7 +92,6 @@ def _named(name: str) -> tuple[Path, Loaded]:
 
 
 def _load(file: Path) -> Loaded:
-    """The task of a file. Raises SpecError."""
     settings = settings_at(file)
     return load_file(file, needs_steps=False, agents=tuple(settings.agents), extra_keys=settings.extra_keys)
 

@@ -96,7 +96,6 @@ def import_miniwob(pages: Path | None, folder: Path, only: Sequence[str], seeds:
 
 
 def _pages(given: Path | None) -> Path:
-    """The folder with the pages; ends the command if there is none."""
     places = [given.absolute()] if given is not None else []
     spec = find_spec(NAME) if given is None else None
     for package in (spec.submodule_search_locations or ()) if spec else ():

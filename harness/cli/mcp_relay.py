@@ -114,7 +114,6 @@ class ServerRelay:
         return reply
 
     def _nobody(self, tool: str) -> FaceReply:
-        """The answer when no server has a bridge."""
         if self.trouble:
             return refusal_reply(RefusedMessageError("CONN_NO_SERVER", self.trouble).payload)
         if not self._only_pages:
@@ -183,7 +182,6 @@ def _host(address: ServeAddress) -> str:
 
 
 def _refused(answer: httpx2.Response) -> FaceReply:
-    """The refusal of the edges, as a tool's answer."""
     try:
         told = msgspec.json.decode(answer.content, type=dict[str, Any])
     except msgspec.DecodeError:

@@ -107,7 +107,6 @@ def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
 
 
 def _merge_runs(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[str]]:
-    """The merged run, and the files that were left out."""
     from harness.reporting.history.file import HistoryError
     from harness.reporting.history.merging import put_together
     from harness.spec.names import blank_unprintable

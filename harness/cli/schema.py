@@ -291,14 +291,12 @@ def _fault_plan() -> Schema:
 
 
 def _evaluation_gate() -> Schema:
-    """The schema of gates of evaluations."""
     schema = EvaluationGate.model_json_schema()
     schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
     return schema
 
 
 def _with_descriptions(schema: Schema) -> Schema:
-    """The schema with the descriptions of tags and enumerated values."""
     describe_tags(schema["$defs"], "act", ACT)
     describe_tags(schema["$defs"], "kind", KIND)
     describe_values(schema)
@@ -326,7 +324,6 @@ def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Map
 
 
 def _default_of(rule: str) -> str:
-    """The strategy of a rule that is left out."""
     return str(Rulebook.model_fields[rule].default.strategy)
 
 
@@ -352,7 +349,6 @@ def _error_report() -> Schema:
 
 
 def _trajectory() -> Schema:
-    """The schema of a line of trajectory.jsonl."""
     import msgspec
 
     from harness.model.trajectory import TrajectoryLine
@@ -363,7 +359,6 @@ def _trajectory() -> Schema:
 
 
 def _without_unused_definitions(schema: Schema) -> Schema:
-    """The schema without unused definitions."""
     definitions = schema["$defs"]
     used: set[str] = set()
     fresh = _referenced_definitions({key: value for key, value in schema.items() if key != "$defs"})

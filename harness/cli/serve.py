@@ -112,7 +112,6 @@ def serve(
 
 
 def _serve_alone(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
-    """Serve, unless another process does so for this project."""
     try:
         with only_server(settings.root):
             _serve(settings, open_it, limits)

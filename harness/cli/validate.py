@@ -110,7 +110,6 @@ def check_paths(
 
 
 def _of_servers(tasks: Sequence[Loaded], projects: _Projects) -> Iterator[Problem]:
-    """Yield what the tool servers of each project say about its tasks."""
     from harness.cli.tool_advice import asked_problems
 
     roots: dict[Path, list[Loaded]] = {}
@@ -133,7 +132,6 @@ def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[P
 
 
 def _of_gate(file: Path, projects: _Projects) -> Iterator[Problem]:
-    """Yield the problems of a gate, and of the evaluation that it compares with."""
     project = projects.project(file.parent)
     try:
         gate = load_gate(file, tuple(project.settings.agents) if project.known else None)
@@ -151,7 +149,6 @@ def _of_gate(file: Path, projects: _Projects) -> Iterator[Problem]:
 
 
 def _of_cassettes(folder: Path) -> Iterator[Problem]:
-    """Yield the broken lines of the recordings beside the tasks of a folder."""
     if not (folder / CASSETTES).is_dir():
         return
     from harness.models.cassettes import SUFFIX, problems
@@ -234,7 +231,6 @@ def _advised(
 
 
 def _of_login(task: Loaded, settings: Settings) -> Iterator[Problem]:
-    """Yield the problems of the file that logs in for the task."""
     declared = settings.logins.get(task.spec.login or "")
     if declared is None or declared.task is None:
         return
@@ -252,7 +248,6 @@ def _of_login(task: Loaded, settings: Settings) -> Iterator[Problem]:
 
 
 def _strictly(load: Callable[..., Loaded], problems: list[Problem]) -> list[Problem]:
-    """These problems, and those that only strict loading finds."""
     try:
         load(strict=True)
     except SpecError as error:
@@ -411,7 +406,6 @@ def _summary(checked: Checked) -> str:
 
 
 def _list(checked: Checked, groups: Sequence[Path]) -> None:
-    """Print the tasks and the step groups, each with what its author says of it."""
     for task in checked.loaded:
         spec = task.spec
         typer.echo(f"{spec.task_id}  {task.source}  {how_many(len(spec.steps), 'step')}")

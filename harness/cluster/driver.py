@@ -370,7 +370,6 @@ class ClusterDriver:
     def _change(
         self, name: str, state: SlotState, message: Collected | Idle | Leaving | Ended | Died, blob: bytes
     ) -> None:
-        """The state of a slot changes."""
         match message:
             case Collected():
                 state.ready, state.deaths = True, 0
@@ -476,7 +475,6 @@ class ClusterDriver:
             self._none_since = self._clock.now()
 
     def _return(self, name: str, why: str) -> None:
-        """Decide about the items that a slot has not done."""
         verdict = self._ledger.lost(name)
         if verdict.again:
             self._reporter.say(f"{why}; these run again: {names(verdict.again)}")
@@ -506,7 +504,6 @@ def _end_of(died: Died) -> str:
 
 
 def _is_awaited(state: SlotState) -> bool:
-    """Return whether the end of a slot's session is still to come."""
     return state.ready and not (state.ended or state.down)
 
 

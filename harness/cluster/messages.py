@@ -176,7 +176,6 @@ def replaced(value: Any, old: str, new: str) -> Any:
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """A JSON value with all its strings changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

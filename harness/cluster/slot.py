@@ -60,7 +60,6 @@ class ClusterSlot:
     """One slot. Its methods may be called from several threads."""
 
     def __init__(self, order: SlotOrder) -> None:
-        """Nothing is started yet."""
         self._order = order
         same = Path(order.root)
         self._root = same if same.is_dir() else Path.cwd()  # the same path as the driver's, or where this one began
@@ -162,7 +161,6 @@ class ClusterSlot:
         return {"PYTHONPATH": os.pathsep.join(folders)} if folders else {}
 
     def _read(self, child: PipedChild) -> None:
-        """Take the child's messages until it ends."""
         _, stdout = child.pipes
         with suppress(OSError, ValueError):
             for line in stdout:

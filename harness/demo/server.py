@@ -50,7 +50,6 @@ class ByPort:
     """Passes a connection to the site whose listener accepted it, whatever its Host header says."""
 
     def __init__(self, sites: Mapping[int, ASGIApp]) -> None:
-        """Take the sites by listening port."""
         self._sites = sites
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,7 +61,6 @@ class Server(uvicorn.Server):
     """A uvicorn server that prints a line when it is ready and leaves the signals to the caller."""
 
     def __init__(self, config: uvicorn.Config, ports: Mapping[str, int]) -> None:
-        """Take the ports to announce."""
         super().__init__(config)
         self._ports = ports
 

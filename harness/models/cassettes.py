@@ -160,7 +160,6 @@ class KnownParts:
 
     @staticmethod
     def _named(value: Any) -> str | None:
-        """The name of a part that is large enough."""
         if not isinstance(value, dict | list | str) or len(str(value)) < LARGE:
             return None
         return digest_of(value)[:16]

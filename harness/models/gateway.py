@@ -259,7 +259,6 @@ def _returned(answer: httpx2.Response) -> dict[str, str]:
 
 
 def _facts(answer: httpx2.Response, body: bytes) -> WireFacts:
-    """What a provider's refusal says."""
     try:
         error = json.loads(body)["error"]
         said = error if isinstance(error, dict) else {"message": str(error)}
@@ -292,8 +291,6 @@ def usage_of(dialect: Dialect, body: bytes, asked: int) -> Usage:
 
 
 def _usage(told: Mapping[str, Any]) -> Usage:
-    """The usage in the words of any of the protocols."""
-
     def first(*names: str) -> int:
         return next((found for name in names if (found := count_of(told.get(name))) is not None), 0)
 
@@ -322,7 +319,6 @@ def _documents(body: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _letters(value: Any) -> int:
-    """The letters of all texts in a JSON value."""
     if isinstance(value, str):
         return len(value)
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

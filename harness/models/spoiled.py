@@ -28,8 +28,6 @@ class Invented(Struct, frozen=True):
 
 
 class _Said(Struct, frozen=True):
-    """What the answer says, whatever its form."""
-
     model: str
     tool: str = ""
     arguments: str = ""
@@ -62,7 +60,6 @@ def _said(fault: ModelFault, asked: Mapping[str, Any]) -> _Said:
 
 
 def _tool_of(asked: Mapping[str, Any]) -> str:
-    """The first tool that the request offers."""
     tools = asked.get("tools") or [{}]
     tool = tools[0] if isinstance(tools, list) and isinstance(tools[0], dict) else {}
     return str(tool.get("name") or tool.get("function", {}).get("name") or UNKNOWN)

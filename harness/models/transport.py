@@ -274,7 +274,6 @@ async def _one(body: bytes) -> AsyncIterator[bytes]:
 
 
 def _urls(request: httpx2.Request) -> tuple[str, ...]:
-    """The URL as the patterns of faults see it."""
     return (plain(str(request.url)),)
 
 

@@ -167,7 +167,6 @@ def _parameters(prompt: Prompt) -> ModelRequestParameters:
 
 
 def _letters(event: Any) -> int:
-    """The letters that an event of the stream adds to the answer."""
     part = getattr(event, "part", None) or getattr(event, "delta", None)
     texts = (getattr(part, name, None) for name in ("content", "content_delta", "args", "args_delta"))
     return sum(len(text) for text in texts if isinstance(text, str))
@@ -274,7 +273,6 @@ def _unreadable(error: BaseException, exchange: Exchange) -> str:
 
 
 def _said(error: pydantic_errors.ModelAPIError) -> str:
-    """The provider's own message."""
     body = error.body
     for _ in range(2):
         if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping | str):

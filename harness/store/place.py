@@ -394,7 +394,6 @@ def _user_in(url: str) -> str:
 
 
 def _without(user: str, text: str) -> str:
-    """The text without what must not be shown."""
     return text.replace(user, "").replace(unquote(user), "") if user else text
 
 

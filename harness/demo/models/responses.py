@@ -61,7 +61,6 @@ def _call(name: str, arguments: str, identity: str, status: str) -> dict[str, An
 
 
 def _events(question: Question, reply: Reply, identity: str, _body: Body) -> Iterator[bytes]:
-    """The events, numbered."""
     for number, data in enumerate(_steps(question, reply, identity)):
         yield event(data | {"sequence_number": number}, data["type"])
 

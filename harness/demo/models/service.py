@@ -28,7 +28,6 @@ _SHAPES: Final = (LookupError, TypeError, AttributeError, ValueError)
 
 
 async def _list(request: Request) -> Response:
-    """GET /v1/models, for both providers' clients."""
     if not _has_key(request):
         return _refuse_key(MESSAGES if "anthropic-version" in request.headers else CHAT, request)
     data = [_entry(model) for model in MODELS.values()]
@@ -50,7 +49,6 @@ def _entry(model: Model) -> dict[str, Any]:
 
 
 async def _ask(protocol: Protocol, request: Request) -> Response:
-    """POST a question."""
     if not _has_key(request):
         return _refuse_key(protocol, request)
     sent = await request.body()

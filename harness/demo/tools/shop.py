@@ -25,7 +25,6 @@ class BrokenDownError(Exception):
     """There is no answer: the world demands that the checkout breaks down now."""
 
     def __init__(self, breakdown: Response) -> None:
-        """Take the broken answer."""
         super().__init__()
         self.breakdown = breakdown
 
