@@ -118,9 +118,6 @@ def masking(plan: Plan) -> Callable[[str], str]:
     return Secrets(secrets, references).mask
 
 
-# The parts.
-
-
 def _task(plan: Plan, policy: AgentPolicy) -> str:
     spec = plan.spec
     facts: dict[str, object] = {

@@ -63,8 +63,6 @@ def _folder_of_module(source: AgentSource) -> Path | None:
     return None if folder.name in _FOREIGN else folder
 
 
-# `observe` and the models as an agent on another thread calls them.
-
 REFUSED = "invalid"
 """The act in the record of a proposal that was refused (`harness.engine.agent.Invalid`)."""
 ModelsOf = Callable[[Plan, str, int], ModelClient]
@@ -152,8 +150,6 @@ class AgentClient:
             raise RuntimeError("models can be used only while propose() runs")
         return await self.bridge.ask_model(model, prompt)
 
-
-# An agent of the project: foreign code.
 
 CLOSE_SECONDS = 5.0
 SHORTEST_WAIT = 0.05
@@ -330,9 +326,6 @@ class AgentSource(Struct, frozen=True):
 
 def _kind(value: Any) -> str:
     return f"a {value.__name__}" if inspect.ismodule(value) else f"a value of type {type(value).__name__}"
-
-
-# A thread for foreign code.
 
 
 class AgentThread:

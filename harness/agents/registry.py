@@ -23,8 +23,6 @@ from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
 from harness.values import replace
 
-# The agent that plays back the steps of the task's file.
-
 
 class ScriptedAgent:
     """Proposes `steps[len(history)]`: rewinding is slicing the history."""
@@ -335,8 +333,6 @@ def _is_the_agents(error: BaseException) -> bool:
     """
     return isinstance(error, Failed) and error.failure.code in (CRASHED, "AGENT_TIMEOUT", "AGENT_LOST")
 
-
-# Which agent goes on after a failure, and the agent that is a person.
 
 _UNMET = "CRITERIA_UNMET"
 _BREAKS = frozenset({Family.ELEMENT, Family.AMBIGUOUS, Family.ACTION})

@@ -46,9 +46,6 @@ class InvalidCallError(ValueError):
     """A call that is no step; the message says why, for the model."""
 
 
-# The arguments of the tools.
-
-
 class Argument(Struct, frozen=True):
     """One argument of a tool, which gives one key of the step."""
 
@@ -156,9 +153,6 @@ TOOLS: tuple[BrowserTool, ...] = (
 BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
-# Definitions for a model.
-
-
 @cache
 def definitions(acts: tuple[str, ...] | None = None, *, looks: bool = True) -> tuple[ToolDefinition, ...]:
     """The tools for a model. `acts`: the acts that its policy allows; None: all. `looks`: whether it may look again."""
@@ -231,9 +225,6 @@ _OWN = (
         _object({"reason": _described("Why, in one sentence.")}, ("reason",)),
     ),
 )
-
-
-# From a call to a step.
 
 
 def checked(call: FunctionCall, offered: Mapping[str, ToolDefinition]) -> FunctionCall:

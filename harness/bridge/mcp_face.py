@@ -87,9 +87,6 @@ def _client(context: Any) -> str:
     return f"{info.name} {info.version}".strip()[:200] if info is not None else ""
 
 
-# Over standard input and output.
-
-
 async def serve_stdio(call: CallTool, lines: AsyncFile[str]) -> None:
     """Serve one client, whose lines these are, until they end. Raises ImportError without the library."""
     from mcp.server.stdio import stdio_server
@@ -97,9 +94,6 @@ async def serve_stdio(call: CallTool, lines: AsyncFile[str]) -> None:
     server = mcp_server(call)
     async with stdio_server(stdin=lines) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
-
-
-# At a server.
 
 
 def mcp_routes(hub: BridgeHub, may_act: MayAct) -> list[BaseRoute]:

@@ -34,9 +34,6 @@ LONGEST_ARIA: Final = 64 * 1024
 """Bytes of a page's text that an answer contains; of a larger page it has the beginning."""
 
 
-# What the tools take.
-
-
 class ToolArguments(BaseModel):
     """The arguments of a tool. Unknown ones are refused."""
 
@@ -182,9 +179,6 @@ def _plain(schema: Any) -> Any:
             return kept
         return {**{key: value for key, value in kept.items() if key not in ("anyOf", "default")}, **some[0]}
     return [_plain(each) for each in schema] if isinstance(schema, list) else schema
-
-
-# What they do and answer.
 
 
 class FaceReply(Struct, frozen=True):

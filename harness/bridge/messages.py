@@ -31,9 +31,6 @@ class Payload(BaseModel):
     type: ClassVar[str]
 
 
-# What a client may send.
-
-
 class Auth(Payload):
     """The first message. The answer is `connection_ack`."""
 

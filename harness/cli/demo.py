@@ -14,8 +14,6 @@ from typing import Annotated
 
 import typer
 
-# The `[tool.harness]` table for the demo sites.
-
 PORT = 8470
 HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel", "models")
 """The sites, in the order of their ports."""

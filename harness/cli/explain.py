@@ -23,8 +23,6 @@ from harness.recovery.failure import Failure
 from harness.spec.problems import did_you_mean
 from harness.spec.warnings import WARNINGS, WarningFacts
 
-# The text about an error code in `harness explain` and docs/error-codes.md: from the catalog and the rules.
-
 _EXAMPLES = Path(__file__).with_name("error_examples.json")
 """Code -> what its example report has beyond the catalog: `message`, `step`, `step_index`, `context`."""
 USUAL_INDEX = 3

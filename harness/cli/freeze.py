@@ -159,9 +159,6 @@ def _check(file: Path, steps: Sequence[dict[str, Any]], found: Trajectory) -> No
     fail(f"{shown_path(file)} does not have the steps of run {found.task.run}: harness freeze writes them", file=file)
 
 
-# Changes the keys of a file, and leaves all else as it is.
-
-
 class _Block(Struct, frozen=True):
     """The lines of one top key."""
 

@@ -115,9 +115,6 @@ class InputLines:
         return line.decode("utf-8", "replace")
 
 
-# Hooks.
-
-
 @app.command()
 def hook(project: Annotated[Path | None, FOLDER] = None) -> None:
     """Pass on what a hook of a coding agent gives on standard input, as Claude Code does. It never fails the hook.

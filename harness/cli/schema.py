@@ -25,8 +25,6 @@ from harness.spec.step_groups import SAMPLES, StepGroup, Use
 from harness.spec.task import TaskSpec
 from harness.spec.validation import ACTS, FAULTS, RULES
 
-# Descriptions that editors show: of tags, rules, strategies and enumerated values.
-
 VALUES: Mapping[str, Mapping[str, str]] = {
     "method": {
         "GET": "Reads a resource.",

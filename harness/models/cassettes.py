@@ -261,8 +261,6 @@ def _write(file: Path, exchanges: Sequence[RecordedExchange]) -> None:
     write_whole(file, b"".join(msgspec.json.encode(each) + b"\n" for each in packed))
 
 
-# The message about a miss: what is different from the recording that is nearest.
-
 WIDTH = 160
 """The number of characters of a line that a message shows."""
 BEFORE = 60

@@ -269,9 +269,6 @@ def _facts(answer: httpx2.Response, body: bytes) -> WireFacts:
     return WireFacts(text, status=answer.status_code, code=code, kind=kind, retry_after=wait)
 
 
-# What was used.
-
-
 def usage_of(dialect: Dialect, body: bytes, asked: int) -> Usage:
     """What an answer says that it used; else an estimate. `asked`: the estimated tokens of the question."""
     told: dict[str, Any] = {}
@@ -323,9 +320,6 @@ def _letters(value: Any) -> int:
         return len(value)
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return sum(map(_letters, parts))
-
-
-# What the gateway itself answers.
 
 
 def _of_error(error: Exception, path: str) -> ForwardedAnswer:

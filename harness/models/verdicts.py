@@ -119,8 +119,6 @@ def asked_to_wait(error: BaseException) -> float | None:
     return error.retry_after if isinstance(error, ModelError) else None
 
 
-# From what came over the wire to a code.
-
 Phase = Literal["connect", "write", "read"]
 
 
@@ -236,9 +234,6 @@ def _code_without_status(facts: WireFacts, names: set[str]) -> str:
     if facts.timeout:
         return "MODEL_TIMEOUT"
     return "MODEL_GARBLED" if facts.phase is None else "MODEL_UNAVAILABLE"
-
-
-# From an error of the whole call to a failure of the task.
 
 
 def failure_of(error: Exception, model: str) -> Failed:

@@ -187,9 +187,6 @@ def _usage(answer: ModelResponse, exchange: Exchange) -> Usage:
     )
 
 
-# Whether an answer is whole, and what it says.
-
-
 def _checked(name: str, prompt: Prompt, answer: ModelResponse) -> WireAnswer:
     """The answer in our words. Raises ModelError if it was cut off, refused, or is not what was asked for."""
     text = "".join(part.content for part in answer.parts if isinstance(part, TextPart)).strip()
@@ -229,9 +226,6 @@ def _garbled(name: str, problem: str) -> ModelError:
 
 def _missed(error: CassetteMissError, model: str) -> ModelError:
     return ModelError("MODEL_CASSETTE_MISS", f"Model `{model}` was not asked: {error}")
-
-
-# What an error says.
 
 
 def _facts(error: pydantic_errors.ModelAPIError, exchange: Exchange) -> WireFacts:

@@ -120,8 +120,6 @@ Connect = Callable[[ConnectionEvents], Connection]
 """Makes a new connection, which is not open yet."""
 
 
-# What the two ways to a server have in common.
-
 Streams = tuple[Any, Any]
 """The stream of messages from the server, and that to it, as the library takes them."""
 Hosts = Callable[[], Mapping[str, int]]

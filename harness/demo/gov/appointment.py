@@ -119,8 +119,6 @@ ROUTES = [
 ]
 
 
-# The days and times that can be booked.
-
 TIMES = ("09:00", "10:00", "11:00")
 SATURDAY = 5
 

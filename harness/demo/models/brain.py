@@ -91,9 +91,6 @@ def _move(line: ScriptLine, page: PageSnapshot, question: Question) -> Move:
     return Move(line.verb, text, element=node.description, ref=node.ref, value=line.value, key=line.key)
 
 
-# The mistakes of models that make some.
-
-
 def _slips(model: Model, seed: int, script: TaskScript, place: Progress) -> bool:
     """Return whether the model makes a mistake here; by the request's seed, so that a request is answered the same."""
     if not model.slips or not script.lines[place.done].on_element:
