@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from harness.bridge.schema import message_schema
+from harness.bridge.messages import message_schema
 from harness.cli.ending import fail
 from harness.model.evaluation import Evaluation
 from harness.model.report import ErrorReport
