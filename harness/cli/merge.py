@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from harness.cli.ending import fail
 from harness.reporting.files import shown_path
+from harness.spec.names import blank_unprintable, how_many
 
 if TYPE_CHECKING:
     from harness.reporting.history.merging import ShardRun
@@ -87,13 +88,9 @@ def _merge(found: Readable, output: Path, *, strict: bool, as_json: bool) -> Non
         typer.echo(json.dumps({**document, **said, "lost": found.lost}, indent=2))
     else:
         told = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in counts.items() if number)
-        typer.echo(f"{shown_path(output)}: run {run.run}, of {_folders(len(found.shards))}: {told}")
+        typer.echo(f"{shown_path(output)}: run {run.run}, of {how_many(len(found.shards), 'folder')}: {told}")
     if found.lost:
         raise typer.Exit(1)
-
-
-def _folders(number: int) -> str:
-    return "1 folder" if number == 1 else f"{number} folders"
 
 
 def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
@@ -109,7 +106,6 @@ def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
 def _merge_runs(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[str]]:
     from harness.reporting.history.file import HistoryError
     from harness.reporting.history.merging import put_together
-    from harness.spec.names import blank_unprintable
 
     others: list[str] = []
     try:
@@ -124,8 +120,6 @@ def _merge_runs(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[s
 
 
 def _tell(before: str, lines: list[str]) -> None:
-    from harness.spec.names import blank_unprintable
-
     for line in lines:
         typer.echo(f"{before}{blank_unprintable(line)}", err=True)
 

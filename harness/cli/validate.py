@@ -26,6 +26,7 @@ from harness.recovery.failure import Failed
 from harness.spec.advice import advice
 from harness.spec.advice.criteria import declares_failure, scopes, steps_of
 from harness.spec.advice.rules import named_host
+from harness.spec.agents import SCRIPTED
 from harness.spec.checks import unfit_for_login
 from harness.spec.evaluation_gate import baseline_problem, find_gates, load_gate
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
@@ -170,7 +171,7 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
         load_file,
         file,
         known_channels=frozenset(settings.channels) or None,
-        needs_steps=needs_steps and _plays_the_file(settings) and not unread,
+        needs_steps=needs_steps and settings.chosen_agent in (None, SCRIPTED) and not unread,
         agents=None if unread else tuple(settings.agents),
         defaults=settings.defaults,
         extra_keys=settings.extra_keys,
@@ -183,15 +184,6 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
         return None, _strictly(load, list(error.problems)) if strict else list(error.problems)
     problems = list(task.warnings)
     return task, _strictly(load, _promoted(problems, strict)) if strict else problems
-
-
-def _plays_the_file(settings: Settings) -> bool:
-    """Return whether the steps of the files are played: no agent chooses others."""
-    if settings.chosen_agent is None:
-        return True
-    from harness.spec.agents import SCRIPTED
-
-    return settings.chosen_agent == SCRIPTED
 
 
 def _run_inside(tasks: Sequence[Loaded]) -> frozenset[str]:
