@@ -150,11 +150,9 @@ class RemoteAgent(Protocol):
         self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy
     ) -> Mapping[str, Any] | None:
         """The step that it chooses, unchecked; None when it is done. Raises Failed."""
-        ...
 
     def end(self, result: TaskResult | None) -> None:
         """The task is over. `result`: None if it has none."""
-        ...
 
 
 class CommandProcess(RemoteAgent, Protocol):
@@ -162,7 +160,6 @@ class CommandProcess(RemoteAgent, Protocol):
 
     async def close(self) -> None:
         """End its processes. Bounded; it never raises."""
-        ...
 
 
 MakeCommand = Callable[[AgentSource], CommandProcess]

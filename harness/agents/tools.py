@@ -284,7 +284,7 @@ def step_of(call: FunctionCall, view: PageView) -> dict[str, Any]:
         step[argument.key] = argument.values[value] if argument.values else value
     if tool.step is Wait and isinstance(step.get("value"), str):
         step.setdefault("selector", "body")
-    return {**step, "note": _literal(" to ".join(notes))} if notes else step
+    return {**step, "note": literal(" to ".join(notes))} if notes else step
 
 
 def _remembering(call: FunctionCall, view: PageView) -> dict[str, Any]:
@@ -292,7 +292,7 @@ def _remembering(call: FunctionCall, view: PageView) -> dict[str, Any]:
     selector, element = _target(call, "target", "element", view)
     quoted = selector.replace("\\", "\\\\").replace("'", "\\'")
     key = str(call.arguments["key"])
-    note = _literal(f"remember {key} from {element or selector}")
+    note = literal(f"remember {key} from {element or selector}")
     return {"act": "wait", "value": 0, "remember": {key: f"text('{quoted}')"}, "note": note}
 
 
@@ -345,6 +345,6 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """The text in a form that is taken literally: `${` begins no reference."""
     return text.replace("${", "$${")

@@ -127,11 +127,9 @@ class Outlet(Protocol):
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message; never blocks."""
-        ...
 
     def cut(self, code: str) -> None:
         """End the connection, with the reason as a code of `WIRE_CODES`."""
-        ...
 
 
 class SessionTask(Protocol):

@@ -399,7 +399,6 @@ class AskedTask(Protocol):
     @property
     def over(self) -> str:
         """Why it can no longer be taken; empty while it can."""
-        ...
 
 
 class TaskSource(Protocol):
@@ -407,14 +406,12 @@ class TaskSource(Protocol):
 
     async def listed(self) -> list[dict[str, Any]]:
         """The tasks that there are, as lists show them, and the files that cannot be used."""
-        ...
 
     async def start(self, session: BridgeSession, task_id: str) -> AskedTask:
         """Start that task, or the next one for an empty id; the same again until it was taken.
 
         Raises RefusedMessageError.
         """
-        ...
 
 
 class Desk:

@@ -50,19 +50,15 @@ class StrikesModels(Protocol):
 
     def strike_model(self, model: str, step: int) -> ModelFault | None:
         """Count a request to the model of that name, for the choice of a step; return the fault that strikes it."""
-        ...
 
     def strike_request(self, urls: tuple[str, ...]) -> SocketFault | None:
         """Count a request that no gate sees; return the fault of the network that strikes it."""
-        ...
 
     def broken(self, urls: tuple[str, ...]) -> int:
         """The number of requests with these URLs whose answers faults have spoiled so far."""
-        ...
 
     def refused(self, url: str) -> None:
         """Count a connection that was refused, for the faults that last for a number of them."""
-        ...
 
 
 class NoModelFaults:

@@ -86,25 +86,20 @@ class Connection(Protocol):
 
     async def call(self, tool: str, arguments: Mapping[str, Any], within: float, meta: Mapping[str, str]) -> ToolAnswer:
         """Call a tool; several calls may be under way. `meta` goes along as `_meta`, for servers that know it."""
-        ...
 
     async def look(self, within: float) -> None:
         """Ask for the cheapest answer that shows that the server is there."""
-        ...
 
     async def close(self) -> None:
         """End the connection, and the process if there is one. Bounded (seconds); it never raises."""
-        ...
 
     @property
     def pid(self) -> int | None:
         """The process of the server; None if it has none here."""
-        ...
 
     @property
     def died(self) -> ServerDied | None:
         """Set as soon as the process of the server has ended."""
-        ...
 
 
 class ConnectionEvents(Struct, frozen=True):
@@ -165,20 +160,16 @@ class Link(Protocol):
 
     def streams(self, over: Callable[[], None]) -> AbstractAsyncContextManager[Streams]:
         """The messages from and to the server. `over` is called if the way ends by itself. Raises ToolServerError."""
-        ...
 
     async def stop(self) -> None:
         """End the way, and the process if there is one; bounded."""
-        ...
 
     def lost(self, *, sent: bool) -> ToolServerError:
         """Why there is no answer although nobody closed the way."""
-        ...
 
     @property
     def trouble(self) -> str:
         """What was seen that may explain a silence; empty if nothing."""
-        ...
 
     @property
     def pid(self) -> int | None: ...

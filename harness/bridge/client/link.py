@@ -28,15 +28,12 @@ class BridgeLink(Protocol):
 
     async def send(self, text: str) -> None:
         """Send one message. Raises LinkLost."""
-        ...
 
     async def receive(self) -> str:
         """The next message. Raises LinkLost, and ConnectionRefusedForGood if the server refuses this client."""
-        ...
 
     async def close(self) -> None:
         """Close it; this never fails."""
-        ...
 
 
 OpenLink = Callable[[], Awaitable[BridgeLink]]

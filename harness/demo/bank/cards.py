@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from harness.demo.bank.access import LOGIN
-from harness.demo.cards import typed
+from harness.demo.payment import typed
 from harness.demo.rows import Document
 from harness.demo.visit import field, page, see_other, world_id, worlds
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from urllib.parse import quote
 
@@ -13,7 +12,7 @@ from starlette.routing import Route
 
 from harness.demo.bank.access import LOGIN
 from harness.demo.rows import Document
-from harness.demo.sessions import local_path
+from harness.demo.sessions import digest, local_path
 from harness.demo.visit import see_other, site_url, world_id, worlds
 
 RETURN = "/login/bank/return"
@@ -26,7 +25,7 @@ def vouch_url(request: Request, site: str, following: str) -> str:
 
 def redeem(bank: Document, site: str, code: str) -> str:
     """Use up a code and return its user; empty if the code is unknown, used, or meant for another site."""
-    found = bank["codes"].pop(_digest(code), {})
+    found = bank["codes"].pop(digest(code), {})
     return str(found["user"]) if found.get("site") == site else ""
 
 
@@ -38,13 +37,9 @@ async def vouch(request: Request, document: Document, user: str) -> Response:
         raise HTTPException(404)
     code = secrets.token_urlsafe(12)
     with worlds(request).change(world_id(request)) as world:
-        world["bank"]["codes"][_digest(code)] = {"site": site, "user": user}
+        world["bank"]["codes"][digest(code)] = {"site": site, "user": user}
     following = local_path(request.query_params.get("next", ""), "/")
     return see_other(f"{site_url(request, site)}{RETURN}?code={code}&next={quote(following)}")
-
-
-def _digest(code: str) -> str:
-    return hashlib.sha256(code.encode()).hexdigest()[:16]
 
 
 ROUTES = [Route("/vouch/{site}", vouch)]

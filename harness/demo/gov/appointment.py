@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from harness.demo.gov.access import LOGIN, owned
+from harness.demo.gov.access import LOGIN, own_application, owned
 from harness.demo.rows import Document
 from harness.demo.visit import attachment, document, field, next_number, page, see_other, world_id, worlds
 
@@ -32,10 +32,10 @@ async def book(request: Request, document: Document, user: str) -> Response:
     day, time = field(form, "date"), field(form, "time")
     if time not in free_times(document["gov"], day, document["world"]["now"][:10]):
         return _choose(request, document, user, "This time is not free. Please choose another one.")
-    if not _application(document, request, user).get("declared"):
+    if not own_application(document, request, user).get("declared"):
         return _choose(request, document, user, "")
     with worlds(request).change(world_id(request)) as world:
-        number = _book(world, _application(world, request, user), day, time)
+        number = _book(world, own_application(world, request, user), day, time)
     return see_other(f"/appointments/{number}")
 
 
@@ -92,7 +92,7 @@ def _book(world: Document, application: dict[str, Any], day: str, time: str) -> 
 
 
 def _choose(request: Request, document: Document, user: str, error: str) -> Response:
-    application = _application(document, request, user)
+    application = own_application(document, request, user)
     if not application.get("declared"):
         return see_other(f"/renewal/{application['id']}/review")
     context = {
@@ -103,10 +103,6 @@ def _choose(request: Request, document: Document, user: str, error: str) -> Resp
         "user": document["gov"]["users"][user],
     }
     return page(request, "gov/appointment.html", context)
-
-
-def _application(document: Document, request: Request, user: str) -> dict[str, Any]:
-    return owned(document["gov"]["applications"], request.path_params["application"], user)
 
 
 ROUTES = [

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from harness.demo.gov.access import LOGIN, owned
+from harness.demo.gov.access import LOGIN, own_application
 from harness.demo.rows import Document
 from harness.demo.visit import field, page, see_other, upload, world_id, worlds
 
@@ -31,7 +31,7 @@ async def confirm_details(request: Request, document: Document, user: str) -> Re
     if not phone or "@" not in email:
         return _page(request, document, user, "details", "Please give a phone number and an e-mail address.")
     with worlds(request).change(world_id(request)) as world:
-        application = _application(world, request, user)
+        application = own_application(world, request, user)
         world["gov"]["citizens"][user] |= {"phone": phone, "email": email}
         world["gov"]["applications"][application["id"]] = application | {"details_confirmed": True}
     return see_other(f"/renewal/{application['id']}/documents")
@@ -52,7 +52,7 @@ async def take_documents(request: Request, document: Document, user: str) -> Res
     if error:
         return _page(request, document, user, "documents", error)
     with worlds(request).change(world_id(request)) as world:
-        application = _application(world, request, user)
+        application = own_application(world, request, user)
         world["gov"]["documents"] |= {
             f"{application['id']}-{kind}": {"application": application["id"], "kind": kind, **(file or {})}
             for kind, file in files.items()
@@ -75,7 +75,7 @@ async def declare(request: Request, document: Document, user: str) -> Response:
     if not field(form, "declaration"):
         return _page(request, document, user, "review", "Please accept the declaration.")
     with worlds(request).change(world_id(request)) as world:
-        application = _application(world, request, user)
+        application = own_application(world, request, user)
         world["gov"]["applications"][application["id"]] = application | {"declared": world["world"]["now"]}
     return see_other(f"/renewal/{application['id']}/appointment")
 
@@ -97,13 +97,9 @@ def _objection(kind: str, file: dict[str, Any] | None) -> str:
     return ""
 
 
-def _application(document: Document, request: Request, user: str) -> dict[str, Any]:
-    return owned(document["gov"]["applications"], request.path_params["application"], user)
-
-
 def _page(request: Request, document: Document, user: str, name: str, error: str) -> Response:
     gov = document["gov"]
-    application = _application(document, request, user)
+    application = own_application(document, request, user)
     context = {
         "application": application,
         "permit": gov["permits"][application["permit"]],

@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from harness.demo.cards import typed
 from harness.demo.merchants.merchant import Merchant
+from harness.demo.payment import typed
 from harness.demo.rows import Document
 from harness.demo.visit import field, see_other, world_id, worlds
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from harness.demo.cards import typed
+from harness.demo.payment import typed
 from harness.demo.rows import Document
 from harness.demo.visit import document, page, see_other, world_id, worlds
 
