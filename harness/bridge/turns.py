@@ -27,8 +27,6 @@ TURN_SECONDS: Final = 60.0
 """The default of `timeout` in `[tool.harness.agents.bridge]`."""
 WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
-
-
 NOTED_WITHIN: Final = 5.0
 """Seconds in which it must be possible to write down that a write begins."""
 

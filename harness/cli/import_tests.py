@@ -21,8 +21,6 @@ from harness.spec.problems import SpecError, did_you_mean
 from harness.spec.recorded.importing import ImportedTask, imported_tasks
 
 _JAVASCRIPT = (".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx")
-
-
 Folder = Annotated[
     Path | None,
     typer.Option(

@@ -95,8 +95,6 @@ success_criteria:
   - "mem('page.url') includes '@HOST@'"
 memory_keys: [page.url] # a warning if it is missing at the end
 """
-
-
 _GAP = re.compile(r"@([A-Z]+)@")
 
 

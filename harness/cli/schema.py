@@ -209,8 +209,6 @@ def first_line(definition: Schema) -> str:
 
 BASE = "https://pytest-taskspec.dev/schemas/"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-
 SHORT_BINDING: Schema = {"type": "string", "pattern": r"^[^.]+\.."}
 """`env.shop.cart` in place of `{channel: env, path: shop.cart}`."""
 

@@ -164,8 +164,6 @@ def to_child(line: bytes) -> ToChild:
 
 PLACE = "{taskspec-artifacts}"
 """Stands in reports for the folder of artifacts, which is another one on the driver's machine."""
-
-
 ALLURE = ".allure"
 """The folder of an archive with Allure's files; no task has a key that begins with a dot."""
 

@@ -113,8 +113,6 @@ class ConnectionEvents(Struct, frozen=True):
 
 Connect = Callable[[ConnectionEvents], Connection]
 """Makes a new connection, which is not open yet."""
-
-
 Streams = tuple[Any, Any]
 """The stream of messages from the server, and that to it, as the library takes them."""
 Hosts = Callable[[], Mapping[str, int]]

@@ -113,8 +113,6 @@ ROUTES = [
     Route("/api/calendar", month),
     Route("/api/slots", times),
 ]
-
-
 TIMES = ("09:00", "10:00", "11:00")
 SATURDAY = 5
 
