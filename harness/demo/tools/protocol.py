@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from harness.demo import VERSION
 from harness.demo.rows import Document
-from harness.demo.shop.checkout import RefusedError
+from harness.demo.shop import RefusedError
 from harness.demo.tools.shop import TOOLS, BrokenDownError, ShopTool
 from harness.demo.visit import world_id
 from harness.demo.worlds import DEFAULT_WORLD, Worlds
