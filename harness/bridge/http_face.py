@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from harness.bridge.hub import BridgeHub
 from harness.bridge.messages import LONGEST_MESSAGE, SEQUENCE, ClientMessage, Phase, SessionCreate, read_message
-from harness.bridge.presence import be_there
 from harness.bridge.protocol import invalid
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.session import BridgeSession
@@ -98,7 +97,7 @@ class _HttpFace:
         except ValidationError as error:
             raise RefusedMessageError("PROTO_INVALID_MESSAGE", str(error.errors(include_url=False)[0]["msg"])) from None
         session = self._hub.create(wanted, request.headers.get("user-agent", "")[:200])
-        be_there(self._hub, session)
+        self._hub.be_there(session)
         return _answer(session.snapshot(), 201)
 
     async def show(self, request: Request) -> Response:
@@ -113,7 +112,7 @@ class _HttpFace:
         """One message and its answer, which is `pending` for work that takes longer."""
         session = self._session(request)
         message = joined_message(self._hub, await _json(request))
-        be_there(self._hub, session)
+        self._hub.be_there(session)
         async with asyncio.timeout(ANSWERED_WITHIN):
             kind, payload = await self._hub.answer(session, message)
         status = STATUS.get(str(payload.get("code")), 400) if kind == "error" else 200

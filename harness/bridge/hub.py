@@ -25,7 +25,7 @@ from harness.bridge.messages import (
     TaskTake,
 )
 from harness.bridge.refusals import RefusedMessageError, no_session
-from harness.bridge.session import ALL_BLOBS, BridgeLimits, BridgeSession, KeptReply
+from harness.bridge.session import ALL_BLOBS, BridgeLimits, BridgeSession, KeptReply, RequestOutlet
 from harness.bridge.store import SessionStore, StoredSession
 from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, TurnAnswer, described, task_of
 from harness.model.agent_events import AgentEvent
@@ -198,6 +198,16 @@ class BridgeHub:
         session.id, session.resumed, session.had = left.id, True, list(left.had)
         self._begin(session)
         return session
+
+    def be_there(self, session: BridgeSession) -> None:
+        """Take a request for a sign that the client is there, unless a connection says so already."""
+        if isinstance(session.outlet, RequestOutlet):
+            session.outlet.linger()
+        elif not session.attached and not session.over:
+            outlet = RequestOutlet(session)
+            session.attach(outlet)
+            outlet.linger()
+            self.desk.wake()
 
     def find(self, name: str) -> BridgeSession:
         """A session that is not over. Raises RefusedMessageError."""

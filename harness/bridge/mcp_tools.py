@@ -24,7 +24,6 @@ from harness.bridge.messages import (
     Synchronize,
     TaskTake,
 )
-from harness.bridge.presence import be_there
 from harness.bridge.refusals import WIRE_CODES, RefusedMessageError
 from harness.bridge.turns import Reply
 from harness.spec.problems import did_you_mean
@@ -281,7 +280,7 @@ class BridgeTools:
 
     async def _exchanged(self, name: str, message: ClientMessage) -> Reply:
         session = self._hub.going_on(name)
-        be_there(self._hub, session)
+        self._hub.be_there(session)
         return await self._hub.answer(session, message)
 
     async def _answered(self, session: str, payload: Payload, id: UUID) -> FaceReply:  # noqa: A002

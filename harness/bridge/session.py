@@ -21,6 +21,8 @@ from harness.resilience.events import ClientChanged, Emit, discard
 
 REPLAY_BYTES: Final = 100 * 1024
 REPLAY_SECONDS: Final = 1800.0
+THERE: Final = 60.0
+"""Seconds after its last request for which such a client counts as being there."""
 
 
 class Replay(Struct, frozen=True):
@@ -386,3 +388,25 @@ class BridgeSession:
             "pending": [key for key, each in self.works.items() if each.reply is None],
             "grace_ms": int(self._limits.grace * 1000),
         }
+
+
+class RequestOutlet:
+    """What a session has in place of a connection: the client finds its messages in the answers to its requests."""
+
+    def __init__(self, session: BridgeSession) -> None:
+        self._session = session
+        self._timer: asyncio.TimerHandle | None = None
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send nothing; the session keeps the message."""
+
+    def cut(self, code: str) -> None:  # noqa: ARG002 - there is no connection that could be told
+        """Count the client as gone no more by time: another connection has the session."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def linger(self) -> None:
+        """Count the client as being there for a while from now on."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(THERE, self._session.detach, self)

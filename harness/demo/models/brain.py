@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 from msgspec import Struct
 
-from harness.demo.models.question import Question
+from harness.demo.models.protocol import Question
 from harness.demo.models.snapshot import NamedElement, PageSnapshot, last_page
 
 FOLDER: Final = Path(__file__).with_name("scripts")

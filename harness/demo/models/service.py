@@ -14,8 +14,7 @@ from starlette.routing import Mount, Route
 from harness.demo.models.brain import MODELS, Model, Move, next_move
 from harness.demo.models.chat import CHAT
 from harness.demo.models.messages import MESSAGES
-from harness.demo.models.protocol import CREATED, Protocol, identity
-from harness.demo.models.question import BadRequestError, Function, Question, Reply
+from harness.demo.models.protocol import CREATED, BadRequestError, Function, Protocol, Question, Reply, identity
 from harness.demo.models.responses import RESPONSES
 
 KEY: Final = "demo-model-key"
