@@ -70,7 +70,7 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
             await session.end()
 
 
-class _Messages:
+class _McpStream:
     """One direction of the streams to a server, with the calls that its requests belong to."""
 
     def __init__(self, inner: Any, asked: dict[Any, SentCall]) -> None:
@@ -87,7 +87,7 @@ class _Messages:
         await self._inner.__aexit__(*error)
 
 
-class _OutgoingMessages(_Messages):
+class _OutgoingMessages(_McpStream):
     """The stream of messages to the server; it notes which call each request belongs to."""
 
     async def send(self, item: SessionMessage) -> None:
@@ -97,7 +97,7 @@ class _OutgoingMessages(_Messages):
         await self._inner.send(item)
 
 
-class _IncomingMessages(_Messages):
+class _IncomingMessages(_McpStream):
     """The stream of messages from the server; an error that answers a request is noted with its call."""
 
     @property
