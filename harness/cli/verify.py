@@ -77,7 +77,6 @@ def _runnable_tasks(checked: Checked) -> list[Loaded]:
 
 
 def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool, writes: bool) -> list[TaskVerification]:
-    """Run the tasks, and print what was found about each."""
     end_once()
     from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
 
@@ -98,7 +97,6 @@ def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool, wr
 
 
 def _print_verdict(verdict: TaskVerification, on_stderr: bool) -> TaskVerification:
-    """Print what was found about one task."""
     for line in _lines(verdict):
         typer.echo(line, err=on_stderr)
     return verdict
