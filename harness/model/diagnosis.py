@@ -267,11 +267,13 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         error_type=failure.type,
         timestamp=record.attempts[-1].started if record and record.attempts else result.started,
         step_index=index,
-        step=_step_json(record) if record else None,
+        step={"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True)} if record else None,
         error_message=failure.message,
-        stack_trace=_stack(failure),
+        stack_trace="".join(traceback.format_exception(failure.cause)) if failure.cause else None,
         context=context,
-        recovery_attempted=_recovery_attempted(record, result),
+        recovery_attempted=bool(
+            (record and record.answers) or result.takeovers or any(r.rewound for r in result.history)
+        ),
         recovery_strategy=rule.strategy if rule else None,
         recovery_success=False,
         final_state=result.final_state,
@@ -282,7 +284,8 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
             retries_count=figures(result).retries,
         ),
         **_classes(plan, result, failure),
-        hint=advice(result, expected=expected) or _hint(plan, failure),
+        hint=advice(result, expected=expected)
+        or (assertion_hint(plan, failure) if failure.family is Family.ASSERTION else failure.hint),
         tried=tuple(note(attempt, record.step) for attempt in record.attempts) if record else (),
         warnings=tuple(w.as_json() for w in result.warnings),
         faults=fault_reports(result),
@@ -335,11 +338,6 @@ def _tool_facts(result: TaskResult) -> dict[str, Any]:
     }
 
 
-def _recovery_attempted(record: StepRecord | None, result: TaskResult) -> bool:
-    """Return whether the failing step was answered, the task went back, or another agent went on."""
-    return bool((record and record.answers) or result.takeovers or any(r.rewound for r in result.history))
-
-
 LOOKED_ONCE = "It was checked only once. If the page needs time, use `expect_timeout: 5` or EVENTUALLY(...)."
 
 
@@ -367,20 +365,8 @@ def _looks_at_page(expression: object) -> bool:
         return True
 
 
-def _hint(plan: Plan, failure: Failure) -> str:
-    return assertion_hint(plan, failure) if failure.family is Family.ASSERTION else failure.hint
-
-
-def _stack(failure: Failure) -> str | None:
-    return "".join(traceback.format_exception(failure.cause)) if failure.cause else None
-
-
 def _score_json(score: Score) -> dict[str, Any]:
     return {"total": score.total, "parts": [asdict(part) for part in score.parts], "rubrics": dict(score.rubrics)}
-
-
-def _step_json(record: StepRecord) -> dict[str, Any]:
-    return {"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True)}
 
 
 def trace(result: TaskResult) -> dict[str, Any]:

@@ -8,23 +8,29 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from harness.recovery.assertion import OnAssertionFail, SaveTraceAndReport
 from harness.recovery.catalog import Category, Family
-from harness.recovery.crash import OnBrowserCrash, RestartFromCheckpoint
 from harness.recovery.declaration import Declaration
-from harness.recovery.element import (
+from harness.recovery.remedy import NOTHING, Capture, Captured, GiveUp, Random, Remedy, Rule, Skip
+from harness.recovery.strategies import (
     AbortOnAmbiguity,
+    AbortWithWarning,
+    CaptureStateAndAbort,
+    FixedRetry,
     OnActionFailed,
+    OnAssertionFail,
+    OnBrowserCrash,
     OnElementNotFound,
+    OnNetworkError,
+    OnPreconditionFail,
     OnSelectorAmbiguous,
+    OnStateInconsistency,
+    OnTimeout,
+    RestartFromCheckpoint,
     RetryAction,
+    SaveTraceAndReport,
+    TrustEnvironment,
     WaitAndRetry,
 )
-from harness.recovery.inconsistency import OnStateInconsistency, TrustEnvironment
-from harness.recovery.network import FixedRetry, OnNetworkError
-from harness.recovery.precondition import AbortWithWarning, OnPreconditionFail
-from harness.recovery.remedy import NOTHING, Capture, Captured, GiveUp, Random, Remedy, Rule, Skip
-from harness.recovery.timeout import CaptureStateAndAbort, OnTimeout
 
 if TYPE_CHECKING:
     from harness.recovery.failure import Failure

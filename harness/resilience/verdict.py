@@ -128,16 +128,12 @@ def _status(carrier: Any) -> int | None:
     return next((value for value in values if isinstance(value, int) and 100 <= value <= 599), None)
 
 
-def _lower_keys(headers: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name).lower(): str(value).strip() for name, value in headers.items()}
-
-
 def retry_after(headers: Mapping[str, Any], now: datetime) -> float | None:
     """Seconds that a server asks to wait, by `retry-after-ms` (as providers of models send it) or `Retry-After`.
 
     `now` is the time of day, for a date in an answer without its own `Date`.
     """
-    told = _lower_keys(headers)
+    told = {str(name).lower(): str(value).strip() for name, value in headers.items()}
     milliseconds = _seconds_after(told.get("retry-after-ms", ""), told, now)
     return _seconds_after(told.get("retry-after", ""), told, now) if milliseconds is None else milliseconds / 1000
 

@@ -201,7 +201,7 @@ def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
     yield from ((path, text, False) for path, text in _texts((), _values(spec)))
     steps = dict(steps_of(spec))
     found = ((path, text) for path, text, _ in expressions(spec) if "${" in text)
-    yield from ((path, text, True) for path, text in found if not _is_within_steps(path, steps))
+    yield from ((path, text, True) for path, text in found if not any(path[:length] in steps for length in (2, 4)))
     for path, step in steps.items():
         yield from ((at, text, True) for at, text in _texts(path, step.__dict__))
     for number, repair in enumerate(spec.repairs):
@@ -222,10 +222,6 @@ def _values(spec: TaskSpec) -> dict[str, Any]:
     names = ("goal", "inputs", "persona", "page_values", "memory", "expected_memory", "login")
     values = {name: getattr(spec, name) for name in names}
     return values | ({"browser": spec.browser.values_given} if spec.browser is not None else {})
-
-
-def _is_within_steps(path: JsonPath, steps: Mapping[JsonPath, Step]) -> bool:
-    return any(path[:length] in steps for length in (2, 4))
 
 
 def _of_fallbacks(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:

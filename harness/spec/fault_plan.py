@@ -98,7 +98,9 @@ def _partial_plan(data: dict[str, Any], wrong: Iterable[JsonPath]) -> FaultPlan 
 def _of_references(plan: FaultPlan, origin: Origin) -> Iterator[Problem]:
     """Yield the problems of malformed references; what they refer to is known only with the task."""
     for number, planned in enumerate(plan.faults):
-        for key, text in _texts(planned.fault):
+        for key, text in planned.fault:
+            if not isinstance(text, str):
+                continue
             try:
                 found = {wanted.namespace for _, wanted in references(text)}
             except BadReferenceError as error:
@@ -108,10 +110,6 @@ def _of_references(plan: FaultPlan, origin: Origin) -> Iterator[Problem]:
             if found & {"memory", "totp"}:
                 message = "memory can be used in steps and criteria only" if "memory" in found else ONLY_STEPS
                 yield origin.problem(("faults", number, key), message, expected=_MAY_REFER)
-
-
-def _texts(fault: Fault) -> Iterator[tuple[str, str]]:
-    return ((key, value) for key, value in fault if isinstance(value, str))
 
 
 def _unknown_key(path: JsonPath, data: dict[str, Any], origin: Origin) -> Problem:

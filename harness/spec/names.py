@@ -177,11 +177,7 @@ def slug(name: str) -> str:
     safe = _UNSAFE.sub("_", name)[:LONGEST].strip(".")
     if _RESERVED.fullmatch(safe) or safe.startswith("-"):
         safe = f"_{safe}"
-    return safe if safe == name else f"{safe.rstrip('_') or '_'}-{_hash(name)}"
-
-
-def _hash(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()[:8]
+    return safe if safe == name else f"{safe.rstrip('_') or '_'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 # Numbers and foreign texts in messages.

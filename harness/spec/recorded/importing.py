@@ -48,7 +48,7 @@ def _task(test: ImportedTest, task_id: str, file: str) -> ImportedTask:
     journey = journey_of(test.actions)
     notes = () if journey.criteria or _checks(journey) else (*_NOTHING_CHECKED, _EXAMPLE)
     text = TaskText(
-        head=(*_head(test, file), *_unfinished(journey.missing)),
+        head=(f"Imported from {file.rpartition('/')[2]}: {test.name}.", *_unfinished(journey.missing)),
         keys={"task_id": task_id, "goal": test.goal, **test.keys, "expect_timeout": 5},
         steps=journey.steps,
         criteria=journey.criteria,
@@ -60,10 +60,6 @@ def _task(test: ImportedTest, task_id: str, file: str) -> ImportedTask:
 
 def _checks(journey: Journey) -> bool:
     return any(step.keys.get("act") in ("assert", "wait") for step in journey.steps)
-
-
-def _head(test: ImportedTest, file: str) -> Sequence[str]:
-    return (f"Imported from {file.rpartition('/')[2]}: {test.name}.",)
 
 
 def _unfinished(missing: Sequence[Omission]) -> Sequence[str]:

@@ -157,7 +157,7 @@ class _Reading:
         if _SETTING_UP.fullmatch(ast.unparse(inner)) or ast.unparse(inner.func) in ("context.close", "browser.close"):
             self._check_set_up(inner)
             return
-        if _is_usual_answer(inner):
+        if _DISMISSING.fullmatch(ast.unparse(inner)) is not None:  # what a task does with any question
             return
         if (answer := _dialog_answer(inner, self._names)) is not None:
             self._dialogs = (answer,)
@@ -263,11 +263,6 @@ def _parameters(keys: Mapping[str, Any]) -> Iterator[str]:
 
 
 _DISMISSING = re.compile(r"\w+\.on\('dialog', lambda (\w+): \1\.dismiss\(\)\)")
-
-
-def _is_usual_answer(call: ast.Call) -> bool:
-    """Return whether it dismisses every dialog: a task does that with all questions that no step asks for."""
-    return _DISMISSING.fullmatch(ast.unparse(call)) is not None
 
 
 def _dialog_answer(call: ast.Call, names: Names) -> GivenAnswer | None:
