@@ -210,16 +210,9 @@ def guard(
 
 
 __all__ = [
-    "TRANSITIONS",
-    "Breaker",
-    "BreakerSettings",
-    "CircuitOpen",
-    "CircuitSnapshot",
-    "CircuitState",
-    "Signal",
-    "Ticket",
+    "TRANSITIONS", "Breaker", "BreakerSettings", "CircuitOpen", "CircuitSnapshot", "CircuitState", "Signal", "Ticket",
     "Transition",
-]
+]  # fmt: skip
 
 _DEFAULTS: Final = BreakerSettings()
 _SPENT: Final = -1

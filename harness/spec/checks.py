@@ -24,22 +24,10 @@ from harness.spec.validation import REQUIRED, REQUIRED_RULES
 
 TAKEN = frozenset(
     {
-        "skip",
-        "skipif",
-        "xfail",
-        "parametrize",
-        "usefixtures",
-        "filterwarnings",
-        "tryfirst",
-        "trylast",
-        "flaky",
-        "timeout",
-        "taskspec",
-        "xdist_group",
-        "asyncio",
-        "anyio",
+        "skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings", "tryfirst", "trylast", "flaky",
+        "timeout", "taskspec", "xdist_group", "asyncio", "anyio",
     }
-)
+)  # fmt: skip
 """Marks with a meaning for pytest or its plugins: used as tags they would change how the task runs."""
 _TAKEN_PREFIX = "allure_"
 

@@ -128,19 +128,10 @@ def _texts(value: Any) -> Any:
 
 
 __all__ = [
-    "CRITERIA_OF_STEPS",
-    "DATA_OF_STEPS",
-    "BadReferenceError",
-    "MissingMemory",
-    "ReferenceScope",
-    "SharedProblemError",
-    "holds_reference",
-    "interpolate",
-    "interpolate_criterion",
-    "interpolate_step",
-    "one_time_names",
-    "resolve",
-]
+    "CRITERIA_OF_STEPS", "DATA_OF_STEPS", "BadReferenceError", "MissingMemory", "ReferenceScope",
+    "SharedProblemError", "holds_reference", "interpolate", "interpolate_criterion", "interpolate_step",
+    "one_time_names", "resolve",
+]  # fmt: skip
 
 REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 _PART = re.compile(r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\{[^{}]*\}""", re.DOTALL)

@@ -528,36 +528,10 @@ class Accessibility(StepBase):
 
 
 __all__ = [
-    "Accessibility",
-    "Api",
-    "Assert",
-    "Check",
-    "Click",
-    "Dialog",
-    "DialogText",
-    "Download",
-    "Drag",
-    "EffectClass",
-    "ElementStep",
-    "ForcibleStep",
-    "Hover",
-    "Open",
-    "Option",
-    "Press",
-    "RequestingStep",
-    "Screenshot",
-    "Scroll",
-    "Select",
-    "Step",
-    "StepBase",
-    "Submit",
-    "SwitchPage",
-    "Tool",
-    "Type",
-    "Uncheck",
-    "Upload",
-    "Wait",
-]
+    "Accessibility", "Api", "Assert", "Check", "Click", "Dialog", "DialogText", "Download", "Drag", "EffectClass",
+    "ElementStep", "ForcibleStep", "Hover", "Open", "Option", "Press", "RequestingStep", "Screenshot", "Scroll",
+    "Select", "Step", "StepBase", "Submit", "SwitchPage", "Tool", "Type", "Uncheck", "Upload", "Wait",
+]  # fmt: skip
 
 Step = Annotated[
     Open
