@@ -136,9 +136,6 @@ class ChannelSettings(Declaration):
             yield from (("arguments", text) for text in texts_of(self.arguments))
 
 
-# Where channels find what a service keeps in its folder.
-
-
 def place_problem(
     channels: Mapping[str, ChannelSettings], services: Mapping[str, ServiceSettings], *, worlds: bool
 ) -> str:

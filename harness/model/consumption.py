@@ -108,8 +108,6 @@ def money_text(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.4f}"
 
 
-# The calls one by one, for reports.
-
 MOST_CALLS = 200
 """The number of calls that are kept of a task; the sums count all of them."""
 

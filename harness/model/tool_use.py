@@ -98,8 +98,6 @@ def of_all_tools(found: ByTool) -> ToolFigures:
     return sum((used for tools in found.values() for used in tools.values()), ToolFigures())
 
 
-# The calls one by one, for reports.
-
 MOST_CALLS = 200
 """The number of calls that are kept of a task; the sums count all of them."""
 
@@ -144,9 +142,6 @@ def _call_line(call: ToolCall, started: datetime) -> ToolCallLine:
 def call_code(call: ToolCall) -> str:
     """The code of the call's failure; empty if it was answered with a result."""
     return call.code or ("TOOL_FAILED" if call.outcome == "error" else "")
-
-
-# The document `tool_error` of the error report: what went wrong with the call behind a failure.
 
 
 class ToolErrorDetails(BaseModel):

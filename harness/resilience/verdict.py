@@ -117,15 +117,11 @@ def reply(error: BaseException, now: datetime) -> HttpReply | None:
     """
     for carrier in (getattr(error, "response", None), error):
         headers = getattr(carrier, "headers", None)
-        status = _status(carrier)
+        values = (getattr(carrier, name, None) for name in ("status_code", "status", "code"))
+        status = next((value for value in values if isinstance(value, int) and 100 <= value <= 599), None)
         if status is not None and headers is not None:
             return HttpReply(status, retry_after(headers, now))
     return None
-
-
-def _status(carrier: Any) -> int | None:
-    values = (getattr(carrier, name, None) for name in ("status_code", "status", "code"))
-    return next((value for value in values if isinstance(value, int) and 100 <= value <= 599), None)
 
 
 def retry_after(headers: Mapping[str, Any], now: datetime) -> float | None:

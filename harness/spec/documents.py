@@ -29,9 +29,6 @@ def is_entry(value: Any) -> bool:
     return isinstance(value, dict) and {"key", "value"} <= set(value) <= set(MemoryKV.model_fields)
 
 
-# The Trace: steps to execute, or executed steps.
-
-
 class TraceStep(BaseModel):
     """One line: a step, and what was seen of it. Further keys are the step's own."""
 

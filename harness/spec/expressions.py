@@ -438,7 +438,9 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         yield from _unmatched(path, chain.from_iterable(each.request_patterns for each in parsed), origin)
         for name in sorted(named - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
-    yield from _of_bindings(spec, origin, channels)
+    for key, binding in spec.state_bindings.items():
+        if channels is not None and binding.channel not in channels:
+            yield unknown_channel(("state_bindings", key, "channel"), binding.channel, channels, origin)
     yield from part_problems(spec, origin)
 
 
@@ -481,12 +483,6 @@ def _parsed(text: str, is_value: bool, scopes: Sequence[ReferenceScope]) -> list
     if "${" in text:
         texts = list(dict.fromkeys(interpolate_criterion(text, scope, last=False) for scope in scopes))
     return [parse_value(each) if is_value else parse(each) for each in texts]
-
-
-def _of_bindings(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
-    for key, binding in spec.state_bindings.items():
-        if channels is not None and binding.channel not in channels:
-            yield unknown_channel(("state_bindings", key, "channel"), binding.channel, channels, origin)
 
 
 def _unreadable(path: JsonPath, text: str, error: CriterionError, origin: Origin) -> Problem:

@@ -61,8 +61,6 @@ def glob(pattern: str, text: str) -> bool:
     return True
 
 
-# Whether a pattern can match at all, and requests that are named by method and pattern.
-
 _WEB = ("http://", "https://", "ws://", "wss://")
 
 

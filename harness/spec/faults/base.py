@@ -139,7 +139,15 @@ class StepFault(FaultBase):
         return self.times or 1
 
 
-class RequestFault(FaultBase):
+class CallFault(FaultBase):
+    """Its occasions are requests or calls; without `times`, it strikes all."""
+
+    @property
+    def transient(self) -> bool:
+        return self.times is not None or self.until is not None
+
+
+class RequestFault(CallFault):
     """Its occasions are the requests whose URL matches; without `times`, it strikes all."""
 
     url: str = Field(
@@ -152,7 +160,3 @@ class RequestFault(FaultBase):
     @property
     def target(self) -> str:
         return self.url
-
-    @property
-    def transient(self) -> bool:
-        return self.times is not None or self.until is not None
