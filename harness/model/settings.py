@@ -134,8 +134,7 @@ class BreakerTable(SettingsTable):
     reset_seconds: float = Field(30.0, ge=0, le=3600, description="Seconds until one call may try the site again.")
     volume_threshold: int = Field(0, ge=0, description="Number of calls before the circuit may open.")
     persist: bool = Field(
-        False,
-        description="Whether workers of xdist and later runs share the circuits, in .harness/circuits.sqlite3.",
+        False, description="Whether workers of xdist and later runs share the circuits, in .harness/circuits.sqlite3."
     )
 
 
@@ -214,8 +213,7 @@ class Settings(SettingsTable):
     )
     memory: MemorySettings = Field(MemorySettings(), description="Where the memory of tasks is kept.")
     defaults: Annotated[tuple[Defaults, ...], BeforeValidator(as_tables)] = Field(
-        (),
-        description="Keys for tasks that do not set them; with `override = true`, for all tasks.",
+        (), description="Keys for tasks that do not set them; with `override = true`, for all tasks."
     )
     extra_keys: Annotated[dict[str, Meaning], AfterValidator(not_of_tasks)] = Field(
         default_factory=dict,

@@ -279,12 +279,7 @@ class Breaker:
     """
 
     def __init__(
-        self,
-        name: str,
-        settings: BreakerSettings = _DEFAULTS,
-        *,
-        now: Callable[[], float],
-        emit: Emit = discard,
+        self, name: str, settings: BreakerSettings = _DEFAULTS, *, now: Callable[[], float], emit: Emit = discard
     ) -> None:
         """`now` returns monotonic seconds."""
         self.name = name

@@ -115,12 +115,7 @@ class CircuitStore:
     """One file of circuits."""
 
     def __init__(
-        self,
-        path: Path | str,
-        clock: Clock,
-        *,
-        patience: float = PATIENCE,
-        say: Callable[[str], None] = _warn,
+        self, path: Path | str, clock: Clock, *, patience: float = PATIENCE, say: Callable[[str], None] = _warn
     ) -> None:
         """Open or make the file; raises CircuitStoreError, with file and remedy, for a file of another kind.
 

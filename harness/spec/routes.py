@@ -53,10 +53,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
         delay: float = Field(0, ge=0, le=LONGEST, description="Delay before the answer, in seconds.")
         optional: bool = Field(False, description="Whether it is no warning that no request matched.")
         status: int | None = Field(
-            None,
-            ge=200,
-            le=599,
-            description="Status of the answer. Default: 200 with a body, as an HTTP status.",
+            None, ge=200, le=599, description="Status of the answer. Default: 200 with a body, as an HTTP status."
         )
         headers: Annotated[dict[str, str], AfterValidator(_headers)] = Field(
             default_factory=dict, description="Headers of the answer."

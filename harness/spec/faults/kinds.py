@@ -211,8 +211,7 @@ class DelayedState(ChannelFault):
         None, description="Value until then. Default: the present value stays, or null if it is `value` already."
     )
     when_there: bool = Field(
-        False,
-        description="Whether steps are occasions only once the place exists, which the task may make itself.",
+        False, description="Whether steps are occasions only once the place exists, which the task may make itself."
     )
     seconds: float = Field(ge=0, le=LONGEST, description="Delay until the value arrives, in seconds.")
 
@@ -392,12 +391,7 @@ class ToolFault(CallFault):
         description="Only calls to this server of `[tool.harness.tools]`, or with `page` to the page's own tools. "
         "Default: to any server.",
     )
-    tool: str = Field(
-        "*",
-        min_length=1,
-        max_length=200,
-        description="Only calls of this tool; `*` matches anything.",
-    )
+    tool: str = Field("*", min_length=1, max_length=200, description="Only calls of this tool; `*` matches anything.")
 
     @property
     def target(self) -> str:

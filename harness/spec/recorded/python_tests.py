@@ -11,12 +11,7 @@ from msgspec import Struct
 
 from harness.spec.recorded.actions import Action, GivenAnswer
 from harness.spec.recorded.locators import UnwritableError
-from harness.spec.recorded.python_calls import (
-    action_of_assert,
-    action_of_call,
-    action_of_expect,
-    statuses_of_assert,
-)
+from harness.spec.recorded.python_calls import action_of_assert, action_of_call, action_of_expect, statuses_of_assert
 from harness.spec.recorded.python_locators import PlaceInTest, Places
 from harness.spec.recorded.python_values import Names
 from harness.values import replace
