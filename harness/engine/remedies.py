@@ -13,7 +13,7 @@ from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, 
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Failure, budget_exceeded
 from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
-from harness.recovery.strategies import PERMANENT, WITHIN
+from harness.recovery.rulebook import PERMANENT, WITHIN
 from harness.spec.steps import Tool
 from harness.values import replace
 

@@ -33,7 +33,7 @@ from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, 
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
 from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
-from harness.recovery.strategies import NetworkRule
+from harness.recovery.rulebook import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
 from harness.spec.navigation_keys import AnswerKeys

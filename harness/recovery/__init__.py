@@ -34,20 +34,9 @@ if not TYPE_CHECKING:  # type checkers would otherwise accept any name
         __name__,
         {
             "harness.recovery.remedy": (
-                "FULL",
-                "NOTHING",
-                "Capture",
-                "GiveUp",
-                "Random",
-                "Remedy",
-                "RepairPrecondition",
-                "Retry",
-                "Rewind",
-                "Rule",
-                "Skip",
-                "Substitute",
-                "Trust",
+                "FULL", "NOTHING", "Capture", "GiveUp", "Random", "Remedy", "RepairPrecondition", "Retry", "Rewind",
+                "Rule", "Skip", "Substitute", "Trust",
             ),
             "harness.recovery.rulebook": ("NoRecovery", "Rulebook"),
         },
-    )
+    )  # fmt: skip

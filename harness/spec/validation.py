@@ -223,12 +223,8 @@ _DATA = frozenset({
 """Keys whose values are data of any size. Cases have a bound of their own."""
 
 
-def too_many_items(data: Mapping[str, Any], origin: Origin) -> Iterator[Problem]:
+def too_many_items(value: Any, origin: Origin, path: JsonPath = ()) -> Iterator[Problem]:
     """Yield a problem for each list or mapping with too many entries: every check takes time for each of them."""
-    yield from _too_many((), data, origin)
-
-
-def _too_many(path: JsonPath, value: Any, origin: Origin) -> Iterator[Problem]:
     most = MOST_STEPS if path and path[-1] == "steps" else MOST_ITEMS
     if len(value) > most:
         what = "values" if isinstance(value, list) else "keys"
@@ -237,7 +233,7 @@ def _too_many(path: JsonPath, value: Any, origin: Origin) -> Iterator[Problem]:
         return
     for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
         if isinstance(each, dict | list) and key not in _DATA:
-            yield from _too_many((*path, key), each, origin)
+            yield from too_many_items(each, origin, (*path, key))
 
 
 # The checks that are possible in a task with wrong types, so that one run shows all of its problems.
