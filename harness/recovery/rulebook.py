@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from harness.recovery.failure import Failure
 
 
-class Abort(Rule):
+class AbortRule(Rule):
     """The base of `abort`: end the task at once; nothing is tried again."""
 
     strategy: Literal["abort"] = "abort"
@@ -53,7 +53,7 @@ class CaptureStateAndAbort(Rule):
     answers = (GiveUp("failed"),)
 
 
-class AbortOnTimeout(Abort):
+class AbortOnTimeout(AbortRule):
     """End the task at once; nothing is tried again."""
 
 
@@ -144,7 +144,7 @@ class ExponentialBackoff(NetworkRule):
     )
 
 
-class AbortOnNetworkError(Abort):
+class AbortOnNetworkError(AbortRule):
     """End the task at once; nothing is tried again."""
 
 
@@ -207,7 +207,7 @@ class TryFallbackSelector(ElementRule):
     strategy: Literal["try_fallback_selector"] = "try_fallback_selector"
 
 
-class AbortOnElement(Abort):
+class AbortOnElement(AbortRule):
     """End the task when the element does not come within the step's own limit."""
 
 
@@ -234,7 +234,7 @@ class UseVisible(_UseOne):
     chosen_by = "visible=true >> nth=0"
 
 
-class AbortOnAmbiguity(Abort):
+class AbortOnAmbiguity(AbortRule):
     """End the task; the report lists the matches."""
 
 
@@ -245,7 +245,7 @@ class RetryAction(Rule):
     answers = (Retry(), GiveUp("failed"))
 
 
-class AbortOnAction(Abort):
+class AbortOnAction(AbortRule):
     """End the task at once; nothing is tried again."""
 
 
@@ -369,7 +369,7 @@ class ManualResolution(Rule):
     answers = (Trust("person"), GiveUp("failed"))
 
 
-class AbortOnInconsistency(Abort):
+class AbortOnInconsistency(AbortRule):
     """End the task."""
 
 
@@ -424,7 +424,7 @@ class RestartTask(_Restart):
     to_start = True
 
 
-class AbortOnCrash(Abort):
+class AbortOnCrash(AbortRule):
     """End the task with the evidence that was kept."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -176,11 +176,14 @@ def _unknown_choice(path: JsonPath, value: Any, origin: Origin) -> Problem:
 
 def unknown_key(path: JsonPath, data: Any, origin: Origin) -> Problem:
     """The problem of a key that its mapping does not accept."""
-    around, key = path[:-1], str(path[-1])
-    known = [key for key in keys_at(around, value_at(data, around)) if key != "$schema"]
-    hint = did_you_mean(key, known)
-    expected = join_or(known) if known and len(known) < 30 else ""
-    return origin.problem(path, f"{UNKNOWN} `{key}`", expected=expected, hint=hint, key=True)
+    known = keys_at(path[:-1], value_at(data, path[:-1]))
+    return not_a_key(path, [key for key in known if key != "$schema"], origin)
+
+
+def not_a_key(path: JsonPath, known: Collection[str], origin: Origin) -> Problem:
+    """The problem of a key that is none of those `known`; a long list of them is not shown."""
+    expected, hint = join_or(known) if 0 < len(known) < 30 else "", did_you_mean(str(path[-1]), known)
+    return origin.problem(path, f"{UNKNOWN} `{path[-1]}`", expected=expected, hint=hint, key=True)
 
 
 def value_at(data: Any, path: JsonPath) -> Any:
