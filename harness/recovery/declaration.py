@@ -1,4 +1,4 @@
-"""The base of everything that people declare: rules, steps, faults, settings. Models are built when they are used."""
+"""The bases of what people declare (rules, steps, faults, settings) and of documents: built when they are used."""
 
 from __future__ import annotations
 

@@ -85,8 +85,7 @@ OnTimeout = Annotated[
 # `on_network_error`: what to do when a host cannot be reached, breaks off, or answers with an error.
 
 WAITS = Backoff(retries=1000, initial=0.1, multiplier=2.0, cap=2.0)
-"""The delays between two checks of an open circuit. These are not retries: nothing is sent. The task's time ends them.
-"""
+"""The delays between checks of an open circuit. They are not retries: nothing is sent. The task's time ends them."""
 
 
 class NetworkRule(Rule):

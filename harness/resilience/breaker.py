@@ -44,8 +44,7 @@ class BreakerSettings(Struct, frozen=True):
     volume_threshold: int = 0
     """The number of calls since the circuit last closed below which it does not open."""
     probe_seconds: float = 60.0
-    """Seconds after which a probe that has not ended loses its place: the next caller is admitted, here or elsewhere.
-    """
+    """Seconds after which a probe that has not ended loses its place: the next caller is admitted, wherever it is."""
 
     def __post_init__(self) -> None:
         least = {"failure_threshold": 1, "success_threshold": 1, "reset_seconds": 0, "volume_threshold": 0}
