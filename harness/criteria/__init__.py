@@ -18,33 +18,11 @@ if TYPE_CHECKING:
     from harness.criteria.written import difference
 
 __all__ = [
-    "STUCK_SECONDS",
-    "Criterion",
-    "CriterionError",
-    "Explanation",
-    "Json",
-    "LateError",
-    "PageQuery",
-    "PathError",
-    "PatternError",
-    "Sources",
-    "ValueExpression",
-    "Verdict",
-    "assign",
-    "compare",
-    "difference",
-    "equal",
-    "evaluate",
-    "evaluate_value",
-    "fold",
-    "look_once",
-    "lookup",
-    "memory_lookup",
-    "parse",
-    "parse_value",
-    "pauses",
+    "STUCK_SECONDS", "Criterion", "CriterionError", "Explanation", "Json", "LateError", "PageQuery", "PathError",
+    "PatternError", "Sources", "ValueExpression", "Verdict", "assign", "compare", "difference", "equal", "evaluate",
+    "evaluate_value", "fold", "look_once", "lookup", "memory_lookup", "parse", "parse_value", "pauses",
     "text_comparison",
-]
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # type checkers would otherwise accept any name
     __getattr__ = exports(

@@ -117,26 +117,6 @@ def condition(branch: Branch) -> Condition:
     return _CONDITIONS.get(branch.kind, _test)(branch)
 
 
-def _condition_group(branch: Branch) -> Condition:
-    return condition(branch.parts[0])
-
-
-def _disjunction(branch: Branch) -> Condition:
-    return Some(tuple(map(condition, branch.parts)), **branch.place)
-
-
-def _conjunction(branch: Branch) -> Condition:
-    return Every(tuple(map(condition, branch.parts)), **branch.place)
-
-
-def _negation(branch: Branch) -> Condition:
-    return Not(condition(branch.parts[0]), **branch.place)
-
-
-def _condition_call(branch: Branch) -> Condition:
-    return _wait(branch) if branch.name in WAITS else _test(branch)
-
-
 def _test(branch: Branch) -> Condition:
     tested = value(branch)
     if isinstance(tested, Compare):
@@ -197,12 +177,12 @@ def _seconds(branch: Branch, form: str) -> float:
 
 _CONDITIONS: MappingProxyType[str, Callable[[Branch], Condition]] = MappingProxyType(
     {
-        "group": _condition_group,
-        "either": _disjunction,
-        "both": _conjunction,
-        "negation": _negation,
+        "group": lambda branch: condition(branch.parts[0]),
+        "either": lambda branch: Some(tuple(map(condition, branch.parts)), **branch.place),
+        "both": lambda branch: Every(tuple(map(condition, branch.parts)), **branch.place),
+        "negation": lambda branch: Not(condition(branch.parts[0]), **branch.place),
         "bracket": _bracket,
-        "call": _condition_call,
+        "call": lambda branch: _wait(branch) if branch.name in WAITS else _test(branch),
     }
 )
 
@@ -216,14 +196,6 @@ def value(branch: Branch) -> Value:
     if build is None or (branch.kind == "call" and branch.name in WAITS):
         branch.fail("a condition cannot stand where a value is needed")
     return build(branch)
-
-
-def _group(branch: Branch) -> Value:
-    return value(branch.parts[0])
-
-
-def _string(branch: Branch) -> Literal:
-    return _constant(branch, string)
 
 
 def _number(branch: Branch) -> Literal:
@@ -397,10 +369,6 @@ def _check_pattern(branch: Branch, pattern: Value, taker: str) -> int:
         branch.fail_inside(pattern.value, error.problem, error.offset)
 
 
-def _list(branch: Branch) -> ListOf:
-    return ListOf(tuple(map(value, branch.items)), **branch.place)
-
-
 def _object(branch: Branch) -> ObjectOf:
     entries: dict[str, Value] = {}
     for entry in branch.items:
@@ -414,9 +382,9 @@ def _object(branch: Branch) -> ObjectOf:
 
 _EXPRESSIONS: MappingProxyType[str, Callable[[Branch], Value]] = MappingProxyType(
     {
-        "group": _group,
+        "group": lambda branch: value(branch.parts[0]),
         "compare": _compare,
-        "string": _string,
+        "string": lambda branch: _constant(branch, string),
         "number": _number,
         "duration": _number,
         "name": _name,
@@ -425,7 +393,7 @@ _EXPRESSIONS: MappingProxyType[str, Callable[[Branch], Value]] = MappingProxyTyp
         "member": _member,
         "item": _item,
         "method": _method,
-        "list": _list,
+        "list": lambda branch: ListOf(tuple(map(value, branch.items)), **branch.place),
         "object": _object,
     }
 )

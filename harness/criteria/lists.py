@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from harness.criteria.paths import list_root
-from harness.criteria.syntax import (
-    Compare,
-    Condition,
-    CriterionError,
-    ListOf,
-    Number,
-    Read,
-    Value,
-    oriented,
-    walk,
-)
+from harness.criteria.syntax import Compare, Condition, CriterionError, ListOf, Number, Read, Value, oriented, walk
 
 _WITH_PATHS = frozenset({"json", "mem", "result", "time_since", "time_until"})
 

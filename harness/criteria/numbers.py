@@ -90,7 +90,7 @@ def read_number(text: str, locale: str | None = None) -> Decimal | None:
     """
     text = _UNSEEN.sub("", text).translate(_SPACES).strip()
     digit = _FOREIGN_DIGIT.search(text)
-    style = style_of(locale, None if digit is None else _zero(digit.group()))
+    style = style_of(locale, None if digit is None else chr(ord(digit.group()) - unicodedata.decimal(digit.group())))
     if style is None:
         return None
     if digit is not None:
@@ -208,7 +208,7 @@ def _right(after: str, style: Style) -> _Beside:
             found.money, found.rest = True, near[len(money) :]
         else:
             word = _WORD_AFTER.match(near)
-            multiple = word is not None and _multiplies(word.group(), style)
+            multiple = word is not None and word.group().rstrip(".") in style.multiples
             attached = not apart and first and (_ATTACHED.match(near) is not None or near[0] in _DASHES)
             found.doubt = multiple or attached or (len(near) == 1 and near in _DASHES)
             break
@@ -222,10 +222,6 @@ def _money_after(near: str, style: Style, apart: bool) -> str:
     word = _WORD_AFTER.match(near)
     needed = not apart or ")" in near
     return word.group() if word and needed and _is_currency(word.group(), style) else ""
-
-
-def _multiplies(word: str, style: Style) -> bool:
-    return word.rstrip(".") in style.multiples
 
 
 def _is_currency(word: str, style: Style) -> bool:
@@ -242,11 +238,6 @@ def _codes() -> frozenset[str]:
     from babel.numbers import list_currencies
 
     return frozenset(list_currencies())
-
-
-def _zero(digit: str) -> str:
-    """The zero of the digits that a digit belongs to."""
-    return chr(ord(digit) - unicodedata.decimal(digit))
 
 
 @lru_cache(maxsize=256)

@@ -28,8 +28,6 @@ from harness.criteria.syntax import (
     walk,
 )
 
-# The message about a text that the grammar does not accept.
-
 _ANYTHING = ("a value such as text('#id'), 'done' or 5",)
 _CLOSING = {"RPAR": "`)`", "RSQB": "`]`", "RBRACE": "`}`"}
 _MARKS = {"COMMA": "`,`", **_CLOSING, "LPAR": "`(`", "COLON": "`:`", "$END": "the end"}
@@ -84,9 +82,6 @@ def _hint(text: str, offset: int, found: str, accepted: frozenset[str]) -> str:
     if re.match(r"[=!<>]=?", text[offset:]) and "OPERATOR" not in accepted and "_AND" in accepted:
         return "one comparison at a time: join two with ALL[...]"
     return suggestion(found, ()) or (_look(text, offset) if found else "")
-
-
-# A parsed criterion, and the facts that are known without running it.
 
 
 @dataclass(frozen=True, slots=True)

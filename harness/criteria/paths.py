@@ -35,21 +35,17 @@ def _put_value(document: Json, way: tuple[Segment, ...], value: Json) -> Json:
         return value
     head, rest = way[0], way[1:]
     if isinstance(head, Wildcard):
-        return _put_everywhere(document, rest, value)
+        if isinstance(document, dict):
+            return {key: _put_value(item, rest, value) for key, item in document.items()}
+        if isinstance(document, list):
+            return [_put_value(item, rest, value) for item in document]
+        raise PathError("`*` needs a list or an object")
     if isinstance(head, Filter):
         raise PathError("a filter only reads: a value cannot be put there")
     if isinstance(document, list) or isinstance(head, int):
         return _put_item(document, head, rest, value)
     entries = document if isinstance(document, dict) else {}
     return {**entries, head: _put_value(entries.get(head), rest, value)}
-
-
-def _put_everywhere(document: Json, rest: tuple[Segment, ...], value: Json) -> Json:
-    if isinstance(document, dict):
-        return {key: _put_value(item, rest, value) for key, item in document.items()}
-    if isinstance(document, list):
-        return [_put_value(item, rest, value) for item in document]
-    raise PathError("`*` needs a list or an object")
 
 
 def _put_item(document: Json, head: str | int, rest: tuple[Segment, ...], value: Json) -> Json:

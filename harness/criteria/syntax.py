@@ -46,13 +46,8 @@ def _mark_offset(text: str, offset: int) -> tuple[str, str]:
     shown = ("..." if left > start else "") + before
     return (
         "  " + (shown + after + ("..." if right < end else "")).replace("\t", " "),
-        "  " + " " * _width(shown) + "^",
+        "  " + " " * sum(2 if east_asian_width(character) in "WF" else 1 for character in shown) + "^",
     )
-
-
-def _width(text: str) -> int:
-    """Columns on a terminal: wide characters take two."""
-    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 # The names of the assertion language, and what people write instead of them.

@@ -114,7 +114,8 @@ def satisfied(
         case "includes":
             return includes(left, right)
         case "matches":
-            return _matches(left, right, seconds)
+            text = as_text(left)
+            return text is not None and isinstance(right, str) and has_match(plain(right), plain(text), seconds)
         case _ if operator in _ORDERS:
             pair = _orderable(left, right, readings)
             return pair is not None and _ORDERS[operator](*pair)
@@ -144,11 +145,6 @@ def as_text(value: Json) -> str | None:
     if isinstance(value, int | float):
         return str(_decimal(value)) if isinstance(value, int) else repr(value)
     return value if isinstance(value, str) else None
-
-
-def _matches(value: Json, pattern: Json, seconds: float) -> bool:
-    text = as_text(value)
-    return text is not None and isinstance(pattern, str) and has_match(plain(pattern), plain(text), seconds)
 
 
 def order_problem(left: Json, right: Json, readings: tuple[NumberReading, NumberReading]) -> str:

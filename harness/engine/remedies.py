@@ -11,9 +11,9 @@ from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Effect, Family
-from harness.recovery.crash import PERMANENT, WITHIN
 from harness.recovery.failure import Failure, budget_exceeded
 from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
+from harness.recovery.rulebook import PERMANENT, WITHIN
 from harness.spec.steps import Tool
 from harness.values import replace
 

@@ -32,8 +32,8 @@ from harness.model.record import CLOSED_PAGES, Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
-from harness.recovery.network import NetworkRule
 from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
+from harness.recovery.rulebook import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
 from harness.spec.navigation_keys import AnswerKeys

@@ -43,8 +43,6 @@ class BrowserSettings(ContextOptions):
     )
 
 
-# URLs of browser endpoints, as people write them. Pure.
-
 OPTIONS = ("--task-browser-endpoint", "--browser-endpoint")
 VARIABLE = "HARNESS_BROWSER_ENDPOINT"
 _PARTS = re.compile(r"(?P<scheme>[^:/?#]+://|)(?P<login>[^/?#]*@|)(?P<host>[^/?#]*)(?P<path>[^?#]*)(?P<query>.*)", re.S)

@@ -68,8 +68,7 @@ class ChannelSettings(Declaration):
         "document", min_length=1, description="Argument of a tool in `restore` that takes the new document."
     )
     readonly: bool = Field(
-        False,
-        description="Whether the channel is never written. Steps and faults that would write it are refused.",
+        False, description="Whether the channel is never written. Steps and faults that would write it are refused."
     )
     clock: str | None = Field(None, description="Path in the document to which the `time` of a task is written.")
     timeout: float = Field(5.0, gt=0, le=300, description="Limit for one reading or writing, in seconds.")
@@ -134,9 +133,6 @@ class ChannelSettings(Declaration):
                 yield key, path
         if self.python is not None:
             yield from (("arguments", text) for text in texts_of(self.arguments))
-
-
-# Where channels find what a service keeps in its folder.
 
 
 def place_problem(

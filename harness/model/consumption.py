@@ -12,6 +12,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.model.inference import CallOutcome, ModelCall
+from harness.recovery.declaration import Document
 
 
 class ModelFigures(BaseModel):
@@ -32,7 +33,23 @@ class ModelFigures(BaseModel):
     @classmethod
     def of(cls, calls: Iterable[ModelCall]) -> ModelFigures:
         """Sum up entries of the ledger."""
-        return sum((_of_call(each) for each in calls), cls())
+        return sum(
+            (
+                cls(
+                    calls=1,
+                    failed_calls=each.outcome != "answered",
+                    replayed_calls=each.replayed,
+                    input_tokens=each.usage.input,
+                    cached_tokens=each.usage.cache_read,
+                    output_tokens=each.usage.output,
+                    cost_usd=each.cost or 0.0,
+                    unpriced_calls=is_unpriced(each),
+                    seconds=each.seconds,
+                )
+                for each in calls
+            ),
+            cls(),
+        )
 
     def __add__(self, other: ModelFigures) -> ModelFigures:
         mine, its = self.model_dump(), other.model_dump()
@@ -56,21 +73,6 @@ class ModelFigures(BaseModel):
             f"{self.unpriced_calls} unpriced" if self.unpriced_calls else "",
         ]
         return ", ".join(filter(None, parts))
-
-
-def _of_call(call: ModelCall) -> ModelFigures:
-    usage = call.usage
-    return ModelFigures(
-        calls=1,
-        failed_calls=call.outcome != "answered",
-        replayed_calls=call.replayed,
-        input_tokens=usage.input,
-        cached_tokens=usage.cache_read,
-        output_tokens=usage.output,
-        cost_usd=call.cost or 0.0,
-        unpriced_calls=is_unpriced(call),
-        seconds=call.seconds,
-    )
 
 
 def is_unpriced(call: ModelCall) -> bool:
@@ -108,16 +110,12 @@ def money_text(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.4f}"
 
 
-# The calls one by one, for reports.
-
 MOST_CALLS = 200
 """The number of calls that are kept of a task; the sums count all of them."""
 
 
-class ModelCallLine(BaseModel):
+class ModelCallLine(Document):
     """One request to a model."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     t: float = Field(description="Seconds since the start of the task.")
     seconds: float = Field(description="Seconds that it took.")
@@ -134,20 +132,19 @@ class ModelCallLine(BaseModel):
 
 def call_lines(calls: Sequence[ModelCall], started: datetime) -> tuple[ModelCallLine, ...]:
     """A line for each of the first calls. `started`: when the task began."""
-    return tuple(_call_line(each, started) for each in calls[:MOST_CALLS])
-
-
-def _call_line(call: ModelCall, started: datetime) -> ModelCallLine:
-    return ModelCallLine(
-        t=max(0.0, round((call.at - started).total_seconds(), 3)),
-        seconds=call.seconds,
-        step=call.step,
-        agent=call.agent,
-        model=call.model,
-        attempt=call.attempt,
-        outcome=call.outcome,
-        code=call.code,
-        input_tokens=call.usage.input,
-        output_tokens=call.usage.output,
-        cost_usd=None if is_unpriced(call) else call.cost or 0.0,
+    return tuple(
+        ModelCallLine(
+            t=max(0.0, round((each.at - started).total_seconds(), 3)),
+            seconds=each.seconds,
+            step=each.step,
+            agent=each.agent,
+            model=each.model,
+            attempt=each.attempt,
+            outcome=each.outcome,
+            code=each.code,
+            input_tokens=each.usage.input,
+            output_tokens=each.usage.output,
+            cost_usd=None if is_unpriced(each) else each.cost or 0.0,
+        )
+        for each in calls[:MOST_CALLS]
     )

@@ -31,8 +31,7 @@ from harness.model.tool_use import ToolFigures, by_tool, tool_call_lines
 from harness.model.tools import ToolCall
 from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Family
-from harness.recovery.failure import Failure
-from harness.recovery.suspect import suspect_of
+from harness.recovery.failure import Failure, suspect_of
 from harness.recovery.vocabulary import Suspect
 from harness.spec.steps import Step
 
@@ -61,7 +60,8 @@ def fault_effect(met: MetFault, result: TaskResult) -> FaultEffect:
     first = met.strikes[0]
     if (effect := _in_models(met, result)) is not None:
         return effect
-    failed = next(((index, each) for index, each in _attempts(result.history) if _failed_after(each, first)), None)
+    failures = ((r.index, each) for r in result.history for each in r.attempts if not each.passed)
+    failed = next(((index, each) for index, each in failures if each.t + each.seconds >= first - SLACK), None)
     if failed is None:
         return FaultEffect(True, result.failure.code if result.failure else None, result.failed_index)
     index, attempt = failed
@@ -98,14 +98,6 @@ def unmet_expectations(met: MetFault, found: FaultEffect, *, reached: bool) -> I
         yield f"code: expected {expect.code or 'no failure'}, was {found.code or 'no failure'}"
     if expect.recovered is not None and expect.recovered != reached:
         yield "was not recovered from" if expect.recovered else "was recovered from, which was not expected"
-
-
-def _attempts(history: History) -> Iterator[tuple[int, Attempt]]:
-    return ((record.index, attempt) for record in history for attempt in record.attempts)
-
-
-def _failed_after(attempt: Attempt, strike: float) -> bool:
-    return not attempt.passed and attempt.t + attempt.seconds >= strike - SLACK
 
 
 def _until_passed(history: History, index: int, failed: Attempt, strike: float) -> float | None:
@@ -179,24 +171,23 @@ NAMED = 2
 def fault_reports(result: TaskResult) -> tuple[FaultReport, ...]:
     """The reports about the faults, in the order of the file."""
     followed = responsible_faults(result)
-    return tuple(_fault(met, is_behind=met in followed) for met in result.faults)
-
-
-def _fault(met: MetFault, *, is_behind: bool) -> FaultReport:
-    return FaultReport(
-        id=met.name,
-        title=met.fault.title,
-        kind=met.fault.kind,
-        target=met.fault.target,
-        where=met.fault.source,
-        struck=met.count,
-        times=met.strikes,
-        steps=met.steps,
-        healed=met.healed,
-        problem=met.problem,
-        why=met.why,
-        behind=is_behind,
-        text=met.describe(),
+    return tuple(
+        FaultReport(
+            id=met.name,
+            title=met.fault.title,
+            kind=met.fault.kind,
+            target=met.fault.target,
+            where=met.fault.source,
+            struck=met.count,
+            times=met.strikes,
+            steps=met.steps,
+            healed=met.healed,
+            problem=met.problem,
+            why=met.why,
+            behind=met in followed,
+            text=met.describe(),
+        )
+        for met in result.faults
     )
 
 
@@ -267,11 +258,13 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         error_type=failure.type,
         timestamp=record.attempts[-1].started if record and record.attempts else result.started,
         step_index=index,
-        step=_step_json(record) if record else None,
+        step={"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True)} if record else None,
         error_message=failure.message,
-        stack_trace=_stack(failure),
+        stack_trace="".join(traceback.format_exception(failure.cause)) if failure.cause else None,
         context=context,
-        recovery_attempted=_recovery_attempted(record, result),
+        recovery_attempted=bool(
+            (record and record.answers) or result.takeovers or any(r.rewound for r in result.history)
+        ),
         recovery_strategy=rule.strategy if rule else None,
         recovery_success=False,
         final_state=result.final_state,
@@ -281,8 +274,13 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
             time_elapsed_seconds=round(result.elapsed, 3),
             retries_count=figures(result).retries,
         ),
-        **_classes(plan, result, failure),
-        hint=advice(result, expected=expected) or _hint(plan, failure),
+        code=failure.code,
+        category=failure.category,
+        severity=failure.severity,
+        suspect=suspect(plan, result),
+        retryable=failure.retryable,
+        hint=advice(result, expected=expected)
+        or (assertion_hint(plan, failure) if failure.family is Family.ASSERTION else failure.hint),
         tried=tuple(note(attempt, record.step) for attempt in record.attempts) if record else (),
         warnings=tuple(w.as_json() for w in result.warnings),
         faults=fault_reports(result),
@@ -292,17 +290,6 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         source=plan.source,
         **{**_agent_facts(plan, result), **_tool_facts(result)},
     )
-
-
-def _classes(plan: Plan, result: TaskResult, failure: Failure) -> dict[str, Any]:
-    """What the catalog says of the failure, and where its evidence points to."""
-    return {
-        "code": failure.code,
-        "category": failure.category,
-        "severity": failure.severity,
-        "suspect": suspect(plan, result),
-        "retryable": failure.retryable,
-    }
 
 
 def suspect(plan: Plan, result: TaskResult) -> Suspect | None:
@@ -335,11 +322,6 @@ def _tool_facts(result: TaskResult) -> dict[str, Any]:
     }
 
 
-def _recovery_attempted(record: StepRecord | None, result: TaskResult) -> bool:
-    """Return whether the failing step was answered, the task went back, or another agent went on."""
-    return bool((record and record.answers) or result.takeovers or any(r.rewound for r in result.history))
-
-
 LOOKED_ONCE = "It was checked only once. If the page needs time, use `expect_timeout: 5` or EVENTUALLY(...)."
 
 
@@ -367,20 +349,8 @@ def _looks_at_page(expression: object) -> bool:
         return True
 
 
-def _hint(plan: Plan, failure: Failure) -> str:
-    return assertion_hint(plan, failure) if failure.family is Family.ASSERTION else failure.hint
-
-
-def _stack(failure: Failure) -> str | None:
-    return "".join(traceback.format_exception(failure.cause)) if failure.cause else None
-
-
 def _score_json(score: Score) -> dict[str, Any]:
     return {"total": score.total, "parts": [asdict(part) for part in score.parts], "rubrics": dict(score.rubrics)}
-
-
-def _step_json(record: StepRecord) -> dict[str, Any]:
-    return {"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True)}
 
 
 def trace(result: TaskResult) -> dict[str, Any]:
@@ -432,11 +402,9 @@ def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> di
 
 def substitute_text(done: Step, declared: Step) -> str:
     """` by opening http://...`: what was done in place of the step as written; empty if it was done as written."""
-    return (
-        ""
-        if done.act == declared.act
-        else f" by {'opening' if done.act == 'open' else done.act} {done.target or getattr(done, 'url', '')}"
-    )
+    if done.act == declared.act:
+        return ""
+    return f" by {'opening' if done.act == 'open' else done.act} {done.target or getattr(done, 'url', '')}"
 
 
 def went_back(record: StepRecord) -> str:
@@ -447,10 +415,8 @@ def went_back(record: StepRecord) -> str:
 
 def note(attempt: Attempt, declared: Step) -> str:
     """The trace's note about an attempt: `RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...`."""
-    how = way(attempt, declared)
-    return (
-        f"{how}: SUCCESS" if not isinstance(attempt.outcome, Failure) else f"{how}: FAILED - {attempt.outcome.message}"
-    )
+    ended = f"FAILED - {attempt.outcome.message}" if isinstance(attempt.outcome, Failure) else "SUCCESS"
+    return f"{way(attempt, declared)}: {ended}"
 
 
 def way(attempt: Attempt, declared: Step) -> str:

@@ -123,15 +123,6 @@ class ToolAnswered(Struct, frozen=True):
 
 
 Event = (
-    TaskStarted
-    | StepStarted
-    | AttemptEnded
-    | ResilienceActed
-    | WriteSeen
-    | StepEnded
-    | TaskEnded
-    | ModelAsked
-    | ModelAnswered
-    | ToolCalled
-    | ToolAnswered
-)
+    TaskStarted | StepStarted | AttemptEnded | ResilienceActed | WriteSeen | StepEnded | TaskEnded | ModelAsked
+    | ModelAnswered | ToolCalled | ToolAnswered
+)  # fmt: skip

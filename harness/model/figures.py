@@ -100,7 +100,8 @@ def figures(result: TaskResult) -> Figures:
     total = Figures(fallbacks=(result.alternative is not None) + len(result.takeovers))
     troubles: dict[Hashable, _Failing] = {}
     for record in result.history:
-        total += _attempt_figures(record)
+        made = attempts_made(record)
+        total += Figures(attempts=len(made), failed_attempts=sum(not each.passed for each in made))
         key = step_key(record.index, record.step)
         trouble = _failing_step(record, troubles.pop(key, None))
         if trouble is None:
@@ -153,11 +154,6 @@ def success_rates(pairs: Iterable[tuple[Family, bool]]) -> Iterator[tuple[Family
 
 def _held_back(attempt: Attempt) -> bool:
     return isinstance(attempt.outcome, Failure) and attempt.outcome.code == "CIRCUIT_OPEN"
-
-
-def _attempt_figures(record: StepRecord) -> Figures:
-    made = attempts_made(record)
-    return Figures(attempts=len(made), failed_attempts=sum(not each.passed for each in made))
 
 
 def _failing_step(record: StepRecord, before: _Failing | None) -> _Failing | None:

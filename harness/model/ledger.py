@@ -22,8 +22,6 @@ from harness.recovery.failure import Failed, Failure
 from harness.recovery.never_twice import WROTE, Known, RepeatVerdict, RepeatWay
 from harness.values import replace
 
-# The vocabulary.
-
 Word = Literal["turn", "running", "wrote", "over", "again", "crashed"]
 """What is noted of an item before it is so: its turn has come, its task runs, begins to write, has ended; and what was
 decided when its process was gone: it runs again, or has ended with it."""
@@ -73,9 +71,6 @@ class NewWords:
         return new
 
 
-# The codec.
-
-
 class Note(Struct, frozen=True, array_like=True):
     """One line: a word about an item, by its node id or the id of its task."""
 
@@ -122,9 +117,6 @@ def facts_of(notes: Iterable[Note], known: Mapping[str, ItemFacts] = {}) -> dict
     for note in notes:
         found[note.name] = found.get(note.name, ItemFacts()).after(note.word)
     return found
-
-
-# The decision.
 
 
 class Gone(StrEnum):

@@ -17,7 +17,7 @@ def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Pat
     docs/design/task-files.md describes these three lists.
     """
     for key in spec.memory_keys:
-        if not _is_known(memory, key):
+        if not any(value is not None for value in memory_lookup(memory, key)):
             yield Warning_("memory_key_missing", f"memory_keys names {key!r}, which no step wrote", None, {"key": key})
     names = {name for path in files for name in (path.name, path.stem)}
     for wanted in spec.artifacts:
@@ -31,10 +31,6 @@ def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Pat
         if not equal(actual, expected):
             text = f"memory {key!r} is {actual!r}, expected_memory.json has {expected!r}"
             yield Warning_("memory_differs", text, None, {"key": key, "expected": expected, "actual": actual})
-
-
-def _is_known(memory: Mapping[str, Json], key: str) -> bool:
-    return any(value is not None for value in memory_lookup(memory, key))
 
 
 def ended_as_declared(spec: TaskSpec, result: TaskResult) -> bool:

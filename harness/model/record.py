@@ -145,8 +145,7 @@ class StepRecord(Struct, frozen=True):
     contradicted: bool = False
     """A write passed, and `done_when` did not hold after it."""
     agent: str = ""
-    """The name of the agent that chose it (`scripted`: it is a step of the file); empty for what belongs to no agent.
-    """
+    """The name of the agent that chose it (`scripted`: a step of the file); empty for what belongs to no agent."""
 
     @property
     def passed(self) -> bool:

@@ -9,13 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from harness.model.consumption import ModelCallLine, ModelFigures
 from harness.model.tool_use import ToolCallLine, ToolErrorReport, ToolFigures
 from harness.recovery.catalog import Category, ErrorType, Severity, Suspect
+from harness.recovery.declaration import Document
 from harness.spec.task import FinalState
 
 
-class AssertionContext(BaseModel):
+class AssertionContext(Document):
     """What `context.assertion` says: why a criterion does not hold."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     expression: str
     expected: JsonValue = None
@@ -42,10 +41,8 @@ class Context(BaseModel):
         return [str(each) for each in (self.model_extra or {}).get("vanished_texts", ())]
 
 
-class Metrics(BaseModel):
+class Metrics(Document):
     """How far the task came."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     steps_completed: int
     steps_total: int
@@ -53,10 +50,8 @@ class Metrics(BaseModel):
     retries_count: int = Field(description="Number of retries of all steps, as defined in docs/figures.md.")
 
 
-class FaultReport(BaseModel):
+class FaultReport(Document):
     """What was made to go wrong on purpose, and what became of it. Times are seconds since the start of the task."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     id: str = Field(description="The fault's `id`, or its kind and number; a fault of a plan has `plan/id`.")
     title: str = Field(description="Name for people: the fault's `id`, or its kind.")
@@ -77,10 +72,8 @@ class FaultReport(BaseModel):
     text: str = Field("", description="The fault in one line.")
 
 
-class RoutedRequestReport(BaseModel):
+class RoutedRequestReport(Document):
     """A request that a route answered."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     step_index: int = Field(description="The step that was running; -1 before the first.")
     method: str
@@ -88,10 +81,8 @@ class RoutedRequestReport(BaseModel):
     status: int = Field(description="Status of the answer, as an HTTP status.")
 
 
-class RouteReport(BaseModel):
+class RouteReport(Document):
     """What the task wanted to be answered in place of a site, and what was."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     route: int = Field(description="Place of the route in the task's file, counted from 0.")
     url: str = Field(description="Pattern of the route.")
@@ -103,10 +94,8 @@ class RouteReport(BaseModel):
     text: str = Field("", description="The route in one line.")
 
 
-class ErrorReport(BaseModel):
+class ErrorReport(Document):
     """A task that failed: `error_type`, one of 14 values, and a finer `code` with category, severity and hint."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     task_id: str
     error_type: ErrorType

@@ -29,10 +29,7 @@ class ServeSettings(Declaration):
         "`--insecure`.",
     )
     port: int = Field(
-        0,
-        ge=0,
-        le=HIGHEST_PORT,
-        description="Its port. 0 takes a free one, which is kept in .harness/serve.json.",
+        0, ge=0, le=HIGHEST_PORT, description="Its port. 0 takes a free one, which is kept in .harness/serve.json."
     )
     grace: float = Field(
         300.0,

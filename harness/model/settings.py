@@ -134,8 +134,7 @@ class BreakerTable(SettingsTable):
     reset_seconds: float = Field(30.0, ge=0, le=3600, description="Seconds until one call may try the site again.")
     volume_threshold: int = Field(0, ge=0, description="Number of calls before the circuit may open.")
     persist: bool = Field(
-        False,
-        description="Whether workers of xdist and later runs share the circuits, in .harness/circuits.sqlite3.",
+        False, description="Whether workers of xdist and later runs share the circuits, in .harness/circuits.sqlite3."
     )
 
 
@@ -214,8 +213,7 @@ class Settings(SettingsTable):
     )
     memory: MemorySettings = Field(MemorySettings(), description="Where the memory of tasks is kept.")
     defaults: Annotated[tuple[Defaults, ...], BeforeValidator(as_tables)] = Field(
-        (),
-        description="Keys for tasks that do not set them; with `override = true`, for all tasks.",
+        (), description="Keys for tasks that do not set them; with `override = true`, for all tasks."
     )
     extra_keys: Annotated[dict[str, Meaning], AfterValidator(not_of_tasks)] = Field(
         default_factory=dict,
@@ -340,31 +338,26 @@ class Settings(SettingsTable):
     )
 
     @model_validator(mode="after")
-    def _memory_has_its_channel(self) -> Self:
-        name = self.memory.channel
-        if name is not None and name not in self.channels:
+    def _tables_fit_each_other(self) -> Self:
+        memory = self.memory.channel
+        if memory is not None and memory not in self.channels:
             known = ", ".join(sorted(self.channels)) or "none"
-            raise ValueError(f"memory.channel: there is no channel `{name}` in [tool.harness.channels]; known: {known}")
-        return self
-
-    @model_validator(mode="after")
-    def _channels_have_their_tools(self) -> Self:
-        for name, channel in self.channels.items():
-            for key, server, tool in channel.tools:
-                if problem := tool_problem(self.tools, server, tool):
-                    raise ValueError(f"channels.{name}.{key}: {problem}")
-        return self
-
-    @model_validator(mode="after")
-    def _channels_have_their_places(self) -> Self:
-        if problem := place_problem(self.channels, self.services, worlds=self.isolation == "world"):
-            raise ValueError(problem)
-        return self
-
-    @model_validator(mode="after")
-    def _agents_follow_each_other(self) -> Self:
-        problem = agents_problem(self.agents) or unoffered(self.agents, self.tools)
-        if problem := problem or unknown_models(self.agents, self.models):
+            raise ValueError(
+                f"memory.channel: there is no channel `{memory}` in [tool.harness.channels]; known: {known}"
+            )
+        called = (
+            (f"channels.{name}.{key}", tool_problem(self.tools, server, tool))
+            for name, channel in self.channels.items()
+            for key, server, tool in channel.tools
+        )
+        problem = (
+            next((f"{place}: {problem}" for place, problem in called if problem), "")
+            or place_problem(self.channels, self.services, worlds=self.isolation == "world")
+            or agents_problem(self.agents)
+            or unoffered(self.agents, self.tools)
+            or unknown_models(self.agents, self.models)
+        )
+        if problem:
             raise ValueError(problem)
         return self
 

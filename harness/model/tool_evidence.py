@@ -12,8 +12,6 @@ from harness.model.tools import LONGEST_DOCUMENT, ToolCall
 from harness.recovery.failure import Failure
 from harness.spec.steps import Tool
 
-# Arguments and results of a size that reports can hold.
-
 _LIMITS: Final = (16_384, 4_096, 1_024, 256, 64, 16)
 """Characters of a text, and sixteenths of it entries of a list or an object, that are kept; the first that fits."""
 ROUGHLY: Final = 16 * LONGEST_DOCUMENT
@@ -104,9 +102,6 @@ def calls_of_attempts(result: TaskResult) -> dict[int, tuple[ToolCall, ...]]:
 
 def _of_tools(record: StepRecord) -> Iterable[Attempt]:
     return (each for each in record.attempts if isinstance(each.step, Tool))
-
-
-# The call behind a failure.
 
 
 def failed_call(result: TaskResult) -> ToolCall | None:

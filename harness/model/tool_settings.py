@@ -42,8 +42,7 @@ class ToolServerSettings(Declaration):
         "ends it. `{python}` is the interpreter of the run.",
     )
     url: str | None = Field(
-        None,
-        description="Address of a server that speaks Streamable HTTP. The hosts of `services` can be used in it.",
+        None, description="Address of a server that speaks Streamable HTTP. The hosts of `services` can be used in it."
     )
     headers: dict[str, str] = Field(
         default_factory=dict, description="HTTP headers of each request to `url`. `${env:NAME}` is a variable."

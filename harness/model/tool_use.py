@@ -10,16 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from harness.model.tools import ToolCall, ToolOutcome
+from harness.recovery.declaration import Document
 from harness.spec.steps import EffectClass
 
 
-class ToolFigures(BaseModel):
+class ToolFigures(Document):
     """What calls of tools have done; the figures of several can be added."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     calls: int = Field(0, description="Number of calls, each with all its tries.")
     errors: int = Field(0, description="Number of calls that the tool answered with an error (`is_error`).")
@@ -98,16 +97,12 @@ def of_all_tools(found: ByTool) -> ToolFigures:
     return sum((used for tools in found.values() for used in tools.values()), ToolFigures())
 
 
-# The calls one by one, for reports.
-
 MOST_CALLS = 200
 """The number of calls that are kept of a task; the sums count all of them."""
 
 
-class ToolCallLine(BaseModel):
+class ToolCallLine(Document):
     """One call of a tool."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     id: str = Field(description="The call's id, unique in the task.")
     t: float = Field(description="Seconds since the start of the task.")
@@ -123,21 +118,20 @@ class ToolCallLine(BaseModel):
 
 def tool_call_lines(calls: Sequence[ToolCall], started: datetime) -> tuple[ToolCallLine, ...]:
     """A line for each of the first calls. `started`: when the task began."""
-    return tuple(_call_line(each, started) for each in calls[:MOST_CALLS])
-
-
-def _call_line(call: ToolCall, started: datetime) -> ToolCallLine:
-    return ToolCallLine(
-        id=call.id,
-        t=max(0.0, round((call.at - started).total_seconds(), 3)),
-        seconds=round(call.seconds, 3),
-        step=call.step,
-        server=call.server,
-        tool=call.tool,
-        effect=call.effect,
-        tries=call.tries,
-        outcome=call.outcome,
-        code=call_code(call),
+    return tuple(
+        ToolCallLine(
+            id=each.id,
+            t=max(0.0, round((each.at - started).total_seconds(), 3)),
+            seconds=round(each.seconds, 3),
+            step=each.step,
+            server=each.server,
+            tool=each.tool,
+            effect=each.effect,
+            tries=each.tries,
+            outcome=each.outcome,
+            code=call_code(each),
+        )
+        for each in calls[:MOST_CALLS]
     )
 
 
@@ -146,13 +140,8 @@ def call_code(call: ToolCall) -> str:
     return call.code or ("TOOL_FAILED" if call.outcome == "error" else "")
 
 
-# The document `tool_error` of the error report: what went wrong with the call behind a failure.
-
-
-class ToolErrorDetails(BaseModel):
+class ToolErrorDetails(Document):
     """What is known of a call that failed."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     exit_code: int | None = Field(None, description="Exit code of the server's process, if its death ended the call.")
     stderr: str = Field("", description="End of the log of the server's process, if its death ended the call.")
@@ -160,10 +149,8 @@ class ToolErrorDetails(BaseModel):
     execution_time_ms: int = Field(description="Milliseconds from the first try to the end, with the waits.")
 
 
-class ToolErrorPayload(BaseModel):
+class ToolErrorPayload(Document):
     """The call that failed, and how."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     tool_call_id: str = Field(description="The call's id, as in `tool_calls` and in the trace.")
     tool: str = Field(description="Server and tool: `mail.get_code`.")
@@ -175,10 +162,8 @@ class ToolErrorPayload(BaseModel):
     max_retries: int = Field(description="How often the call could be repeated by the schedule of its server.")
 
 
-class ToolErrorReport(BaseModel):
+class ToolErrorReport(Document):
     """The call of a tool behind the failure."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     type: Literal["tool_error"] = "tool_error"
     payload: ToolErrorPayload

@@ -38,9 +38,6 @@ class SaidByModel(Struct, frozen=True):
 Noted = SeenByAgent | SaidByModel
 
 
-# The lines of the file.
-
-
 class TrajectoryTask(Struct, frozen=True, kw_only=True, tag="task", tag_field="line"):
     """The task, and how it ended."""
 

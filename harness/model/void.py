@@ -51,17 +51,13 @@ def void_reason(result: TaskResult, hosts: Collection[str], of_fault: str | None
     if failure is None or failure.circumstances.injected:
         return ""
     found = _void_code(failure, result, hosts)
-    if found and not _alike(found, of_fault):
+    alike = found == of_fault or any({found, of_fault} <= kind for kind in _KINDS)
+    if found and not alike:
         return f"{found}: {failure.row.cause if found == failure.code else failure.message}"
     late = failure.code == "TASK_TIMEOUT" and of_fault not in MODEL_CODES
     if late and waited_for_models(model_calls(result)) > MOST_WAITING * result.elapsed:
         return "TASK_TIMEOUT: more than half of the time went by while no model answered."
     return ""
-
-
-def _alike(code: str, of_fault: str | None) -> bool:
-    """Whether a failure is of the same kind as what the fault caused: a killed site is refused first, then down."""
-    return code == of_fault or any({code, of_fault} <= kind for kind in _KINDS)
 
 
 def _void_code(failure: Failure, result: TaskResult, hosts: Collection[str]) -> str:

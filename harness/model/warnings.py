@@ -190,7 +190,7 @@ def _recovery_warning(record: StepRecord, family: Family, first: Failure) -> War
 
 def _text_and_details(record: StepRecord, family: Family, first: Failure) -> tuple[str, dict[str, Any]]:
     """The text and details of the warning. A family without a case of its own has the text of its row."""
-    count = _retries(record, family)
+    count = sum(answer.family is family and is_retry(answer) for answer in record.answers)
     usual = FAMILIES[family].got_over.format(type=first.type, message=first.message, retries=_times(count))
     match family:
         case Family.NETWORK:
@@ -206,10 +206,6 @@ def _text_and_details(record: StepRecord, family: Family, first: Failure) -> tup
             return usual, {"retries": count, "code": first.code}
         case _:
             return usual, {"retries": count}
-
-
-def _retries(record: StepRecord, family: Family) -> int:
-    return sum(answer.family is family and is_retry(answer) for answer in record.answers)
 
 
 def _times(count: int) -> str:

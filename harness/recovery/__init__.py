@@ -25,42 +25,18 @@ if TYPE_CHECKING:
     from harness.recovery.rulebook import NoRecovery, Rulebook
 
 __all__ = [
-    "FULL",
-    "NOTHING",
-    "Capture",
-    "GiveUp",
-    "NoRecovery",
-    "Random",
-    "Remedy",
-    "RepairPrecondition",
-    "Retry",
-    "Rewind",
-    "Rule",
-    "Rulebook",
-    "Skip",
-    "Substitute",
-    "Trust",
-]
+    "FULL", "NOTHING", "Capture", "GiveUp", "NoRecovery", "Random", "Remedy", "RepairPrecondition", "Retry", "Rewind",
+    "Rule", "Rulebook", "Skip", "Substitute", "Trust",
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # type checkers would otherwise accept any name
     __getattr__ = exports(
         __name__,
         {
             "harness.recovery.remedy": (
-                "FULL",
-                "NOTHING",
-                "Capture",
-                "GiveUp",
-                "Random",
-                "Remedy",
-                "RepairPrecondition",
-                "Retry",
-                "Rewind",
-                "Rule",
-                "Skip",
-                "Substitute",
-                "Trust",
+                "FULL", "NOTHING", "Capture", "GiveUp", "Random", "Remedy", "RepairPrecondition", "Retry", "Rewind",
+                "Rule", "Skip", "Substitute", "Trust",
             ),
             "harness.recovery.rulebook": ("NoRecovery", "Rulebook"),
         },
-    )
+    )  # fmt: skip

@@ -9,19 +9,9 @@ from harness.recovery.vocabulary import Category, Effect, ErrorType, Family, Sco
 from harness.resilience.categories import VALIDATION
 
 __all__ = [
-    "CATALOG",
-    "FAMILIES",
-    "Category",
-    "Effect",
-    "ErrorType",
-    "Family",
-    "Group",
-    "Row",
-    "Scope",
-    "Severity",
-    "Suspect",
-    "row",
-]
+    "CATALOG", "FAMILIES", "Category", "Effect", "ErrorType", "Family", "Group", "Row", "Scope", "Severity",
+    "Suspect", "row",
+]  # fmt: skip
 
 
 _OF_AGENTS = frozenset({Scope.AGENT, Scope.PROVIDER})

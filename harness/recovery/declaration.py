@@ -1,12 +1,12 @@
-"""The base of everything that people declare: rules, steps, faults, settings. Models are built when they are used."""
+"""The bases of what people declare (rules, steps, faults, settings) and of documents: built when they are used."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import Annotated, Any, Generic, TypeVar, get_args
+from typing import Annotated, Any, Generic, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, PrivateAttr, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema, to_json
 
@@ -18,6 +18,29 @@ class Declaration(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class Document(BaseModel):
+    """A part of a file that the harness writes: frozen, and built when it is first used."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+
+class SourcedDeclaration(Declaration):
+    """A declaration that knows its place."""
+
+    _source: str = PrivateAttr("")
+
+    @property
+    def source(self) -> str:
+        """The file and line of the declaration, as shown to people; empty for one that was made in Python."""
+        return self._source
+
+    def with_source(self, source: str) -> Self:
+        """Return a copy with the place of its declaration."""
+        copy = self.model_copy()
+        copy._source = source  # noqa: SLF001 - its own
+        return copy
 
 
 class ChosenBy:

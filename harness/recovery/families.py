@@ -32,19 +32,18 @@ class FamilyFacts(Struct, frozen=True, kw_only=True):
     """How far such a failure reaches."""
     suspect: Suspect
     """Where to look first."""
-    leaves_open: bool
+    leaves_open: bool = False
     """Whether it stays unknown if a write took effect, unless the code itself is an answer (4xx)."""
-    awaits: bool
+    awaits: bool = False
     """Whether the attempt was waiting when it failed; if the task's time ends then, that is the failure."""
     report_group: Group
     first_artifact: str
     """The file that shows most of the failure and is looked at first; empty: none is better than the report."""
-    outlasted_by: str
+    outlasted_by: str = ""
     """The part of a task that withstands an injected fault of this kind, in words; empty if nothing can be declared."""
-    proposed_rule: tuple[str, ...]
-    """Lines of YAML that a task which is flaky by this family may declare, the first in `error_recovery`; empty: none.
-    """
-    event_category: str
+    proposed_rule: tuple[str, ...] = ()
+    """Lines of YAML that a task which is flaky by this family may declare, the first in `error_recovery`."""
+    event_category: str = ""
     """The `category` of its events (`Row.event_category`); empty: the family declares none."""
     recovery_name: str
     """The name of its rate in `recovery_success_rate`."""
@@ -61,12 +60,10 @@ FAMILIES: dict[Family, FamilyFacts] = {
         scope=Scope.PAGE,
         suspect=Suspect.SITE,
         leaves_open=True,
-        awaits=False,
         report_group=Group.TIME,
         first_artifact="screenshot.png",
         outlasted_by="`on_timeout` or a longer `timeout`",
         proposed_rule=("on_timeout: {strategy: retry_from_checkpoint}", _CHECKPOINT),
-        event_category="",
         recovery_name="timeout",
         warning="action_retry_success",
     ),
@@ -86,78 +83,58 @@ FAMILIES: dict[Family, FamilyFacts] = {
     Family.ELEMENT: FamilyFacts(
         scope=Scope.PAGE,
         suspect=Suspect.TASK,
-        leaves_open=False,
         awaits=True,
         report_group=Group.ELEMENT,
         first_artifact="screenshot.png",
         outlasted_by="a longer `wait_seconds` in `on_element_not_found`",
         proposed_rule=("on_element_not_found: {strategy: wait_and_retry, wait_seconds: 20}",),
-        event_category="",
         recovery_name="element_not_found",
         warning="element_appeared_late",
     ),
     Family.AMBIGUOUS: FamilyFacts(
         scope=Scope.PAGE,
         suspect=Suspect.TASK,
-        leaves_open=False,
-        awaits=False,
         report_group=Group.ELEMENT,
         first_artifact="screenshot.png",
         outlasted_by="`on_selector_ambiguous`",
-        proposed_rule=(),
-        event_category="",
         recovery_name="selector_ambiguous",
         warning="element_appeared_late",
     ),
     Family.ACTION: FamilyFacts(
         scope=Scope.PAGE,
         suspect=Suspect.SITE,
-        leaves_open=False,
         awaits=True,
         report_group=Group.ACTION,
         first_artifact="screenshot.png",
         outlasted_by="`on_action_failed`",
-        proposed_rule=(),
-        event_category="",
         recovery_name="action_failed",
         warning="action_retry_success",
     ),
     Family.ASSERTION: FamilyFacts(
         scope=Scope.PAGE,
         suspect=Suspect.SITE,
-        leaves_open=False,
-        awaits=False,
         report_group=Group.PRODUCT,
         first_artifact="screenshot.png",
         outlasted_by="`on_assertion_fail`",
         proposed_rule=("on_assertion_fail: {strategy: retry_after_wait, wait_before_retry_seconds: 5}",),
-        event_category="",
         recovery_name="assertion_retry",
         warning="assertion_retry_success",
     ),
     Family.PRECONDITION: FamilyFacts(
         scope=Scope.WORLD,
         suspect=Suspect.PROJECT,
-        leaves_open=False,
-        awaits=False,
         report_group=Group.STATE,
         first_artifact="memory_snapshot.json",
         outlasted_by="`on_precondition_fail`",
-        proposed_rule=(),
-        event_category="",
         recovery_name="precondition_fail",
         warning="precondition_repaired",
     ),
     Family.INCONSISTENCY: FamilyFacts(
         scope=Scope.WORLD,
         suspect=Suspect.SITE,
-        leaves_open=False,
-        awaits=False,
         report_group=Group.STATE,
         first_artifact="env_snapshot.json",
         outlasted_by="`on_state_inconsistency`",
-        proposed_rule=(),
-        event_category="",
         recovery_name="state_inconsistency",
         warning="state_inconsistency_resolved",
     ),
@@ -165,7 +142,6 @@ FAMILIES: dict[Family, FamilyFacts] = {
         scope=Scope.BROWSER,
         suspect=Suspect.MACHINE,
         leaves_open=True,
-        awaits=False,
         report_group=Group.BROWSER,
         first_artifact="console_logs.txt",
         outlasted_by="`on_browser_crash` and checkpoints",
@@ -178,13 +154,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
     Family.NONE: FamilyFacts(
         scope=Scope.TASK,
         suspect=Suspect.TASK,
-        leaves_open=False,
-        awaits=False,
         report_group=Group.REST,
         first_artifact="",
-        outlasted_by="",
-        proposed_rule=(),
-        event_category="",
         recovery_name="none",
         warning="action_retry_success",
     ),

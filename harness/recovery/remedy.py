@@ -7,7 +7,6 @@ is forgotten.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -43,9 +42,12 @@ class Rule(Declaration):
         """Seconds for which a first attempt may look for its element; None: as long as the attempt may take."""
         return None
 
-    @abstractmethod
+    answers: ClassVar[tuple[Remedy, ...]] = ()
+    """The remedies of a strategy for which neither its settings nor the failure matter."""
+
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
         """Yield the remedies to try, in order. When they are used up, the task gives up."""
+        return iter(self.answers)
 
 
 def shorthand(default: str) -> BeforeValidator:

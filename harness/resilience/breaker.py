@@ -44,8 +44,7 @@ class BreakerSettings(Struct, frozen=True):
     volume_threshold: int = 0
     """The number of calls since the circuit last closed below which it does not open."""
     probe_seconds: float = 60.0
-    """Seconds after which a probe that has not ended loses its place: the next caller is admitted, here or elsewhere.
-    """
+    """Seconds after which a probe that has not ended loses its place: the next caller is admitted, wherever it is."""
 
     def __post_init__(self) -> None:
         least = {"failure_threshold": 1, "success_threshold": 1, "reset_seconds": 0, "volume_threshold": 0}
@@ -210,16 +209,9 @@ def guard(
 
 
 __all__ = [
-    "TRANSITIONS",
-    "Breaker",
-    "BreakerSettings",
-    "CircuitOpen",
-    "CircuitSnapshot",
-    "CircuitState",
-    "Signal",
-    "Ticket",
+    "TRANSITIONS", "Breaker", "BreakerSettings", "CircuitOpen", "CircuitSnapshot", "CircuitState", "Signal", "Ticket",
     "Transition",
-]
+]  # fmt: skip
 
 _DEFAULTS: Final = BreakerSettings()
 _SPENT: Final = -1
@@ -286,12 +278,7 @@ class Breaker:
     """
 
     def __init__(
-        self,
-        name: str,
-        settings: BreakerSettings = _DEFAULTS,
-        *,
-        now: Callable[[], float],
-        emit: Emit = discard,
+        self, name: str, settings: BreakerSettings = _DEFAULTS, *, now: Callable[[], float], emit: Emit = discard
     ) -> None:
         """`now` returns monotonic seconds."""
         self.name = name

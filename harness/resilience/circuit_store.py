@@ -21,8 +21,6 @@ from harness.resilience.breaker import CircuitSnapshot, CircuitState
 from harness.resilience.clock import Clock
 from harness.resilience.sqlite_file import OtherFileError, SqliteKind, connect, is_busy
 
-# The file of a circuit store: creates, recognizes or refuses it; converts a row to a snapshot.
-
 KEPT_FOR: Final = 7 * 86400.0
 """Seconds after which an unused circuit is forgotten."""
 
@@ -117,12 +115,7 @@ class CircuitStore:
     """One file of circuits."""
 
     def __init__(
-        self,
-        path: Path | str,
-        clock: Clock,
-        *,
-        patience: float = PATIENCE,
-        say: Callable[[str], None] = _warn,
+        self, path: Path | str, clock: Clock, *, patience: float = PATIENCE, say: Callable[[str], None] = _warn
     ) -> None:
         """Open or make the file; raises CircuitStoreError, with file and remedy, for a file of another kind.
 

@@ -10,8 +10,6 @@ from typing import Protocol
 
 from msgspec import Struct
 
-# A point in time that bounds all work under it.
-
 
 class Deadline(Struct, frozen=True):
     """A moment: `at` is in monotonic seconds of the clock that the caller reads."""

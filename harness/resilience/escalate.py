@@ -181,11 +181,7 @@ class StillRunning(TimeoutError, Generic[T]):  # noqa: N818 - it names what the 
 
 
 def escalate(
-    stages: Sequence[float] = STAGES,
-    *,
-    name: str = "call",
-    emit: Emit = discard,
-    pending: PendingWork | None = None,
+    stages: Sequence[float] = STAGES, *, name: str = "call", emit: Emit = discard, pending: PendingWork | None = None
 ) -> Policy[T]:
     """Wait for the call until the last of the `stages` (rising, in seconds since it began), with an event at each.
 

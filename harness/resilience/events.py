@@ -271,23 +271,9 @@ class InvariantBroken(Struct, frozen=True):
 
 
 ResilienceEvent = (
-    Retrying
-    | Waiting
-    | SlotAwaited
-    | LoginMade
-    | PagesEnded
-    | CircuitChanged
-    | FellBack
-    | Degraded
-    | Recovered
-    | GaveUp
-    | Escalated
-    | ServiceChanged
-    | ToolServerChanged
-    | ClientChanged
-    | HookRefused
-    | InvariantBroken
-)
+    Retrying | Waiting | SlotAwaited | LoginMade | PagesEnded | CircuitChanged | FellBack | Degraded | Recovered
+    | GaveUp | Escalated | ServiceChanged | ToolServerChanged | ClientChanged | HookRefused | InvariantBroken
+)  # fmt: skip
 Emit = Callable[[ResilienceEvent], None]
 """Receives each event at once, in the loop of the call: it must not block."""
 

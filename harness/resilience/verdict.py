@@ -117,19 +117,11 @@ def reply(error: BaseException, now: datetime) -> HttpReply | None:
     """
     for carrier in (getattr(error, "response", None), error):
         headers = getattr(carrier, "headers", None)
-        status = _status(carrier)
+        values = (getattr(carrier, name, None) for name in ("status_code", "status", "code"))
+        status = next((value for value in values if isinstance(value, int) and 100 <= value <= 599), None)
         if status is not None and headers is not None:
             return HttpReply(status, retry_after(headers, now))
     return None
-
-
-def _status(carrier: Any) -> int | None:
-    values = (getattr(carrier, name, None) for name in ("status_code", "status", "code"))
-    return next((value for value in values if isinstance(value, int) and 100 <= value <= 599), None)
-
-
-def _lower_keys(headers: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name).lower(): str(value).strip() for name, value in headers.items()}
 
 
 def retry_after(headers: Mapping[str, Any], now: datetime) -> float | None:
@@ -137,7 +129,7 @@ def retry_after(headers: Mapping[str, Any], now: datetime) -> float | None:
 
     `now` is the time of day, for a date in an answer without its own `Date`.
     """
-    told = _lower_keys(headers)
+    told = {str(name).lower(): str(value).strip() for name, value in headers.items()}
     milliseconds = _seconds_after(told.get("retry-after-ms", ""), told, now)
     return _seconds_after(told.get("retry-after", ""), told, now) if milliseconds is None else milliseconds / 1000
 

@@ -24,22 +24,10 @@ from harness.spec.validation import REQUIRED, REQUIRED_RULES
 
 TAKEN = frozenset(
     {
-        "skip",
-        "skipif",
-        "xfail",
-        "parametrize",
-        "usefixtures",
-        "filterwarnings",
-        "tryfirst",
-        "trylast",
-        "flaky",
-        "timeout",
-        "taskspec",
-        "xdist_group",
-        "asyncio",
-        "anyio",
+        "skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings", "tryfirst", "trylast", "flaky",
+        "timeout", "taskspec", "xdist_group", "asyncio", "anyio",
     }
-)
+)  # fmt: skip
 """Marks with a meaning for pytest or its plugins: used as tags they would change how the task runs."""
 _TAKEN_PREFIX = "allure_"
 
@@ -195,7 +183,9 @@ def check_steps(
             message = f"URLs of the scheme `{scheme}:` are not allowed"
             yield origin.problem((*path, "url"), message, expected=join_or(SCHEMES[:2]), hint=hint)
         if isinstance(step, RequestingStep) and step.expect_request is not None:
-            yield from _expected(step.expect_request.url, (*path, "expect_request", "url"), origin)
+            from harness.spec.route_checks import pattern_problems  # few steps expect a request
+
+            yield from pattern_problems(step.expect_request.url, (*path, "expect_request", "url"), origin)
         if step.screenshot_id and "${" not in step.screenshot_id and (problem := _name_problem(step.screenshot_id)):
             yield origin.problem((*path, "screenshot_id"), f"a screenshot_id {problem}")
 
@@ -205,12 +195,6 @@ def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterat
     problem = file_problem(name, folder)
     if problem is not None and problem != ABSENT:
         yield origin.problem(path, problem, expected="a file in the task's folder", found=describe_value(name))
-
-
-def _expected(pattern: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
-    from harness.spec.route_checks import pattern_problems  # few steps expect a request
-
-    yield from pattern_problems(pattern, path, origin)
 
 
 def _uploads(step: Upload, path: JsonPath, origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:

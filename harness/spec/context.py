@@ -226,11 +226,7 @@ def merged(layers: Iterable[ContextOptions]) -> ContextOptions:
     return ContextOptions.model_construct(set(given), **given)
 
 
-_PLAYWRIGHT = {
-    "timezone": "timezone_id",
-    "extra_headers": "extra_http_headers",
-    "java_script": "java_script_enabled",
-}
+_PLAYWRIGHT = {"timezone": "timezone_id", "extra_headers": "extra_http_headers", "java_script": "java_script_enabled"}
 """Key -> Playwright's name of it, where they differ."""
 
 

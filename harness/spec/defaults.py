@@ -14,8 +14,6 @@ from harness.spec.problems import Problem, describe_value
 from harness.spec.source import Origin
 from harness.spec.task import TAG, Own
 
-# `[tool.harness] extra_keys`: a project's own keys at the top of task files, each with a meaning.
-
 
 def own_of(data: Mapping[str, Any], keys: Mapping[str, Meaning]) -> Own:
     """Read the project's own keys of a task. Values that do not fit are left out: `own_problems` reports them."""

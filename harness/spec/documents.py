@@ -29,13 +29,12 @@ def is_entry(value: Any) -> bool:
     return isinstance(value, dict) and {"key", "value"} <= set(value) <= set(MemoryKV.model_fields)
 
 
-# The Trace: steps to execute, or executed steps.
-
-
-class TraceStep(BaseModel):
-    """One line: a step, and what was seen of it. Further keys are the step's own."""
-
+class _TracePart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
+
+
+class TraceStep(_TracePart):
+    """One line: a step, and what was seen of it. Further keys are the step's own."""
 
     act: str
     t: float | None = Field(None, description="Seconds since the start.")
@@ -45,30 +44,22 @@ class TraceStep(BaseModel):
     note: str | None = None
 
 
-class TraceWarning(BaseModel):
+class _Noted(_TracePart):
+    type: str
+    step_index: int | None = None
+    message: str | None = None
+
+
+class TraceWarning(_Noted):
     """Something the run got over."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
-    type: str
-    step_index: int | None = None
-    message: str | None = None
-
-
-class TraceError(BaseModel):
+class TraceError(_Noted):
     """What ended the run."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
-    type: str
-    step_index: int | None = None
-    message: str | None = None
-
-
-class Trace(BaseModel):
+class Trace(_TracePart):
     """A whole trace; `oracle_trace.json` beside a `task_spec.json` is one."""
-
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     task_id: str | None = None
     steps: tuple[TraceStep, ...]

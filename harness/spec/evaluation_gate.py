@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from harness.recovery.declaration import Declaration
 from harness.spec.agents import unknown_agent
 from harness.spec.file_names import find_files, is_gate
-from harness.spec.problems import JsonPath, Problem, SpecError, did_you_mean, join_or
+from harness.spec.problems import Problem, SpecError, join_or
 from harness.spec.source import Origin, read_mapping
-from harness.spec.validation import problems_of_error
+from harness.spec.validation import not_a_key, problems_of_error
 
 USUAL_MARGIN = 0.05
 
@@ -73,7 +73,12 @@ def load_gate(path: Path, declared: Collection[str] | None = None) -> Evaluation
     try:
         gate = EvaluationGate.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        raise SpecError(_problems(error, data, origin)) from None
+        raise SpecError(
+            not_a_key(path, (PassHatGate if len(path) > 1 else EvaluationGate).model_fields, origin)
+            if kind == "extra_forbidden"
+            else problem
+            for path, kind, problem in problems_of_error(error, data, origin)
+        ) from None
     problems = list(_of_agents(gate, origin, declared))
     if gate.no_worse_than is not None:
         earlier = path.absolute().parent / gate.no_worse_than
@@ -98,15 +103,3 @@ def _of_agents(gate: EvaluationGate, origin: Origin, declared: Collection[str] |
         if declared is not None and (unknown := unknown_agent(name, declared)):
             message = f"there is no agent `{name}`"
             yield origin.problem(("agents", number), message, expected=unknown[0], hint=unknown[1])
-
-
-def _problems(error: ValidationError, data: dict[str, Any], origin: Origin) -> Iterator[Problem]:
-    for path, kind, problem in problems_of_error(error, data, origin):
-        yield _unknown_key(path, origin) if kind == "extra_forbidden" else problem
-
-
-def _unknown_key(path: JsonPath, origin: Origin) -> Problem:
-    known, key = list((PassHatGate if len(path) > 1 else EvaluationGate).model_fields), str(path[-1])
-    return origin.problem(
-        path, f"unknown key `{key}`", expected=join_or(known), hint=did_you_mean(key, known), key=True
-    )

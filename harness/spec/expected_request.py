@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from harness.recovery.declaration import Declaration
+from harness.spec.url_patterns import OF_URL
 
 LONGEST = 3600
 """The longest wait or delay, in seconds."""
@@ -34,12 +35,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
     class ExpectedRequest(Declaration):
         """A request that the step must cause."""
 
-        url: str = Field(
-            min_length=1,
-            max_length=2000,
-            description="Pattern for the whole URL; `*` matches anything. A pattern with `http://` also matches https "
-            "requests.",
-        )
+        url: str = Field(min_length=1, max_length=2000, description=OF_URL)
         method: Method | None = Field(None, description="HTTP method. Default: any.")
         json: Annotated[dict[str, JsonValue], AfterValidator(_paths)] = Field(  # type: ignore[assignment]
             default_factory=dict,

@@ -201,7 +201,7 @@ def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
     yield from ((path, text, False) for path, text in _texts((), _values(spec)))
     steps = dict(steps_of(spec))
     found = ((path, text) for path, text, _ in expressions(spec) if "${" in text)
-    yield from ((path, text, True) for path, text in found if not _is_within_steps(path, steps))
+    yield from ((path, text, True) for path, text in found if not any(path[:length] in steps for length in (2, 4)))
     for path, step in steps.items():
         yield from ((at, text, True) for at, text in _texts(path, step.__dict__))
     for number, repair in enumerate(spec.repairs):
@@ -222,10 +222,6 @@ def _values(spec: TaskSpec) -> dict[str, Any]:
     names = ("goal", "inputs", "persona", "page_values", "memory", "expected_memory", "login")
     values = {name: getattr(spec, name) for name in names}
     return values | ({"browser": spec.browser.values_given} if spec.browser is not None else {})
-
-
-def _is_within_steps(path: JsonPath, steps: Mapping[JsonPath, Step]) -> bool:
-    return any(path[:length] in steps for length in (2, 4))
 
 
 def _of_fallbacks(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
@@ -442,7 +438,9 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         yield from _unmatched(path, chain.from_iterable(each.request_patterns for each in parsed), origin)
         for name in sorted(named - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
-    yield from _of_bindings(spec, origin, channels)
+    for key, binding in spec.state_bindings.items():
+        if channels is not None and binding.channel not in channels:
+            yield unknown_channel(("state_bindings", key, "channel"), binding.channel, channels, origin)
     yield from part_problems(spec, origin)
 
 
@@ -485,12 +483,6 @@ def _parsed(text: str, is_value: bool, scopes: Sequence[ReferenceScope]) -> list
     if "${" in text:
         texts = list(dict.fromkeys(interpolate_criterion(text, scope, last=False) for scope in scopes))
     return [parse_value(each) if is_value else parse(each) for each in texts]
-
-
-def _of_bindings(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
-    for key, binding in spec.state_bindings.items():
-        if channels is not None and binding.channel not in channels:
-            yield unknown_channel(("state_bindings", key, "channel"), binding.channel, channels, origin)
 
 
 def _unreadable(path: JsonPath, text: str, error: CriterionError, origin: Origin) -> Problem:

@@ -11,9 +11,8 @@ from msgspec import Struct
 from harness.recovery.catalog import CATALOG
 from harness.spec.expressions import unknown_channel
 from harness.spec.faults.base import FaultBase, RequestFault
-from harness.spec.faults.kinds import ChannelFault, DatabaseLocked, ElementFault, SessionExpired
+from harness.spec.faults.kinds import ChannelFault, DatabaseLocked, ElementFault, SessionExpired, ToolFault
 from harness.spec.faults.network import HostFault
-from harness.spec.faults.tools import ToolFault
 from harness.spec.names import HOST, HOST_EXPECTED, NO_HOST
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.source import Origin

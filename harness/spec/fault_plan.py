@@ -19,11 +19,11 @@ from harness.spec.faults.base import FaultExpect
 from harness.spec.file_names import PLAN_SUFFIXES, find_files, is_fault_plan
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id
-from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or
+from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean
 from harness.spec.references import ONLY_STEPS, BadReferenceError, references
 from harness.spec.source import Origin, read_mapping
 from harness.spec.task import TaskSpec
-from harness.spec.validation import FAULTS, NO_FAULT, problems_of_error, too_many_items, value_at
+from harness.spec.validation import FAULTS, NO_FAULT, not_a_key, problems_of_error, too_many_items, value_at
 
 # Problems of a fault plan: in its types, and beyond them.
 
@@ -74,7 +74,7 @@ def broken_plan_problems(
 
 def _in_plain_words(path: JsonPath, kind: str, problem: Problem, data: dict[str, Any], origin: Origin) -> Problem:
     if kind == "extra_forbidden":
-        return _unknown_key(path, data, origin)
+        return not_a_key(path, list(_keys(path[:-1], data)), origin)
     if len(path) == 2 and kind in _OF_TASKS:
         said, expected = describe_value(value_at(data, (*path, "tasks"))), "the id of a task, or a list of ids"
         return origin.problem((*path, "tasks"), "not a task id", expected=expected, found=said)
@@ -98,7 +98,9 @@ def _partial_plan(data: dict[str, Any], wrong: Iterable[JsonPath]) -> FaultPlan 
 def _of_references(plan: FaultPlan, origin: Origin) -> Iterator[Problem]:
     """Yield the problems of malformed references; what they refer to is known only with the task."""
     for number, planned in enumerate(plan.faults):
-        for key, text in _texts(planned.fault):
+        for key, text in planned.fault:
+            if not isinstance(text, str):
+                continue
             try:
                 found = {wanted.namespace for _, wanted in references(text)}
             except BadReferenceError as error:
@@ -108,16 +110,6 @@ def _of_references(plan: FaultPlan, origin: Origin) -> Iterator[Problem]:
             if found & {"memory", "totp"}:
                 message = "memory can be used in steps and criteria only" if "memory" in found else ONLY_STEPS
                 yield origin.problem(("faults", number, key), message, expected=_MAY_REFER)
-
-
-def _texts(fault: Fault) -> Iterator[tuple[str, str]]:
-    return ((key, value) for key, value in fault if isinstance(value, str))
-
-
-def _unknown_key(path: JsonPath, data: dict[str, Any], origin: Origin) -> Problem:
-    known, key = list(_keys(path[:-1], data)), str(path[-1])
-    expected = join_or(known) if len(known) < 30 else ""
-    return origin.problem(path, f"unknown key `{key}`", expected=expected, hint=did_you_mean(key, known), key=True)
 
 
 def _keys(around: JsonPath, data: dict[str, Any]) -> Iterator[str]:

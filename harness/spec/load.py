@@ -24,8 +24,6 @@ from harness.spec.task import TaskSpec
 from harness.spec.validation import idle_settings, partial_task, problems_of_error, stray_keys, too_many_items
 from harness.values import replace
 
-# Finds the tasks that another task names.
-
 
 def tasks_in_folder(folder: Path, defaults: Sequence[Defaults] = ()) -> Callable[[str], Loaded | None]:
     """Return a function that finds a task by its id in `folder` and below; the files are read at its first call.

@@ -164,8 +164,6 @@ def _shortest(address: str) -> str:
     return str(IPv6Address(address))
 
 
-# Task names as names of directories: safe, and distinct on every disk.
-
 LONGEST = 120
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -177,14 +175,7 @@ def slug(name: str) -> str:
     safe = _UNSAFE.sub("_", name)[:LONGEST].strip(".")
     if _RESERVED.fullmatch(safe) or safe.startswith("-"):
         safe = f"_{safe}"
-    return safe if safe == name else f"{safe.rstrip('_') or '_'}-{_hash(name)}"
-
-
-def _hash(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()[:8]
-
-
-# Numbers and foreign texts in messages.
+    return safe if safe == name else f"{safe.rstrip('_') or '_'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def how_many(number: int, noun: str) -> str:
@@ -231,9 +222,6 @@ def commandless(text: str, environment: Mapping[str, str] = os.environ) -> str:
     if not environment.get("GITHUB_ACTIONS"):
         return text
     return _OLD_COMMAND.sub(f"##{_NOTHING}", _COMMAND.sub(rf"\1{_NOTHING}", text))
-
-
-# Files that a task names: they must lie in its folder.
 
 
 ABSENT = "there is no such file"

@@ -160,9 +160,6 @@ def _simple_values(values: Iterable[Any]) -> Iterator[str]:
             yield json.dumps(value)
 
 
-# Problems of `parametrize`.
-
-
 def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Yield problems for too few or too many cases, cases with different names, and unusable names."""
     declared = spec.parametrize
@@ -176,7 +173,10 @@ def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         yield origin.problem(("parametrize",), "too many cases", expected=f"at most {MOST_CASES}", found=found)
         return
     yield from _of_product(declared, origin) if isinstance(declared, Mapping) else _of_list(declared, origin)
-    yield from _too_long(spec, origin)
+    longest = max((len(case.id) + 2 for case in cases(spec)), default=0)
+    if case_of(spec) is None and len(spec.task_id) + longest > _LONGEST_TASK_ID:
+        expected = f"at most {_LONGEST_TASK_ID} characters together with the longest id of a case"
+        yield origin.problem(("task_id",), "the task_id is too long", expected=expected)
 
 
 def undecided(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -244,10 +244,3 @@ def _bad_id(path: JsonPath, name: Any, first: dict[str, int], number: int, origi
     elif first.setdefault(name.casefold(), number) != number:
         message = f"the id `{name}` is already the id of case {first[name.casefold()]}"
         yield origin.problem(path, message, hint="every case needs its own id; upper and lower case count as the same")
-
-
-def _too_long(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    longest = max((len(case.id) + 2 for case in cases(spec)), default=0)
-    if case_of(spec) is None and len(spec.task_id) + longest > _LONGEST_TASK_ID:
-        expected = f"at most {_LONGEST_TASK_ID} characters together with the longest id of a case"
-        yield origin.problem(("task_id",), "the task_id is too long", expected=expected)

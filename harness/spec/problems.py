@@ -70,13 +70,9 @@ def dotted_path(path: JsonPath) -> str:
 
 
 _KINDS: tuple[tuple[type, str], ...] = (
-    (bool, "true or false"),
-    (int, "a whole number"),
-    (float, "a number"),
-    (str, "text"),
-    (list, "a list"),
+    (bool, "true or false"), (int, "a whole number"), (float, "a number"), (str, "text"), (list, "a list"),
     (dict, "a mapping"),
-)
+)  # fmt: skip
 
 
 def kind(value: Any) -> str:

@@ -128,19 +128,10 @@ def _texts(value: Any) -> Any:
 
 
 __all__ = [
-    "CRITERIA_OF_STEPS",
-    "DATA_OF_STEPS",
-    "BadReferenceError",
-    "MissingMemory",
-    "ReferenceScope",
-    "SharedProblemError",
-    "holds_reference",
-    "interpolate",
-    "interpolate_criterion",
-    "interpolate_step",
-    "one_time_names",
-    "resolve",
-]
+    "CRITERIA_OF_STEPS", "DATA_OF_STEPS", "BadReferenceError", "MissingMemory", "ReferenceScope",
+    "SharedProblemError", "holds_reference", "interpolate", "interpolate_criterion", "interpolate_step",
+    "one_time_names", "resolve",
+]  # fmt: skip
 
 REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 _PART = re.compile(r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\{[^{}]*\}""", re.DOTALL)
@@ -347,7 +338,7 @@ def fill_criterion(text: str, scope: ReferenceScope, last: bool) -> str:
         piece = match[0]
         if piece[0] != "$":
             piece = _BACKSLASH.sub(lambda found: r"\\$" if found[1] else found[0], piece)  # it would escape the value
-            return _fill_each(piece, scope, last, lambda value: _quote_literal(as_text(value), piece[0]))
+            return _fill_each(piece, scope, last, lambda value: quoted(as_text(value), piece[0]))
         wanted = reference(piece[2:-1])
         if wanted.namespace == "memory":
             return f"mem({_literal(wanted.name)})"
@@ -384,7 +375,7 @@ def _escape_for_later(value: str, after: str) -> str:
 def _literal(value: Any) -> str:
     """A value as the assertion language writes it."""
     if isinstance(value, str):
-        return "'" + _quote_literal(value, "'") + "'"
+        return "'" + quoted(value, "'") + "'"
     if isinstance(value, list):
         return f"[{', '.join(map(_literal, value))}]"
     if isinstance(value, dict):
@@ -392,7 +383,7 @@ def _literal(value: Any) -> str:
     return json.dumps(value)
 
 
-def _quote_literal(text: str, quote: str) -> str:
+def quoted(text: str, quote: str) -> str:
     return text.replace("\\", "\\\\").replace(quote, "\\" + quote)
 
 

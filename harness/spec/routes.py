@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, JsonValue, PrivateAttr, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from harness.recovery.declaration import Declaration
+from harness.recovery.declaration import SourcedDeclaration
 from harness.spec.context import header_problem
 from harness.spec.expected_request import LATER, LONGEST, Method
-from harness.spec.url_patterns import BODILESS
+from harness.spec.url_patterns import BODILESS, OF_URL
 
 BODIES = ("json", "body", "file")
 _OF_ANSWERS = ("status", "headers", *BODIES)
@@ -32,15 +32,10 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
 with warnings.catch_warnings():  # `json` hides a method of pydantic's models that pydantic itself has given up
     warnings.filterwarnings("ignore", message='Field name "json"')
 
-    class Route(Declaration):
+    class Route(SourcedDeclaration):
         """Answers the requests that match, in place of their site. Of several routes the first in the file answers."""
 
-        url: str = Field(
-            min_length=1,
-            max_length=2000,
-            description="Pattern for the whole URL; `*` matches anything. A pattern with `http://` also matches https "
-            "requests.",
-        )
+        url: str = Field(min_length=1, max_length=2000, description=OF_URL)
         method: Method | tuple[Method, ...] | None = Field(None, description="HTTP method or methods. Default: all.")
         steps: Index | tuple[Index, Index] | None = Field(
             None,
@@ -53,10 +48,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
         delay: float = Field(0, ge=0, le=LONGEST, description="Delay before the answer, in seconds.")
         optional: bool = Field(False, description="Whether it is no warning that no request matched.")
         status: int | None = Field(
-            None,
-            ge=200,
-            le=599,
-            description="Status of the answer. Default: 200 with a body, as an HTTP status.",
+            None, ge=200, le=599, description="Status of the answer. Default: 200 with a body, as an HTTP status."
         )
         headers: Annotated[dict[str, str], AfterValidator(_headers)] = Field(
             default_factory=dict, description="Headers of the answer."
@@ -76,8 +68,6 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
         missing: Literal["fail", "pass"] = Field(
             "fail", description="What becomes of a request that the HAR file does not have."
         )
-
-        _source: str = PrivateAttr("")
 
         @model_validator(mode="before")
         @classmethod
@@ -118,17 +108,6 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
             """Return whether it answers while this step runs."""
             first, last = (self.steps, self.steps) if isinstance(self.steps, int) else self.steps or (step, step)
             return first <= step <= last
-
-        @property
-        def source(self) -> str:
-            """The file and line of the declaration, as shown to people; empty for a route that was made in Python."""
-            return self._source
-
-        def with_source(self, source: str) -> Self:
-            """Return a copy with the place of its declaration."""
-            copy = self.model_copy()
-            copy._source = source  # noqa: SLF001 - its own
-            return copy
 
         @property
         def values_given(self) -> dict[str, Any]:

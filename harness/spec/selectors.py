@@ -127,32 +127,11 @@ def _check_nested(part: _Part) -> None:
 
 _TEST_IDS = ("test_id", "testid", "test-id", "data-cy", "data-qa")
 _ATTRIBUTES = (
-    "placeholder",
-    "alt",
-    "title",
-    "name",
-    "type",
-    "href",
-    "value",
-    "for",
-    "src",
-    "aria-label",
-    *_TEST_IDS[3:],
-)
+    "placeholder", "alt", "title", "name", "type", "href", "value", "for", "src", "aria-label", *_TEST_IDS[3:],
+)  # fmt: skip
 _ROLES = (
-    "button",
-    "link",
-    "heading",
-    "checkbox",
-    "radio",
-    "textbox",
-    "tab",
-    "option",
-    "menuitem",
-    "row",
-    "cell",
-    "img",
-)
+    "button", "link", "heading", "checkbox", "radio", "textbox", "tab", "option", "menuitem", "row", "cell", "img",
+)  # fmt: skip
 
 
 def _instead(part: _Part) -> str:

@@ -141,9 +141,6 @@ def _bad(file: str, message: str, expected: str = "", found: str = "", hint: str
     return SpecError([Problem(file, 1, 1, "", message, expected, found, hint)])
 
 
-# The origin of a task, so that a problem can name its file and line.
-
-
 class Place(Struct, frozen=True):
     """The place of a step that is not where its number says: in a step group, or after one."""
 

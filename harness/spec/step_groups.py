@@ -21,7 +21,7 @@ from harness.spec.file_names import GROUP_SUFFIXES, find_files, is_step_group, i
 from harness.spec.loaded import Gathered
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
 from harness.spec.readers import MAX_BYTES, MAX_DEPTH
-from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text, depth_of, length_of
+from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text, depth_of, length_of, quoted
 from harness.spec.source import Origin, Place, Source, read_mapping
 from harness.spec.validation import MOST_STEPS, problems_of_error, too_many_items, value_at
 from harness.values import replace
@@ -418,21 +418,17 @@ def fill_criterion(text: str, values: Mapping[str, Any]) -> str:
         piece = found[0]
         if piece[0] in "'\"":
             return _REFERENCE.sub(
-                lambda each: each[0] if each[1] is None else _quoted(as_text(values[each[1]]), piece[0]), piece
+                lambda each: each[0] if each[1] is None else quoted(as_text(values[each[1]]), piece[0]), piece
             )
         if piece.startswith("$$"):
             return piece
         value = values[piece[len("${with.") : -1]]
         if isinstance(value, str):
             alone = value.startswith("${") and value.endswith("}") and value.count("${") == 1
-            return value if alone else f"'{_quoted(value, chr(39))}'"
+            return value if alone else f"'{quoted(value, chr(39))}'"
         return as_text(value)
 
     return _PART.sub(part, text)
-
-
-def _quoted(text: str, quote: str) -> str:
-    return text.replace("\\", "\\\\").replace(quote, "\\" + quote)
 
 
 def sample_use(loaded: LoadedGroup) -> dict[str, Any]:

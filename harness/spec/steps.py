@@ -21,6 +21,8 @@ class StepBase(Declaration):
     """What every act may carry."""
 
     usual_effect: ClassVar[EffectClass] = "idempotent"
+    looks_only: ClassVar[bool] = False
+    """Whether several matches are allowed and the first is taken."""
 
     act: str
     note: str | None = Field(None, description="Comment for the reader, shown in reports.")
@@ -72,11 +74,6 @@ class StepBase(Declaration):
     def target(self) -> str | None:
         """The selector that rules and reports refer to."""
         return getattr(self, "selector", None)
-
-    @property
-    def looks_only(self) -> bool:
-        """Whether several matches are allowed and the first is taken."""
-        return False
 
     @property
     def may_change(self) -> bool:
@@ -234,6 +231,7 @@ class Scroll(RequestingStep):
     """Bring an element into view, or scroll the page or the element."""
 
     usual_effect: ClassVar[EffectClass] = "read"
+    looks_only: ClassVar[bool] = True
 
     act: Literal["scroll"] = "scroll"
     selector: str | None = Field(
@@ -248,15 +246,12 @@ class Scroll(RequestingStep):
         "its end, in pixels.",
     )
 
-    @property
-    def looks_only(self) -> bool:
-        return True
-
 
 class Wait(RequestingStep):
     """Wait until an element is visible and its text contains `value`, or wait for some seconds."""
 
     usual_effect: ClassVar[EffectClass] = "read"
+    looks_only: ClassVar[bool] = True
 
     act: Literal["wait"] = "wait"
     selector: str | None = Field(None, max_length=2000, description="Element that must become visible.")
@@ -274,10 +269,6 @@ class Wait(RequestingStep):
         if isinstance(self.value, (int, float)) and self.selector is None and not 0 <= self.value <= 3600:
             raise ValueError("`wait` takes 0 to 3600 seconds")
         return self
-
-    @property
-    def looks_only(self) -> bool:
-        return True
 
     def describe(self) -> str:
         seconds = self.selector is None and isinstance(self.value, float)
@@ -358,6 +349,7 @@ class Screenshot(StepBase):
     """Keep a screenshot of the visible part of the page, or of one element, under the name `screenshot_id`."""
 
     usual_effect: ClassVar[EffectClass] = "read"
+    looks_only: ClassVar[bool] = True
 
     act: Literal["screenshot"] = "screenshot"
     selector: str | None = Field(
@@ -365,10 +357,6 @@ class Screenshot(StepBase):
     )
     frame: str | None = Field(None, max_length=2000, description=_FRAME)
     screenshot_id: str = Field(min_length=1, max_length=100, description="Name of the picture.")
-
-    @property
-    def looks_only(self) -> bool:
-        return True
 
 
 class Api(StepBase):
@@ -400,6 +388,7 @@ class Assert(PictureKeys, StepBase):
     """Compare an element's text with `value`, its ARIA snapshot with `aria`, its look with `screenshot`; or `expr`."""
 
     usual_effect: ClassVar[EffectClass] = "read"
+    looks_only: ClassVar[bool] = True
 
     act: Literal["assert"] = "assert"
     selector: str | None = Field(
@@ -448,10 +437,6 @@ class Assert(PictureKeys, StepBase):
         if self.screenshot is not None:
             return self.screenshot
         return self.aria if self.aria is not None and self.aria.endswith(BASELINE_SUFFIXES) else None
-
-    @property
-    def looks_only(self) -> bool:
-        return True
 
     def describe(self) -> str:
         if self.screenshot is not None:
@@ -502,6 +487,7 @@ class Accessibility(StepBase):
     """Check the page with axe-core. Violations fail the step, and name their elements."""
 
     usual_effect: ClassVar[EffectClass] = "read"
+    looks_only: ClassVar[bool] = True
 
     act: Literal["accessibility"] = "accessibility"
     selector: str | None = Field(None, max_length=2000, description="CSS selector of the part to check. Default: all.")
@@ -519,67 +505,18 @@ class Accessibility(StepBase):
         False, description="Whether the task goes on when there are violations. It then fails at its end."
     )
 
-    @property
-    def looks_only(self) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"accessibility of {self.selector or 'the page'}"
 
 
 __all__ = [
-    "Accessibility",
-    "Api",
-    "Assert",
-    "Check",
-    "Click",
-    "Dialog",
-    "DialogText",
-    "Download",
-    "Drag",
-    "EffectClass",
-    "ElementStep",
-    "ForcibleStep",
-    "Hover",
-    "Open",
-    "Option",
-    "Press",
-    "RequestingStep",
-    "Screenshot",
-    "Scroll",
-    "Select",
-    "Step",
-    "StepBase",
-    "Submit",
-    "SwitchPage",
-    "Tool",
-    "Type",
-    "Uncheck",
-    "Upload",
-    "Wait",
-]
+    "Accessibility", "Api", "Assert", "Check", "Click", "Dialog", "DialogText", "Download", "Drag", "EffectClass",
+    "ElementStep", "ForcibleStep", "Hover", "Open", "Option", "Press", "RequestingStep", "Screenshot", "Scroll",
+    "Select", "Step", "StepBase", "Submit", "SwitchPage", "Tool", "Type", "Uncheck", "Upload", "Wait",
+]  # fmt: skip
 
 Step = Annotated[
-    Open
-    | Click
-    | Type
-    | Select
-    | Submit
-    | Press
-    | Hover
-    | Check
-    | Uncheck
-    | Drag
-    | Scroll
-    | Wait
-    | Upload
-    | Download
-    | Api
-    | Assert
-    | SwitchPage
-    | Dialog
-    | Screenshot
-    | Accessibility
-    | Tool,
+    Open | Click | Type | Select | Submit | Press | Hover | Check | Uncheck | Drag | Scroll | Wait | Upload
+    | Download | Api | Assert | SwitchPage | Dialog | Screenshot | Accessibility | Tool,
     ChosenBy("act"),
-]
+]  # fmt: skip

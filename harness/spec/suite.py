@@ -9,8 +9,6 @@ from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id
 from harness.spec.problems import JsonPath, Problem, did_you_mean
 
-# The tasks that must run before a task: its dependencies, and the earlier tasks of its episode.
-
 
 def with_episodes(tasks: Sequence[Loaded], graph: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Task id -> the tasks that must run before it: dependencies, and its episode's earlier tasks in pytest's order."""

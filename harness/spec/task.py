@@ -29,6 +29,7 @@ from harness.recovery.declaration import BuiltLater, Declaration, shown_default
 from harness.spec.agents import SCRIPTED
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
+from harness.spec.url_patterns import OF_URL
 
 # Rules, faults, routes and the context's options are imported when a task has some.
 
@@ -179,13 +180,7 @@ class AllowedWrite(Declaration):
     Or a tool that may be called although it writes.
     """
 
-    url: str | None = Field(
-        None,
-        min_length=1,
-        max_length=2000,
-        description="Pattern for the whole URL; `*` matches anything. A pattern with `http://` also matches https "
-        "requests.",
-    )
+    url: str | None = Field(None, min_length=1, max_length=2000, description=OF_URL)
     method: Literal["POST", "PUT", "PATCH", "DELETE"] | None = Field(None, description="HTTP method. Default: any.")
     selector: str | None = Field(
         None, min_length=1, max_length=2000, description="The element: CSS, XPath or any Playwright engine."

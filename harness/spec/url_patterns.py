@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from harness.spec.names import with_scheme
 
+OF_URL = "Pattern for the whole URL; `*` matches anything. A pattern with `http://` also matches https requests."
+"""The description of the keys that have such a pattern."""
 BODILESS = (204, 205, 304)
 """Statuses whose answers have no body."""
 _START = re.compile(r"(?P<scheme>[a-z*]+)://(?:[^/?*]*@)?(?P<authority>[^/?]*)", re.IGNORECASE)
@@ -60,8 +62,6 @@ def glob(pattern: str, text: str) -> bool:
         place = found + len(part)
     return True
 
-
-# Whether a pattern can match at all, and requests that are named by method and pattern.
 
 _WEB = ("http://", "https://", "ws://", "wss://")
 

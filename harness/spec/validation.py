@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -176,11 +176,14 @@ def _unknown_choice(path: JsonPath, value: Any, origin: Origin) -> Problem:
 
 def unknown_key(path: JsonPath, data: Any, origin: Origin) -> Problem:
     """The problem of a key that its mapping does not accept."""
-    around, key = path[:-1], str(path[-1])
-    known = [key for key in keys_at(around, value_at(data, around)) if key != "$schema"]
-    hint = did_you_mean(key, known)
-    expected = join_or(known) if known and len(known) < 30 else ""
-    return origin.problem(path, f"{UNKNOWN} `{key}`", expected=expected, hint=hint, key=True)
+    known = keys_at(path[:-1], value_at(data, path[:-1]))
+    return not_a_key(path, [key for key in known if key != "$schema"], origin)
+
+
+def not_a_key(path: JsonPath, known: Collection[str], origin: Origin) -> Problem:
+    """The problem of a key that is none of those `known`; a long list of them is not shown."""
+    expected, hint = join_or(known) if 0 < len(known) < 30 else "", did_you_mean(str(path[-1]), known)
+    return origin.problem(path, f"{UNKNOWN} `{path[-1]}`", expected=expected, hint=hint, key=True)
 
 
 def value_at(data: Any, path: JsonPath) -> Any:
@@ -223,12 +226,8 @@ _DATA = frozenset({
 """Keys whose values are data of any size. Cases have a bound of their own."""
 
 
-def too_many_items(data: Mapping[str, Any], origin: Origin) -> Iterator[Problem]:
+def too_many_items(value: Any, origin: Origin, path: JsonPath = ()) -> Iterator[Problem]:
     """Yield a problem for each list or mapping with too many entries: every check takes time for each of them."""
-    yield from _too_many((), data, origin)
-
-
-def _too_many(path: JsonPath, value: Any, origin: Origin) -> Iterator[Problem]:
     most = MOST_STEPS if path and path[-1] == "steps" else MOST_ITEMS
     if len(value) > most:
         what = "values" if isinstance(value, list) else "keys"
@@ -237,7 +236,7 @@ def _too_many(path: JsonPath, value: Any, origin: Origin) -> Iterator[Problem]:
         return
     for key, each in value.items() if isinstance(value, Mapping) else enumerate(value):
         if isinstance(each, dict | list) and key not in _DATA:
-            yield from _too_many((*path, key), each, origin)
+            yield from too_many_items(each, origin, (*path, key))
 
 
 # The checks that are possible in a task with wrong types, so that one run shows all of its problems.

@@ -248,17 +248,13 @@ WARNINGS: Mapping[str, WarningFacts] = {
         means="A site or service failed so often that it is not asked for a while.",
         hint="See the reason in the message, and `harness circuits`.",
     ),
-    "circuit_closed": WarningFacts(
-        means="A site or service that had failed answers again.",
-        hint="Nothing.",
-    ),
+    "circuit_closed": WarningFacts(means="A site or service that had failed answers again.", hint="Nothing."),
     "timeout_escalated": WarningFacts(
         means="After a timeout, the limits of the task are longer from here on.",
         hint="If it happens often, raise `timeout` and `step_timeout`, or look at what is slow.",
     ),
     "required_part_unmet": WarningFacts(
-        means="A part of the scoring that is required is not met.",
-        hint="See the parts of the task's score.",
+        means="A part of the scoring that is required is not met.", hint="See the parts of the task's score."
     ),
 }
 """Every type of warning. The first ones are those of overcome failures, which `FamilyFacts.warning` names."""

@@ -25,16 +25,9 @@ from harness.spec.task import TaskSpec
 Rule = Callable[[TaskSpec, Origin], Iterator[Problem]]
 
 _RULES: tuple[Rule, ...] = (
-    write_advice,
-    criteria_advice,
-    path_advice,
-    selector_advice,
-    limit_advice,
-    wait_advice,
-    checkpoint_advice,
-    idle_advice,
-    promise_advice,
-)
+    write_advice, criteria_advice, path_advice, selector_advice, limit_advice, wait_advice, checkpoint_advice,
+    idle_advice, promise_advice,
+)  # fmt: skip
 _OF_MEMORY: tuple[Rule, ...] = (memory_advice, precondition_advice)
 """Rules that apply only to a task that begins with the memory of its own file."""
 

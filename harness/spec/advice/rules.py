@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.recovery.failure import Failure
-from harness.recovery.network import NetworkRule
+from harness.recovery.rulebook import NetworkRule
 from harness.spec.advice.criteria import declares_failure, hooked, remembered, scopes, shares_memory, steps_of, touches
 from harness.spec.expressions import expressions, interpolated
 from harness.spec.names import ANYWHERE, Domains, reaches

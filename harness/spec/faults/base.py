@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
-from harness.recovery.declaration import Declaration
+from harness.recovery.declaration import Declaration, SourcedDeclaration
+from harness.spec.url_patterns import OF_URL
 
 LONGEST = 3600
 """The longest duration in a fault, in seconds."""
@@ -27,7 +28,7 @@ class FaultExpect(FaultPart):
     recovered: bool | None = Field(None, description="Whether the task must still reach its end.")
 
 
-class FaultBase(FaultPart):
+class FaultBase(SourcedDeclaration):
     """What every fault carries. Faults are armed in the order of the file."""
 
     kind: str
@@ -47,19 +48,6 @@ class FaultBase(FaultPart):
         None, gt=0, le=LONGEST, description="Latest strike after the start of the task, in seconds."
     )
     expect: FaultExpect = Field(FaultExpect(), description="What the fault must cause: `code`, `recovered`.")
-
-    _source: str = PrivateAttr("")
-
-    @property
-    def source(self) -> str:
-        """The file and line of the declaration, as shown to people; empty for a fault that was made in Python."""
-        return self._source
-
-    def with_source(self, source: str) -> Self:
-        """Return a copy with the place of its declaration."""
-        copy = self.model_copy()
-        copy._source = source  # noqa: SLF001 - its own
-        return copy
 
     @property
     def title(self) -> str:
@@ -139,20 +127,19 @@ class StepFault(FaultBase):
         return self.times or 1
 
 
-class RequestFault(FaultBase):
-    """Its occasions are the requests whose URL matches; without `times`, it strikes all."""
-
-    url: str = Field(
-        min_length=1,
-        max_length=2000,
-        description="Pattern for the whole URL; `*` matches anything. A pattern with `http://` also matches https "
-        "requests.",
-    )
-
-    @property
-    def target(self) -> str:
-        return self.url
+class CallFault(FaultBase):
+    """Its occasions are requests or calls; without `times`, it strikes all."""
 
     @property
     def transient(self) -> bool:
         return self.times is not None or self.until is not None
+
+
+class RequestFault(CallFault):
+    """Its occasions are the requests whose URL matches; without `times`, it strikes all."""
+
+    url: str = Field(min_length=1, max_length=2000, description=OF_URL)
+
+    @property
+    def target(self) -> str:
+        return self.url

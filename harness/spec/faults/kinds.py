@@ -1,13 +1,14 @@
-"""Faults of the browser, of pages, of sites and of state."""
+"""Faults of the browser, of pages, of sites, of state, of models and of tools."""
 
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from pydantic import Field, JsonValue, field_validator
 
-from harness.spec.faults.base import LONGEST, StepFault
+from harness.spec.faults.base import LONGEST, CallFault, StepFault
 
 
 class PageCrash(StepFault):
@@ -210,8 +211,7 @@ class DelayedState(ChannelFault):
         None, description="Value until then. Default: the present value stays, or null if it is `value` already."
     )
     when_there: bool = Field(
-        False,
-        description="Whether steps are occasions only once the place exists, which the task may make itself.",
+        False, description="Whether steps are occasions only once the place exists, which the task may make itself."
     )
     seconds: float = Field(ge=0, le=LONGEST, description="Delay until the value arrives, in seconds.")
 
@@ -304,3 +304,147 @@ class ClockMoved(StepFault):
     @property
     def transient(self) -> bool:
         return False
+
+
+# Faults of models: an answer that is late, broken, refused or useless, whatever the provider.
+
+
+class ModelFault(CallFault):
+    """Its occasions are the requests to models; without `times`, it strikes all."""
+
+    model: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="Only requests to this model of `[tool.harness.models]`. Default: to any model.",
+    )
+
+    @property
+    def target(self) -> str:
+        return self.model or self.kind
+
+    @property
+    def lasts(self) -> float | None:
+        return None
+
+
+class ModelSlowFirstToken(ModelFault):
+    """The model's answer begins late."""
+
+    kind: Literal["model_slow_first_token"] = "model_slow_first_token"
+    seconds: float = Field(30, gt=0, le=LONGEST, description="Delay before the answer begins, in seconds.")
+
+
+class ModelStall(ModelFault):
+    """The model's answer begins, and then nothing more comes for some seconds."""
+
+    kind: Literal["model_stall"] = "model_stall"
+    seconds: float = Field(LONGEST, gt=0, le=LONGEST, description="Length of the silence, in seconds.")
+
+
+class ModelCut(ModelFault):
+    """The model's answer ends in its middle, and nothing says so."""
+
+    kind: Literal["model_cut"] = "model_cut"
+
+
+class ModelBadArguments(ModelFault):
+    """The model calls a tool with arguments that are no valid JSON, or not those of the tool."""
+
+    kind: Literal["model_bad_arguments"] = "model_bad_arguments"
+
+
+class ModelUnknownTool(ModelFault):
+    """The model calls a tool that does not exist."""
+
+    kind: Literal["model_unknown_tool"] = "model_unknown_tool"
+
+
+class ModelRefusal(ModelFault):
+    """The model refuses to answer."""
+
+    kind: Literal["model_refusal"] = "model_refusal"
+
+
+class ModelOverflow(ModelFault):
+    """The provider says that the request is longer than the model's context window."""
+
+    kind: Literal["model_overflow"] = "model_overflow"
+
+
+class ModelEmpty(ModelFault):
+    """The model's answer is empty."""
+
+    kind: Literal["model_empty"] = "model_empty"
+
+
+# Faults of tools: a call that is refused, late, lost, or answered with an error, whatever the server.
+
+
+class ToolFault(CallFault):
+    """Its occasions are the calls of tools, each try counted; without `times`, it strikes all."""
+
+    server: str | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="Only calls to this server of `[tool.harness.tools]`, or with `page` to the page's own tools. "
+        "Default: to any server.",
+    )
+    tool: str = Field("*", min_length=1, max_length=200, description="Only calls of this tool; `*` matches anything.")
+
+    @property
+    def target(self) -> str:
+        if self.tool == "*":
+            return self.server or self.kind
+        return f"{self.server or '*'}.{self.tool}"
+
+    @property
+    def lasts(self) -> float | None:
+        return None
+
+    def fits(self, server: str, tool: str) -> bool:
+        """Whether a call of that tool is one of its occasions."""
+        return self.server in (None, server) and fnmatchcase(tool, self.tool)
+
+
+class ToolKilled(ToolFault):
+    """The server's process is killed (SIGKILL) when it has got the call, before it does anything."""
+
+    kind: Literal["tool_killed"] = "tool_killed"
+    server: str = Field(
+        min_length=1, max_length=100, description="A server of `[tool.harness.tools]` that has a `command`."
+    )
+
+
+class ToolHangs(ToolFault):
+    """The tool does its work, but no answer comes; after some seconds the connection is lost."""
+
+    kind: Literal["tool_hangs"] = "tool_hangs"
+    seconds: float = Field(LONGEST, gt=0, le=LONGEST, description="Delay until the connection is lost, in seconds.")
+
+
+class ToolSlow(ToolFault):
+    """The tool's answer is late."""
+
+    kind: Literal["tool_slow"] = "tool_slow"
+    seconds: float = Field(30, gt=0, le=LONGEST, description="Delay of the answer, in seconds.")
+
+
+class ToolErrorAnswer(ToolFault):
+    """The answer is that the tool has failed; the tool does not see the call."""
+
+    kind: Literal["tool_error"] = "tool_error"
+    message: str = Field("injected", max_length=1000, description="Text of the answer.")
+
+
+class ToolRefused(ToolFault):
+    """The server cannot be reached, and nothing is sent."""
+
+    kind: Literal["tool_refused"] = "tool_refused"
+
+
+class ToolAnswerLost(ToolFault):
+    """The tool does its work, but the connection is lost before the answer comes."""
+
+    kind: Literal["tool_answer_lost"] = "tool_answer_lost"

@@ -15,20 +15,9 @@ INSIDE = " >>> "
 """Separates nested frames, in the `frame` of a task."""
 
 Kind = Literal[
-    "css",
-    "role",
-    "text",
-    "label",
-    "placeholder",
-    "alt",
-    "title",
-    "test-id",
-    "has-text",
-    "has-not-text",
-    "nth",
-    "visible",
-    "frame",
-]
+    "css", "role", "text", "label", "placeholder", "alt", "title", "test-id", "has-text", "has-not-text", "nth",
+    "visible", "frame",
+]  # fmt: skip
 
 
 class UnwritableError(ValueError):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, cast
 
+from msgspec import Struct
+
 from harness.spec.recorded.actions import Action, ActionName
 from harness.spec.recorded.locators import LocatorPart, UnwritableError
 from harness.spec.recorded.python_locators import PlaceInTest, Places
@@ -35,6 +37,23 @@ _SELECTOR_FIRST = frozenset(
 )
 """Old methods of a page that take a selector first."""
 _APPENDED = "`type` replaces what is in the field; the test has typed it behind what was there."
+
+Given = Mapping[str, ast.expr]
+"""The arguments of a call by name."""
+
+
+class _Method(Struct, frozen=True):
+    """The arguments that a method may have, and the action that they make of the one that is known so far."""
+
+    names: tuple[str, ...]
+    options: tuple[str, ...]
+    make: Callable[[Given, Action, Places], Action]
+    least: int = 1
+
+    def action(self, call: ast.Call, known: Action, places: Places) -> Action:
+        given = arguments(call, self.names, self.options, least=self.least)
+        return _with_options(self.make(given, known, places), given, places.names)
+
 
 # What a test does.
 
@@ -94,18 +113,16 @@ def _of_element(method: str, call: ast.Call, place: PlaceInTest, places: Places)
     known = Action(name="click", locator=place.locator, page=place.page)
     if method in _SIMPLE:
         given = arguments(call, (), ("force", "timeout", "button", "click_count", *_HARMLESS), least=0)
-        _check_click(given, places.names)
+        if "button" in given and places.names.text(given["button"]) != "left":
+            raise UnwritableError("a task has no act for a click with another button than the left one")
+        if "click_count" in given and places.names.plain(given["click_count"]) != 1:
+            raise UnwritableError("a task has no act for a double click")
         return _with_options(replace(known, name=_SIMPLE[method]), given, places.names)
+    if method == "screenshot":
+        return _screenshot(call, place, places.names)
     if method not in _ELEMENT:
         raise UnwritableError(f"a task has no act for `{method}`")
-    return _ELEMENT[method](call, known, places)
-
-
-def _check_click(given: Mapping[str, ast.expr], names: Names) -> None:
-    if "button" in given and names.text(given["button"]) != "left":
-        raise UnwritableError("a task has no act for a click with another button than the left one")
-    if "click_count" in given and names.plain(given["click_count"]) != 1:
-        raise UnwritableError("a task has no act for a double click")
+    return _ELEMENT[method].action(call, known, places)
 
 
 def _with_options(action: Action, given: Mapping[str, ast.expr], names: Names) -> Action:
@@ -114,35 +131,19 @@ def _with_options(action: Action, given: Mapping[str, ast.expr], names: Names) -
     return replace(action, timeout=timeout or None, force=force)
 
 
-def _fill(call: ast.Call, known: Action, places: Places) -> Action:
-    given = arguments(call, ("value",), ("force", "timeout", *_HARMLESS))
-    return _with_options(replace(known, name="fill", text=places.names.text(given["value"])), given, places.names)
+def _by_text(name: ActionName, key: str) -> Callable[[Given, Action, Places], Action]:
+    return lambda given, known, places: replace(known, name=name, text=places.names.text(given[key]))
 
 
-def _type(call: ast.Call, known: Action, places: Places) -> Action:
-    given = arguments(call, ("text",), ("timeout", *_HARMLESS))
-    typed = replace(known, name="fill", text=places.names.text(given["text"]), note=_APPENDED)
-    return _with_options(typed, given, places.names)
+def _set_checked(given: Given, known: Action, places: Places) -> Action:
+    return replace(known, name="check" if places.names.plain(given["checked"]) else "uncheck")
 
 
-def _clear(call: ast.Call, known: Action, places: Places) -> Action:
-    given = arguments(call, (), ("force", "timeout", *_HARMLESS), least=0)
-    return _with_options(replace(known, name="fill", text=""), given, places.names)
+def _type(given: Given, known: Action, places: Places) -> Action:
+    return replace(known, name="fill", text=places.names.text(given["text"]), note=_APPENDED)
 
 
-def _press(call: ast.Call, known: Action, places: Places) -> Action:
-    given = arguments(call, ("key",), ("timeout", *_HARMLESS))
-    return _with_options(replace(known, name="press", text=places.names.text(given["key"])), given, places.names)
-
-
-def _set_checked(call: ast.Call, known: Action, places: Places) -> Action:
-    given = arguments(call, ("checked",), ("force", "timeout", *_HARMLESS))
-    name: ActionName = "check" if places.names.plain(given["checked"]) else "uncheck"
-    return _with_options(replace(known, name=name), given, places.names)
-
-
-def _select(call: ast.Call, known: Action, places: Places) -> Action:
-    given = arguments(call, ("value",), ("label", "index", "force", "timeout", *_HARMLESS), least=0)
+def _select(given: Given, known: Action, places: Places) -> Action:
     named = [name for name in ("value", "label", "index") if name in given]
     if len(named) != 1:
         raise UnwritableError("an option is named by exactly one of `value`, `label`, `index`")
@@ -150,36 +151,32 @@ def _select(call: ast.Call, known: Action, places: Places) -> Action:
     if len(values) != 1 and named[0] != "value":
         raise UnwritableError(f"several options by `{named[0]}` cannot be said in a task")
     by = "" if named[0] == "value" else named[0]
-    return _with_options(replace(known, name="select", values=values, by=by), given, places.names)
+    return replace(known, name="select", values=values, by=by)
 
 
 def _texts(node: ast.expr, names: Names) -> Iterable[str]:
     return map(names.text, node.elts) if isinstance(node, ast.List | ast.Tuple) else [names.text(node)]
 
 
-def _upload(call: ast.Call, known: Action, places: Places) -> Action:
-    given = arguments(call, ("files",), ("timeout", *_HARMLESS))
+def _upload(given: Given, known: Action, places: Places) -> Action:
     files = tuple(_texts(given["files"], places.names))
     if not files:
         raise UnwritableError("a task has no act that empties a file field")
-    return _with_options(replace(known, name="setInputFiles", values=files), given, places.names)
+    return replace(known, name="setInputFiles", values=files)
 
 
-def _drag(call: ast.Call, known: Action, places: Places) -> Action:
-    given = arguments(call, ("target",), ("force", "timeout", *_HARMLESS))
+def _drag(given: Given, known: Action, places: Places) -> Action:
     target = places.of(given["target"])
     onto = target.locator if target else (LocatorPart("css", places.names.text(given["target"])),)
-    return _with_options(replace(known, name="drag", onto=onto), given, places.names)
+    return replace(known, name="drag", onto=onto)
 
 
-def _wait_for(call: ast.Call, known: Action, places: Places) -> Action:
-    given = arguments(call, (), ("state", "timeout"), least=0)
+def _wait_for(given: Given, known: Action, places: Places) -> Action:
     state = places.names.text(given["state"]) if "state" in given else "visible"
     if state == "visible":
-        return _with_options(replace(known, name="waitFor"), given, places.names)
+        return replace(known, name="waitFor")
     name: ActionName = "assertExists" if state in ("attached", "detached") else "assertVisible"
-    waits = replace(known, name=name, negated=state in ("detached", "hidden"))
-    return _with_options(waits, given, places.names)
+    return replace(known, name=name, negated=state in ("detached", "hidden"))
 
 
 def _screenshot(call: ast.Call, place: PlaceInTest, names: Names) -> Action:
@@ -187,18 +184,19 @@ def _screenshot(call: ast.Call, place: PlaceInTest, names: Names) -> Action:
     return Action(name="screenshot", locator=place.locator, page=place.page, text=PurePosixPath(path).stem)
 
 
-_ELEMENT: Mapping[str, Callable[[ast.Call, Action, Places], Action]] = {
-    "fill": _fill,
-    "type": _type,
-    "press_sequentially": _type,
-    "clear": _clear,
-    "press": _press,
-    "set_checked": _set_checked,
-    "select_option": _select,
-    "set_input_files": _upload,
-    "drag_to": _drag,
-    "wait_for": _wait_for,
-    "screenshot": lambda call, known, places: _screenshot(call, PlaceInTest(known.page, known.locator), places.names),
+_TIMED = ("timeout", *_HARMLESS)
+_FORCED = ("force", *_TIMED)
+_ELEMENT: Mapping[str, _Method] = {
+    "fill": _Method(("value",), _FORCED, _by_text("fill", "value")),
+    "type": _Method(("text",), _TIMED, _type),
+    "press_sequentially": _Method(("text",), _TIMED, _type),
+    "clear": _Method((), _FORCED, lambda _, known, __: replace(known, name="fill", text=""), least=0),
+    "press": _Method(("key",), _TIMED, _by_text("press", "key")),
+    "set_checked": _Method(("checked",), _FORCED, _set_checked),
+    "select_option": _Method(("value",), ("label", "index", *_FORCED), _select, least=0),
+    "set_input_files": _Method(("files",), _TIMED, _upload),
+    "drag_to": _Method(("target",), _FORCED, _drag),
+    "wait_for": _Method((), ("state", "timeout"), _wait_for, least=0),
 }
 
 # What a test expects.
@@ -240,10 +238,11 @@ def action_of_expect(call: ast.Call, places: Places) -> Action | None:
         raise UnwritableError(f"`{ast.unparse(inner.args[0])}` is neither a page nor a locator of this test")
     negated = call.func.attr.startswith("not_")
     known = Action(name="assertVisible", locator=place.locator, page=place.page, negated=negated)
-    return _expected(call.func.attr.removeprefix("not_"), call, known, places.names)
+    return _expected(call.func.attr.removeprefix("not_"), call, known, places)
 
 
-def _expected(method: str, call: ast.Call, known: Action, names: Names) -> Action:
+def _expected(method: str, call: ast.Call, known: Action, places: Places) -> Action:
+    names = places.names
     if method in _STATES:
         return _of_state(method, call, known, names)
     if method in _TEXTS:
@@ -252,7 +251,7 @@ def _expected(method: str, call: ast.Call, known: Action, names: Names) -> Actio
         return _with_options(_text(given["expected"], names, replace(known, name=name, exact=exact)), given, names)
     if method not in _OTHERS:
         raise UnwritableError(f"no criterion says `{method}`")
-    return _OTHERS[method](call, known, names)
+    return _OTHERS[method].action(call, known, places)
 
 
 def _of_state(method: str, call: ast.Call, known: Action, names: Names) -> Action:
@@ -285,34 +284,26 @@ def _address(node: ast.expr, names: Names, action: Action) -> Action:
 _GLOBS = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*"}
 
 
-def _url(call: ast.Call, known: Action, names: Names) -> Action:
-    given = arguments(call, ("url",), ("timeout",))
-    return _with_options(_address(given["url"], names, replace(known, name="assertUrl")), given, names)
+def _attribute(given: Given, known: Action, places: Places) -> Action:
+    value = _text(given["value"], places.names, replace(known, name="assertAttribute"))
+    return replace(value, text=places.names.text(given["name"]), values=(value.text,))
 
 
-def _count(call: ast.Call, known: Action, names: Names) -> Action:
-    given = arguments(call, ("count",), ("timeout",))
-    return _with_options(replace(known, name="assertCount", text=names.text(given["count"])), given, names)
-
-
-def _attribute(call: ast.Call, known: Action, names: Names) -> Action:
-    given = arguments(call, ("name", "value"), ("timeout",), least=2)
-    value = _text(given["value"], names, replace(known, name="assertAttribute"))
-    return _with_options(replace(value, text=names.text(given["name"]), values=(value.text,)), given, names)
-
-
-def _snapshot(call: ast.Call, known: Action, names: Names) -> Action:
-    given = arguments(call, ("expected",), ("timeout",))
+def _snapshot(given: Given, known: Action, places: Places) -> Action:
     if known.negated:
         raise UnwritableError("a snapshot that must not match cannot be said in a task")
-    return _with_options(replace(known, name="assertSnapshot", text=names.text(given["expected"])), given, names)
+    return replace(known, name="assertSnapshot", text=places.names.text(given["expected"]))
 
 
-_OTHERS: Mapping[str, Callable[[ast.Call, Action, Names], Action]] = {
-    "to_have_url": _url,
-    "to_have_count": _count,
-    "to_have_attribute": _attribute,
-    "to_match_aria_snapshot": _snapshot,
+_OTHERS: Mapping[str, _Method] = {
+    "to_have_url": _Method(
+        ("url",),
+        ("timeout",),
+        lambda given, known, places: _address(given["url"], places.names, replace(known, name="assertUrl")),
+    ),
+    "to_have_count": _Method(("count",), ("timeout",), _by_text("assertCount", "count")),
+    "to_have_attribute": _Method(("name", "value"), ("timeout",), _attribute, least=2),
+    "to_match_aria_snapshot": _Method(("expected",), ("timeout",), _snapshot),
 }
 
 # Plain `assert` statements.

@@ -9,7 +9,7 @@ import pytest
 
 from harness.model.events import ResilienceActed
 from harness.model.record import TaskResult
-from harness.recovery.suspect import suspect_of
+from harness.recovery.failure import suspect_of
 from tests.unit.fakes import Theatre
 
 RETRY = {"on_assertion_fail": {"strategy": "retry_after_wait", "wait_before_retry_seconds": 2}}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.recovery.catalog import CATALOG, Family, Suspect
-from harness.recovery.failure import Circumstances, Failure
-from harness.recovery.suspect import suspect_of
+from harness.recovery.failure import Circumstances, Failure, suspect_of
 
 
 def test_every_code_names_its_suspect_in_its_row_or_by_its_family() -> None:

@@ -16,8 +16,7 @@ from msgspec.structs import asdict
 
 from harness.environment.ownership import Ownership
 from harness.environment.services import Services
-from harness.recovery.failure import Failed, Failure
-from harness.recovery.suspect import suspect_of
+from harness.recovery.failure import Failed, Failure, suspect_of
 from harness.resilience.events import ResilienceEvent, ServiceChanged
 from harness.resilience.owner import Owner
 from harness.values import replace
