@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct, field
-from playwright.async_api import (
-    BrowserContext,
-    CDPSession,
-    Locator,
-    Page,
-    Playwright,
-    Route,
-    StorageState,
-)
+from playwright.async_api import BrowserContext, CDPSession, Locator, Page, Playwright, Route, StorageState
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.domains import bypass

@@ -30,9 +30,7 @@ from harness.criteria import PageQuery
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.resilience import Clock, Deadline
 from harness.spec.pictures import COMPARISONS, platform_of
-from harness.spec.steps import (
-    Assert,
-)
+from harness.spec.steps import Assert
 from harness.values import replace
 
 T = TypeVar("T")

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from harness.criteria import (
-    Verdict,
-    difference,
-    evaluate,
-    evaluate_value,
-    fold,
-    parse_value,
-    text_comparison,
-)
+from harness.criteria import Verdict, difference, evaluate, evaluate_value, fold, parse_value, text_comparison
 from harness.criteria.syntax import Literal, Value
 from harness.engine.hints import with_hint
 from harness.engine.judge import ASSERTION, AssertionJudge

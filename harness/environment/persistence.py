@@ -41,15 +41,13 @@ async def keep(services: Services, announce: Callable[[], None]) -> Failure | No
         if not await _finish_unless(stop, services.start()):
             return None
         announce()
-        return await _keep_until(services, stop) if services.started else None
+        if not services.started:
+            return None
+        lost = asyncio.ensure_future(services.await_permanent_failure())
+        await _finish_unless(stop, lost)
+        return None if lost.cancelled() else lost.result()
     finally:
         await services.stop()
-
-
-async def _keep_until(services: Services, stop: asyncio.Event) -> Failure | None:
-    lost = asyncio.ensure_future(services.await_permanent_failure())
-    await _finish_unless(stop, lost)
-    return None if lost.cancelled() else lost.result()
 
 
 async def _finish_unless(stop: asyncio.Event, work: Awaitable[Any]) -> bool:

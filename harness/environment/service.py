@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, TextIO
@@ -28,13 +28,7 @@ from harness.environment.ownership import (
     owner_files_of_runs,
     reset_mark,
 )
-from harness.environment.preparation import (
-    are_ports_allowed,
-    chosen_ports,
-    fill,
-    is_free,
-    placeholder_values,
-)
+from harness.environment.preparation import are_ports_allowed, chosen_ports, fill, is_free, placeholder_values
 from harness.environment.reset import run_reset_command
 from harness.model.service_settings import AUTO, ServiceSettings, expand
 from harness.recovery.failure import Circumstances, Failed, Failure
@@ -230,7 +224,7 @@ class Service:
         home: Home,
         clock: Clock,
         emit: Emit = discard,
-        taken: Container[int] = (),
+        taken: Collection[int] = (),
     ) -> None:
         """`taken` are ports that must not be chosen for it."""
         if settings.command is not None and not settings.command:

@@ -377,8 +377,7 @@ class TaskWorld:
 
     def entries(self) -> dict[str, Any]:
         """Key -> MemoryKV entry (key, value, ts, source, confidence)."""
-        own = {key: entry.as_json() for key, entry in self._store.entries(self._plan.world).items()}
-        return {**self._theirs, **own}
+        return {**self._theirs, **self._own()}
 
     async def channel(self, name: str) -> Any:
         """Read the document of a channel. Raises Failed."""
@@ -430,11 +429,10 @@ class TaskWorld:
         initial entries; any other world is emptied first, so that a rerun starts from the same state.
         """
         self._begun = self._clock.now()
-        if self._plan.fresh and self._plan.spec.episode_id is None:
+        if alone := self._plan.fresh and self._plan.spec.episode_id is None:
             self._store.clear(self._plan.world)
-        shared = not self._plan.fresh or self._plan.spec.episode_id is not None
         await self.synchronize()
-        known = self.entries() if shared else {}
+        known = {} if alone else self.entries()
         for key, value in self._plan.spec.memory.items():
             if key not in known:
                 self.remember(key, value, INITIAL)

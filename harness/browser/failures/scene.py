@@ -147,8 +147,7 @@ _NAMES_OF = """
   };
 """
 _NAMES_IN = script(
-    "names",
-    "(matches, beside) => {" + _NAMES_OF + "return names(beside ? matches.map(e => e.parentNode) : matches); }",
+    "names", "(matches, beside) => {" + _NAMES_OF + "return names(beside ? matches.map(e => e.parentNode) : matches); }"
 )
 """The names in what matches, or beside it."""
 _ASK = script(
