@@ -21,6 +21,7 @@ from msgspec import Struct
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.bounded import bounded
 from harness.browser.driver import Driver
 from harness.browser.executable import (
     BASE,
@@ -70,27 +71,21 @@ class RemoteProcess:
         return self._leaving is None
 
     async def crash(self) -> None:
-        try:
-            async with asyncio.timeout(CRASH_SECONDS):
-                await self._control.send("Browser.crash")
-        except (TimeoutError, PlaywrightError):
-            return  # it never answers
+        await bounded(self._control.send("Browser.crash"), CRASH_SECONDS, None)  # it never answers
 
     def kill(self) -> None:
         """Disconnect, without waiting for a server that does not answer."""
         if self._leaving is None:
-            self._leaving = asyncio.get_running_loop().create_task(self._close_browser())
+            self._leaving = asyncio.get_running_loop().create_task(leave(self._browser))
 
     async def closed(self) -> None:
         if self._leaving is not None:
             await asyncio.gather(self._leaving, return_exceptions=True)
 
-    async def _close_browser(self) -> None:
-        try:
-            async with asyncio.timeout(LEAVE_SECONDS):
-                await self._browser.close()
-        except (TimeoutError, PlaywrightError):
-            return  # the driver has ended, and with it the connection
+
+async def leave(browser: Browser) -> None:
+    """Disconnect. If it does not succeed, the driver has ended, and with it the connection, or the server hangs."""
+    await bounded(browser.close(), LEAVE_SECONDS, None)
 
 
 # One browser endpoint: a Playwright server that gives a browser to each client (docs/decisions/010).
@@ -159,9 +154,7 @@ class BrowserEndpoint:
                 return await self._connect_marked(driver, front, kind)
             return await self._chromium(driver, browser, control, front, own=mark in line)
         except BaseException:
-            with suppress(PlaywrightError, TimeoutError):  # a hanging server must not delay the error
-                async with asyncio.timeout(LEAVE_SECONDS):
-                    await browser.close()
+            await leave(browser)
             raise
 
     async def _chromium(

@@ -22,6 +22,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser import har
+from harness.browser.bounded import bounded
 from harness.browser.context import Tab
 from harness.browser.dom_snapshot import dom_behind, dom_of
 from harness.browser.executable import first_line
@@ -257,8 +258,9 @@ async def take_trace(collector: EvidenceCollector) -> None:
             raise ValueError(f"without Playwright's own trace: {lost or 'it could not be started'}")
         try:
             async with asyncio.timeout((LOST_TRACE_SECONDS if lost else TRACE_SECONDS) * collector.scale):
-                if not lost:
-                    await _last_look(collector)
+                if not lost:  # one act, so that it has a snapshot of the end even if the last failure started it
+                    look = tab.page.evaluate("() => document.readyState")
+                    await bounded(look, LOOK_SECONDS * collector.scale, None)
                 await tab.context.tracing.stop(path=path)
         except (PlaywrightError, TimeoutError):
             why = lost or f"it did not end within {TRACE_SECONDS * collector.scale:g} s"
@@ -269,13 +271,6 @@ async def take_trace(collector: EvidenceCollector) -> None:
 
     await collector.file(TRACE, TRACE_SECONDS + PACK_SECONDS, make)
     tab.traced = False
-
-
-async def _last_look(collector: EvidenceCollector) -> None:
-    """Add one act to the trace, so that it has a snapshot of the end even if it was started by the last failure."""
-    with contextlib.suppress(PlaywrightError, TimeoutError):
-        async with asyncio.timeout(LOOK_SECONDS * collector.scale):
-            await collector.tab.page.evaluate("() => document.readyState")
 
 
 async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
@@ -355,7 +350,6 @@ async def take_har(
     The observed requests need no answer from the browser: they are written even if the time is over.
     """
     await close(collector.deadline.clip(CLOSE_SECONDS * collector.scale, collector.scene.clock.now()))
-
     frozen = [segment.copy() for segment in segments]
 
     def write(path: Path) -> str:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-
-from playwright.async_api import Error as PlaywrightError
-
+from harness.browser.bounded import bounded
 from harness.browser.context import Tab
 from harness.browser.page_events import PageEvents
 from harness.task_secrets import is_session_value, learn, secrets_of_header
@@ -35,7 +31,5 @@ class PageSecrets:
         if tab.watch.answers == self._answers:
             return
         self._answers = tab.watch.answers
-        with contextlib.suppress(PlaywrightError, TimeoutError):  # a browser that is gone has told nothing
-            async with asyncio.timeout(SECONDS * scale):
-                cookies = await tab.context.cookies()
-            learn(*(value for each in cookies if is_session_value(value := each.get("value", ""))))
+        cookies = await bounded(tab.context.cookies(), SECONDS * scale, ())  # a browser that is gone has told nothing
+        learn(*(value for each in cookies if is_session_value(value := each.get("value", ""))))

@@ -121,7 +121,9 @@ class FileChannel(Channel):
         content = _check_size(encoded(document))
         if len(content) <= READABLE:
             content = encoded(document, indent=2) + b"\n"
-        write_whole(self._path.resolve(), content)  # a symbolic link stays a link
+        target = self._path.resolve()  # a symbolic link stays a link
+        target.parent.stat()  # `write_whole` would make a folder that is missing, and hide that the path is wrong
+        write_whole(target, content)
 
 
 def _error_text(error: BaseException) -> str:

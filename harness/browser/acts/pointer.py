@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import ActContext
+from harness.browser.bounded import bounded
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import CallLog
 from harness.browser.queries import LEAST_SECONDS
@@ -128,17 +128,9 @@ async def _one_place(attempt: ActContext, step: Drag, place: Locator) -> None:
 
 async def _is_visible(place: Locator) -> bool:
     """Return whether the element is visible; True if the page does not answer, since that is another failure."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            return await place.is_visible()
-    except (PlaywrightError, TimeoutError):
-        return True
+    return await bounded(place.is_visible(), PROBE_SECONDS, True)
 
 
 async def _let_go(attempt: ActContext) -> None:
     """Release the button after a drag that broke off, so that the next act does not go on dragging."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            await attempt.page.mouse.up()
-    except (PlaywrightError, TimeoutError):
-        return  # the failure itself says what stops the pointer
+    await bounded(attempt.page.mouse.up(), PROBE_SECONDS, None)  # the failure itself says what stops the pointer

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from harness.browser.bounded import bounded
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import (
     SECOND_LOOK,
@@ -85,7 +86,7 @@ def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) ->
     if facts is None and looked and scene.watch.unanswered is None:
         facts = Facts(0)  # Playwright has looked for it all the time
     begun, obstacle = log.effect is not Effect.NONE and not _never_ready(facts, log), _obstacle(facts, log)
-    if facts is not None and facts.frame_missing and not begun:
+    if facts is not None and facts.missing_frame is not None and not begun:
         message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
         return Failure("FRAME_NOT_FOUND", message, details=details)
     if facts is not None and facts.count == 0 and obstacle != "ELEMENT_UNSTABLE" and not begun:
@@ -278,12 +279,9 @@ async def facts_now(scene: FailureContext, within: float | None = None, *, brief
     if scene.selector is None and scene.frame is None:
         return None
     look = scene.look if within is None else within
-    try:
-        async with asyncio.timeout(look):
-            facts = await ask(scene.page, scene.selector or ":root", scene.frame, look, briefly=briefly)
-    except (TimeoutError, PlaywrightError):
-        return None
-    return replace(facts, disabled=True) if scene.fills and facts.read_only else facts
+    asking = ask(scene.page, scene.selector or ":root", scene.frame, look, briefly=briefly)
+    facts = await bounded(asking, look, None)
+    return replace(facts, disabled=True) if facts is not None and scene.fills and facts.read_only else facts
 
 
 async def _too_late(text: str, scene: FailureContext) -> Failure:

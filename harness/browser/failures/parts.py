@@ -5,15 +5,13 @@ A page without one of its scripts is not there: what it does not do, no step can
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urldefrag, urlsplit
 
-from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page
 
+from harness.browser.bounded import bounded
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import FailureContext
@@ -100,10 +98,8 @@ async def find_spare_parts(page: Page, document: RequestRecord, domains: Domains
     by_url = {part.url: part for part in document.unmet if is_needed(part, document, domains)}
     if not by_url:
         return
-    with suppress(PlaywrightError, TimeoutError):
-        async with asyncio.timeout(PROBE_SECONDS):
-            for url in await _SPARE.of_all(page.locator("link"), [*by_url]):
-                by_url[url].spare = True
+    for url in await bounded(_SPARE.of_all(page.locator("link"), [*by_url]), PROBE_SECONDS, ()):
+        by_url[url].spare = True
 
 
 def incomplete(document: RequestRecord, scene: FailureContext, effect: Effect) -> Failure | None:

@@ -14,6 +14,7 @@ from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from harness.browser.bounded import bounded
 from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.near_misses import nearest_text, prefixes, similar, without_text
 from harness.browser.isolated import script
@@ -267,10 +268,6 @@ class Facts(Struct, frozen=True):
     """The step's frame selector that matches several frames; `count` and `matches` are about it."""
 
     @property
-    def frame_missing(self) -> bool:
-        return self.missing_frame is not None
-
-    @property
     def ready(self) -> bool:
         """Whether nothing that can be seen keeps an act from it, except that it may move."""
         free = self.covered_by is None and not self.untouchable
@@ -374,11 +371,7 @@ def frames_of(frame: str | None) -> list[str]:
 
 async def describe(locator: Locator, seconds: float) -> dict[str, str]:
     """Tag, role and accessible name of the first match, approximately; empty if not available in time."""
-    try:
-        async with asyncio.timeout(seconds):
-            found: dict[str, str] = await _DESCRIBE.of_one(locator.first, None, seconds)
-    except (PlaywrightError, TimeoutError):
-        return {}
+    found: dict[str, str] = await bounded(_DESCRIBE.of_one(locator.first, None, seconds), seconds, {})
     return found
 
 
