@@ -325,7 +325,12 @@ def refusal(name: str, error: Exception) -> Failure:
     """The failure of a connection; `name` is the text shown for the endpoint."""
     text = str(error)
     if versions := _VERSIONS.search(text):
-        return endpoint_failure(name, _versions(*versions.groups()), error)
+        server, client = versions.groups()
+        told = (
+            f"its Playwright is {server}, the one here is {client}, and they must be the same: "
+            f"`pip install playwright=={server}.*` here, or playwright=={client}.* there"
+        )
+        return endpoint_failure(name, told, error)
     if no_browser_there(error):
         told = "install one there (`python -m playwright install chromium`), or name one that exists there"
         return endpoint_failure(
@@ -342,13 +347,6 @@ def refusal(name: str, error: Exception) -> Failure:
     if isinstance(error, TimeoutError):
         return down(name, "it did not provide a browser in time", error)
     return down(name, _HEAD.sub("", launch_error_text(error)).strip() or "it closed the connection", error)
-
-
-def _versions(server: str, client: str) -> str:
-    return (
-        f"its Playwright is {server}, the one here is {client}, and they must be the same: "
-        f"`pip install playwright=={server}.*` here, or playwright=={client}.* there"
-    )
 
 
 def not_taken(name: str, lacking: Sequence[str]) -> Failure:
@@ -473,7 +471,8 @@ class Endpoints:
 
     async def browser(self, hosts: bool, sessions: Callable[[str], int], lives: Lived, start: Start) -> Chromium:
         """The browser of the first endpoint that has or gives one. Raises Failed, with the reason of each."""
-        candidates = [self._candidate(place, sessions(place.name)) for place in self._places]
+        failed = {each.name for each in self._places if self._breaker(each.name).failures > 0} | self._unfit.keys()
+        candidates = [Candidate(sessions(each.name), each.name in failed, each.far) for each in self._places]
         places = [self._places[number] for number in order(candidates, self._turn, hosts=hosts)]
         self._turn += 1
         failures: list[tuple[str, Failure]] = []
@@ -483,9 +482,6 @@ class Endpoints:
             except Failed as failed:
                 failures.append((place.name, failed.failure))
         raise Failed(none_left(failures))
-
-    def _candidate(self, place: BrowserEndpoint, sessions: int) -> Candidate:
-        return Candidate(sessions, self._breaker(place.name).failures > 0 or place.name in self._unfit, place.far)
 
     async def _start_in_turn(self, place: BrowserEndpoint, lives: Lived, start: Start) -> Chromium:
         """Start one browser at a time, so that waiting callers learn whether there is one. Raises Failed."""

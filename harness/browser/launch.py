@@ -281,13 +281,11 @@ class Browsers:
     async def release(self, chromium: Chromium) -> None:
         """A session is over: an idle browser with another map of hosts ends."""
         chromium.sessions -= 1
-        main = any(self._is_own(hosts) and at is chromium for (hosts, _, _), at in self._running.items())
+        own = [frozenset(each.items()) for each in self._own_hosts]
+        main = any(hosts in own and at is chromium for (hosts, _, _), at in self._running.items())
         if chromium.sessions <= 0 and not main:
             self._forget(chromium)
             await chromium.close()
-
-    def _is_own(self, hosts: Hosts) -> bool:
-        return any(hosts == frozenset(each.items()) for each in self._own_hosts)
 
     def _forget(self, chromium: Chromium) -> None:
         """Give the browser to no further session; a killed process still runs for a moment."""

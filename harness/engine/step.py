@@ -141,7 +141,6 @@ def _open_circuit(run: Run, failure: Failure) -> Breaker | None:
 
 
 def _circuit_of_tool(run: Run, step: Step) -> Breaker | None:
-    """The circuit of the server whose tool the step calls."""
     return run.ports.tool_breaker(step.server) if isinstance(step, Tool) else None
 
 

@@ -153,7 +153,7 @@ def differences(channel: str, saved: Any, now: Any, clock: str | None = None) ->
     pending: list[tuple[JsonPath, Any, Any]] = [((), saved, now)]
     while pending:
         way, before, after = pending.pop()
-        if ignored and _leads_to(ignored, way):
+        if ignored and len(ignored) == len(way) and all(map(_matches_key, ignored, way)):
             continue
         if isinstance(before, dict | list) and type(before) is type(after):
             pending += [((*way, key), left, right) for key, left, right in _pairs_of_items(before, after)][::-1]
@@ -263,10 +263,6 @@ def _is_same_json(before: Any, after: Any) -> bool:
     if isinstance(before, float) and isinstance(after, float):
         return before == after or repr(before) == repr(after)
     return bool(before == after)
-
-
-def _leads_to(path: tuple[Segment, ...], way: JsonPath) -> bool:
-    return len(path) == len(way) and all(map(_matches_key, path, way))
 
 
 def _matches_key(segment: Segment, key: str | int) -> bool:

@@ -39,13 +39,8 @@ async def act_to_the_end(attempt: ActContext, target: Locator, call: Callable[[i
     try:
         await attempt.act(target, call)
     except PlaywrightError as error:
-        if not _closed_by(attempt, CallLog.of(error.message)):
+        if not closed_itself(attempt) or CallLog.of(error.message).effect is Effect.NONE:
             raise
-
-
-def _closed_by(attempt: ActContext, log: CallLog) -> bool:
-    """Return whether the act was performed and closed its page, while the browser and another page still exist."""
-    return closed_itself(attempt) and log.effect is not Effect.NONE
 
 
 def closed_itself(attempt: ActContext) -> bool:

@@ -248,7 +248,9 @@ async def _live(error: Exception, text: str, scene: FailureContext) -> Failure:
         return await _too_late(text, scene)
     if code is None:
         code = "ACTION_FAILED" if isinstance(error, PlaywrightError) else "UNKNOWN"
-    return Failure(code, _first_line(text), details=_call_log_details(text), effect=_effect(code, text, scene))
+    log = CallLog.of(text).tail
+    details = {"call_log": log} if log else {}
+    return Failure(code, _first_line(text), details=details, effect=_effect(code, text, scene))
 
 
 def _effect(code: str, text: str, scene: FailureContext) -> Effect:
@@ -385,11 +387,6 @@ def _is_missing(failure: Failure) -> bool:
 def _place(url: SplitResult) -> tuple[str, str]:
     """Host and path. `/grid/` and `/grid` are the same page, and so are http and https."""
     return url.netloc, url.path.rstrip("/")
-
-
-def _call_log_details(text: str) -> dict[str, Any]:
-    log = CallLog.of(text).tail
-    return {"call_log": log} if log else {}
 
 
 def _first_line(text: str) -> str:
