@@ -370,8 +370,9 @@ class StepState(Struct):
         self, *, skipped: bool = False, done: bool = False, remembered: Mapping[str, Any] | None = None
     ) -> StepRecord:
         """Make the record of the step."""
+        last = self.attempts[-1].outcome if self.attempts else None
         if remembered is None:
-            remembered = _remembered(self.attempts)
+            remembered = last.details.get("remembered", {}) if isinstance(last, Passed) else {}
         return StepRecord(
             self.index,
             self.declared,
@@ -385,9 +386,3 @@ class StepState(Struct):
             contradicted=self.contradicted,
             agent=self.request.agent,
         )
-
-
-def _remembered(attempts: list[Attempt]) -> Mapping[str, Any]:
-    last = attempts[-1].outcome if attempts else None
-    found: Mapping[str, Any] = last.details.get("remembered", {}) if isinstance(last, Passed) else {}
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -382,15 +382,12 @@ def _exhausted(run: Run, ending: TaskStop) -> TaskStop:
     """The end after the last agent has failed: it names each of them. Any other end is as it was."""
     if not (ending.failure.row.relieves and run.journal.takeovers):
         return ending
-    tried = list(_tried(run, ending))
+    ended = (*run.journal.takeovers, TakeOver(run.agent or SCRIPTED, "", ending.failure, ending.index))
+    tried = [
+        {"agent": each.before, "code": each.failure.code, "message": each.failure.message, "step_index": each.index}
+        for each in ended
+    ]
     said = ", ".join(f"`{each['agent']}` at step {each['step_index']} ({each['code']})" for each in tried)
     message = f"Every agent failed: {said}. First: {tried[0]['message']}. Last: {ending.failure.message}"
     failure = Failure("AGENTS_EXHAUSTED", message, details={"tried": tried}, cause=ending.failure.cause)
     return replace(ending, failure=failure)
-
-
-def _tried(run: Run, ending: TaskStop) -> Iterator[dict[str, Any]]:
-    last = TakeOver(run.agent or SCRIPTED, "", ending.failure, ending.index)
-    for each in (*run.journal.takeovers, last):
-        failure = each.failure
-        yield {"agent": each.before, "code": failure.code, "message": failure.message, "step_index": each.index}

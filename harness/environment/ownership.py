@@ -251,7 +251,7 @@ class Ownership:
 
     def withdraw(self) -> None:
         """Remove the file after this process has stopped the service."""
-        held = self.read_file() if self.mine else None
+        held = read_held(self.file) if self.mine else None
         if held and held.owner == Owner.this():
             self.file.unlink(missing_ok=True)
         self.mine = False
@@ -276,14 +276,6 @@ class Ownership:
         for file in self._runs():
             if (held := read_held(file)) and held.is_own_or_parents:
                 yield held
-
-    def read_file(self) -> Held | None:
-        """The content of the file, whoever has written it; None if it cannot be read."""
-        return read_held(self.file)
-
-    def forget(self) -> None:
-        """Remove the file of a dead owner."""
-        self.file.unlink(missing_ok=True)
 
 
 def read_held(file: Path) -> Held | None:

@@ -173,12 +173,12 @@ class Services:
 
     async def _reset(self, service: Service) -> None:
         try:
-            if service.reset_by == "restart":
+            if service.settings.reset == "restart":
                 service.forget_state()
                 await self._end(service, orderly=True, whoever=True)
                 await self._kept[service.name].recover()
-            elif service.reset_by is not None:
-                await service.run_reset(service.reset_by)
+            elif service.settings.reset is not None:
+                await service.run_reset(service.settings.reset)
         except OSError as error:
             raise Failed(reset_failure(f"the folder of service `{service.name}` cannot be used: {error}")) from error
 
@@ -373,7 +373,7 @@ class Services:
             pid = service.watchdog or await asyncio.to_thread(watchdog_behind, service.port)
             return pid is not None or await _listens(service.port)
 
-        await poll_until(self._clock, stands, LOOK, service.patience)
+        await poll_until(self._clock, stands, LOOK, service.settings.ready_timeout)
         return pid or await asyncio.to_thread(watchdog_behind, service.port)
 
     async def _listening(self, service: Service) -> None:
@@ -383,7 +383,7 @@ class Services:
             self._refuse_failed(service)
             return False
 
-        await poll_until(self._clock, listens, LOOK, service.patience)
+        await poll_until(self._clock, listens, LOOK, service.settings.ready_timeout)
 
     def _service_named(self, name: str, slot: int = 0) -> Service:
         """A service by its name, for the tasks in that slot, or by the name of the instance."""

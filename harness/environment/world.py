@@ -433,9 +433,6 @@ class TaskWorld:
             if key not in known:
                 self.remember(key, value, INITIAL)
         await self.synchronize()
-        await self._set_clocks()
-
-    async def _set_clocks(self) -> None:
         if self._plan.start is not None:
             now = timestamp(self._plan.start)
             await asyncio.gather(*(self.merge(name, path, now) for name, path in self._channels.clocks.items()))

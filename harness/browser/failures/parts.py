@@ -118,7 +118,8 @@ def _without(
     needed: Sequence[RequestRecord], document: RequestRecord, scene: FailureContext, effect: Effect
 ) -> Failure:
     part = needed[0]
-    failure = _own_failure(part, scene)
+    failure = status_failure(part.status or 0, part.url, part.headers, scene.clock.wall())
+    failure = failure or net_failure(net_error(part.error or "") or "ERR_FAILED", part.url, scene.domains)
     more = f" and {len(needed) - 1} more" if len(needed) > 1 else ""
     message = f"the page {document.url} came without its {part.kind} {part.url}{more}: {_reason(part)}"
     details: dict[str, Any] = {
@@ -130,12 +131,6 @@ def _without(
     }
     advice = failure.advice or ADVICE.format(url=part.url)
     return replace(failure, message=message, details=details, effect=effect, advice=advice)
-
-
-def _own_failure(part: RequestRecord, scene: FailureContext) -> Failure:
-    """The failure of the request itself."""
-    status = status_failure(part.status or 0, part.url, part.headers, scene.clock.wall())
-    return status or net_failure(net_error(part.error or "") or "ERR_FAILED", part.url, scene.domains)
 
 
 def describe(parts: Sequence[RequestRecord]) -> list[str]:

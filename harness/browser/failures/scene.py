@@ -337,23 +337,9 @@ def textless(facts: Facts) -> str:
 
 def facts_of(answer: dict[str, Any], selector: str) -> Facts:
     """Read the page's answer. Pure."""
-    return Facts(
-        count=answer["count"],
-        matches=tuple(answer["matches"]),
-        similar=similar(selector, answer["names"]),
-        visible=answer.get("visible", True),
-        visible_count=answer.get("visible_count", 0),
-        text=answer.get("text", ""),
-        disabled=answer.get("disabled", False),
-        inert=answer.get("inert", False),
-        dialog=answer.get("dialog", ""),
-        read_only=answer.get("read_only", False),
-        untouchable=answer.get("untouchable", False),
-        covered_by=answer.get("covered_by"),
-        box=tuple(answer.get("box", ())),
-        endless=answer.get("endless", ""),
-        calmed=answer.get("calmed", False),
-    )
+    told: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in answer.items()}
+    near = similar(selector, told.pop("names"))
+    return Facts(**told, similar=near)
 
 
 def locate(page: Page, selector: str, frame: str | None) -> Locator:
