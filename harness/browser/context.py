@@ -506,7 +506,6 @@ def gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
 
 async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
     """Close a context that nobody uses, even if it is still being made."""
-
     closing = asyncio.create_task(_closed(coming))
     _closing.add(closing)
     closing.add_done_callback(_closing.discard)

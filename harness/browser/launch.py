@@ -321,7 +321,6 @@ class Browsers:
         return sum(chromium.sessions for (_, _, at), chromium in self._running.items() if at == place)
 
     def _running_browser(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium | None:
-        """The browser that already runs, if it can be used."""
         running = self._running.get((frozenset(wanted.hosts.items()), wanted.kind, place.name))
         usable = running is not None and running.driver.alive and running.alive and not running.process.stopped
         return running if usable else None

@@ -256,7 +256,6 @@ def _expected(value: Json) -> tuple[str, Value]:
 
 
 async def _compared(run: Run, step: Assert, verdict: Verdict, expect: float, until: Deadline) -> Outcome:
-    """The outcome of comparing the text."""
     operator, why = _expected(step.value)[0], verdict.explanation
     if verdict.holds or why is None:
         return Passed()

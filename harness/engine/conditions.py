@@ -284,7 +284,6 @@ class _Repairs:
         return None if repairs or hooked else "no repair is declared for it"
 
     async def _apply(self, repair: ReadyRepair) -> Failure | None:
-        """Apply a repair; returns the failure, if any."""
         for key, value in repair.memory.items():
             self._run.stage.world.remember(key, value, REPAIR)
         await self._run.synchronize(self._run.deadline)

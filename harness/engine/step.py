@@ -133,7 +133,6 @@ async def sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None
 
 
 def _open_circuit(run: Run, failure: Failure) -> Breaker | None:
-    """The circuit that held a step back."""
     url, server = failure.details.get("url"), failure.details.get("server")
     if isinstance(server, str):
         return run.ports.tool_breaker(server)
@@ -163,7 +162,6 @@ def _url(run: Run, step: Step) -> str | None:
 
 
 def _blamed_circuit(run: Run, step: Step, outcome: Outcome) -> Breaker | None:
-    """The circuit of the host or tool server that is down."""
     if not isinstance(outcome, Failure) or outcome.code not in DOWN or outcome.circumstances.routed:
         return None
     if outcome.code.startswith("TOOL_"):

@@ -12,8 +12,6 @@ from pathlib import Path
 from harness.environment.health import ADDRESS
 from harness.model.service_settings import AUTO, ServiceSettings
 
-# Ports for services that accept any: free now, and outside the range of outgoing connections.
-
 RANGE = range(20_000, 30_000)
 """Ports below those that Linux (from 32768) and macOS (from 49152) use for outgoing connections, so that none of these
 takes the port of a service that is being restarted.

@@ -463,7 +463,6 @@ class Service:
         return placeholder_values(self.hosts, self.port, folder)
 
     def _program(self, command: Sequence[str], folder: Path, cwd: Path) -> Program:
-        """A command of this service with its environment."""
         values = self._values(folder)
         environment = {name: expand(text, values) for name, text in self.settings.environment.items()}
         return Program([expand(each, values) for each in command], environment, cwd)
@@ -479,7 +478,6 @@ class Service:
         await run_reset_command(program, self.settings.reset_timeout, f"the `reset` of service `{self.name}`")
 
     async def _await_ready(self, http: httpx2.AsyncClient) -> None:
-        """Wait until it answers with its identity."""
         child, answer = self._child, HealthAnswer(Health.ABSENT)
         deadline = self._deadline()
         while child is not None and not child.has_ended():

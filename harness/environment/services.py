@@ -14,7 +14,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
-from msgspec import Struct
 
 from harness.environment.health import ADDRESS
 from harness.environment.ownership import RunFolder, ServiceState, label
@@ -327,11 +326,6 @@ class Services:
         """The ports of one service. Raises Failed(INVALID_INPUT) for an unknown name."""
         return tuple(dict.fromkeys(self._service_named(name, slot).hosts.values()))
 
-    def seen_from(self, slot: int) -> Seen:
-        """The view of the services for a fault in that slot. Raises IndexError."""
-        self._check(slot)
-        return Seen(self, slot)
-
     async def stop(self) -> None:
         """Stop what was started here within five seconds. Reused services go on."""
         await self._look_away()
@@ -395,19 +389,6 @@ class Services:
         known = ", ".join(self._sets) or "none"
         message = f"there is no service `{name}` in [tool.harness.services]; known services: {known}"
         raise Failed(Failure("INVALID_INPUT", message))
-
-
-class Seen(Struct, frozen=True):
-    """The services as one slot sees them."""
-
-    services: Services
-    slot: int
-
-    def ports(self, name: str) -> tuple[int, ...]:
-        return self.services.ports(name, self.slot)
-
-    async def end(self, name: str, *, orderly: bool) -> None:
-        await self.services.end(name, orderly=orderly, slot=self.slot)
 
 
 class Hosts(Mapping[str, int]):

@@ -253,7 +253,6 @@ class Supervision:
         return await self._replace()
 
     async def _replace(self) -> Failure | None:
-        """End the service if it still runs, and start it again."""
         if not self._service.ended and self._service.status.state is ServiceState.UP:
             self._service.change_state(ServiceState.UNHEALTHY, "no_answer")
         async with client() as http:

@@ -19,8 +19,6 @@ from harness.resilience.streams import LINGER, Download, Stream, join, pump
 from harness.spec.faults import Empty, Garbage, Hang, Reset, Slow, SocketFault, Status, Truncate
 from harness.spec.url_patterns import BODILESS
 
-# Forwards a site's answer to the client, intact or damaged (stream.Download).
-
 UPGRADED = 101
 PIECES = 10
 """The number of pieces in which the bytes of one second are sent."""

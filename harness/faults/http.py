@@ -22,8 +22,6 @@ def closing(lines: Sequence[bytes]) -> bytes:
     return b"\r\n".join([first, *kept, b"Connection: close"]) + END
 
 
-# The head of an HTTP/1 request, as far as a gate needs it.
-
 _REQUEST_LINE = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]\Z")
 
 
@@ -68,8 +66,6 @@ class RequestHead(Struct, frozen=True):
         """The head with a request to close the connection after the answer."""
         return closing(self.lines)
 
-
-# The head of an HTTP/1 answer: the kind of its body, and where that ends.
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |\Z)")
 

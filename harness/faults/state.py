@@ -14,8 +14,6 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import DatabaseLocked, DelayedState, EnvironmentAltered, MemoryAltered
 from harness.spec.faults.kinds import of_service
 
-# Holds an exclusive lock on an SQLite file.
-
 PATIENCE = 5.0
 """Seconds to wait for another process that has locked it."""
 

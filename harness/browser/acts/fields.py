@@ -121,7 +121,6 @@ async def _places(
 
 
 def _name_options(value: str | float | list[str] | Option) -> str:
-    """The options as the step names them."""
     if isinstance(value, Option):
         return ", ".join(f"{key} {each!r}" for key, each in value.model_dump(exclude_none=True).items())
     return ", ".join(repr(each) for each in value) if isinstance(value, list) else repr(str(value))

@@ -113,7 +113,6 @@ def _obstacle(facts: Facts | None, log: CallLog) -> str | None:
 
 
 def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Failure:
-    """The failure if nothing on the page matches."""
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
     if inside := frame_hint(facts):
@@ -143,7 +142,6 @@ def _no_place(scene: FailureContext, covering: str, details: dict[str, Any]) -> 
 
 
 def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, code: str, details: dict[str, Any]) -> Failure:
-    """The failure of an element that exists and is not ready."""
     selector, advice = scene.selector, ""
     match code:
         case "ELEMENT_HIDDEN":

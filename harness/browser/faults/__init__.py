@@ -79,7 +79,6 @@ class Sabotage:
         return None
 
     async def _at_once(self, tab: Tab, strike: Injection) -> None:
-        """Inject a fault that nothing can undo."""
         match strike.fault:
             case faults.PageCrash():
                 await crash(tab, strike, self._clock)
