@@ -43,21 +43,10 @@ from harness.values import replace
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
 
-DOWN = frozenset(
-    {
-        "NET_DNS",
-        "NET_CONNECTION_REFUSED",
-        "NET_TIMEOUT",
-        "NET_CONNECTION_RESET",
-        "NET_EMPTY_RESPONSE",
-        "NET_UNREACHABLE",
-        "NET_PROTOCOL",
-        "HTTP_TIMEOUT",
-        "HTTP_UNAVAILABLE",
-        "TOOL_UNAVAILABLE",
-        "TOOL_TIMEOUT",
-    }
-)
+DOWN = frozenset({
+    "NET_DNS", "NET_CONNECTION_REFUSED", "NET_TIMEOUT", "NET_CONNECTION_RESET", "NET_EMPTY_RESPONSE", "NET_UNREACHABLE",
+    "NET_PROTOCOL", "HTTP_TIMEOUT", "HTTP_UNAVAILABLE", "TOOL_UNAVAILABLE", "TOOL_TIMEOUT",
+})  # fmt: skip
 """Failures that mean that a site or a tool server is down. 429 and 500 do not: the site answers."""
 LOOK = 0.25
 """Seconds between two reads of a circuit that is waited for."""

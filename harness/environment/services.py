@@ -112,11 +112,7 @@ class Services:
         _refuse_doubles("host", (host for service in first for host in service.hosts))
         _refuse_doubles("port", (port for service in self._services for port in set(service.hosts.values())))
         self._clock = clock
-        self._kept = {
-            service.name: Supervision(service, clock, _polling(polling, settings[name]))
-            for name, each in self._sets.items()
-            for service in each
-        }
+        self._kept = {each.name: Supervision(each, clock, _polling(polling, each.settings)) for each in self._services}
 
     @staticmethod
     def _make_services(
