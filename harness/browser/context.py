@@ -10,17 +10,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct, field
-from playwright.async_api import (
-    BrowserContext,
-    CDPSession,
-    Locator,
-    Page,
-    Playwright,
-    Route,
-    StorageState,
-)
+from playwright.async_api import BrowserContext, CDPSession, Locator, Page, Playwright, Route, StorageState
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.bounded import bounded
 from harness.browser.domains import bypass
 from harness.browser.exchanges import RequestRecord
 from harness.browser.har import HarSegment
@@ -468,11 +461,7 @@ class Tab(Struct):
 
     async def stop_loading(self, seconds: float) -> None:
         """Stop a navigation that does not end, since it would delay whatever comes next."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self.control.send("Page.stopLoading")
-        except (TimeoutError, PlaywrightError):
-            return  # the next call finds out what delays it
+        await bounded(self.control.send("Page.stopLoading"), seconds, None)  # the next call finds out what delays it
 
     async def picture(
         self, path: Path, seconds: float, target: Locator | None = None, *, full_page: bool = False
@@ -517,7 +506,6 @@ def gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
 
 async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
     """Close a context that nobody uses, even if it is still being made."""
-
     closing = asyncio.create_task(_closed(coming))
     _closing.add(closing)
     closing.add_done_callback(_closing.discard)

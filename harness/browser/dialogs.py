@@ -152,17 +152,13 @@ class Dialogs:
 
     async def _give_answer(self, dialog: Dialog, answer: DialogAnswer) -> None:
         try:
-            await _respond(dialog, answer)
+            if answer.accept:
+                await dialog.accept(dialog.default_value if answer.text is None else answer.text)
+            else:
+                await dialog.dismiss()
         except PlaywrightError as error:  # the page closed with its dialog
             self._complain(f"dialog not answered: {error.message}")
         self._open[dialog.page] -= 1
-
-
-async def _respond(dialog: Dialog, answer: DialogAnswer) -> None:
-    if answer.accept:
-        await dialog.accept(dialog.default_value if answer.text is None else answer.text)
-    else:
-        await dialog.dismiss()
 
 
 async def await_dialogs(dialogs: Dialogs, clock: Clock, within: float) -> Failure | None:

@@ -25,7 +25,6 @@ def resolve(url: str, base: str | None) -> str:
 
 
 def _refusal(url: str) -> str:
-    """The reason why a URL is not opened."""
     if _scheme(url):
         return "only http and https are allowed"
     meant = with_scheme(url)

@@ -20,10 +20,10 @@ from weakref import WeakKeyDictionary
 import platformdirs
 import psutil
 from msgspec import Struct
-from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Playwright, async_playwright
 
 from harness.browser import isolated
+from harness.browser.bounded import bounded
 from harness.browser.executable import first_line
 from harness.browser.os_process import is_stopped, kill_tree, process_seconds, runs
 from harness.recovery.failure import Failure
@@ -258,9 +258,7 @@ class Driver:
         if self._watch is not None:
             self._watch.cancel()
         if self.alive:
-            with contextlib.suppress(TimeoutError, PlaywrightError):
-                async with asyncio.timeout(STOP_SECONDS):
-                    await self.playwright.stop()
+            await bounded(self.playwright.stop(), STOP_SECONDS, None)
         await _end(self.pid)
 
 

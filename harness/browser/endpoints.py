@@ -21,6 +21,7 @@ from msgspec import Struct
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.bounded import bounded
 from harness.browser.driver import Driver
 from harness.browser.executable import (
     BASE,
@@ -70,27 +71,21 @@ class RemoteProcess:
         return self._leaving is None
 
     async def crash(self) -> None:
-        try:
-            async with asyncio.timeout(CRASH_SECONDS):
-                await self._control.send("Browser.crash")
-        except (TimeoutError, PlaywrightError):
-            return  # it never answers
+        await bounded(self._control.send("Browser.crash"), CRASH_SECONDS, None)  # it never answers
 
     def kill(self) -> None:
         """Disconnect, without waiting for a server that does not answer."""
         if self._leaving is None:
-            self._leaving = asyncio.get_running_loop().create_task(self._close_browser())
+            self._leaving = asyncio.get_running_loop().create_task(leave(self._browser))
 
     async def closed(self) -> None:
         if self._leaving is not None:
             await asyncio.gather(self._leaving, return_exceptions=True)
 
-    async def _close_browser(self) -> None:
-        try:
-            async with asyncio.timeout(LEAVE_SECONDS):
-                await self._browser.close()
-        except (TimeoutError, PlaywrightError):
-            return  # the driver has ended, and with it the connection
+
+async def leave(browser: Browser) -> None:
+    """Disconnect. If it does not succeed, the driver has ended, and with it the connection, or the server hangs."""
+    await bounded(browser.close(), LEAVE_SECONDS, None)
 
 
 # One browser endpoint: a Playwright server that gives a browser to each client (docs/decisions/010).
@@ -159,9 +154,7 @@ class BrowserEndpoint:
                 return await self._connect_marked(driver, front, kind)
             return await self._chromium(driver, browser, control, front, own=mark in line)
         except BaseException:
-            with suppress(PlaywrightError, TimeoutError):  # a hanging server must not delay the error
-                async with asyncio.timeout(LEAVE_SECONDS):
-                    await browser.close()
+            await leave(browser)
             raise
 
     async def _chromium(
@@ -332,7 +325,12 @@ def refusal(name: str, error: Exception) -> Failure:
     """The failure of a connection; `name` is the text shown for the endpoint."""
     text = str(error)
     if versions := _VERSIONS.search(text):
-        return endpoint_failure(name, _versions(*versions.groups()), error)
+        server, client = versions.groups()
+        told = (
+            f"its Playwright is {server}, the one here is {client}, and they must be the same: "
+            f"`pip install playwright=={server}.*` here, or playwright=={client}.* there"
+        )
+        return endpoint_failure(name, told, error)
     if no_browser_there(error):
         told = "install one there (`python -m playwright install chromium`), or name one that exists there"
         return endpoint_failure(
@@ -349,13 +347,6 @@ def refusal(name: str, error: Exception) -> Failure:
     if isinstance(error, TimeoutError):
         return down(name, "it did not provide a browser in time", error)
     return down(name, _HEAD.sub("", launch_error_text(error)).strip() or "it closed the connection", error)
-
-
-def _versions(server: str, client: str) -> str:
-    return (
-        f"its Playwright is {server}, the one here is {client}, and they must be the same: "
-        f"`pip install playwright=={server}.*` here, or playwright=={client}.* there"
-    )
 
 
 def not_taken(name: str, lacking: Sequence[str]) -> Failure:
@@ -480,7 +471,8 @@ class Endpoints:
 
     async def browser(self, hosts: bool, sessions: Callable[[str], int], lives: Lived, start: Start) -> Chromium:
         """The browser of the first endpoint that has or gives one. Raises Failed, with the reason of each."""
-        candidates = [self._candidate(place, sessions(place.name)) for place in self._places]
+        failed = {each.name for each in self._places if self._breaker(each.name).failures > 0} | self._unfit.keys()
+        candidates = [Candidate(sessions(each.name), each.name in failed, each.far) for each in self._places]
         places = [self._places[number] for number in order(candidates, self._turn, hosts=hosts)]
         self._turn += 1
         failures: list[tuple[str, Failure]] = []
@@ -490,9 +482,6 @@ class Endpoints:
             except Failed as failed:
                 failures.append((place.name, failed.failure))
         raise Failed(none_left(failures))
-
-    def _candidate(self, place: BrowserEndpoint, sessions: int) -> Candidate:
-        return Candidate(sessions, self._breaker(place.name).failures > 0 or place.name in self._unfit, place.far)
 
     async def _start_in_turn(self, place: BrowserEndpoint, lives: Lived, start: Start) -> Chromium:
         """Start one browser at a time, so that waiting callers learn whether there is one. Raises Failed."""

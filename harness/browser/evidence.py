@@ -13,6 +13,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser import har
+from harness.browser.bounded import bounded
 from harness.browser.context import Tab
 from harness.browser.dom_snapshot import dom_behind, dom_of
 from harness.browser.executable import first_line
@@ -257,8 +259,9 @@ async def take_trace(collector: EvidenceCollector) -> None:
             raise ValueError(f"without Playwright's own trace: {lost or 'it could not be started'}")
         try:
             async with asyncio.timeout((LOST_TRACE_SECONDS if lost else TRACE_SECONDS) * collector.scale):
-                if not lost:
-                    await _last_look(collector)
+                if not lost:  # one act, so that it has a snapshot of the end even if the last failure started it
+                    look = tab.page.evaluate("() => document.readyState")
+                    await bounded(look, LOOK_SECONDS * collector.scale, None)
                 await tab.context.tracing.stop(path=path)
         except (PlaywrightError, TimeoutError):
             why = lost or f"it did not end within {TRACE_SECONDS * collector.scale:g} s"
@@ -271,27 +274,20 @@ async def take_trace(collector: EvidenceCollector) -> None:
     tab.traced = False
 
 
-async def _last_look(collector: EvidenceCollector) -> None:
-    """Add one act to the trace, so that it has a snapshot of the end even if it was started by the last failure."""
-    with contextlib.suppress(PlaywrightError, TimeoutError):
-        async with asyncio.timeout(LOOK_SECONDS * collector.scale):
-            await collector.tab.page.evaluate("() => document.readyState")
-
-
 async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
     """Take screenshot and DOM of the present page; else those after the last good step."""
     wishes = (
-        (SCREENSHOT, capture.screenshot, "`capture_screenshot: false`", _picture(collector)),
-        (DOM, capture.dom, "`capture_dom: false`", _dom(collector)),
+        (SCREENSHOT, capture.screenshot, "`capture_screenshot: false`", _picture),
+        (DOM, capture.dom, "`capture_dom: false`", _dom),
     )
     for name, wanted, unwanted, make in wishes:
         if not wanted:
             collector.skip(name, capture.why or unwanted)
         elif problem := await collector.problem():
-            await collector.file(name, PACK_SECONDS, _from_last_good(collector, name, problem))
-        elif not await collector.file(name, 2 * PAGE_SECONDS, make):
+            await collector.file(name, PACK_SECONDS, partial(_from_last_good, collector, name, problem))
+        elif not await collector.file(name, 2 * PAGE_SECONDS, partial(make, collector)):
             why = collector.items.pop().reason
-            await collector.file(name, PACK_SECONDS, _from_last_good(collector, name, why))
+            await collector.file(name, PACK_SECONDS, partial(_from_last_good, collector, name, why))
     collector.page = (
         (await collector.problem() or await _state(collector)) if capture.dom else collector.items[-1].reason
     )
@@ -314,37 +310,28 @@ def late(seconds: float) -> str:
     return f"no answer within {seconds:.2g} s" if seconds else "the time for the evidence was over"
 
 
-def _from_last_good(collector: EvidenceCollector, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
-    async def make(path: Path) -> str:
-        look = await collector.kept.copy_newest(name, path)
-        if look is None:
-            raise ValueError(problem)
-        return f"{look}; now {problem}"
-
-    return make
+async def _from_last_good(collector: EvidenceCollector, name: str, problem: str, path: Path) -> str:
+    look = await collector.kept.copy_newest(name, path)
+    if look is None:
+        raise ValueError(problem)
+    return f"{look}; now {problem}"
 
 
-def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
-    async def make(path: Path) -> str:
-        within = PAGE_SECONDS * collector.scale
-        try:
-            await collector.tab.picture(path, within, full_page=collector.full_page)
-            return HELD if collector.tab.held else ""
-        except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
-            shot = await bare_picture(collector.tab.control, full_page=collector.full_page)
-            await asyncio.to_thread(path.write_bytes, shot)
-            return f"as it was, since the page was not ready for a picture in {within:g} s: a font may be missing"
-
-    return make
-
-
-def _dom(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
-    async def make(path: Path) -> str:
-        content = (await dom_of(collector.tab.page)).encode("utf-8", "replace")
-        await asyncio.to_thread(path.write_bytes, content)
+async def _picture(collector: EvidenceCollector, path: Path) -> str:
+    within = PAGE_SECONDS * collector.scale
+    try:
+        await collector.tab.picture(path, within, full_page=collector.full_page)
         return HELD if collector.tab.held else ""
+    except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
+        shot = await bare_picture(collector.tab.control, full_page=collector.full_page)
+        await asyncio.to_thread(path.write_bytes, shot)
+        return f"as it was, since the page was not ready for a picture in {within:g} s: a font may be missing"
 
-    return make
+
+async def _dom(collector: EvidenceCollector, path: Path) -> str:
+    content = (await dom_of(collector.tab.page)).encode("utf-8", "replace")
+    await asyncio.to_thread(path.write_bytes, content)
+    return HELD if collector.tab.held else ""
 
 
 async def take_har(
@@ -355,7 +342,6 @@ async def take_har(
     The observed requests need no answer from the browser: they are written even if the time is over.
     """
     await close(collector.deadline.clip(CLOSE_SECONDS * collector.scale, collector.scene.clock.now()))
-
     frozen = [segment.copy() for segment in segments]
 
     def write(path: Path) -> str:
@@ -363,8 +349,5 @@ async def take_har(
         path.write_text(json.dumps(document), encoding="utf-8")  # in ASCII: a page may post half a surrogate pair
         return str(document["log"].get("comment", ""))
 
-    async def make(path: Path) -> str:
-        return await asyncio.to_thread(write, path)
-
     collector.deadline = Deadline.after(PACK_SECONDS * collector.scale, collector.scene.clock.now())
-    await collector.file(HAR, PACK_SECONDS, make)
+    await collector.file(HAR, PACK_SECONDS, lambda path: asyncio.to_thread(write, path))

@@ -177,7 +177,9 @@ def find(settings: BrowserSettings, own: Path, environment: Mapping[str, str], w
     """The executable to start. `own` is the path of Playwright's download. Raises Failed if there is none."""
     asked = settings.executable or environment.get(VARIABLE)
     if asked:
-        return _find_requested(asked, which)
+        if (requested := which(asked)) is None:
+            raise Failed(Failure("BROWSER_LAUNCH_FAILED", f"the requested browser was not found: {asked}"))
+        return Path(requested)
     found = next(filter(_starts, _candidates(settings.headed, own, which)), None)
     if found is not None:
         return found
@@ -187,13 +189,6 @@ def find(settings: BrowserSettings, own: Path, environment: Mapping[str, str], w
 
 def _starts(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK) and not _is_snap_stub(path)
-
-
-def _find_requested(name: str, which: Which) -> Path:
-    found = which(name)
-    if found is None:
-        raise Failed(Failure("BROWSER_LAUNCH_FAILED", f"the requested browser was not found: {name}"))
-    return Path(found)
 
 
 def _candidates(headed: bool, own: Path, which: Which) -> Iterator[Path]:

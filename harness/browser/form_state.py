@@ -122,19 +122,11 @@ def _text(value: Any) -> str:
     return repr(shortened(str(value)))
 
 
-def _checked_text(value: Any) -> str:
-    return "checked" if value else "not checked"
-
-
-def _selected(value: Any) -> str:
-    return shortened(", ".join(value)) or "nothing"
-
-
-def _files_text(value: Any) -> str:
-    return shortened(", ".join(file["name"] for file in value)) or "no file"
-
-
-_SHOWN: dict[str, Callable[[Any], str]] = {"check": _checked_text, "select": _selected, "file": _files_text}
+_SHOWN: dict[str, Callable[[Any], str]] = {
+    "check": lambda value: "checked" if value else "not checked",
+    "select": lambda value: shortened(", ".join(value)) or "nothing",
+    "file": lambda value: shortened(", ".join(file["name"] for file in value)) or "no file",
+}
 
 
 # The state that a page shows and keeps: fields, scroll position, sessionStorage. It is read and restored.

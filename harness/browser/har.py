@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ def _entry(exchange: RequestRecord) -> dict[str, Any]:
             "statusText": "",
             "httpVersion": "",
             "cookies": [],
-            "headers": _pairs(exchange.headers),
+            "headers": [{"name": name, "value": value} for name, value in exchange.headers.items()],
             "content": {"size": -1, "mimeType": exchange.headers.get("content-type", "x-unknown")},
             "redirectURL": "",
             **nothing,
@@ -121,7 +121,3 @@ def _entry(exchange: RequestRecord) -> dict[str, Any]:
         "cache": {},
         "timings": {"send": -1, "wait": -1, "receive": -1},
     }
-
-
-def _pairs(headers: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in headers.items()]

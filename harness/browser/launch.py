@@ -281,13 +281,11 @@ class Browsers:
     async def release(self, chromium: Chromium) -> None:
         """A session is over: an idle browser with another map of hosts ends."""
         chromium.sessions -= 1
-        main = any(self._is_own(hosts) and at is chromium for (hosts, _, _), at in self._running.items())
+        own = [frozenset(each.items()) for each in self._own_hosts]
+        main = any(hosts in own and at is chromium for (hosts, _, _), at in self._running.items())
         if chromium.sessions <= 0 and not main:
             self._forget(chromium)
             await chromium.close()
-
-    def _is_own(self, hosts: Hosts) -> bool:
-        return any(hosts == frozenset(each.items()) for each in self._own_hosts)
 
     def _forget(self, chromium: Chromium) -> None:
         """Give the browser to no further session; a killed process still runs for a moment."""
@@ -323,7 +321,6 @@ class Browsers:
         return sum(chromium.sessions for (_, _, at), chromium in self._running.items() if at == place)
 
     def _running_browser(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium | None:
-        """The browser that already runs, if it can be used."""
         running = self._running.get((frozenset(wanted.hosts.items()), wanted.kind, place.name))
         usable = running is not None and running.driver.alive and running.alive and not running.process.stopped
         return running if usable else None

@@ -76,17 +76,9 @@ _STATUS_CODES = {
     **dict.fromkeys((502, 503, 504), "HTTP_UNAVAILABLE"),
 }
 _NOT_SENT = {
-    "NET_DNS",
-    "NET_CONNECTION_REFUSED",
-    "NET_OFFLINE",
-    "NET_BLOCKED",
-    "NET_PROXY",
-    "NET_TLS",
-    "NET_UNREACHABLE",
-    "POLICY_DOMAIN",
-    "INVALID_INPUT",
-    "AUTHENTICATION_FAILED",
-}
+    "NET_DNS", "NET_CONNECTION_REFUSED", "NET_OFFLINE", "NET_BLOCKED", "NET_PROXY", "NET_TLS", "NET_UNREACHABLE",
+    "POLICY_DOMAIN", "INVALID_INPUT", "AUTHENTICATION_FAILED",
+}  # fmt: skip
 _API_ERRORS = (
     (r"ECONNREFUSED", "NET_CONNECTION_REFUSED"),
     (r"ENOTFOUND|EAI_AGAIN", "NET_DNS"),
@@ -140,7 +132,7 @@ _TLS = {
     ),
     "no_tls": (
         "",
-        ("The answer of {host} is not valid TLS: use http:// if it is a plain server, or fix its TLS set-up."),
+        "The answer of {host} is not valid TLS: use http:// if it is a plain server, or fix its TLS set-up.",
     ),
 }
 """Reason -> (pattern in Chromium's error or in that of an API request, advice). The first that fits counts."""

@@ -61,9 +61,6 @@ class LoggedLine:
     failed_url: str | None = None
     at: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
-    def as_console_line(self) -> ConsoleLine:
-        return ConsoleLine(self.at, self.level, self.text, self.place)
-
 
 class PageEvents:
     """Listens to one context and its current page. Bounded: old lines and requests are dropped."""
@@ -250,9 +247,8 @@ class PageEvents:
         The first line gives the number of older ones that were dropped, if any were.
         """
         reported = {line.place.rpartition(":")[0] for line in self.lines if line.text.startswith("Failed to load")}
-        kept = [
-            line.as_console_line() for line in self.lines if line.failed_url is None or line.failed_url not in reported
-        ]
+        shown = (line for line in self.lines if line.failed_url is None or line.failed_url not in reported)
+        kept = [ConsoleLine(line.at, line.level, line.text, line.place) for line in shown]
         if not self.lines.dropped:
             return tuple(kept)
         gap = f"{self.lines.dropped} older lines were dropped: the last {CONSOLE_LINES} are kept"

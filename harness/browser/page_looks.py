@@ -14,25 +14,25 @@ from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from playwright.async_api import expect as expect_of
 
-from harness.browser.closed_pages import closed_before, leave_closed
+from harness.browser.bounded import bounded
 from harness.browser.context import GRACE, BrowserPool, ContextHandle, Tab
 from harness.browser.failures.classify import failure_of, hidden, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import lost_page
 from harness.browser.failures.scene import SECONDS as FRAME_SECONDS
 from harness.browser.failures.scene import FailureContext, UnseenError, locate, other_frame
-from harness.browser.page_secrets import PageSecrets
+from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium, answers
 from harness.browser.queries import look_at, shown_text
 from harness.browser.request import SessionRequest
 from harness.browser.vanished import VanishedTexts
 from harness.criteria import PageQuery
+from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.resilience import Clock, Deadline
 from harness.spec.pictures import COMPARISONS, platform_of
-from harness.spec.steps import (
-    Assert,
-)
+from harness.spec.steps import Assert
+from harness.task_secrets import is_session_value, learn, secrets_of_header
 from harness.values import replace
 
 T = TypeVar("T")
@@ -263,3 +263,63 @@ class PageLooks:
                 return await see()
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
+
+
+# A page that the site closed stays closed: the task goes on where a person would.
+
+
+async def leave_closed(tab: Tab) -> Mapping[str, str] | None:
+    """If the site closed the current page, turn to its opener, else to the newest page; return both addresses.
+
+    None: the page is open, or crashed, or no other page is left. Raises Playwright's errors.
+    """
+    closed = tab.page
+    if not can_go_on(tab):
+        return None
+    opener = await closed.opener()
+    pages = tab.context.pages
+    page = opener if opener is not None and opener in pages else pages[-1]
+    await tab.switch(page)
+    return {"closed": closed.url, "went_on_at": page.url}
+
+
+def can_go_on(tab: Tab) -> bool:
+    """Return whether the current page was closed while others are open."""
+    return tab.page.is_closed() and not tab.watch.crashed and bool(tab.context.pages)
+
+
+def closed_before(failure: Failure, tab: Tab, *, reads: bool) -> bool:
+    """Return whether a call failed only because the page was closed: it may be made on another one."""
+    return failure.code == "PAGE_CLOSED" and (reads or failure.effect is Effect.NONE) and can_go_on(tab)
+
+
+# What pages authorize themselves by is a secret as soon as it is there: their cookies and `Authorization` headers.
+
+SECRETS_SECONDS = 0.5
+
+
+class PageSecrets:
+    """Learns the secrets of one task's pages before a text of theirs is told. It costs nothing without requests."""
+
+    def __init__(self) -> None:
+        self._watch: PageEvents | None = None
+        self._requests = self._answers = 0
+        """The requests and answers of this context until the last look."""
+
+    async def learn(self, tab: Tab, scale: float = 1.0) -> None:
+        """Learn what requests have sent since the last call, and which cookies answers have set. It never raises."""
+        if tab.watch is not self._watch:
+            self._watch, self._requests, self._answers = tab.watch, 0, 0
+        if new := tab.watch.requests - self._requests:
+            self._requests += new
+            for exchange in list(tab.watch.exchanges)[-new:]:
+                headers = exchange.asked.headers if exchange.asked else {}
+                if "authorization" in headers:
+                    learn(*secrets_of_header("authorization", headers["authorization"]))
+        if tab.watch.answers == self._answers:
+            return
+        self._answers = tab.watch.answers
+        cookies = await bounded(
+            tab.context.cookies(), SECRETS_SECONDS * scale, ()
+        )  # a browser that is gone has told nothing
+        learn(*(value for each in cookies if is_session_value(value := each.get("value", ""))))

@@ -14,6 +14,7 @@ from msgspec import Struct
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.bounded import bounded
 from harness.browser.driver import Driver
 from harness.browser.flood import Pace
 from harness.browser.net_log import NetLog
@@ -195,11 +196,7 @@ class Chromium:
     async def close(self) -> None:
         """Close within CLOSE_SECONDS; then kill the process tree."""
         if self.process.runs and await self.answers(0.5):
-            try:
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await self.browser.close()
-            except (TimeoutError, PlaywrightError):
-                pass
+            await bounded(self.browser.close(), CLOSE_SECONDS, None)
         self.kill()
         await self.process.closed()
         await self.front.close()

@@ -21,8 +21,6 @@ from harness.model.ports import Observation
 from harness.resilience import Clock, Deadline, poll_until
 from harness.spec.names import well_formed
 
-# The page as an agent sees it.
-
 
 async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screenshot: bool) -> Observation:
     """Read the page for an agent, once no navigation is under way and its scripts have the data that they asked for.

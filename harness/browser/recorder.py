@@ -115,10 +115,8 @@ class Recorder:
 
     def action_added(self, page: Any, data: dict[str, Any], code: str) -> None:
         name = data["name"]
-        if name == "closePage" or (name == "click" and not data.get("clickCount")):
+        if name in ("openPage", "closePage") or (name == "click" and not data.get("clickCount")):
             return  # a click that a key has caused
-        if name == "openPage":
-            return
         described = json.loads(code.splitlines()[0]).get("locator") if code else None
         number, newest = self._number(page)
         entry = RecordedEvent(data, described, number, newest, self._clock.now())

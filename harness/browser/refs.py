@@ -41,7 +41,6 @@ async def lasting_selectors(page: Page, refs: Iterable[str], seen: str) -> dict[
 
 
 async def _check(page: Page, ref: str, element: PageElement | None) -> None:
-    """Raise Failed if the ref is stale."""
     named = _by_role(element)
     if named is not None and await _count(page, _and(ref, named)) == 1:
         return
@@ -68,7 +67,6 @@ async def _count(page: Page, selector: str) -> int:
 
 
 def _by_role(element: PageElement | None) -> str | None:
-    """The selector of role and whole name."""
     if element is None or not element.name or element.role in _NO_ROLES:
         return None
     return f"role={element.role}[name={json.dumps(element.name, ensure_ascii=False)}]"

@@ -73,7 +73,6 @@ class DeclaredAnswer:
         return RouteAnswer(route.status or 200, headers, content)
 
     def _content(self, scope: ReferenceScope) -> tuple[str, bytes]:
-        """Content type and body."""
         route = self._route
         if "json" in route.model_fields_set:
             return "application/json", json.dumps(interpolate(route.json, scope), ensure_ascii=False).encode()
@@ -86,9 +85,6 @@ def type_of(name: str) -> str:
     """The content type by the suffix of a file name."""
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     return f"{kind}; charset=utf-8" if kind.startswith("text/") else kind
-
-
-# The answers that a HAR file has recorded.
 
 
 class RecordedAnswers:

@@ -12,6 +12,7 @@ from playwright.async_api import BrowserContext
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Route as Intercepted
 
+from harness.browser.bounded import bounded
 from harness.browser.page_events import PageEvents
 from harness.browser.route_answers import (
     AnswerSource,
@@ -137,11 +138,7 @@ class Routing:
     async def wait(self, seconds: float) -> None:
         """Delay an answer, but not beyond the end of the session."""
         if seconds:
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._ended.wait()
-            except TimeoutError:
-                return
+            await bounded(self._ended.wait(), seconds, None)
 
     def end(self) -> None:
         """End all delays: the session closes."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.files import free_path
 from harness.browser.acts.navigation import await_answer, await_parts
 from harness.browser.acts.page_tools import ANSWER, offered, tool_failure
+from harness.browser.bounded import bounded
 from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, Tab
 from harness.browser.debugger import DebuggedContext, debugged
@@ -115,9 +115,7 @@ class PlaywrightSession(PageLooks):
 
     async def turn_to(self, target: str, within: float) -> None:
         """Make the page with that target id the current one; if it is gone, and the current one too, the newest."""
-        with contextlib.suppress(PlaywrightError, TimeoutError):  # whoever reads the page next says what is wrong
-            async with asyncio.timeout(within):
-                await self._turn_to(target)
+        await bounded(self._turn_to(target), within, None)  # whoever reads the page next says what is wrong
 
     async def _turn_to(self, target: str) -> None:
         pages = [page for page in self.tab.context.pages if not page.is_closed()]

@@ -11,6 +11,7 @@ from msgspec import Struct
 from playwright.async_api import BrowserContext, CDPSession, StorageState
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.bounded import bounded
 from harness.browser.isolated import ask
 from harness.recovery.failure import Failure
 
@@ -101,12 +102,8 @@ async def put_databases(context: BrowserContext, state: StorageState) -> None:
 
 async def session_of(control: CDPSession) -> str | None:
     """A script that restores the page's sessionStorage (`session_script`); None if the page does not give it."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            origin, entries = await ask(control, "() => [location.origin, {...sessionStorage}]")
-    except (PlaywrightError, TimeoutError):
-        return None
-    return session_script(origin, entries)
+    found = await bounded(ask(control, "() => [location.origin, {...sessionStorage}]"), PROBE_SECONDS, None)
+    return session_script(*found) if found else None
 
 
 def session_script(origin: str, entries: Mapping[str, str]) -> str | None:

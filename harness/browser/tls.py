@@ -9,16 +9,17 @@ import hashlib
 import os
 import socket
 import ssl
-import struct
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+
+from harness.resilience.streams import BACKLOG, CHUNK, Stream, accept, bound, end_abruptly, join
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 
 # A key that exists as long as the process, and certificates for it that only this harness's browsers trust.
-# `cryptography` is imported where it is used: a run without https needs only a key.
-
 # `cryptography` is imported where it is used: a run without https needs no more of it than a key.
 
 
@@ -86,65 +85,10 @@ class ThrowAwayKey(Struct, frozen=True):
         return self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-# Copies bytes between a TLS connection and a plain one, both ways; either end may finish sending first.
-
-CHUNK = 65_536
-LINGER = 2.0
-"""Seconds that the client may take to close after the site has ended its answer."""
 _PLAIN_ANSWER = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
-_ABRUPT = struct.pack("ii", 1, 0)
 
 
-def reset(connection: socket.socket) -> None:
-    """Close with a RST, so that the other end learns that something broke."""
-    with contextlib.suppress(OSError):  # it has ended already
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABRUPT)
-    connection.close()
-
-
-class PlainEnd:
-    """A connection without TLS."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
-
-    async def read(self) -> bytes:
-        """The bytes that have come; empty at the end. Raises OSError."""
-        return await self._reader.read(CHUNK)
-
-    async def write(self, data: bytes) -> None:
-        """Write; waits while the other end takes nothing. Raises OSError."""
-        self._writer.write(data)
-        await self._writer.drain()
-
-    async def end(self) -> None:
-        """End the writing; reading goes on."""
-        self._writer.write_eof()
-
-    @property
-    def broken(self) -> bool:
-        """Whether the other end has broken the connection."""
-        return self._reader.exception() is not None
-
-    async def close(self) -> None:
-        """Close regularly: what was written still arrives."""
-        self._writer.close()
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
-
-    def drop(self) -> None:
-        """Close at once."""
-        self._writer.transport.abort()
-
-    def reset(self) -> None:
-        """Close at once with a RST."""
-        with contextlib.suppress(OSError):  # it has ended already
-            self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABRUPT)
-        self.drop()
-
-
-class TlsEnd(PlainEnd):
+class TlsEnd(Stream):
     """A connection whose other end is a TLS client. Unlike in asyncio's own, the two directions end separately."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> None:
@@ -180,7 +124,7 @@ class TlsEnd(PlainEnd):
             except ssl.SSLZeroReturnError:
                 return b""
 
-    async def write(self, data: bytes) -> None:
+    async def send(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
             rest = rest[self._tls.write(rest) :]
@@ -200,65 +144,18 @@ class TlsEnd(PlainEnd):
 
     async def _flush(self) -> None:
         if self._outgoing.pending:
-            await super().write(self._outgoing.read())
+            await super().send(self._outgoing.read())
 
 
-async def say_plainly(client: PlainEnd) -> None:
+async def say_plainly(client: Stream) -> None:
     """Answer a client that speaks TLS like a server that does not know TLS. Raises OSError."""
     try:
         await client.read()
-        await client.write(_PLAIN_ANSWER)
-        await client.end()
-        async with asyncio.timeout(LINGER):
-            while await client.read():  # unread bytes would turn the end into a RST, and the answer would be lost
-                pass
+        await client.finish(_PLAIN_ANSWER)
     finally:
         client.drop()
 
 
-async def relay(client: TlsEnd, site: PlainEnd) -> None:
-    """Pass everything on until both ends are done. Raises OSError."""
-    await client.shake_hands()
-    upwards = asyncio.create_task(_upload(client, site))
-    try:
-        if await _download(site, client):
-            await asyncio.wait([upwards], timeout=LINGER)
-    finally:
-        upwards.cancel()
-        await asyncio.wait([upwards])
-
-
-async def _download(site: PlainEnd, client: TlsEnd) -> bool:
-    """Copy the site's answer; return False if one side has broken the connection, which the client then learns."""
-    try:
-        await _pump(site, client)
-    except OSError:
-        client.reset()
-        return False
-    return True
-
-
-async def _upload(client: TlsEnd, site: PlainEnd) -> None:
-    try:
-        await _pump(client, site)
-    except OSError:
-        if client.broken:
-            site.drop()
-        # The site answers without reading on: its answer is lost unless the rest of the request is read.
-        with contextlib.suppress(OSError):
-            while await client.read():
-                pass
-
-
-async def _pump(source: PlainEnd, target: PlainEnd) -> None:
-    """Copy until the source ends; a slow target slows the source down. Raises OSError."""
-    while data := await source.read():
-        await target.write(data)
-    await target.end()
-
-
-ADDRESS = "127.0.0.1"
-BACKLOG = 512
 _REFUSED = "net::ERR_CONNECTION_REFUSED"
 _RESET = ("ERR_CONNECTION_RESET", "ERR_CONNECTION_CLOSED")
 
@@ -287,11 +184,13 @@ class TlsFront:
         self._down: set[str] = set()
         self.connections: set[asyncio.Task[None]] = set()
         """One task for each connection that is open."""
-        self._listeners = {host: _listener() for host in hosts}
+        self._listeners = {host: bound() for host in hosts}
         self.ports: dict[str, int] = {host: each.getsockname()[1] for host, each in self._listeners.items()}
         """Host -> its https port."""
         for host, listener in self._listeners.items():
-            asyncio.get_running_loop().add_reader(listener, self._accept, host, listener)
+            listener.listen(BACKLOG)
+            serve = partial(self._serve, host)
+            asyncio.get_running_loop().add_reader(listener, accept, listener, serve, self.connections)
 
     @property
     def spki(self) -> str:
@@ -336,24 +235,12 @@ class TlsFront:
         self.stop_listening()
         await asyncio.gather(*self.connections, return_exceptions=True)
 
-    def _accept(self, host: str, listener: socket.socket) -> None:
-        try:
-            connection, _ = listener.accept()
-        except OSError:  # the browser disconnected before its turn
-            return
-        connection.setblocking(False)
-        task = asyncio.get_running_loop().create_task(self._serve(host, connection))
-        self.connections.add(task)
-        task.add_done_callback(self.connections.discard)
-        # This also covers a task that was cancelled before its first line ran.
-        task.add_done_callback(lambda _: connection.close())
-
     async def _serve(self, host: str, connection: socket.socket) -> None:
         try:
-            site = PlainEnd(*await asyncio.open_connection(ADDRESS, self.hosts[host]))
+            site = await Stream.to(self.hosts[host])
         except OSError:
             self._down.add(host)
-            reset(connection)
+            end_abruptly(connection)
             return
         self._down.discard(host)
         try:
@@ -362,28 +249,16 @@ class TlsFront:
         finally:
             site.drop()
 
-    async def _connect(self, host: str, connection: socket.socket, site: PlainEnd) -> None:
+    async def _connect(self, host: str, connection: socket.socket, site: Stream) -> None:
         problem = self._problem(host)
         streams = await asyncio.open_connection(sock=connection)
         if problem == "protocol":
-            await say_plainly(PlainEnd(*streams))
+            await say_plainly(Stream(*streams))
             return
         client = TlsEnd(*streams, self._unknown if problem else self._context)
         try:
-            await relay(client, site)
+            await client.shake_hands()
+            await join(client, site)
             await client.close()
         finally:
             client.drop()
-
-
-def _listener() -> socket.socket:
-    # asyncio sets TCP_NODELAY on accepted connections only if the protocol is named: without it, 40 ms are lost.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listener.setblocking(False)
-        listener.bind((ADDRESS, 0))
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    return listener

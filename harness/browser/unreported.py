@@ -14,6 +14,7 @@ from urllib.parse import urldefrag, urlsplit
 from playwright.async_api import CDPSession, Request
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.bounded import bounded
 from harness.browser.main_frame import MainFrame
 
 ASK_SECONDS = 0.25
@@ -37,12 +38,8 @@ _USED = "function() { return this.some(each => each.sctp !== null && each.connec
 async def listens(control: CDPSession) -> bool:
     """Return whether the page listens for being left; False if it does not answer. It never raises."""
     asked = {"expression": _LISTENS, "includeCommandLineAPI": True, "returnByValue": True, "silent": True}
-    try:
-        async with asyncio.timeout(ASK_SECONDS):
-            answer = await control.send("Runtime.evaluate", asked)
-    except (PlaywrightError, TimeoutError):
-        return False
-    return answer["result"].get("value") is True
+    answer = await bounded(control.send("Runtime.evaluate", asked), ASK_SECONDS, None)
+    return answer is not None and answer["result"].get("value") is True
 
 
 async def open_channels(control: CDPSession, seconds: float) -> list[str]:

@@ -12,8 +12,8 @@ import contextlib
 from collections.abc import Iterator
 
 from playwright.async_api import CDPSession
-from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.bounded import bounded
 from harness.browser.isolated import ask
 from harness.resilience import Clock
 
@@ -123,19 +123,12 @@ class VanishedTexts:
         now, putting = self._clock.now(), self._putting
         if now - self._put >= AGAIN_SECONDS and (putting is None or putting.done()):
             self._put = now
-            self._putting = asyncio.get_running_loop().create_task(self._put_in(control))
-
-    async def _put_in(self, control: CDPSession) -> None:
-        with contextlib.suppress(PlaywrightError, TimeoutError):  # the page is gone, or busy: nothing is recorded
-            async with asyncio.timeout(ASK_SECONDS):
-                await ask(control, _WATCH, self._acts)
+            # A page that is gone, or busy, records nothing.
+        asking = bounded(ask(control, _WATCH, self._acts), ASK_SECONDS, None)
+        self._putting = asyncio.get_running_loop().create_task(asking)
 
     async def collect(self, control: CDPSession) -> tuple[str, ...]:
         """The texts that were shown after the last act and are not shown now, the oldest first. Never raises."""
         if self._putting is None:
             return ()
-        try:
-            async with asyncio.timeout(COLLECT_SECONDS):
-                return tuple(map(str, await ask(control, _COLLECT)))
-        except (PlaywrightError, TimeoutError):
-            return ()
+        return tuple(map(str, await bounded(ask(control, _COLLECT), COLLECT_SECONDS, ())))

@@ -139,7 +139,8 @@ async def _answer(run: Run, history: History) -> Any:
         raise
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything; this is the one place
         if limit.expired():
-            raise Failed(task_timeout(run, _thinking(run))) from None
+            thinking = Failure("AGENT_TIMEOUT", f"agent `{run.agent}` was choosing the next step")
+            raise Failed(task_timeout(run, thinking)) from None
         message = f"Agent `{run.agent}` failed: {type(error).__name__}: {error}"
         return TaskStop(Failure("AGENT_FAILED", message, cause=error), run.journal.under_way, GiveUp())
     finally:
@@ -185,10 +186,6 @@ async def _weighed(run: Run, step: Tool) -> Tool:
             said = await toolbox.effect_of(step.model_copy(update={"effect": None}), min(run.limit(step), run.left))
     effect = max(said, step.effect or said, key=_BY_STRENGTH.index)
     return step.model_copy(update={"effect": effect})
-
-
-def _thinking(run: Run) -> Failure:
-    return Failure("AGENT_TIMEOUT", f"agent `{run.agent}` was choosing the next step")
 
 
 class _Sight:
@@ -366,10 +363,8 @@ def _document(proposal: Any, plan: Plan) -> dict[str, Any]:
     if isinstance(proposal, _Refused):
         raise BadProposalError(proposal.failure.message)
     if not isinstance(proposal, BaseModel | Mapping):
-        kind = type(proposal).__name__
-        raise BadProposalError(
-            f"it is a {kind}, not a step, a mapping with `act`, or None ({describe_proposal(proposal)})"
-        )
+        what = f"it is a {type(proposal).__name__}, not a step, a mapping with `act`, or None"
+        raise BadProposalError(f"{what} ({describe_proposal(proposal)})")
     document = {"task_id": plan.task_id, "steps": [_plain(proposal)]}
     try:
         return json.loads(json.dumps(document, allow_nan=False))  # type: ignore[no-any-return]
@@ -388,9 +383,8 @@ def _typed(document: dict[str, Any], origin: Origin) -> TaskSpec:
     try:
         return validated(document)
     except ValidationError as error:
-        raise BadProposalError(
-            _problem_lines(each for _, _, each in problems_of_error(error, document, origin))
-        ) from None
+        problems = (each for _, _, each in problems_of_error(error, document, origin))
+        raise BadProposalError(_problem_lines(problems)) from None
 
 
 def _fill_references(step: Step, plan: Plan, environ: Mapping[str, str]) -> Step:

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from harness.criteria import (
-    Verdict,
-    difference,
-    evaluate,
-    evaluate_value,
-    fold,
-    parse_value,
-    text_comparison,
-)
+from harness.criteria import Verdict, difference, evaluate, evaluate_value, fold, parse_value, text_comparison
 from harness.criteria.syntax import Literal, Value
 from harness.engine.hints import with_hint
 from harness.engine.judge import ASSERTION, AssertionJudge
@@ -264,7 +256,6 @@ def _expected(value: Json) -> tuple[str, Value]:
 
 
 async def _compared(run: Run, step: Assert, verdict: Verdict, expect: float, until: Deadline) -> Outcome:
-    """The outcome of comparing the text."""
     operator, why = _expected(step.value)[0], verdict.explanation
     if verdict.holds or why is None:
         return Passed()
@@ -378,8 +369,9 @@ class StepState(Struct):
         self, *, skipped: bool = False, done: bool = False, remembered: Mapping[str, Any] | None = None
     ) -> StepRecord:
         """Make the record of the step."""
+        last = self.attempts[-1].outcome if self.attempts else None
         if remembered is None:
-            remembered = _remembered(self.attempts)
+            remembered = last.details.get("remembered", {}) if isinstance(last, Passed) else {}
         return StepRecord(
             self.index,
             self.declared,
@@ -393,9 +385,3 @@ class StepState(Struct):
             contradicted=self.contradicted,
             agent=self.request.agent,
         )
-
-
-def _remembered(attempts: list[Attempt]) -> Mapping[str, Any]:
-    last = attempts[-1].outcome if attempts else None
-    found: Mapping[str, Any] = last.details.get("remembered", {}) if isinstance(last, Passed) else {}
-    return found

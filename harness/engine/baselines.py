@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -281,13 +282,8 @@ async def _update(work: _Comparison, patience: float) -> Outcome:
         previous = shot
         await clock.sleep(pause)
     there = work.file.is_file() and pixels.size_of(await asyncio.to_thread(work.file.read_bytes)) is not None
-    if there and await _still_right(work, previous):
-        return _written(False, work.name)
+    if there:
+        with suppress(ValueError):  # the file is broken
+            if (await work.difference(previous)).allowed_by(work.step):
+                return _written(False, work.name)
     return _written(await asyncio.to_thread(write_baseline, work.file, previous), work.name)
-
-
-async def _still_right(work: _Comparison, shot: bytes) -> bool:
-    try:
-        return (await work.difference(shot)).allowed_by(work.step)
-    except ValueError:  # the file is broken
-        return False

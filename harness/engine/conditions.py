@@ -25,6 +25,7 @@ from harness.values import replace
 T = TypeVar("T")
 ENVIRONMENT = "environment"
 """The source of a memory entry that came from the environment."""
+CHOICES = (ENVIRONMENT, "memory")
 
 
 async def consistent(run: Run, index: int, step: Step | None) -> StepTransition:
@@ -66,7 +67,8 @@ class _Truth:
     async def __call__(self, remedy: RepairPrecondition | Trust) -> str | None:
         source = remedy.source if isinstance(remedy, Trust) else "environment"
         try:
-            found = await self._in_time(self._environment_values())
+            document = await self._in_time(self._run.stage.world.channel(self._binding.channel))
+            found = lookup(document, self._binding.path)
             there = found[0] if found else None
             if source == "person":
                 chosen = await self._ask_person(there)
@@ -87,10 +89,6 @@ class _Truth:
         async with asyncio.timeout(self._run.left):
             return await work
 
-    async def _environment_values(self) -> list[Json]:
-        """The matching values in the environment; empty if the path leads nowhere."""
-        return lookup(await self._run.stage.world.channel(self._binding.channel), self._binding.path)
-
     async def _take(self, source: str, there: Json) -> None:
         world = self._run.stage.world
         if source == "environment":
@@ -100,17 +98,10 @@ class _Truth:
             await world.merge(self._binding.channel, self._binding.path, _memory_value(self._run, self._key))
 
     async def _ask_person(self, there: Json) -> str | None:
+        here, place = json.dumps(_memory_value(self._run, self._key)), f"{self._binding.channel} {self._binding.path}"
+        sides = f"memory {self._key!r} is {here}, {place} is {json.dumps(there)}"
         ask = self._run.ports.ask
-        return await ask(f"{self._run.plan.task_id}: {self._sides(there)}. Which is right?", CHOICES) if ask else None
-
-    def _sides(self, there: Json) -> str:
-        here = json.dumps(_memory_value(self._run, self._key))
-        place = f"{self._binding.channel} {self._binding.path}"
-        return f"memory {self._key!r} is {here}, {place} is {json.dumps(there)}"
-
-
-ENVIRONMENT = "environment"
-CHOICES = (ENVIRONMENT, "memory")
+        return await ask(f"{self._run.plan.task_id}: {sides}. Which is right?", CHOICES) if ask else None
 
 
 # Success criteria, at the end: each is judged, and then all of them in one last look (docs/decisions/021).
@@ -293,7 +284,6 @@ class _Repairs:
         return None if repairs or hooked else "no repair is declared for it"
 
     async def _apply(self, repair: ReadyRepair) -> Failure | None:
-        """Apply a repair; returns the failure, if any."""
         for key, value in repair.memory.items():
             self._run.stage.world.remember(key, value, REPAIR)
         await self._run.synchronize(self._run.deadline)

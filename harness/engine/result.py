@@ -63,9 +63,11 @@ async def close_task(played: TaskRun) -> TaskResult:
     score = await scored(played.run, played.ending) if played.run else None
     result = judge_result(played, score)
     result = replace(result, unlike_expected=await _unlike_criteria(played, result))
-    if stage and ended_as_declared(plan.spec, result) and (lost := await _leave_storage(plan, stage, result)):
-        played.ending = TaskStop(lost, played.journal.under_way, GiveUp())
-        result = judge_result(played, score)
+    if stage and ended_as_declared(plan.spec, result):  # the pages are still open
+        lost = await stage.session.leave_storage(plan.step_timeout, held_up=result.failure is not None)
+        if lost:
+            played.ending = TaskStop(lost, played.journal.under_way, GiveUp())
+            result = judge_result(played, score)
     if played.failed is None or result.skipped:
         if stage:
             result = await _hold_evidence(plan, ports, stage, played.folder, result)
@@ -95,11 +97,6 @@ async def _unlike_criteria(played: TaskRun, result: TaskResult) -> tuple[str, ..
         if why is not None:
             unmet.append(why)
     return tuple(unmet)
-
-
-async def _leave_storage(plan: Plan, stage: Stage, result: TaskResult) -> Failure | None:
-    """Hand the browser's storage on while the pages are open; the limit is that of a step."""
-    return await stage.session.leave_storage(plan.step_timeout, held_up=result.failure is not None)
 
 
 async def _last_memory(stage: Stage | None, scale: float) -> None:
@@ -149,7 +146,7 @@ def _crash_words(name: str, seconds: float) -> str:
 
 
 async def _put_away(plan: Plan, ports: Ports, result: TaskResult) -> TaskResult:
-    """Keep what a task leaves that passed or was left out; an error of the disk does not fail the task."""
+    """Keep what a task leaves that passed or was left out."""
     keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
     return (await _kept(result, partial(keep, plan)))[1]
 
@@ -270,16 +267,12 @@ def _with_faults(result: TaskResult, stage: Stage) -> TaskResult:
     return replace(result, faults=met, warnings=(*result.warnings, *warned))
 
 
-async def _close(stage: Stage) -> None:
+async def _end_session(played: TaskRun, stage: Stage, result: TaskResult) -> TaskResult:
+    """Close the session; what left the pages until then belongs to the last act, so that nobody runs it again."""
     try:
         await stage.injector.close()
     finally:
         await stage.session.close()
-
-
-async def _end_session(played: TaskRun, stage: Stage, result: TaskResult) -> TaskResult:
-    """Close the session; what left the pages until then belongs to the last act, so that nobody runs it again."""
-    await _close(stage)
     played.journal.attribute(await stage.session.take_settled())
     trace = tuple(played.journal.trace)
     late = (each for each in warnings(trace) if each.type in DONE_TWICE and each not in result.warnings)

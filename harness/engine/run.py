@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
@@ -24,6 +24,8 @@ from harness.spec.names import how_many
 from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
 from harness.spec.url_patterns import RequestPattern
 from harness.values import replace
+
+T = TypeVar("T")
 
 # The budget of a task. `max_seconds` is part of the deadline, `max_retries` of the permission.
 
@@ -287,13 +289,17 @@ class Run(Struct, frozen=True):
 
     async def synchronize(self, until: Deadline) -> None:
         """Synchronize memory with the system under test, if it is kept there (ports.World). Raises Failed."""
+        await self.read(self.stage.world.synchronize(), until, "The channel of the memory", {})
+
+    async def read(self, reading: Awaitable[T], until: Deadline, what: str, details: Mapping[str, str]) -> T:
+        """Read a channel in time. `what`: its name in the failure. Raises Failed."""
         within = max(SHORTEST_READ, until.left(self.ports.clock.now()))
         try:
             async with asyncio.timeout(within):
-                await self.stage.world.synchronize()
+                return await reading
         except TimeoutError as error:
-            message = f"The channel of the memory did not answer within {within:.1f}s"
-            raise Failed(Failure("CHANNEL_UNREADABLE", message, cause=error)) from error
+            message = f"{what} did not answer within {within:.1f}s"
+            raise Failed(Failure("CHANNEL_UNREADABLE", message, details=details, cause=error)) from error
 
     def world_time(self) -> datetime:
         """The present time for the task: its `time` plus the time that has passed since."""
@@ -369,13 +375,8 @@ class PageSources(Struct, frozen=True):
         return self.run.stage.world.memory()
 
     async def channel(self, name: str) -> Json:
-        within = max(SHORTEST_READ, self.until.left(self.run.ports.clock.now()))
-        try:
-            async with asyncio.timeout(within):
-                return await self.run.stage.world.channel(name)
-        except TimeoutError as error:
-            message = f"Environment channel {name!r} did not answer within {within:.1f}s"
-            raise Failed(Failure("CHANNEL_UNREADABLE", message, details={"channel": name}, cause=error)) from error
+        reading = self.run.stage.world.channel(name)
+        return await self.run.read(reading, self.until, f"Environment channel {name!r}", {"channel": name})
 
     async def requests(self, pattern: str) -> list[Json]:
         wanted = RequestPattern.parse(pattern)

@@ -43,21 +43,10 @@ from harness.values import replace
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
 
-DOWN = frozenset(
-    {
-        "NET_DNS",
-        "NET_CONNECTION_REFUSED",
-        "NET_TIMEOUT",
-        "NET_CONNECTION_RESET",
-        "NET_EMPTY_RESPONSE",
-        "NET_UNREACHABLE",
-        "NET_PROTOCOL",
-        "HTTP_TIMEOUT",
-        "HTTP_UNAVAILABLE",
-        "TOOL_UNAVAILABLE",
-        "TOOL_TIMEOUT",
-    }
-)
+DOWN = frozenset({
+    "NET_DNS", "NET_CONNECTION_REFUSED", "NET_TIMEOUT", "NET_CONNECTION_RESET", "NET_EMPTY_RESPONSE", "NET_UNREACHABLE",
+    "NET_PROTOCOL", "HTTP_TIMEOUT", "HTTP_UNAVAILABLE", "TOOL_UNAVAILABLE", "TOOL_TIMEOUT",
+})  # fmt: skip
 """Failures that mean that a site or a tool server is down. 429 and 500 do not: the site answers."""
 LOOK = 0.25
 """Seconds between two reads of a circuit that is waited for."""
@@ -93,7 +82,7 @@ async def with_circuit(run: Run, step: Step, attempt: Callable[[], Awaitable[Out
         outcome = await attempt()
         blamed = _blamed_circuit(run, step, outcome)
         before = _last_transition(blamed or breaker)
-        if blamed is not None and blamed is not breaker:
+        if isinstance(outcome, Failure) and blamed is not None and blamed is not breaker:
             outcome = _count(blamed, outcome)
             if ticket is not None and breaker is not None and _same_site(breaker, blamed):
                 ticket.failed(_describe_generally(outcome))  # its http address redirects to https
@@ -133,7 +122,6 @@ async def sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None
 
 
 def _open_circuit(run: Run, failure: Failure) -> Breaker | None:
-    """The circuit that held a step back."""
     url, server = failure.details.get("url"), failure.details.get("server")
     if isinstance(server, str):
         return run.ports.tool_breaker(server)
@@ -141,7 +129,6 @@ def _open_circuit(run: Run, failure: Failure) -> Breaker | None:
 
 
 def _circuit_of_tool(run: Run, step: Step) -> Breaker | None:
-    """The circuit of the server whose tool the step calls."""
     return run.ports.tool_breaker(step.server) if isinstance(step, Tool) else None
 
 
@@ -164,7 +151,6 @@ def _url(run: Run, step: Step) -> str | None:
 
 
 def _blamed_circuit(run: Run, step: Step, outcome: Outcome) -> Breaker | None:
-    """The circuit of the host or tool server that is down."""
     if not isinstance(outcome, Failure) or outcome.code not in DOWN or outcome.circumstances.routed:
         return None
     if outcome.code.startswith("TOOL_"):
@@ -173,22 +159,15 @@ def _blamed_circuit(run: Run, step: Step, outcome: Outcome) -> Breaker | None:
     return run.ports.breaker(outcome.requested) if outcome.requested is not None else None
 
 
-def _count(breaker: Breaker, outcome: Outcome) -> Outcome:
+def _count(breaker: Breaker, outcome: Failure) -> Failure:
     """Count a failure for a host that the step did not name; if its circuit is open anyway, the message says so."""
     try:
         breaker.admit().failed(_describe_generally(outcome))
-    except CircuitOpen as refusal:
-        return _led_there(outcome, refusal)
+    except CircuitOpen as refusal:  # a redirect or a click led there
+        circuit = {"name": refusal.name, "state": "open"}
+        message = f"{outcome.message}; the step was led to another site, whose {refusal}"
+        return replace(outcome, message=message, details={**outcome.details, "circuit": circuit})
     return outcome
-
-
-def _led_there(outcome: Outcome, refusal: CircuitOpen) -> Outcome:
-    """The outcome with a note that the step did not name this host: a redirect or a click led there."""
-    if not isinstance(outcome, Failure):
-        return outcome
-    circuit = {"name": refusal.name, "state": "open"}
-    message = f"{outcome.message}; the step was led to another site, whose {refusal}"
-    return replace(outcome, message=message, details={**outcome.details, "circuit": circuit})
 
 
 def _same_site(named: Breaker, blamed: Breaker) -> bool:
@@ -478,8 +457,8 @@ async def _answer(run: Run, progress: StepState, failure: Failure, *, known: boo
         case Substitute(selector=selector):
             progress.current = progress.declared.model_copy(update={"selector": selector})
         case RepairPrecondition() | Trust():
-            if why := await _try_repair(progress, remedy):
-                return await _remedy_failed(run, progress, failure, remedy, why)
+            if ended := await _repair(run, progress, failure, remedy):
+                return ended
         case Rewind() | Skip() | GiveUp():
             return failure, remedy
         case _:
@@ -523,17 +502,16 @@ def _failure_key(failure: Failure) -> Hashable:
     return failure.code, failure.circumstances.others_may_be_to_blame
 
 
-async def _try_repair(progress: StepState, remedy: RepairPrecondition | Trust) -> str | Failure | None:
+async def _repair(
+    run: Run, progress: StepState, failure: Failure, remedy: RepairPrecondition | Trust
+) -> tuple[Failure, Remedy] | None:
+    """The end if the repair failed; if page or browser were lost meanwhile, their own rule answers that."""
     apply_repair = progress.request.apply_repair
-    return await apply_repair(remedy) if apply_repair else "nothing is declared that could correct it"
-
-
-async def _remedy_failed(
-    run: Run, progress: StepState, failure: Failure, remedy: RepairPrecondition | Trust, why: str | Failure
-) -> tuple[Failure, Remedy]:
-    """The end after a failed remedy; if page or browser were lost meanwhile, their own rule answers that."""
+    why = await apply_repair(remedy) if apply_repair else "nothing is declared that could correct it"
     if isinstance(why, Failure):
         return await _answer(run, progress, why, known=True)
+    if not why:
+        return None
     failure = replace(failure, message=f"{failure.message}; {why}")
     return failure, GiveUp("aborted" if isinstance(remedy, RepairPrecondition) else "failed")
 

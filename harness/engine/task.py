@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,6 @@ from harness.values import replace
 MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING", "AGENT_STALE_REF", "POLICY_WRITE")
 """Failures that an agent can avoid with another step, although in a file only its author can."""
 NOWHERE = ".no-scratch-folder"
-RunSubtask = Callable[[Plan], Awaitable[TaskResult]]
 
 
 async def run_task(plan: Plan, ports: Ports, written: Sequence[StepRecord] = ()) -> TaskResult:
@@ -56,8 +55,7 @@ async def _run_task(plan: Plan, ports: Ports, written: Sequence[StepRecord]) -> 
     played = TaskRun(plan, ports, folder, ports.clock.wall(), ports.clock.now(), unready)
     played.journal.unsure = list(written)
     ports.emit(TaskStarted(plan, played.started))
-    run_subtask = partial(_run_subtask, played)
-    played.run, played.ending = await _play(played, run_subtask)
+    played.run, played.ending = await _play(played)
     played.alternative = await _alternative(played)
     return await _shield_from_interruption(close_task(played))
 
@@ -84,12 +82,12 @@ async def _shield_from_interruption(closing: Coroutine[Any, Any, TaskResult]) ->
     return task.result()
 
 
-async def _play(played: TaskRun, run_subtask: RunSubtask) -> tuple[Run | None, TaskStop | None]:
+async def _play(played: TaskRun) -> tuple[Run | None, TaskStop | None]:
     """Return the run, if its stage could be opened, and the early end of the task, if any."""
     plan, ports, journal = played.plan, played.ports, played.journal
     run: Run | None = None
     try:
-        run = Run(plan, ports, await _open_stage(played), played.began, journal, run_subtask)
+        run = Run(plan, ports, await _open_stage(played), played.began, journal, partial(_run_subtask, played))
         run.stage.injector.begin(played.began)
         await run.stage.world.begin()
         return run, await _perform(run)
@@ -382,15 +380,12 @@ def _exhausted(run: Run, ending: TaskStop) -> TaskStop:
     """The end after the last agent has failed: it names each of them. Any other end is as it was."""
     if not (ending.failure.row.relieves and run.journal.takeovers):
         return ending
-    tried = list(_tried(run, ending))
+    ended = (*run.journal.takeovers, TakeOver(run.agent or SCRIPTED, "", ending.failure, ending.index))
+    tried = [
+        {"agent": each.before, "code": each.failure.code, "message": each.failure.message, "step_index": each.index}
+        for each in ended
+    ]
     said = ", ".join(f"`{each['agent']}` at step {each['step_index']} ({each['code']})" for each in tried)
     message = f"Every agent failed: {said}. First: {tried[0]['message']}. Last: {ending.failure.message}"
     failure = Failure("AGENTS_EXHAUSTED", message, details={"tried": tried}, cause=ending.failure.cause)
     return replace(ending, failure=failure)
-
-
-def _tried(run: Run, ending: TaskStop) -> Iterator[dict[str, Any]]:
-    last = TakeOver(run.agent or SCRIPTED, "", ending.failure, ending.index)
-    for each in (*run.journal.takeovers, last):
-        failure = each.failure
-        yield {"agent": each.before, "code": failure.code, "message": failure.message, "step_index": each.index}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from harness.criteria import assign
@@ -19,46 +20,55 @@ class Refused(Failed):
     """The channel was reached and refused the request; any other Failed means that it was not reached."""
 
 
-class Channel(Protocol):
+class Channel(ABC):
     """A JSON document of the system under test, one for each world. All methods raise Failed."""
 
+    one_for_all: ClassVar[bool] = False
+    """Whether all worlds share one document."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """World -> its lock, while it is held or waited for."""
+
+    def _writing(self, world: str) -> asyncio.Lock:
+        return self._locks.setdefault("" if self.one_for_all else world, asyncio.Lock())
+
+    @abstractmethod
     async def read(self, world: str) -> Any: ...
 
+    @abstractmethod
     async def writable(self) -> bool:
         """Return whether the document can be replaced. Whether the other side accepts it is not known."""
-        ...
+
+    @abstractmethod
+    async def _replace(self, world: str, document: Any) -> None:
+        """Replace the whole document; the caller holds the lock."""
 
     async def write(self, world: str, path: str, value: Any) -> None:
         """Write one value into the document."""
-        ...
+        async with self._writing(world):
+            await self._replace(world, assigned(self._name, await self.read(world), path, value))
 
     async def restore(self, world: str, document: Any) -> None:
         """Replace the whole document."""
-        ...
+        async with self._writing(world):
+            await self._replace(world, document)
 
-    async def merge(self, world: str, patch: Any) -> bool:
+    async def merge(self, world: str, patch: Any) -> bool:  # noqa: ARG002
         """Apply a merge patch (RFC 7386). Returns False, with nothing written, if the channel cannot do that."""
-        ...
+        return False
 
     async def resettable(self) -> bool:
         """Return whether it can be reset."""
-        ...
+        return False
 
+    @abstractmethod
     async def reset(self, world: str) -> None:
         """Reset the document to the initial state of the system under test."""
-        ...
 
-    async def close(self) -> None: ...
-
-
-class WorldLocks:
-    """A lock for each world; it exists while it is held or waited for."""
-
-    def __init__(self) -> None:
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    def of(self, world: str) -> asyncio.Lock:
-        return self._locks.setdefault(world, asyncio.Lock())
+    async def close(self) -> None:  # noqa: B027 - most have nothing to close
+        """Close its connections."""
 
 
 def unreadable(name: str, what: str, cause: BaseException | None = None) -> Failed:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.criteria.paths import PathError, path_of_key
-from harness.environment.channel import MAX_DOCUMENT, Channel, assigned, corrupt, encoded, refusal, rejected, unreadable
+from harness.environment.channel import MAX_DOCUMENT, Channel, corrupt, encoded, refusal, rejected, unreadable
 from harness.environment.placeholders import SlotPlaceholders
 from harness.environment.python_channel import PythonChannel
 from harness.environment.sqlite_channel import SqliteChannel
@@ -34,22 +34,23 @@ HALF_WRITTEN = 0.2
 """Seconds after which a file that does not parse is read once more."""
 
 
-class FileChannel:
+class FileChannel(Channel):
     """Reads and replaces the file as a whole. `timeout` is in seconds for one read or write.
 
     Each read or write has a thread of its own: a pipe, or a file on a dead server, may block it for ever.
     """
+
+    one_for_all = True
 
     def __init__(self, name: str, place: Callable[[], Path], *, timeout: float, start: Path | None = None) -> None:
         """`place` returns the path of the file, which may change with its service.
 
         `start` is the path to which a run's first reset copies the original file; all its processes share it.
         """
+        super().__init__(name)
         self._start = start
-        self._name = name
         self._place = place
         self._timeout = timeout
-        self._writing = asyncio.Lock()
 
     @property
     def _path(self) -> Path:
@@ -77,31 +78,17 @@ class FileChannel:
     async def writable(self) -> bool:
         return True
 
-    async def write(self, world: str, path: str, value: Any) -> None:
-        async with self._writing:
-            await self._replace(assigned(self._name, await self.read(world), path, value))
-
-    async def restore(self, world: str, document: Any) -> None:  # noqa: ARG002
-        async with self._writing:
-            await self._replace(document)
-
-    async def merge(self, world: str, patch: Any) -> bool:  # noqa: ARG002
-        return False
-
     async def resettable(self) -> bool:
         return self._start is not None
 
-    async def reset(self, world: str) -> None:  # noqa: ARG002
+    async def reset(self, world: str) -> None:
         """Restore the file as it was before the first reset of the run, when nothing had been changed yet."""
         if self._start is None:
             raise refusal(self._name, 'a file is reset only under `isolation = "reset"`')
-        async with self._writing:
+        async with self._writing(world):
             await self._timed("reset", self._back_to_start, self._start)
 
-    async def close(self) -> None:
-        """There is nothing to close."""
-
-    async def _replace(self, document: Any) -> None:
+    async def _replace(self, world: str, document: Any) -> None:  # noqa: ARG002
         await self._timed("written", self._store, document)
 
     async def _timed(self, what: str, work: Callable[[Any], None], argument: Any) -> None:
@@ -134,7 +121,9 @@ class FileChannel:
         content = _check_size(encoded(document))
         if len(content) <= READABLE:
             content = encoded(document, indent=2) + b"\n"
-        write_whole(self._path.resolve(), content)  # a symbolic link stays a link
+        target = self._path.resolve()  # a symbolic link stays a link
+        target.parent.stat()  # `write_whole` would make a folder that is missing, and hide that the path is wrong
+        write_whole(target, content)
 
 
 def _error_text(error: BaseException) -> str:
@@ -304,7 +293,7 @@ def _channel(
             return HttpChannel(name, url, timeout=settings.timeout, hosts=hosts, recover=recover, mark=mark)
         case ChannelSettings(file=str(file)):
             start = starts and starts / f"{name}.json"
-            return FileChannel(name, partial(_path, root, file, places), timeout=settings.timeout, start=start)
+            return FileChannel(name, lambda: root / places.fill(file), timeout=settings.timeout, start=start)
         case ChannelSettings(tool=str()):
             from harness.environment.tool_channel import ToolChannel  # few projects have tool servers
 
@@ -316,10 +305,5 @@ def _channel(
             return PythonChannel(
                 name, target, restore=restore, root=root, timeout=settings.timeout, arguments=told, places=places
             )
-    database, table = partial(_path, root, str(settings.sqlite), places), settings.table
+    database, table = lambda: root / places.fill(str(settings.sqlite)), settings.table
     return SqliteChannel(name, database, table, settings.key, settings.value, settings.timeout)
-
-
-def _path(root: Path, text: str, places: SlotPlaceholders) -> Path:
-    """A path of the settings as it is now. Raises OSError."""
-    return root / places.fill(text)

@@ -126,8 +126,5 @@ def _identify(body: bytes, identity: Mapping[str, str]) -> HealthAnswer:
         for key, wanted in identity.items()
         if str(said.get(key, "")) != wanted
     ]
-    return (
-        HealthAnswer(Health.OTHER, f"in its health answer {', '.join(wrong)}")
-        if wrong
-        else HealthAnswer(Health.HEALTHY)
-    )
+    problem = f"in its health answer {', '.join(wrong)}"
+    return HealthAnswer(Health.OTHER, problem) if wrong else HealthAnswer(Health.HEALTHY)

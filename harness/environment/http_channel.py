@@ -12,9 +12,8 @@ import httpx2
 from harness.criteria.paths import PathError, Segment, list_index, segments
 from harness.environment.channel import (
     MAX_DOCUMENT,
+    Channel,
     Refused,
-    WorldLocks,
-    assigned,
     corrupt,
     encoded,
     refusal,
@@ -31,7 +30,7 @@ ADDRESS = "127.0.0.1"
 Recover = Callable[[str], Awaitable[None]]
 
 
-class HttpChannel:
+class HttpChannel(Channel):
     """A channel over HTTP. Raises ValueError for a URL that is not http(s)."""
 
     def __init__(
@@ -49,14 +48,13 @@ class HttpChannel:
         `recover` restarts the service behind a URL if it is lost; then a request is sent again that surely was not
         sent. The User-Agent names the world, and so does the `mark` that the project declares.
         """
+        super().__init__(name)
         self._mark = mark
-        self._name = name
         self._url = httpx2.URL(url)
         if self._url.scheme not in ("http", "https") or not self._url.host:
             raise ValueError(f"channel `{name}`: {url!r} is not an http:// URL")
         self._timeout = timeout
         self._hosts, self._recover = hosts, recover
-        self._writing = WorldLocks()
         self._parsed = False
         """Whether an earlier answer was JSON: then an answer that is not is damaged, and the address is right."""
         self._client = httpx2.AsyncClient(trust_env=False, timeout=timeout)
@@ -77,20 +75,17 @@ class HttpChannel:
     async def write(self, world: str, path: str, value: Any) -> None:
         """Write with one PATCH if a merge patch can express it; else read the document, change it and put it back."""
         patch = self._patch(path, value)
-        async with self._writing.of(world):  # also a PATCH: it would be lost between the reading and the putting back
-            if patch is not None:
-                await self._request("PATCH", self._url, world, patch)
-                return
-            document = assigned(self._name, await self.read(world), path, value)
-            await self._request("PUT", self._url, world, document)
+        if patch is None:
+            return await super().write(world, path, value)
+        async with self._writing(world):  # it would be lost between the reading and the putting back
+            await self._request("PATCH", self._url, world, patch)
 
-    async def restore(self, world: str, document: Any) -> None:
-        async with self._writing.of(world):
-            await self._request("PUT", self._url, world, document)
+    async def _replace(self, world: str, document: Any) -> None:
+        await self._request("PUT", self._url, world, document)
 
     async def merge(self, world: str, patch: Any) -> bool:
         try:
-            async with self._writing.of(world):
+            async with self._writing(world):
                 await self._request("PATCH", self._url, world, patch)
         except Refused:
             return False

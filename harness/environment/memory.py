@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS memory (
@@ -42,7 +43,7 @@ class MemoryEntry(Struct, frozen=True):
         return cls(key, value, timestamp(moment), source)
 
     def as_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("key", "value", "ts", "source", "confidence")}
+        return asdict(self)
 
 
 def timestamp(moment: datetime) -> str:

@@ -133,27 +133,12 @@ class ServiceState(StrEnum):
     """It was stopped by order."""
 
 
+_ENDS = frozenset({ServiceState.RESTARTING, ServiceState.PERMANENTLY_FAILED, ServiceState.DOWN, ServiceState.STOPPED})
 TRANSITIONS: Mapping[ServiceState, frozenset[ServiceState]] = {
     ServiceState.DOWN: frozenset({ServiceState.BOOTING, ServiceState.UP, ServiceState.PERMANENTLY_FAILED}),
     ServiceState.BOOTING: frozenset({ServiceState.UP, ServiceState.DOWN, ServiceState.STOPPED}),
-    ServiceState.UP: frozenset(
-        {
-            ServiceState.UNHEALTHY,
-            ServiceState.RESTARTING,
-            ServiceState.PERMANENTLY_FAILED,
-            ServiceState.DOWN,
-            ServiceState.STOPPED,
-        }
-    ),
-    ServiceState.UNHEALTHY: frozenset(
-        {
-            ServiceState.UP,
-            ServiceState.RESTARTING,
-            ServiceState.PERMANENTLY_FAILED,
-            ServiceState.DOWN,
-            ServiceState.STOPPED,
-        }
-    ),
+    ServiceState.UP: _ENDS | {ServiceState.UNHEALTHY},
+    ServiceState.UNHEALTHY: _ENDS | {ServiceState.UP},
     ServiceState.RESTARTING: frozenset({ServiceState.UP, ServiceState.PERMANENTLY_FAILED, ServiceState.STOPPED}),
     ServiceState.PERMANENTLY_FAILED: frozenset({ServiceState.BOOTING, ServiceState.UP}),
     ServiceState.STOPPED: frozenset({ServiceState.BOOTING, ServiceState.UP}),
@@ -221,10 +206,6 @@ class Held(Struct, frozen=True):
         return self.owner.pid in (os.getpid(), os.getppid()) and self.owner.alive
 
 
-def no_others() -> tuple[Path, ...]:
-    return ()
-
-
 class Ownership:
     """The owner file of one service. It is written as a whole and replaced."""
 
@@ -233,7 +214,7 @@ class Ownership:
         file: Path | Callable[[], Path],
         *,
         kept: Path | None = None,
-        runs: Callable[[], Iterable[Path]] = no_others,
+        runs: Callable[[], Iterable[Path]] = tuple,
         persisted: bool = False,
     ) -> None:
         """`kept` is the file of services that the project keeps between runs; `runs` returns the files of all runs.
@@ -263,14 +244,14 @@ class Ownership:
             "program": asdict(found) if program and (found := Owner.of(program)) else None,
             "persisted": self.persisted,
             "ports": dict(ports),
-            "failure": failure and _as_json(failure),
+            "failure": failure and {"code": failure.code, "message": failure.message, "details": failure.evidence},
         }
         with contextlib.suppress(OSError):
             write_whole(self.file, json.dumps(told).encode())
 
     def withdraw(self) -> None:
         """Remove the file after this process has stopped the service."""
-        held = self.read_file() if self.mine else None
+        held = read_held(self.file) if self.mine else None
         if held and held.owner == Owner.this():
             self.file.unlink(missing_ok=True)
         self.mine = False
@@ -296,14 +277,6 @@ class Ownership:
             if (held := read_held(file)) and held.is_own_or_parents:
                 yield held
 
-    def read_file(self) -> Held | None:
-        """The content of the file, whoever has written it; None if it cannot be read."""
-        return read_held(self.file)
-
-    def forget(self) -> None:
-        """Remove the file of a dead owner."""
-        self.file.unlink(missing_ok=True)
-
 
 def read_held(file: Path) -> Held | None:
     """Read an owner file; None if it does not exist or is damaged."""
@@ -326,7 +299,3 @@ def _read(told: dict[str, Any]) -> Held:
         failure=Failure(**failure) if failure else None,
         folder=Path(told["folder"]) if told.get("folder") else None,
     )
-
-
-def _as_json(failure: Failure) -> dict[str, Any]:
-    return {"code": failure.code, "message": failure.message, "details": failure.evidence}

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.environment.ownership import LOGS, Held, Ownership, ServiceState, log_file, owned_services, owner_file
+from harness.environment.ownership import LOGS, Held, ServiceState, log_file, owned_services, owner_file, read_held
 from harness.environment.services import Services
 from harness.model.settings import load_settings
 from harness.model.settings_errors import SettingsError
@@ -41,15 +41,13 @@ async def keep(services: Services, announce: Callable[[], None]) -> Failure | No
         if not await _finish_unless(stop, services.start()):
             return None
         announce()
-        return await _keep_until(services, stop) if services.started else None
+        if not services.started:
+            return None
+        lost = asyncio.ensure_future(services.await_permanent_failure())
+        await _finish_unless(stop, lost)
+        return None if lost.cancelled() else lost.result()
     finally:
         await services.stop()
-
-
-async def _keep_until(services: Services, stop: asyncio.Event) -> Failure | None:
-    lost = asyncio.ensure_future(services.await_permanent_failure())
-    await _finish_unless(stop, lost)
-    return None if lost.cancelled() else lost.result()
 
 
 async def _finish_unless(stop: asyncio.Event, work: Awaitable[Any]) -> bool:
@@ -174,7 +172,7 @@ class PersistedServices(Struct, frozen=True):
         ended = await self._has_ended(held.owner, KILLED_WITHIN) and await self._program_gone(held)
         if not ended:
             raise TimeoutError(f"service `{self.name}`: pid {held.owner.pid}, its keeper, does not stop")
-        Ownership(owner_file(self.logs, self.name)).forget()
+        owner_file(self.logs, self.name).unlink(missing_ok=True)
         return alive
 
     async def _program_gone(self, held: Held) -> bool:
@@ -187,7 +185,7 @@ class PersistedServices(Struct, frozen=True):
         return await self._has_ended(held.program, KILLED_WITHIN)
 
     def _held_record(self) -> Held | None:
-        held = Ownership(owner_file(self.logs, self.name)).read_file()
+        held = read_held(owner_file(self.logs, self.name))
         return held if held and held.persisted else None
 
     async def _has_ended(self, process: Owner, seconds: float) -> bool:

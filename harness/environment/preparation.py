@@ -6,13 +6,11 @@ import random
 import shutil
 import socket
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 
 from harness.environment.health import ADDRESS
 from harness.model.service_settings import AUTO, ServiceSettings
-
-# Ports for services that accept any: free now, and outside the range of outgoing connections.
 
 RANGE = range(20_000, 30_000)
 """Ports below those that Linux (from 32768) and macOS (from 49152) use for outgoing connections, so that none of these
@@ -41,25 +39,17 @@ def is_free(port: int) -> bool:
     return True
 
 
-def chosen_ports(settings: ServiceSettings, taken: Container[int]) -> dict[str, int]:
+def chosen_ports(settings: ServiceSettings, taken: Collection[int]) -> dict[str, int]:
     """Host name, in lower case -> its declared port, or a free one. Raises ValueError if none is free."""
     try:
         if settings.port == AUTO:
             return dict.fromkeys(settings.declared, free_port(taken))
         found: dict[str, int] = {}
         for host, port in settings.declared.items():
-            found[host] = port if isinstance(port, int) else free_port(_Both(taken, found.values()))
+            found[host] = port if isinstance(port, int) else free_port({*taken, *found.values()})
     except OSError as error:
         raise ValueError(str(error)) from error
     return found
-
-
-class _Both:
-    def __init__(self, one: Container[int], other: Container[int]) -> None:
-        self._each = (one, other)
-
-    def __contains__(self, port: object) -> bool:
-        return any(port in each for each in self._each)
 
 
 def are_ports_allowed(settings: ServiceSettings, ports: Mapping[str, int]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.environment.channel import WorldLocks, assigned, refusal, rejected, unreadable
+from harness.environment.channel import Channel, refusal, rejected, unreadable
 from harness.environment.placeholders import SlotPlaceholders, filled
 from harness.resilience.threads import on_own_thread
 
@@ -30,7 +30,7 @@ def imported(root: Path, target: str) -> Any:
     return found
 
 
-class PythonChannel:
+class PythonChannel(Channel):
     """`package.module:name`. Called with the world id, it returns the document, or an awaitable of it.
 
     An object (or a class, which is instantiated once) has `read(world)` instead, and may have `write(world, document)`
@@ -60,14 +60,13 @@ class PythonChannel:
         for each in (target, restore):
             if each is not None and not all(each.partition(":")):
                 raise ValueError(f"channel `{name}`: {each!r} must be written `package.module:callable`")
-        self._name = name
+        super().__init__(name)
         self._target = target
         self._restore = restore
         self._root = root
         self._timeout = timeout
         self._arguments, self._places = arguments, places
         self._objects: dict[str, Any] = {}
-        self._writing = WorldLocks()
         self._importing = asyncio.Lock()
         self._calling = asyncio.Lock()
         self._call: asyncio.Task[Any] | None = None
@@ -84,21 +83,12 @@ class PythonChannel:
     async def writable(self) -> bool:
         return self._restore is not None or callable(getattr(await self._object(self._target), "write", None))
 
-    async def merge(self, world: str, patch: Any) -> bool:  # noqa: ARG002
-        return False
-
     async def resettable(self) -> bool:
         return callable(getattr(await self._object(self._target), "reset", None))
 
-    async def write(self, world: str, path: str, value: Any) -> None:
-        async with self._writing.of(world):
-            await self._replace(world, assigned(self._name, await self.read(world), path, value))
-
     async def restore(self, world: str, document: Any) -> None:
         # Foreign code may keep the object and change it later; the saved state must not change.
-        copy = json.loads(json.dumps(document))
-        async with self._writing.of(world):
-            await self._replace(world, copy)
+        await super().restore(world, json.loads(json.dumps(document)))
 
     async def reset(self, world: str) -> None:
         await self._call_told(self._target, "reset", await self._method("reset"), world)

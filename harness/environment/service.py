@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import fcntl
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from msgspec import Struct
 
@@ -28,13 +28,7 @@ from harness.environment.ownership import (
     owner_files_of_runs,
     reset_mark,
 )
-from harness.environment.preparation import (
-    are_ports_allowed,
-    chosen_ports,
-    fill,
-    is_free,
-    placeholder_values,
-)
+from harness.environment.preparation import are_ports_allowed, chosen_ports, fill, is_free, placeholder_values
 from harness.environment.reset import run_reset_command
 from harness.model.service_settings import AUTO, ServiceSettings, expand
 from harness.recovery.failure import Circumstances, Failed, Failure
@@ -230,14 +224,14 @@ class Service:
         home: Home,
         clock: Clock,
         emit: Emit = discard,
-        taken: Container[int] = (),
+        taken: Collection[int] = (),
     ) -> None:
         """`taken` are ports that must not be chosen for it."""
         if settings.command is not None and not settings.command:
             raise ValueError(f"service `{name}`: its command is empty")
         self.name = name
         self.status = ServicePhase(name, clock, emit)
-        self._settings, self._home, self._clock, self._taken = settings, home, clock, taken
+        self.settings, self._home, self._clock, self._taken = settings, home, clock, taken
         self._log = log_file(home.logs, name)
         self._ownership = home.ownership(name)
         self._child: Child | None = None
@@ -251,7 +245,7 @@ class Service:
     def _use_ports(self, ports: Mapping[str, int]) -> None:
         self.hosts: Mapping[str, int] = dict(ports)
         """Host name, in lower case -> port."""
-        self._endpoint = HealthEndpoint.of(self.name, self._settings, ports)
+        self._endpoint = HealthEndpoint.of(self.name, self.settings, ports)
         self.diagnosis = Diagnosis(self.name, self.hosts, self.port, self._log)
 
     @property
@@ -260,24 +254,9 @@ class Service:
         return self._endpoint.port
 
     @property
-    def patience(self) -> float:
-        """Seconds that it may take to come back."""
-        return self._settings.ready_timeout
-
-    @property
     def ours(self) -> bool:
         """Whether this process started it, so that no other process looks after it."""
         return self._child is not None
-
-    @property
-    def started_elsewhere(self) -> bool:
-        """Whether it has no command, so that it is started from outside."""
-        return self._settings.command is None
-
-    @property
-    def reset_by(self) -> tuple[str, ...] | Literal["restart"] | None:
-        """How its initial state is restored."""
-        return self._settings.reset
 
     @property
     def kept_since(self) -> str | None:
@@ -354,18 +333,18 @@ class Service:
 
     async def _choose_again(self) -> bool:
         """Choose other ports if another process took one and they are not in use yet; return whether it did."""
-        auto = [host for host, port in self._settings.declared.items() if port == AUTO]
+        auto = [host for host, port in self.settings.declared.items() if port == AUTO]
         if self._published or all(map(is_free, (self.hosts[host] for host in auto))):
             return False
         await self._sweep()
-        self._use_ports(chosen_ports(self._settings, self._taken))
+        self._use_ports(chosen_ports(self.settings, self._taken))
         return True
 
     async def _find_or_start(self, http: httpx2.AsyncClient) -> None:
         if self.ended:
             await self._sweep()
         owner = self._adopt()
-        if self._settings.command is None:
+        if self.settings.command is None:
             await self._answers_elsewhere(http)
         else:
             await self._started_or_kept(http, owner)
@@ -401,7 +380,7 @@ class Service:
     def _adopt(self) -> Held | None:
         """The other owner, if its ports fit; they are used from now on."""
         held = self._ownership.other_owner() if self._child is None else None
-        if held is None or not are_ports_allowed(self._settings, held.ports):
+        if held is None or not are_ports_allowed(self.settings, held.ports):
             return None
         if dict(held.ports) != dict(self.hosts):
             self._use_ports(held.ports)
@@ -414,7 +393,7 @@ class Service:
     async def _returns(self, http: httpx2.AsyncClient) -> bool:
         """Return whether another process has restarted it; else it is started here. Raises Failed if it cannot be."""
         turn = StartAttempt(self._adopt, self._home.lock(self.name), self.diagnosis, self._clock)
-        while not await turn.came_back(lambda: self.ask(http), 2 * self._settings.ready_timeout):
+        while not await turn.came_back(lambda: self.ask(http), 2 * self.settings.ready_timeout):
             await self._sweep()
             if await turn.take(self._spawn):
                 return False
@@ -472,35 +451,33 @@ class Service:
 
     def _prepare(self) -> Program:
         """The program to start; its folder is made and, but not after a crash, filled from the template. OSError."""
-        folder, template = self._home.folder(self.name), self._settings.template
+        folder, template = self._home.folder(self.name), self.settings.template
         if template is not None and (not self._has_state or reset_mark(folder).exists()):
             fill(folder, self._home.root / template)
             reset_mark(folder).unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-        cwd = self._home.root / expand(self._settings.cwd or "", self._values(folder))
-        return self._program(self._settings.command or (), folder, cwd)
+        cwd = self._home.root / expand(self.settings.cwd or "", self._values(folder))
+        return self._program(self.settings.command or (), folder, cwd)
 
     def _values(self, folder: Path) -> dict[str, str]:
         return placeholder_values(self.hosts, self.port, folder)
 
     def _program(self, command: Sequence[str], folder: Path, cwd: Path) -> Program:
-        """A command of this service with its environment."""
         values = self._values(folder)
-        environment = {name: expand(text, values) for name, text in self._settings.environment.items()}
+        environment = {name: expand(text, values) for name, text in self.settings.environment.items()}
         return Program([expand(each, values) for each in command], environment, cwd)
 
     def forget_state(self) -> None:
         """Let the next start, of whichever process, copy the template again. Raises OSError."""
-        if self._settings.template is not None:
+        if self.settings.template is not None:
             reset_mark(self.folder).touch()
 
     async def run_reset(self, command: Sequence[str]) -> None:
         """Run its reset command to the end, in the project's folder. Raises Failed(RESET_FAILED), or OSError."""
         program = self._program(command, self.folder, self._home.root)
-        await run_reset_command(program, self._settings.reset_timeout, f"the `reset` of service `{self.name}`")
+        await run_reset_command(program, self.settings.reset_timeout, f"the `reset` of service `{self.name}`")
 
     async def _await_ready(self, http: httpx2.AsyncClient) -> None:
-        """Wait until it answers with its identity."""
         child, answer = self._child, HealthAnswer(Health.ABSENT)
         deadline = self._deadline()
         while child is not None and not child.has_ended():
@@ -509,7 +486,7 @@ class Service:
                 await self._settle(child, http)
                 return
             if not deadline.allows(POLL, self._clock.now()):
-                await self._give_up(child, f"was not ready within {self._settings.ready_timeout:g} s", answer)
+                await self._give_up(child, f"was not ready within {self.settings.ready_timeout:g} s", answer)
             await self._clock.sleep(POLL)
         if child is not None:
             await self._handle_early_end(child, http)
@@ -546,7 +523,7 @@ class Service:
         return answer
 
     def _deadline(self) -> Deadline:
-        return Deadline.after(self._settings.ready_timeout, self._clock.now())
+        return Deadline.after(self.settings.ready_timeout, self._clock.now())
 
     async def _give_up(self, child: Child, what: str, answer: HealthAnswer) -> NoReturn:
         code = await child.stop()

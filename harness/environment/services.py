@@ -14,7 +14,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
-from msgspec import Struct
 
 from harness.environment.health import ADDRESS
 from harness.environment.ownership import RunFolder, ServiceState, label
@@ -113,11 +112,7 @@ class Services:
         _refuse_doubles("host", (host for service in first for host in service.hosts))
         _refuse_doubles("port", (port for service in self._services for port in set(service.hosts.values())))
         self._clock = clock
-        self._kept = {
-            service.name: Supervision(service, clock, _polling(polling, settings[name]))
-            for name, each in self._sets.items()
-            for service in each
-        }
+        self._kept = {each.name: Supervision(each, clock, _polling(polling, each.settings)) for each in self._services}
 
     @staticmethod
     def _make_services(
@@ -173,12 +168,12 @@ class Services:
 
     async def _reset(self, service: Service) -> None:
         try:
-            if service.reset_by == "restart":
+            if service.settings.reset == "restart":
                 service.forget_state()
                 await self._end(service, orderly=True, whoever=True)
                 await self._kept[service.name].recover()
-            elif service.reset_by is not None:
-                await service.run_reset(service.reset_by)
+            elif service.settings.reset is not None:
+                await service.run_reset(service.settings.reset)
         except OSError as error:
             raise Failed(reset_failure(f"the folder of service `{service.name}` cannot be used: {error}")) from error
 
@@ -327,11 +322,6 @@ class Services:
         """The ports of one service. Raises Failed(INVALID_INPUT) for an unknown name."""
         return tuple(dict.fromkeys(self._service_named(name, slot).hosts.values()))
 
-    def seen_from(self, slot: int) -> Seen:
-        """The view of the services for a fault in that slot. Raises IndexError."""
-        self._check(slot)
-        return Seen(self, slot)
-
     async def stop(self) -> None:
         """Stop what was started here within five seconds. Reused services go on."""
         await self._look_away()
@@ -373,7 +363,7 @@ class Services:
             pid = service.watchdog or await asyncio.to_thread(watchdog_behind, service.port)
             return pid is not None or await _listens(service.port)
 
-        await poll_until(self._clock, stands, LOOK, service.patience)
+        await poll_until(self._clock, stands, LOOK, service.settings.ready_timeout)
         return pid or await asyncio.to_thread(watchdog_behind, service.port)
 
     async def _listening(self, service: Service) -> None:
@@ -383,7 +373,7 @@ class Services:
             self._refuse_failed(service)
             return False
 
-        await poll_until(self._clock, listens, LOOK, service.patience)
+        await poll_until(self._clock, listens, LOOK, service.settings.ready_timeout)
 
     def _service_named(self, name: str, slot: int = 0) -> Service:
         """A service by its name, for the tasks in that slot, or by the name of the instance."""
@@ -395,19 +385,6 @@ class Services:
         known = ", ".join(self._sets) or "none"
         message = f"there is no service `{name}` in [tool.harness.services]; known services: {known}"
         raise Failed(Failure("INVALID_INPUT", message))
-
-
-class Seen(Struct, frozen=True):
-    """The services as one slot sees them."""
-
-    services: Services
-    slot: int
-
-    def ports(self, name: str) -> tuple[int, ...]:
-        return self.services.ports(name, self.slot)
-
-    async def end(self, name: str, *, orderly: bool) -> None:
-        await self.services.end(name, orderly=orderly, slot=self.slot)
 
 
 class Hosts(Mapping[str, int]):

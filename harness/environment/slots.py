@@ -75,7 +75,7 @@ class Slots:
                 self._emit(SlotAwaited(task, str(self._folder), waited))
             await self._clock.sleep(POLL)
         if episode and not slot.goes_on and world in self._places:
-            self._let_go(slot)
+            slot.lock.close()
             raise Failed(_episode_state_lost(world))
         if episode:
             self._places[world] = slot.number
@@ -87,13 +87,13 @@ class Slots:
             timer = asyncio.get_running_loop().call_later(HOLD, self._expired, world)
             self._kept[world] = slot, timer
         else:
-            self._let_go(slot)
+            slot.lock.close()
 
     def close(self) -> None:
         """Release the slots that are kept for episodes; no task waits any more."""
         for slot, timer in self._kept.values():
             timer.cancel()
-            self._let_go(slot)
+            slot.lock.close()
         self._kept.clear()
 
     def _take_free(self, world: str) -> Slot | None:
@@ -117,10 +117,6 @@ class Slots:
 
     def _expired(self, world: str) -> None:
         slot, _ = self._kept.pop(world)
-        self._let_go(slot)
-
-    @staticmethod
-    def _let_go(slot: Slot) -> None:
         slot.lock.close()
 
 

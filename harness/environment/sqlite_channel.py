@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from harness.environment.channel import MAX_DOCUMENT, assigned, encoded, refusal, rejected, unreadable
+from harness.environment.channel import MAX_DOCUMENT, Channel, encoded, refusal, rejected, unreadable
 from harness.resilience.threads import on_own_thread
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ SOURCE: Final = "taskspec"
 """The value of a column `source` in rows that this channel adds."""
 
 
-class SqliteChannel:
+class SqliteChannel(Channel):
     """Reads and writes rows as JSON; the same for every world. `timeout` is in seconds for one read or write.
 
     With `key`, the document is an object: the key column's text -> the row as an object, or with `value` the one column
@@ -28,6 +28,8 @@ class SqliteChannel:
     not), and an object or list is written as its JSON. If the table has the columns `ts`, `source` and `confidence` of
     a memory entry, new and changed rows fill them in.
     """
+
+    one_for_all = True
 
     def __init__(
         self,
@@ -39,11 +41,10 @@ class SqliteChannel:
         timeout: float,
     ):
         """`place` returns the path of the database, which may change with its service."""
-        self._name = name
+        super().__init__(name)
         self._place = place
         self._table, self._key, self._value = table, key, value
         self._timeout = timeout
-        self._writing = asyncio.Lock()
 
     @property
     def _path(self) -> Path:
@@ -55,27 +56,10 @@ class SqliteChannel:
     async def writable(self) -> bool:
         return self._key is not None
 
-    async def write(self, world: str, path: str, value: Any) -> None:
-        async with self._writing:
-            await self._replace(assigned(self._name, await self.read(world), path, value))
-
-    async def restore(self, world: str, document: Any) -> None:  # noqa: ARG002
-        async with self._writing:
-            await self._replace(document)
-
-    async def merge(self, world: str, patch: Any) -> bool:  # noqa: ARG002
-        return False
-
-    async def resettable(self) -> bool:
-        return False
-
     async def reset(self, world: str) -> None:  # noqa: ARG002
         raise refusal(self._name, "the channel of a database cannot reset it: name a command or a callable in `reset`")
 
-    async def close(self) -> None:
-        """There is nothing to close."""
-
-    async def _replace(self, document: Any) -> None:
+    async def _replace(self, world: str, document: Any) -> None:  # noqa: ARG002
         if self._key is None:
             raise refusal(self._name, "only a table with a `key` column can be written; this channel names none")
         if not isinstance(document, dict):

@@ -166,7 +166,7 @@ class Supervision:
     @property
     def _limit(self) -> float:
         """Seconds that a caller waits: for a service that does not listen, its end, and a start by its owner."""
-        return GRACE + KILLED_WITHIN + 3 * self._service.patience
+        return GRACE + KILLED_WITHIN + 3 * self._service.settings.ready_timeout
 
     def _outcome(self) -> Failure | None:
         recovery = self._recovery
@@ -237,7 +237,10 @@ class Supervision:
         async def listens() -> bool:
             return self._service.ended or (await self._service.ask(http)).health is not Health.ABSENT
 
-        return await poll_until(self._clock, listens, POLL, self._service.patience) and not self._service.ended
+        return (
+            await poll_until(self._clock, listens, POLL, self._service.settings.ready_timeout)
+            and not self._service.ended
+        )
 
     async def _recover(self) -> Failure | None:
         """Restart a dead service; return the failure if it does not run in the end."""
@@ -250,7 +253,6 @@ class Supervision:
         return await self._replace()
 
     async def _replace(self) -> Failure | None:
-        """End the service if it still runs, and start it again."""
         if not self._service.ended and self._service.status.state is ServiceState.UP:
             self._service.change_state(ServiceState.UNHEALTHY, "no_answer")
         async with client() as http:
@@ -264,7 +266,7 @@ class Supervision:
         except Occupied as occupied:
             return occupied.failure
         except Failed as failed:
-            if self._service.started_elsewhere:  # the other process may start it at any time
+            if self._service.settings.command is None:  # the other process may start it at any time
                 return failed.failure
             if self._supervisor.record_death() is Condition.PERMANENTLY_FAILED:
                 self.failure = self._permanent(failed.failure)

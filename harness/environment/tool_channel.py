@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from harness.environment.channel import WorldLocks, assigned, refusal, rejected, unreadable
+from harness.environment.channel import Channel, refusal, rejected, unreadable
 from harness.environment.placeholders import filled
 from harness.model.channel_settings import ChannelSettings
 from harness.model.tools import ToolAnswer, ToolRequest
@@ -22,17 +22,16 @@ _AWAY = ("TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "CIRCUIT_OPEN")
 """Failures of a server that was not reached; any other is an answer."""
 
 
-class ToolChannel:
+class ToolChannel(Channel):
     """`tool` reads, and `restore` replaces the document, which is its argument `restore_argument`.
 
     Both get the `arguments` of the settings. Reading is a `read`, and replacing is `idempotent`, by declaration.
     """
 
     def __init__(self, name: str, settings: ChannelSettings, call: CallTool) -> None:
-        self._name = name
+        super().__init__(name)
         self._settings = settings
         self._call = call
-        self._writing = WorldLocks()
 
     async def read(self, world: str) -> Any:
         tool = str(self._settings.tool)
@@ -45,25 +44,8 @@ class ToolChannel:
     async def writable(self) -> bool:
         return self._settings.restore is not None
 
-    async def write(self, world: str, path: str, value: Any) -> None:
-        async with self._writing.of(world):
-            await self._replace(world, assigned(self._name, await self.read(world), path, value))
-
-    async def restore(self, world: str, document: Any) -> None:
-        async with self._writing.of(world):
-            await self._replace(world, document)
-
-    async def merge(self, world: str, patch: Any) -> bool:  # noqa: ARG002
-        return False
-
-    async def resettable(self) -> bool:
-        return False
-
     async def reset(self, world: str) -> None:  # noqa: ARG002
         raise refusal(self._name, "a channel of a tool cannot be reset; declare in `reset` of [tool.harness] what can")
-
-    async def close(self) -> None:
-        """There is nothing to close: the server belongs to the run."""
 
     async def _replace(self, world: str, document: Any) -> None:
         if self._settings.restore is None:

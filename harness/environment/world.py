@@ -153,7 +153,7 @@ def differences(channel: str, saved: Any, now: Any, clock: str | None = None) ->
     pending: list[tuple[JsonPath, Any, Any]] = [((), saved, now)]
     while pending:
         way, before, after = pending.pop()
-        if ignored and _leads_to(ignored, way):
+        if ignored and len(ignored) == len(way) and all(map(_matches_key, ignored, way)):
             continue
         if isinstance(before, dict | list) and type(before) is type(after):
             pending += [((*way, key), left, right) for key, left, right in _pairs_of_items(before, after)][::-1]
@@ -265,10 +265,6 @@ def _is_same_json(before: Any, after: Any) -> bool:
     return bool(before == after)
 
 
-def _leads_to(path: tuple[Segment, ...], way: JsonPath) -> bool:
-    return len(path) == len(way) and all(map(_matches_key, path, way))
-
-
 def _matches_key(segment: Segment, key: str | int) -> bool:
     if isinstance(segment, Wildcard) or segment == key:
         return True
@@ -377,8 +373,7 @@ class TaskWorld:
 
     def entries(self) -> dict[str, Any]:
         """Key -> MemoryKV entry (key, value, ts, source, confidence)."""
-        own = {key: entry.as_json() for key, entry in self._store.entries(self._plan.world).items()}
-        return {**self._theirs, **own}
+        return {**self._theirs, **self._own()}
 
     async def channel(self, name: str) -> Any:
         """Read the document of a channel. Raises Failed."""
@@ -430,18 +425,14 @@ class TaskWorld:
         initial entries; any other world is emptied first, so that a rerun starts from the same state.
         """
         self._begun = self._clock.now()
-        if self._plan.fresh and self._plan.spec.episode_id is None:
+        if alone := self._plan.fresh and self._plan.spec.episode_id is None:
             self._store.clear(self._plan.world)
-        shared = not self._plan.fresh or self._plan.spec.episode_id is not None
         await self.synchronize()
-        known = self.entries() if shared else {}
+        known = {} if alone else self.entries()
         for key, value in self._plan.spec.memory.items():
             if key not in known:
                 self.remember(key, value, INITIAL)
         await self.synchronize()
-        await self._set_clocks()
-
-    async def _set_clocks(self) -> None:
         if self._plan.start is not None:
             now = timestamp(self._plan.start)
             await asyncio.gather(*(self.merge(name, path, now) for name, path in self._channels.clocks.items()))

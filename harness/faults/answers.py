@@ -13,12 +13,11 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from harness.faults.http import CHUNK, END, LINGER, AnswerHead, Download, RequestHead, Stream, closing, join, pump
+from harness.faults.http import END, AnswerHead, RequestHead, closing, read_head
 from harness.resilience import Clock
+from harness.resilience.streams import LINGER, Download, Stream, join, pump
 from harness.spec.faults import Empty, Garbage, Hang, Reset, Slow, SocketFault, Status, Truncate
 from harness.spec.url_patterns import BODILESS
-
-# Forwards a site's answer to the client, intact or damaged (stream.Download).
 
 UPGRADED = 101
 PIECES = 10
@@ -38,12 +37,12 @@ async def forward_answer(site: Stream, client: Stream) -> None:
 
 async def drop_answer(breaks: Callable[[], None], site: Stream, _: Stream) -> None:
     """Take the whole answer from the site, or what arrives in LINGER seconds; the client gets a RST instead."""
-    raw, _end, body = (await site.read_head()).partition(END)
+    raw, _end, body = (await read_head(site)).partition(END)
     head = AnswerHead.parse(raw)
     left = None if head is None or head.length is None else head.length - len(body)
     with contextlib.suppress(OSError):  # includes TimeoutError
         async with asyncio.timeout(LINGER):
-            while (left is None or left > 0) and (chunk := await site.reader.read(CHUNK)):
+            while (left is None or left > 0) and (chunk := await site.read()):
                 left = None if left is None else left - len(chunk)
     breaks()
     raise BrokenOffError
@@ -64,8 +63,8 @@ async def drip(fault: Slow, clock: Clock, site: Stream, client: Stream) -> None:
             piece = chunk[start : start + size]
             await client.send(piece)
             await clock.sleep(len(piece) / rate)
-        chunk = await site.reader.read(CHUNK)
-    client.writer.write_eof()
+        chunk = await site.read()
+    await client.end()
 
 
 async def break_off(most: int, method: bytes, site: Stream, client: Stream) -> None:
@@ -80,7 +79,7 @@ async def break_off(most: int, method: bytes, site: Stream, client: Stream) -> N
     await _part(body, most if head.length is None else min(most, head.length - 1), site, client)
     if not head.ends_itself:
         raise BrokenOffError
-    client.writer.write_eof()
+    await client.end()
 
 
 async def _read_answer_head(site: Stream, client: Stream) -> tuple[bytes, bytes, AnswerHead | None]:
@@ -88,7 +87,7 @@ async def _read_answer_head(site: Stream, client: Stream) -> tuple[bytes, bytes,
 
     An answer that is no HTTP is all body.
     """
-    raw = await site.read_head()
+    raw = await read_head(site)
     while True:
         start, end, body = raw.partition(END)
         head = AnswerHead.parse(start) if end else None
@@ -97,7 +96,7 @@ async def _read_answer_head(site: Stream, client: Stream) -> tuple[bytes, bytes,
         if not head.interim:
             return (start + end if head.status == UPGRADED else closing(start.split(b"\r\n"))), body, head
         await client.send(start + end)
-        raw = await site.read_head(body)
+        raw = await read_head(site, body)
 
 
 async def _part(chunk: bytes, most: int, site: Stream, client: Stream) -> None:
@@ -107,14 +106,13 @@ async def _part(chunk: bytes, most: int, site: Stream, client: Stream) -> None:
         if len(chunk) > 1:
             await client.send(chunk[:-1])
             most, chunk = most - len(chunk) + 1, chunk[-1:]
-        more = await site.reader.read(CHUNK)
+        more = await site.read()
         if not more:
             return
         chunk += more
     await client.send(chunk[:most])
 
 
-ADDRESS = "127.0.0.1"
 NOISE = b"HTTP/1.1 \x00\x01\x02\xfe\xff\x00 200\x00\r\n\x00\r\n\r\n"
 """The NUL makes it invalid HTTP for every client; mere noise would be read as HTTP/0.9, a page without a head."""
 
@@ -135,7 +133,7 @@ class FaultedExchange(Struct, frozen=True):
     async def site(self) -> Stream | None:
         """Connect to the site and begin the request; returns None if the site is down, and the client knows it then."""
         try:
-            site = await Stream.to(ADDRESS, self.port)
+            site = await Stream.to(self.port)
         except OSError:
             self.client.reset()
             return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from harness.faults.python import no_process
+from harness.faults.python import hosts, no_process
 from harness.model.settings import Settings
 from harness.model.tools import PAGE
 from harness.spec.advice.criteria import scopes
@@ -125,7 +125,7 @@ def _no_host(fault: HostFault | SocketFault, path: JsonPath, project: Project, o
     text = fault.target
     key, name = ("host", text) if isinstance(fault, HostFault) else ("url", UrlPattern.parse(text).authority)
     message = "the task cannot start: no service of [tool.harness.services] has this host"
-    return _unknown((*path, key), message, name, sorted(_hosts(project.settings)), project, origin, found=text)
+    return _unknown((*path, key), message, name, sorted(set(hosts(project.settings))), project, origin, found=text)
 
 
 def _unknown(
@@ -153,10 +153,6 @@ def _of_file(settings: Settings, name: str, path: JsonPath, origin: Origin) -> I
         yield origin.problem(path, "there is no such file", found=describe_value(name), hint=hint, severity="warning")
 
 
-def _hosts(settings: Settings) -> set[str]:
-    return {host.lower() for service in settings.services.values() for host in service.hosts}
-
-
 def _strikes_unknown_host(fault: HostFault | SocketFault, scope: ReferenceScope, settings: Settings) -> bool:
     """Return whether a fault strikes an unknown host: then the task would not be started."""
     declared = fault.host if isinstance(fault, HostFault) else fault.url
@@ -164,6 +160,6 @@ def _strikes_unknown_host(fault: HostFault | SocketFault, scope: ReferenceScope,
     if "${" in text:
         return False
     if isinstance(fault, HostFault):
-        return text.lower() not in _hosts(settings)
+        return text.lower() not in hosts(settings)
     pattern = UrlPattern.parse(text)
-    return not any(pattern.may_match(host) for host in _hosts(settings))
+    return not any(pattern.may_match(host) for host in hosts(settings))

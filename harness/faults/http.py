@@ -1,16 +1,14 @@
-"""HTTP/1 as far as a gate must understand it: heads, bodies, bytes between two connections."""
+"""HTTP/1 as far as a gate must understand it: heads, and where bodies end."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import re
-import socket
-import struct
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
+from harness.resilience.streams import Stream
 from harness.spec.url_patterns import BODILESS
 
 END = b"\r\n\r\n"
@@ -23,8 +21,6 @@ def closing(lines: Sequence[bytes]) -> bytes:
     kept = [line for line in headers if line.partition(b":")[0].strip().lower() not in _HOP]
     return b"\r\n".join([first, *kept, b"Connection: close"]) + END
 
-
-# The head of an HTTP/1 request, as far as a gate needs it.
 
 _REQUEST_LINE = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]\Z")
 
@@ -71,8 +67,6 @@ class RequestHead(Struct, frozen=True):
         return closing(self.lines)
 
 
-# The head of an HTTP/1 answer: the kind of its body, and where that ends.
-
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |\Z)")
 
 
@@ -111,123 +105,19 @@ class AnswerHead(Struct, frozen=True):
         return method != b"HEAD" and self.status not in BODILESS and self.length != 0
 
 
-# Copies bytes between two connections, both ways.
-
-CHUNK = 65_536
 MAX_HEAD = 65_536
 """Bytes; a longer head is passed on without being parsed."""
-LINGER = 2.0
-"""Seconds that the client may take to close after its answer has ended."""
-_RESET = struct.pack("ii", 1, 0)
 
 
-class Stream(Struct, frozen=True):
-    """One connection."""
+async def read_head(stream: Stream, raw: bytes = b"") -> bytes:
+    """Read up to the first empty line; returns also what came with it, and less if it is not HTTP, or does not end.
 
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    @classmethod
-    async def of(cls, connection: socket.socket) -> Stream:
-        """An accepted connection as a stream."""
-        return cls(*await asyncio.open_connection(sock=connection))
-
-    @classmethod
-    async def to(cls, host: str, port: int) -> Stream:
-        """Connect. Raises OSError if nothing listens there."""
-        return cls(*await asyncio.open_connection(host, port))
-
-    async def send(self, data: bytes) -> None:
-        """Write; if the other end is slow, this waits. Raises OSError."""
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def read_head(self, raw: bytes = b"") -> bytes:
-        """Read up to the first empty line; returns also what came with it, and less if it is not HTTP, or does not end.
-
-        `raw` is what was read of it before.
-        """
-        with contextlib.suppress(OSError):
-            while END not in raw and len(raw) < MAX_HEAD and (not raw or raw[:1].isalpha()):
-                chunk = await self.reader.read(CHUNK)
-                if not chunk:
-                    break
-                raw += chunk
-        return raw
-
-    async def finish(self, last: bytes = b"") -> None:
-        """Send the last bytes, and wait a while until the other end has closed.
-
-        What it still sends is read: unread bytes would turn the end into a RST, and the last bytes would be lost.
-        """
-        with contextlib.suppress(OSError):  # includes TimeoutError
-            self.writer.write(last)
-            self.writer.write_eof()
-            async with asyncio.timeout(LINGER):
-                await self.drain_input()
-        self.drop()
-
-    async def close(self) -> None:
-        """Close regularly: what was written still arrives."""
-        self.writer.close()
-        with contextlib.suppress(OSError):
-            await self.writer.wait_closed()
-
-    def drop(self) -> None:
-        """Close at once."""
-        self.writer.transport.abort()
-
-    def reset(self) -> None:
-        """Close at once with a RST, so that the other end learns that something broke."""
-        with contextlib.suppress(OSError):  # it has ended already
-            self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        self.drop()
-
-    async def drain_input(self) -> None:
-        """Read and drop everything until the other end closes."""
-        with contextlib.suppress(OSError):
-            while await self.reader.read(CHUNK):
-                pass
-
-
-async def pump(source: Stream, target: Stream) -> None:
-    """Copy until the source ends; a slow target slows the source down. Raises OSError."""
-    while chunk := await source.reader.read(CHUNK):
-        await target.send(chunk)
-    if target.writer.can_write_eof():
-        target.writer.write_eof()
-
-
-Download = Callable[[Stream, Stream], Awaitable[None]]
-"""Passes the site's answer to the client and ends the writing there. On OSError the client gets a RST."""
-
-
-async def join(client: Stream, site: Stream, download: Download = pump) -> None:
-    """Pass everything on in both directions until both ends are done; each may finish sending first."""
-    upwards = asyncio.create_task(_upload(client, site))
-    try:
-        if await _pass_answer_on(download, site, client):
-            await asyncio.wait([upwards], timeout=LINGER)
-    finally:
-        upwards.cancel()
-        await asyncio.wait([upwards])
-
-
-async def _pass_answer_on(download: Download, site: Stream, client: Stream) -> bool:
-    """Pass the answer on; return False if one of the two has broken the connection, which the other end then learns."""
-    try:
-        await download(site, client)
-    except OSError:
-        client.reset()
-        return False
-    return True
-
-
-async def _upload(client: Stream, site: Stream) -> None:
-    try:
-        await pump(client, site)
-    except OSError:
-        if client.reader.exception() is not None:
-            site.drop()
-        # The site answers without reading on: its answer is lost unless the rest of the request is read.
-        await client.drain_input()
+    `raw` is what was read of it before.
+    """
+    with contextlib.suppress(OSError):
+        while END not in raw and len(raw) < MAX_HEAD and (not raw or raw[:1].isalpha()):
+            chunk = await stream.read()
+            if not chunk:
+                break
+            raw += chunk
+    return raw

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -39,6 +39,8 @@ from harness.spec.faults import (
     UnexpectedDialog,
 )
 from harness.spec.steps import Step
+
+F = TypeVar("F", bound=FaultBase)
 
 # Decides when a fault strikes: by counting and drawing, from its declaration and a seed alone. Pure.
 
@@ -155,7 +157,7 @@ def why_unmet(triggers: Triggers, reached: int) -> str:
     if triggers.waits and isinstance(fault, StepFault):
         return f"the task ended before its `delay` of {fault.delay:g} s was over"
     if triggers.struck:
-        return _without_effect(fault)
+        return next(words for kinds, words in _WANTED if isinstance(fault, kinds))
     if triggers.seen == 0:
         return _no_occasion(triggers)
     if triggers.seen < fault.nth:
@@ -177,10 +179,6 @@ def _no_occasion(triggers: Triggers) -> str:
         return f"{fault.target} did not exist before any of the steps from step {fault.step} on"
     act = fault.act or ""
     return f"no {act} step began from step {fault.step} on".replace("  ", " ")
-
-
-def _without_effect(fault: Fault) -> str:
-    return next(words for kinds, words in _WANTED if isinstance(fault, kinds))
 
 
 _WANTED: tuple[tuple[type[FaultBase], str], ...] = (
@@ -297,26 +295,20 @@ class FaultInjector:
         The request is an occasion of every fault that it may be struck by; of several, the first in the file strikes.
         """
         self._armed.up_to(step)  # the choice of a step is before the step
-        struck: ModelFault | None = None
-        for each in self._triggers:
-            fault = each.fault
-            if not isinstance(fault, ModelFault) or fault.step > step or fault.model not in (None, model):
-                continue
-            if each.count_occasion(self._t) and struck is None:
-                each.strike()
-                self._tallies[id(each)].strike(self._t, step)
-                struck = fault
-        return struck
+        return self._strike_first(ModelFault, step, lambda fault: fault.model in (None, model))
 
     def strike_tool(self, server: str, tool: str, step: int) -> ToolFault | None:
         """Count a try of a call in a step, and return the fault that strikes it; of several, the first in the file.
 
         The try is an occasion of every fault that it may be struck by.
         """
-        struck: ToolFault | None = None
+        return self._strike_first(ToolFault, step, lambda fault: fault.fits(server, tool))
+
+    def _strike_first(self, kind: type[F], step: int, fits: Callable[[F], bool]) -> F | None:
+        struck: F | None = None
         for each in self._triggers:
-            fault = each.fault
-            if not isinstance(fault, ToolFault) or fault.step > step or not fault.fits(server, tool):
+            fault: FaultBase = each.fault
+            if not isinstance(fault, kind) or fault.step > step or not fits(fault):
                 continue
             if each.count_occasion(self._t) and struck is None:
                 each.strike()

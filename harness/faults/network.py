@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from harness.faults.answers import ADDRESS, FaultedExchange, answer
-from harness.faults.http import END, RequestHead, Stream
+from harness.faults.answers import FaultedExchange, answer
+from harness.faults.http import END, RequestHead, read_head
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
+from harness.resilience.streams import BACKLOG, Stream, accept, bound
 from harness.spec.faults import Fault, FaultBase, Hang, HostFault, Refuse, RequestFault, Reset, SocketFault, Tls
 from harness.spec.faults.network import TlsProblem
 from harness.spec.url_patterns import UrlPattern, plain
@@ -37,8 +38,6 @@ def name_fault(failed: Failed, fault: FaultBase) -> Failed:
 
 # A gate between the browser and one host: it can close and open its port, and strike requests.
 
-BACKLOG = 512
-
 Struck = Callable[[tuple[str, ...]], SocketFault | None]
 """The URLs of a request -> the fault that strikes it, or None to let it pass."""
 
@@ -58,7 +57,7 @@ class FaultGate:
         self._clock = clock
         self._looks = looks
         self.struck: Struck = lambda _: None
-        self._socket: socket.socket | None = _bind(0)
+        self._socket: socket.socket | None = bound()
         self._open = False
         self._ended = False
         self.connections: set[asyncio.Task[None]] = set()
@@ -72,9 +71,11 @@ class FaultGate:
         """Open the port, unless the gate was closed for good. All of a gate must run on the loop's thread."""
         if self._open or self._ended:
             return
-        self._socket = self._socket or _bind(self.port)
+        self._socket = self._socket or bound(self.port)
         self._socket.listen(BACKLOG)
-        asyncio.get_running_loop().add_reader(self._socket, self._accept, self._socket)
+        asyncio.get_running_loop().add_reader(
+            self._socket, accept, self._socket, lambda made: self._serve(made, self._clock.now()), self.connections
+        )
         self._open = True
 
     def refuse(self) -> None:
@@ -83,7 +84,7 @@ class FaultGate:
         if sys.platform == "linux":
             # A port that is bound and not listening refuses connections, and no other program can take it meanwhile.
             # Other kernels may leave a connection to such a port without an answer.
-            self._socket = _bind(self.port)
+            self._socket = bound(self.port)
         for task in self.connections:
             task.cancel()
 
@@ -113,21 +114,9 @@ class FaultGate:
         self._socket.close()
         self._socket, self._open = None, False
 
-    def _accept(self, listener: socket.socket) -> None:
-        try:
-            connection, _ = listener.accept()
-        except OSError:  # the client disconnected before its turn
-            return
-        connection.setblocking(False)
-        task = asyncio.get_running_loop().create_task(self._serve(connection, self._clock.now()))
-        self.connections.add(task)
-        task.add_done_callback(self.connections.discard)
-        # This also covers a task that was cancelled before its first line ran.
-        task.add_done_callback(lambda _: connection.close())
-
     async def _serve(self, connection: socket.socket, since: float) -> None:
         with contextlib.suppress(OSError):
-            client = await Stream.of(connection)
+            client = Stream(*await asyncio.open_connection(sock=connection))
             try:
                 if self._looks:
                     await self._examine(client, since)
@@ -159,22 +148,9 @@ class FaultGate:
         assert task is not None
         self.unused.add(task)
         try:
-            return await client.read_head()
+            return await read_head(client)
         finally:
             self.unused.discard(task)
-
-
-def _bind(port: int) -> socket.socket:
-    # asyncio sets TCP_NODELAY on accepted connections only if the protocol is named: without it, 40 ms are lost.
-    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        bound.setblocking(False)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((ADDRESS, port))
-    except OSError:
-        bound.close()
-        raise
-    return bound
 
 
 # The `refuse` faults of one host: its gate is closed as long as one of them lasts.

@@ -5,45 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import PortTaken, ServiceFault, ServiceRestarted
 
 
-class Sites(Protocol):
-    """The services of a run. Both methods raise Failed for an unknown name."""
-
-    def ports(self, name: str) -> tuple[int, ...]:
-        """The ports that the service listens on."""
-        ...
-
-    async def end(self, name: str, *, orderly: bool) -> None:
-        """End its processes; their owner restarts it. Raises Failed if this run does not own them."""
-        ...
-
-
 class SiteTarget:
     """Injects faults into the run's services; every task that uses the site meets them."""
 
-    def __init__(self, sites: Sites) -> None:
-        self._sites = sites
+    def __init__(self, ports: Callable[[str], tuple[int, ...]], end: Callable[..., Awaitable[None]]) -> None:
+        """`ports` returns those of a service; `end` ends it, and its owner restarts it. Both raise Failed."""
+        self._ports, self._end = ports, end
 
     async def strike(self, strike: Injection) -> Undo | None:
         """Inject the fault. Raises Failed."""
         fault = strike.fault
         assert isinstance(fault, ServiceFault)
-        ports = self._sites.ports(fault.service)
-        await self._sites.end(fault.service, orderly=isinstance(fault, ServiceRestarted))
+        ports = self._ports(fault.service)
+        await self._end(fault.service, orderly=isinstance(fault, ServiceRestarted))
         strike.met()
         if not isinstance(fault, PortTaken):
             return None
         occupier = await PortOccupier.listen_on(ports)
         return occupier.free_ports
 
-
-# Occupies the site's ports with another program.
 
 ADDRESS = "127.0.0.1"
 GREETING = b"HTTP/1.1 \x00 a stranger is listening here\r\n\r\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from harness.criteria import Json, PathError, lookup
@@ -12,8 +13,6 @@ from harness.model.ports import Injection, Undo, World, WorldCheckpoint
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import DatabaseLocked, DelayedState, EnvironmentAltered, MemoryAltered
 from harness.spec.faults.kinds import of_service
-
-# Holds an exclusive lock on an SQLite file.
 
 PATIENCE = 5.0
 """Seconds to wait for another process that has locked it."""
@@ -40,11 +39,7 @@ async def lock(file: Path) -> Undo:
         database = await asyncio.to_thread(_locked, file)
     except sqlite3.Error as error:
         raise _cannot_lock(str(file), f"it cannot be locked: {error}") from error
-
-    async def unlock() -> None:
-        await asyncio.to_thread(database.close)  # closing rolls the transaction back
-
-    return unlock
+    return partial(asyncio.to_thread, database.close)  # closing rolls the transaction back
 
 
 def _locked(file: Path) -> sqlite3.Connection:
@@ -104,19 +99,14 @@ class StateTarget:
         except PathError:
             return True  # the strike says what is wrong with it
 
-    async def _has_arrived(self, fault: DelayedState) -> bool:
-        return _single_value(await self._world.channel(fault.channel), fault.path) == fault.value
-
     async def _delay(self, fault: DelayedState) -> Undo | None:
+        world, channel, path = self._world, fault.channel, fault.path
+        arrive = partial(world.merge, channel, path, fault.value)
         if fault.seconds == 0:
-            await self._world.merge(fault.channel, fault.path, fault.value)
+            await arrive()
             return None
-        if fault.meanwhile is not None or await self._has_arrived(fault):
-            await self._world.merge(fault.channel, fault.path, fault.meanwhile)
-
-        async def arrive() -> None:
-            await self._world.merge(fault.channel, fault.path, fault.value)
-
+        if fault.meanwhile is not None or _single_value(await world.channel(channel), path) == fault.value:
+            await world.merge(channel, path, fault.meanwhile)
         return arrive
 
     async def _alter_environment(self, fault: EnvironmentAltered) -> Undo:

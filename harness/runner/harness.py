@@ -430,7 +430,9 @@ class Harness:
         if ground.tools:
             ground.tools.found_at(network.hosts)
         hands = StateTarget(world, self.settings.root, partial(self.services.folder_of, slot=ground.slot))
-        where = Where(network, hands, SiteTarget(self.services.seen_from(ground.slot)))
+        slot, services = ground.slot, self.services
+        sites = SiteTarget(partial(services.ports, slot=slot), partial(services.end, slot=slot))
+        where = Where(network, hands, sites)
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
         try:
             session = await self._session(plan, request, ground)

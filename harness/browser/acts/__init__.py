@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.accessibility import accessibility
@@ -100,22 +99,12 @@ async def _press(attempt: ActContext, step: Press) -> Details:
 async def submit(attempt: ActContext, step: Submit) -> Details:
     """Click a submit button; for any other element submit its form, after the browser's own validation."""
     target = attempt.locator(step.selector, step.frame)
-    if await _is_button(attempt, target):
+    if await attempt.answer(_IS_BUTTON, target):
         await act_to_the_end(attempt, target, lambda ms: target.click(timeout=ms))
         return {}
     await attempt.act(target, lambda ms: target.evaluate(_SUBMIT, timeout=ms))
     await _committed(attempt)
     return {}
-
-
-async def _is_button(attempt: ActContext, target: Locator) -> bool:
-    answer: list[bool] = []
-
-    async def ask(ms: float) -> None:
-        answer.append(await _IS_BUTTON.of_one(target, None, ms / 1000))
-
-    await attempt.act(target, ask)
-    return answer[0]
 
 
 async def _committed(attempt: ActContext) -> None:

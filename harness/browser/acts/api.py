@@ -179,7 +179,6 @@ async def _cookie(attempt: ActContext, url: str) -> dict[str, str]:
 
 
 async def _store_cookies(attempt: ActContext, url: str, response: Response) -> None:
-    """Give the page the cookies that the answer sets."""
     values = [header["value"] for header in response.headers_array if header["name"].lower() == "set-cookie"]
     cookies = [cookie for value in values for cookie in cookies_of(value, url, attempt.clock.wall())]
     learn(*(cookie["value"] for cookie in cookies if is_session_value(cookie["value"])))

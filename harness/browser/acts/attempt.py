@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from msgspec import Struct, field
 from playwright.async_api import Error as PlaywrightError
@@ -13,6 +14,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser.context import Tab
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import LOOK_SECONDS, CallLog, Facts, Sighting, locate
+from harness.browser.isolated import Script
 from harness.browser.net_log import NetLog
 from harness.browser.process import answers
 from harness.browser.queries import LEAST_SECONDS
@@ -106,6 +108,16 @@ class ActContext(Struct, frozen=True):
                 if more is None:
                     raise told from None
                 seconds = more
+
+    async def answer(self, script: Script, target: Locator) -> Any:
+        """The answer of a script about an element, which must appear as for an act."""
+        answers: list[Any] = []
+
+        async def ask(ms: float) -> None:
+            answers.append(await script.of_one(target, None, ms / 1000))
+
+        await self.act(target, ask)
+        return answers[0]
 
     def _before_reserve(self) -> float:
         """Seconds left before the reserve begins, never below LEAST_SECONDS."""

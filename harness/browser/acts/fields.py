@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import ActContext
+from harness.browser.bounded import bounded
 from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.login import page_of
@@ -121,7 +121,6 @@ async def _places(
 
 
 def _name_options(value: str | float | list[str] | Option) -> str:
-    """The options as the step names them."""
     if isinstance(value, Option):
         return ", ".join(f"{key} {each!r}" for key, each in value.model_dump(exclude_none=True).items())
     return ", ".join(repr(each) for each in value) if isinstance(value, list) else repr(str(value))
@@ -147,11 +146,7 @@ def _describe_option(value: str, label: str, disabled: bool) -> str:
 
 async def _options(target: Locator) -> list[tuple[str, str, bool]]:
     """Value, label, and whether disabled; empty if the page does not answer."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            return [tuple(option) for option in await _LIST.of_all(target)]
-    except (PlaywrightError, TimeoutError):
-        return []
+    return [tuple(option) for option in await bounded(_LIST.of_all(target), PROBE_SECONDS, ())]
 
 
 _LOOK = script(
@@ -253,9 +248,5 @@ async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
 
 async def _look(target: Locator, seconds: float) -> TypedField | None:
     """The field as it is now, without waiting; None if the typing made the page navigate, or hang."""
-    try:
-        async with asyncio.timeout(seconds):
-            found = await _LOOK.of_all(target)
-    except (PlaywrightError, TimeoutError):
-        return None
+    found = await bounded(_LOOK.of_all(target), seconds, None)
     return TypedField(*found) if found else None

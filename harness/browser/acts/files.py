@@ -29,7 +29,7 @@ async def upload(attempt: ActContext, step: Upload) -> Mapping[str, Any]:
     values = step.value if isinstance(step.value, list) else [step.value]
     files = [resolve_upload(attempt.request.uploads, value) for value in values]
     target = attempt.locator(step.selector, step.frame)
-    if await _takes_files(attempt, target):
+    if await attempt.answer(_TAKES_FILES, target):
         await attempt.act(target, lambda ms: target.set_input_files(files, timeout=ms))
     else:
         chooser = await _chooser(attempt, step, target)
@@ -38,16 +38,6 @@ async def upload(attempt: ActContext, step: Upload) -> Mapping[str, Any]:
             raise Failed(Failure("INVALID_INPUT", message))
         await chooser.set_files(files, timeout=attempt.ms())
     return {"files": [file.name for file in files]}
-
-
-async def _takes_files(attempt: ActContext, target: Locator) -> bool:
-    answer: list[bool] = []
-
-    async def ask(ms: float) -> None:
-        answer.append(await _TAKES_FILES.of_one(target, None, ms / 1000))
-
-    await attempt.act(target, ask)
-    return answer[0]
 
 
 async def _chooser(attempt: ActContext, step: Upload, target: Locator) -> FileChooser:

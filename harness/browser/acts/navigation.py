@@ -15,6 +15,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser import domains
 from harness.browser.acts.attempt import NOT_ENDED, ActContext
 from harness.browser.acts.files import free_path
+from harness.browser.bounded import bounded
 from harness.browser.dialogs import DialogAnswer
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import PROBE_SECONDS
@@ -90,11 +91,7 @@ def _pattern(url: str, base: str | None) -> re.Pattern[str]:
 
 async def _title(page: Page) -> str:
     """The title; empty if the page does not answer."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            return await page.title()
-    except (PlaywrightError, TimeoutError):
-        return ""
+    return await bounded(page.title(), PROBE_SECONDS, "")
 
 
 async def _no_single_page(attempt: ActContext, step: SwitchPage, found: int, patience: float) -> Failure:

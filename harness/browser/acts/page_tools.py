@@ -51,9 +51,6 @@ _SUPPORT = script(
 )
 
 
-# The list of tools.
-
-
 async def offered(page: Page, awaited: str | None, until: Deadline, clock: Clock) -> tuple[ToolDescription, ...]:
     """The tools that the page offers now, or as soon as the awaited one is among them. The caller limits the time.
 
@@ -119,9 +116,6 @@ def described(tool: WebMCPTool) -> ToolDescription:
     )
 
 
-# One call.
-
-
 async def call_tool(attempt: ActContext, step: Tool) -> Mapping[str, Any]:
     """Call a tool of the page, waiting for the page to offer it.
 
@@ -151,7 +145,6 @@ async def call_tool(attempt: ActContext, step: Tool) -> Mapping[str, Any]:
 
 
 async def _names(attempt: ActContext, awaited: str | None) -> tuple[str, ...]:
-    """The names of the tools that the page offers."""
     found = await offered(attempt.page, awaited, attempt.deadline, attempt.clock)
     return tuple(tool.name for tool in found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import ActContext
+from harness.browser.bounded import bounded
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import CallLog
 from harness.browser.queries import LEAST_SECONDS
@@ -39,13 +39,8 @@ async def act_to_the_end(attempt: ActContext, target: Locator, call: Callable[[i
     try:
         await attempt.act(target, call)
     except PlaywrightError as error:
-        if not _closed_by(attempt, CallLog.of(error.message)):
+        if not closed_itself(attempt) or CallLog.of(error.message).effect is Effect.NONE:
             raise
-
-
-def _closed_by(attempt: ActContext, log: CallLog) -> bool:
-    """Return whether the act was performed and closed its page, while the browser and another page still exist."""
-    return closed_itself(attempt) and log.effect is not Effect.NONE
 
 
 def closed_itself(attempt: ActContext) -> bool:
@@ -128,17 +123,9 @@ async def _one_place(attempt: ActContext, step: Drag, place: Locator) -> None:
 
 async def _is_visible(place: Locator) -> bool:
     """Return whether the element is visible; True if the page does not answer, since that is another failure."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            return await place.is_visible()
-    except (PlaywrightError, TimeoutError):
-        return True
+    return await bounded(place.is_visible(), PROBE_SECONDS, True)
 
 
 async def _let_go(attempt: ActContext) -> None:
     """Release the button after a drag that broke off, so that the next act does not go on dragging."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            await attempt.page.mouse.up()
-    except (PlaywrightError, TimeoutError):
-        return  # the failure itself says what stops the pointer
+    await bounded(attempt.page.mouse.up(), PROBE_SECONDS, None)  # the failure itself says what stops the pointer

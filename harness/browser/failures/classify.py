@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from harness.browser.bounded import bounded
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import (
     SECOND_LOOK,
@@ -85,7 +86,7 @@ def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) ->
     if facts is None and looked and scene.watch.unanswered is None:
         facts = Facts(0)  # Playwright has looked for it all the time
     begun, obstacle = log.effect is not Effect.NONE and not _never_ready(facts, log), _obstacle(facts, log)
-    if facts is not None and facts.frame_missing and not begun:
+    if facts is not None and facts.missing_frame is not None and not begun:
         message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
         return Failure("FRAME_NOT_FOUND", message, details=details)
     if facts is not None and facts.count == 0 and obstacle != "ELEMENT_UNSTABLE" and not begun:
@@ -112,7 +113,6 @@ def _obstacle(facts: Facts | None, log: CallLog) -> str | None:
 
 
 def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Failure:
-    """The failure if nothing on the page matches."""
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
     if inside := frame_hint(facts):
@@ -142,7 +142,6 @@ def _no_place(scene: FailureContext, covering: str, details: dict[str, Any]) -> 
 
 
 def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, code: str, details: dict[str, Any]) -> Failure:
-    """The failure of an element that exists and is not ready."""
     selector, advice = scene.selector, ""
     match code:
         case "ELEMENT_HIDDEN":
@@ -247,7 +246,9 @@ async def _live(error: Exception, text: str, scene: FailureContext) -> Failure:
         return await _too_late(text, scene)
     if code is None:
         code = "ACTION_FAILED" if isinstance(error, PlaywrightError) else "UNKNOWN"
-    return Failure(code, _first_line(text), details=_call_log_details(text), effect=_effect(code, text, scene))
+    log = CallLog.of(text).tail
+    details = {"call_log": log} if log else {}
+    return Failure(code, _first_line(text), details=details, effect=_effect(code, text, scene))
 
 
 def _effect(code: str, text: str, scene: FailureContext) -> Effect:
@@ -278,12 +279,9 @@ async def facts_now(scene: FailureContext, within: float | None = None, *, brief
     if scene.selector is None and scene.frame is None:
         return None
     look = scene.look if within is None else within
-    try:
-        async with asyncio.timeout(look):
-            facts = await ask(scene.page, scene.selector or ":root", scene.frame, look, briefly=briefly)
-    except (TimeoutError, PlaywrightError):
-        return None
-    return replace(facts, disabled=True) if scene.fills and facts.read_only else facts
+    asking = ask(scene.page, scene.selector or ":root", scene.frame, look, briefly=briefly)
+    facts = await bounded(asking, look, None)
+    return replace(facts, disabled=True) if facts is not None and scene.fills and facts.read_only else facts
 
 
 async def _too_late(text: str, scene: FailureContext) -> Failure:
@@ -387,11 +385,6 @@ def _is_missing(failure: Failure) -> bool:
 def _place(url: SplitResult) -> tuple[str, str]:
     """Host and path. `/grid/` and `/grid` are the same page, and so are http and https."""
     return url.netloc, url.path.rstrip("/")
-
-
-def _call_log_details(text: str) -> dict[str, Any]:
-    log = CallLog.of(text).tail
-    return {"call_log": log} if log else {}
 
 
 def _first_line(text: str) -> str:

@@ -59,8 +59,7 @@ passwords => {
 """,
 )
 _IN_LOGIN_FORM = script(
-    "in_login_form",
-    "matches => matches.some(e => !!e.closest('form')?.querySelector('input[type=password]'))",
+    "in_login_form", "matches => matches.some(e => !!e.closest('form')?.querySelector('input[type=password]'))"
 )
 _LOGIN = re.compile(
     r"log[\s_-]?[io]n|sign[\s_-]?[io]n|\bauth(?!or)|\bsso\b|\bsessions?\b"

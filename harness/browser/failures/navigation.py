@@ -91,19 +91,14 @@ def unfinished(scene: FailureContext, navigation: RequestRecord | None) -> Failu
         return failure
     pending = list(dict.fromkeys(navigation.loading.values()))
     details: dict[str, Any] = {"status": navigation.status, "usable": navigation.parsed, "pending": pending[:SHOWN]}
-    words = f": {_list_urls(pending)} not ended" if pending else ""
+    more = f" and {len(pending) - 1} more have" if len(pending) > 1 else " has"
+    words = f": {pending[0]}{more} not ended" if pending else ""
     words += "; the page itself has loaded" if words and navigation.parsed else ""
     details = {**failure.details, **details}
     advice = f"Look at the network log for {pending[0]}, which did not end." if pending else ""
     if advice and navigation.parsed:
         advice += " If the task needs only the page itself, say so in the step: `until: domcontentloaded`."
     return replace(failure, message=f"{failure.message}{words}", details=details, effect=Effect.DONE, advice=advice)
-
-
-def _list_urls(urls: list[str]) -> str:
-    """One URL and its verb, or several."""
-    more = f" and {len(urls) - 1} more have" if len(urls) > 1 else " has"
-    return f"{urls[0]}{more}"
 
 
 # Failures of navigations, whether an `open`, a click or the page itself began them; from what was observed.
@@ -237,15 +232,11 @@ def _by_status(navigation: RequestRecord, scene: FailureContext, effect: Effect)
 
 def _unopened(navigation: RequestRecord, scene: FailureContext) -> Failure | None:
     name = net_error(navigation.error or "")
-    if name is not None and name != GIVEN_UP and not _shown_anyway(name, navigation):
+    shown = navigation.wanted and name in TELL_STATUS  # a wanted status, whose answer has no body to show
+    if name is not None and name != GIVEN_UP and not shown:
         return _broken(name, navigation, scene, Effect.DONE)
     refusal = _by_status(navigation, scene, Effect.DONE) if refuses(navigation.status or 0) else None
     return refusal and replace(refusal, details={**refusal.details, "method": navigation.method})
-
-
-def _shown_anyway(name: str, navigation: RequestRecord) -> bool:
-    """Return whether the error only stands for a wanted status: its answer has no body to show."""
-    return navigation.wanted and name in TELL_STATUS
 
 
 # Requests outside of `allowed_domains`: none of them was sent. Pure.

@@ -5,15 +5,13 @@ A page without one of its scripts is not there: what it does not do, no step can
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urldefrag, urlsplit
 
-from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page
 
+from harness.browser.bounded import bounded
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import FailureContext
@@ -100,10 +98,8 @@ async def find_spare_parts(page: Page, document: RequestRecord, domains: Domains
     by_url = {part.url: part for part in document.unmet if is_needed(part, document, domains)}
     if not by_url:
         return
-    with suppress(PlaywrightError, TimeoutError):
-        async with asyncio.timeout(PROBE_SECONDS):
-            for url in await _SPARE.of_all(page.locator("link"), [*by_url]):
-                by_url[url].spare = True
+    for url in await bounded(_SPARE.of_all(page.locator("link"), [*by_url]), PROBE_SECONDS, ()):
+        by_url[url].spare = True
 
 
 def incomplete(document: RequestRecord, scene: FailureContext, effect: Effect) -> Failure | None:
@@ -122,7 +118,8 @@ def _without(
     needed: Sequence[RequestRecord], document: RequestRecord, scene: FailureContext, effect: Effect
 ) -> Failure:
     part = needed[0]
-    failure = _own_failure(part, scene)
+    failure = status_failure(part.status or 0, part.url, part.headers, scene.clock.wall())
+    failure = failure or net_failure(net_error(part.error or "") or "ERR_FAILED", part.url, scene.domains)
     more = f" and {len(needed) - 1} more" if len(needed) > 1 else ""
     message = f"the page {document.url} came without its {part.kind} {part.url}{more}: {_reason(part)}"
     details: dict[str, Any] = {
@@ -134,12 +131,6 @@ def _without(
     }
     advice = failure.advice or ADVICE.format(url=part.url)
     return replace(failure, message=message, details=details, effect=effect, advice=advice)
-
-
-def _own_failure(part: RequestRecord, scene: FailureContext) -> Failure:
-    """The failure of the request itself."""
-    status = status_failure(part.status or 0, part.url, part.headers, scene.clock.wall())
-    return status or net_failure(net_error(part.error or "") or "ERR_FAILED", part.url, scene.domains)
 
 
 def describe(parts: Sequence[RequestRecord]) -> list[str]:

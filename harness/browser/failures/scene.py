@@ -14,6 +14,7 @@ from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from harness.browser.bounded import bounded
 from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.near_misses import nearest_text, prefixes, similar, without_text
 from harness.browser.isolated import script
@@ -147,8 +148,7 @@ _NAMES_OF = """
   };
 """
 _NAMES_IN = script(
-    "names",
-    "(matches, beside) => {" + _NAMES_OF + "return names(beside ? matches.map(e => e.parentNode) : matches); }",
+    "names", "(matches, beside) => {" + _NAMES_OF + "return names(beside ? matches.map(e => e.parentNode) : matches); }"
 )
 """The names in what matches, or beside it."""
 _ASK = script(
@@ -268,10 +268,6 @@ class Facts(Struct, frozen=True):
     """The step's frame selector that matches several frames; `count` and `matches` are about it."""
 
     @property
-    def frame_missing(self) -> bool:
-        return self.missing_frame is not None
-
-    @property
     def ready(self) -> bool:
         """Whether nothing that can be seen keeps an act from it, except that it may move."""
         free = self.covered_by is None and not self.untouchable
@@ -341,23 +337,9 @@ def textless(facts: Facts) -> str:
 
 def facts_of(answer: dict[str, Any], selector: str) -> Facts:
     """Read the page's answer. Pure."""
-    return Facts(
-        count=answer["count"],
-        matches=tuple(answer["matches"]),
-        similar=similar(selector, answer["names"]),
-        visible=answer.get("visible", True),
-        visible_count=answer.get("visible_count", 0),
-        text=answer.get("text", ""),
-        disabled=answer.get("disabled", False),
-        inert=answer.get("inert", False),
-        dialog=answer.get("dialog", ""),
-        read_only=answer.get("read_only", False),
-        untouchable=answer.get("untouchable", False),
-        covered_by=answer.get("covered_by"),
-        box=tuple(answer.get("box", ())),
-        endless=answer.get("endless", ""),
-        calmed=answer.get("calmed", False),
-    )
+    told: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in answer.items()}
+    near = similar(selector, told.pop("names"))
+    return Facts(**told, similar=near)
 
 
 def locate(page: Page, selector: str, frame: str | None) -> Locator:
@@ -375,11 +357,7 @@ def frames_of(frame: str | None) -> list[str]:
 
 async def describe(locator: Locator, seconds: float) -> dict[str, str]:
     """Tag, role and accessible name of the first match, approximately; empty if not available in time."""
-    try:
-        async with asyncio.timeout(seconds):
-            found: dict[str, str] = await _DESCRIBE.of_one(locator.first, None, seconds)
-    except (PlaywrightError, TimeoutError):
-        return {}
+    found: dict[str, str] = await bounded(_DESCRIBE.of_one(locator.first, None, seconds), seconds, {})
     return found
 
 

@@ -15,6 +15,7 @@ from playwright.async_api import BrowserContext, Frame, Page
 from playwright.async_api import Dialog as OpenDialog
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.bounded import bounded
 from harness.browser.context import BrowserPool, ContextHandle, Tab
 from harness.browser.faults.standing import BrokenRequests, EffectReports, InDocuments, OfflineContext, StandingFault
 from harness.browser.process import Chromium
@@ -78,7 +79,6 @@ class Sabotage:
         return None
 
     async def _at_once(self, tab: Tab, strike: Injection) -> None:
-        """Inject a fault that nothing can undo."""
         match strike.fault:
             case faults.PageCrash():
                 await crash(tab, strike, self._clock)
@@ -89,7 +89,8 @@ class Sabotage:
             case faults.SessionExpired():
                 await expire_session(tab.context, strike)
             case faults.StorageCleared():
-                await clear_storage(tab.context, strike)
+                if any(await asyncio.gather(*(_clear_page(page) for page in tab.context.pages))):
+                    strike.met()
             case fault:
                 raise Failed(Failure("INTERNAL_ERROR", f"fault {fault.kind} is not a fault of the browser"))
 
@@ -134,11 +135,7 @@ class Sabotage:
 
 
 async def _run_bounded(work: Awaitable[T]) -> T | None:
-    try:
-        async with asyncio.timeout(STRIKE_SECONDS):
-            return await work
-    except (PlaywrightError, TimeoutError):
-        return None
+    return await bounded(work, STRIKE_SECONDS, None)
 
 
 # Faults of the browser's storage: cookies, localStorage, sessionStorage, IndexedDB.
@@ -173,15 +170,8 @@ def sent_to(domain: str, host: str | None) -> bool:
     return host == bare or (domain.startswith(".") and host.endswith(f".{bare}"))
 
 
-async def clear_storage(context: BrowserContext, strike: Injection) -> None:
-    """Empty the storage of every origin of an open page or frame."""
-    found = await asyncio.gather(*(_clear_page(page) for page in context.pages))
-    if any(found):
-        strike.met()
-
-
 async def _clear_page(page: Page) -> bool:
-    """Empty the storage of a page; return whether there was anything."""
+    """Empty the storage of every origin of a page and its frames; return whether there was anything."""
     had = await asyncio.gather(*(_clear_frame(frame) for frame in page.frames))
     control = await page.context.new_cdp_session(page)
     for origin in {_origin(frame.url) for frame in page.frames if frame.url.startswith("http")}:

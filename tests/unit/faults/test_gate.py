@@ -10,8 +10,8 @@ import socket
 import httpx2
 import pytest
 
-from harness.faults.http import Stream
 from harness.faults.network import FaultGate, Site, Struck
+from harness.resilience.streams import Stream
 from harness.spec.faults import Empty, Hang, SocketFault
 from tests.unit.faults.conftest import FakeSite, ManualClock, refuses, site, talk, until
 

@@ -39,7 +39,8 @@ class FakeSites:
 async def strike(sites: FakeSites, met: list[str], **fault: Any) -> Undo | None:
     kind = fault["kind"]
     parsed = FAULT.validate_python({"service": "demo", **fault})
-    return await SiteTarget(sites).strike(Injection(parsed, Random(0), lambda: met.append(kind), lambda _: False))
+    injection = Injection(parsed, Random(0), lambda: met.append(kind), lambda _: False)
+    return await SiteTarget(sites.ports, sites.end).strike(injection)
 
 
 @pytest.mark.parametrize(("kind", "orderly"), [("service_killed", False), ("service_restarted", True)])

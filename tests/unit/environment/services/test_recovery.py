@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from harness.environment.ownership import Ownership
+from harness.environment.ownership import Ownership, read_held
 from harness.environment.services import Services
 from harness.recovery.failure import Failed, Failure, suspect_of
 from harness.resilience.events import ResilienceEvent, ServiceChanged
@@ -192,7 +192,7 @@ def test_what_the_dead_have_written_means_nothing(make: Make, port: int, tmp_pat
 def test_a_file_that_says_nothing_is_no_owner(tmp_path: Path, text: str) -> None:
     file = tmp_path / "site.owner.json"
     file.write_text(text)
-    assert Ownership(file).read_file() is None
+    assert read_held(file) is None
     Ownership(file).withdraw()
     assert file.exists()
 

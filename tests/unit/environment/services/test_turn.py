@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.environment import service as turn
-from harness.environment.ownership import Ownership, ServiceState
+from harness.environment.ownership import Ownership, ServiceState, read_held
 from harness.environment.service import Diagnosis, StartAttempt
 from harness.environment.services import Services
 from harness.recovery.failure import Failed
@@ -59,7 +59,7 @@ def test_of_two_processes_at_once_one_starts_it_and_tells(port: int, tmp_path: P
     for count in range(1, 4):
         started = order("start")
         assert sorted(started) == [0, 1]
-        held = Ownership(file).read_file()
+        held = read_held(file)
         assert held is not None
         assert held.owner.pid == racers[started.index(1)].pid
         assert len(sites(port)) == 1
