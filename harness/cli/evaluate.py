@@ -26,8 +26,8 @@ from harness.cli.chaos import (
     refuse_unwritable,
 )
 from harness.cli.ending import fail
-from harness.cli.interrupts import end_once
 from harness.cli.main import INTERRUPTED
+from harness.cli.trials import WorkersOption, begun_run, say, say_progress, with_workers
 from harness.model.cassette_settings import CassetteMode
 from harness.model.evaluation import Evaluation, EvaluationTrial
 from harness.model.settings import Settings
@@ -35,8 +35,6 @@ from harness.reporting.evaluation.markdown import evaluation_markdown
 from harness.reporting.evaluation.page import evaluation_page
 from harness.reporting.evaluation.tables import show_evaluation
 from harness.reporting.files import shown_path, write_text
-from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.sinks import begun_stream
 from harness.resilience import SystemClock
 from harness.runner.campaign.trials import BusyError, ends_services, reserved
 from harness.runner.evaluation import lock
@@ -44,12 +42,14 @@ from harness.runner.evaluation.gate import gate_problem, judged_by, read_evaluat
 from harness.runner.evaluation.journal import TRIALS, TrialJournal, opened
 from harness.runner.evaluation.run import EvaluationRun
 from harness.runner.evaluation.trials import EvaluationSize, Judging, agents_attacks, without_memory
+from harness.runner.trials import TrialRunner
 from harness.spec.agents import BRIDGE, MANUAL, SCRIPTED, unknown_agent
 from harness.spec.evaluation_gate import EvaluationGate, load_gate
 from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns
 from harness.spec.loaded import Loaded
 from harness.spec.names import new_run_id
 from harness.spec.problems import SpecError
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
@@ -104,6 +104,7 @@ def evaluate(
     output: OutputOption = None,
     summary: SummaryOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document as JSON instead of tables.")] = False,
+    workers: WorkersOption = None,
 ) -> None:
     """Compare agents: each does the same tasks, with the same seeds, in turns, several times.
 
@@ -117,6 +118,7 @@ def evaluate(
     """
     refuse_unwritable(summary)
     found = _read_all(paths, agents, faults, gate, models)
+    found = replace(found, settings=with_workers(found.settings, workers))
     size, run = EvaluationSize(trials, seed), new_run_id(datetime.now(UTC), os.getpid())
     evaluation = _prepared(found, size, run)
     folder = _folder(found.settings.root, output, run, resume=resume)
@@ -306,28 +308,23 @@ def _cannot_go_on(folder: Path, several: Sequence[str]) -> str:
 
 def make_trials(folder: Path, evaluation: EvaluationRun, found: EvaluationFiles, journal: TrialJournal) -> bool:
     """Make the trials, and print each. Returns whether they were interrupted. Raises ValueError or OSError."""
-    from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
-
-    settings = without_memory(found.settings, found.agents).model_copy(update={"artifacts": folder / "errors"})
-    events = begun_stream(settings, evaluation.run, Redactor.of(settings))
-    end_once()
-    harness = SyncHarness(settings, evaluation.run, events.emit)
+    settings, of = without_memory(found.settings, found.agents), evaluation.shape.planned
     hosts = frozenset(host for each in settings.services.values() for host in each.hosts)
-    judging = Judging(hosts, folder, harness.redactor, SystemClock().wall)
-    of = evaluation.shape.planned
-    if journal.trials:
-        typer.echo(f"going on after {len(journal.by_place)} of {of} trials", err=True)
-    try:
-        check = partial(_refuse_browser, folder, harness)
-        for trial in evaluation.trials(lambda plan: harness.run(plan, events.on), judging, journal, check):
-            typer.echo(f"{len(journal.by_place):>{len(str(of))}}/{of} {_progress(trial)}", err=True)
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted after {len(journal.by_place)} of {of} trials: go on with --resume", err=True)
-        return True
-    finally:
-        harness.close()
-        for problem in events.close():
-            typer.echo(problem, err=True)
+    with begun_run(settings.model_copy(update={"artifacts": folder / "errors"}), evaluation.run) as run:
+        judging = Judging(hosts, folder, run.harness.redactor, SystemClock().wall)
+        if journal.trials:
+            say(f"going on after {len(journal.by_place)} of {of} trials")
+        try:
+            evaluation.make(
+                TrialRunner(run.harness, run.stream.on),
+                judging,
+                journal,
+                lambda trial: say_progress(len(journal.by_place), of, _progress(trial)),
+                partial(_refuse_browser, folder, run.harness),
+            )
+        except KeyboardInterrupt:
+            say(f"interrupted after {len(journal.by_place)} of {of} trials: go on with --resume")
+            return True
     return False
 
 
