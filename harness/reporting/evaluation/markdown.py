@@ -8,6 +8,7 @@ from harness.model.evaluation import Evaluation
 from harness.model.evaluation_words import USE_HEAD, headline, more_text, use_cells, verdict_sentence
 from harness.reporting.evaluation.rows import cause_head, cause_rows, rate_head, rate_rows, task_head, task_rows
 from harness.reporting.markdown import escape_markdown
+from harness.reporting.tables import markdown_table
 
 MOST_ROWS = 200
 """The number of rows of a table; the page of a job has a limit, and the document has all."""
@@ -27,8 +28,13 @@ def _lines(found: Evaluation) -> Iterator[str]:
             yield f"  - {more}"
     if found.gate:
         yield "\n### Gate\n"
-        gate = ((each.key, each.agent, "met" if each.met else "**not met**", each.reason) for each in found.gate)
-        yield from _table(("threshold", "agent", "", "reason"), gate, plain=(2,))
+        words = {False: "**not met**", True: "met"}
+        gate = [
+            (escape_markdown(each.key), escape_markdown(each.agent), words[each.met], escape_markdown(each.reason))
+            for each in found.gate
+        ]
+        yield from markdown_table(("threshold", "agent", "", "reason"), gate[:MOST_ROWS])
+        yield from _more(gate)
     yield "\n### Rates\n"
     yield from _table(rate_head(found), rate_rows(found))
     yield "\n### Tasks\n"
@@ -40,13 +46,12 @@ def _lines(found: Evaluation) -> Iterator[str]:
     yield from _table(USE_HEAD, map(use_cells, found.totals))
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], plain: Sequence[int] = ()) -> Iterator[str]:
-    """Yield the lines of a table. `plain`: columns that are Markdown already."""
-    yield f"| {' | '.join(map(escape_markdown, head))} |"
-    yield f"|{'---|' * len(head)}"
-    several = list(rows)
-    for cells in several[:MOST_ROWS]:
-        shown = (each if place in plain else escape_markdown(each) for place, each in enumerate(cells))
-        yield f"| {' | '.join(shown)} |"
-    if more := len(several) - MOST_ROWS:
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    several = [[*map(escape_markdown, cells)] for cells in rows]
+    yield from markdown_table(map(escape_markdown, head), several[:MOST_ROWS])
+    yield from _more(several)
+
+
+def _more(rows: Sequence[object]) -> Iterator[str]:
+    if more := len(rows) - MOST_ROWS:
         yield f"\n{more} more rows: see evaluation.json" if more > 0 else ""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from harness.model.evaluation import Evaluation
 from harness.model.evaluation_words import USE_HEAD, headline, more_text, use_cells, verdict_sentence
 from harness.reporting.evaluation.rows import cause_head, cause_rows, rate_head, rate_rows, task_head, task_rows
 from harness.reporting.files import printable
+from harness.reporting.tables import terminal_table
 
 
 def show_evaluation(found: Evaluation, console: Console) -> None:
@@ -45,10 +45,5 @@ def _lines(found: Evaluation) -> Iterator[str]:
     yield headline(found)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for number, name in enumerate(head):
-        table.add_column(name, overflow="fold", min_width=8 if number == 0 else None)
-    for cells in rows:
-        table.add_row(*(Text(printable(each)) for each in cells))
-    return table
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:
+    return terminal_table(head, ([*map(printable, cells)] for cells in rows), narrowest=8)
