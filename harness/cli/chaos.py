@@ -138,10 +138,11 @@ def _load_given(paths: list[Path], faults: Path) -> Given:
     try:
         return given(paths, faults)
     except ValueError as error:
-        _refuse(str(error))
+        refuse(str(error))
 
 
-def _refuse(message: str) -> NoReturn:
+def refuse(message: str) -> NoReturn:
+    """End the command before any trial."""
     fail(message, USAGE)
 
 
@@ -156,9 +157,9 @@ def _prepare_run(found: Given, size: Size, started: datetime) -> Running:
     try:
         several = attacks(found.loaded, found.tasks, found.settings, run)
     except SpecError as error:
-        _refuse(str(error))
+        refuse(str(error))
     if not several:
-        _refuse(f"{found.loaded.source}: none of its faults strikes one of these tasks")
+        refuse(f"{found.loaded.source}: none of its faults strikes one of these tasks")
     return Running(found.loaded, several, size, run, found.settings.root / ".harness" / "chaos" / run / "errors")
 
 
@@ -168,7 +169,7 @@ def _run_reserved(running: Running, found: Given) -> bool:
         with reserved(found.settings.root / LOCK, running.loaded.source, alone=running.ends_services):
             return make_trials(running, found)
     except BusyError as busy:
-        _refuse(str(busy))
+        refuse(str(busy))
 
 
 def make_trials(running: Running, found: Given) -> bool:
@@ -177,7 +178,7 @@ def make_trials(running: Running, found: Given) -> bool:
     try:
         run = begun_run(found.settings.model_copy(update={"artifacts": running.folder}), running.run)
     except (ValueError, OSError) as error:
-        _refuse(str(error))
+        refuse(str(error))
     with run:
         try:
             running.make(
@@ -204,14 +205,14 @@ def refuse_unwritable(*files: Path | None) -> None:
     for file in filter(None, files):
         folder = file.absolute().parent
         if not folder.is_dir():
-            _refuse(f"{file}: there is no folder {shown_path(folder)}")
+            refuse(f"{file}: there is no folder {shown_path(folder)}")
         try:
             existed = file.exists()
             file.open("a").close()
             if not existed:
                 file.unlink()
         except OSError as error:
-            _refuse(f"{file}: it cannot be written: {error.strerror}")
+            refuse(f"{file}: it cannot be written: {error.strerror}")
 
 
 def _tell(document: Campaign, json: Path | None, running: Running) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Self
 
 from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
@@ -16,7 +15,7 @@ from harness.runner.harness import SyncHarness
 from harness.spec.names import new_run_id
 
 
-class BegunRun:
+class BegunRun(AbstractContextManager["BegunRun"]):
     """A run that has begun: for the block of a `with`, or until `close`."""
 
     def __init__(
@@ -43,12 +42,7 @@ class BegunRun:
             self.stream.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
