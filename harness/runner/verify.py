@@ -64,26 +64,26 @@ def verify(
     order = with_episodes(tasks, graph)
     last: dict[str, str] = {}
     """Task -> the job that runs it last: of two at once, one would replace what the other has kept of a failure."""
-    found: dict[str, TaskVerification] = {}
+    found: dict[int, TaskVerification] = {}
     jobs = []
 
-    def take(verdict: TaskVerification) -> None:
-        found[verdict.task_id] = verdict
+    def take(number: int, verdict: TaskVerification) -> None:
+        found[number] = verdict
         tell(verdict)
 
-    for task in tasks:
+    for number, task in enumerate(tasks):
         wanted = set(tasks_before(task.spec.task_id, graph))
         first = [known[task_id] for task_id in tasks_before(task.spec.task_id, order)]
-        name, specs = task.spec.task_id, [each.spec for each in (*first, task)]
+        name, specs = str(number), [each.spec for each in (*first, task)]
         after = frozenset(last[each.task_id] for each in specs if each.task_id in last)
         last.update(dict.fromkeys((each.task_id for each in specs), name))
         alone = False
         with suppress(SpecError):  # of a fault plan that cannot be read, each verdict tells
             alone = runs_alone(specs, harness.settings)
         job = Job(name, after=after, alone=alone)
-        jobs.append(TrialJob(job, partial(_verdict, task, first, wanted, harness), take))
+        jobs.append(TrialJob(job, partial(_verdict, task, first, wanted, harness), partial(take, number)))
     runner.run(jobs)
-    return [found[task.spec.task_id] for task in tasks]
+    return [found[number] for number in range(len(tasks))]
 
 
 async def _verdict(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from _thread import interrupt_main
 from pathlib import Path
 
 import pytest
 
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
+from harness.model.settings import Settings
 from harness.runner.campaign.run import Running, Size
+from harness.runner.trials import runs_alone
 from tests.unit.reporting.sample import START
 from tests.unit.runner.campaign.stage import Runner, made, plan, trials
+from tests.unit.spec.files import loaded, task
 
 
 class Meeting(Runner):
@@ -103,3 +107,41 @@ def test_what_cannot_be_kept_ends_the_others(tmp_path: Path) -> None:
     with trials(Long(), 4) as several, pytest.raises(OSError, match="the disk is full"):
         campaign(tmp_path, number=2).make(several, full)
     assert cancelled.is_set()
+
+
+def test_after_ctrl_c_what_had_ended_is_kept_and_what_runs_is_ended(tmp_path: Path) -> None:
+    cancelled = threading.Event()
+
+    class Pressed(Runner):
+        """Ctrl-C comes while the second trials run."""
+
+        async def play(self, plan: Plan, *_: object, quiet: bool = False) -> TaskResult:
+            if plan.key.endswith("--1"):
+                try:
+                    interrupt_main()
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    cancelled.set()
+                    raise
+            return self(plan)
+
+    running = campaign(tmp_path, number=2)
+    with trials(Pressed(), 3) as several, pytest.raises(KeyboardInterrupt):
+        running.make(several, lambda _: None)
+    assert [each.number for each in running.done] == [0, 0]
+    assert cancelled.is_set()
+
+
+def test_the_load_of_the_machine_decides(tmp_path: Path) -> None:
+    running = campaign(tmp_path)
+    with trials(Runner(), "auto") as several:
+        running.make(several, lambda _: None)
+    assert len(running.done) == 8
+
+
+def test_an_episode_that_leaves_its_slot_for_a_moment_runs_alone(tmp_path: Path) -> None:
+    first, second = (loaded(tmp_path, task(task_id=name, episode_id="E"), f"{name}.task.json").spec for name in "AB")
+    shared, apart = Settings(isolation="none"), Settings(isolation="none", parallel=True)
+    assert runs_alone([first, second], shared)
+    assert not runs_alone([first], shared)
+    assert not runs_alone([first, second], apart)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from harness.model.plan import Plan
 from harness.model.record import Attempt, MetFault, StepRecord, TaskResult
@@ -72,9 +72,11 @@ class Runner:
 
 
 @contextmanager
-def trials(runner: Runner, workers: int = 1, slots: int | None = None, **settings: Any) -> Iterator[TrialRunner]:
+def trials(
+    runner: Runner, workers: int | Literal["auto"] = 1, slots: int | None = None, **settings: Any
+) -> Iterator[TrialRunner]:
     """What makes trials of tasks that end as told, on a loop of its own."""
-    loop, there = LoopThread(), Settings(task_workers=workers, **settings)
+    loop, there = LoopThread(), Settings(task_workers=workers)
     harness = SimpleNamespace(begin=loop.begin, play=runner.play, slots=slots, settings=there)
     try:
         yield TrialRunner(cast("SyncHarness", harness), lambda _event: None)
