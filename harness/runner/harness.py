@@ -85,18 +85,35 @@ class Harness:
         """`tell` receives the events of circuits and services, on the loop's thread. Raises ValueError or OSError."""
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
-        (state := settings.root / ".harness").mkdir(exist_ok=True)
         self.settings, self.clock, self._tell = settings, SystemClock(), tell
-        self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
-        self.services = open_services(settings, self.clock, self._of_services)
+        self._make_sites(run_id, settings.root / ".harness", open_services)
+        self._make_records(run_id)
+        self._make_actors(run_id)
+        self._runs: Counter[str] = Counter()
+        self._started = asyncio.Lock()
+        self._ready = False
+        self._services_begun: asyncio.Task[Sequence[Failure]] | None = None
+        self._browser_begun: asyncio.Task[None] | None = None
+        """Their start before the first task, if it was prepared."""
+
+    def _make_sites(self, run_id: str, state: Path, open_services: OpenServices) -> None:
+        """What the tasks work on: services, tools, channels, slots, logins."""
+        settings, clock, tell = self.settings, self.clock, self._tell
+        state.mkdir(exist_ok=True)
+        self.circuits = RunCircuits(settings, clock, tell, os.environ)
+        self.services = open_services(settings, clock, self._of_services)
         hosts_of, mended = self.services.hosts_of, self.circuits.tool_mended
-        self.tools = RunTools(settings, run_id, self.clock, tell, hosts_of, self._recover, mended)
+        self.tools = RunTools(settings, run_id, clock, tell, hosts_of, self._recover, mended)
         self._needs, self._starts = Needs(settings), state / "starts" / run_id
         self._states = SlotStates(settings, self.services, self._needs, self.tools, self._recover, self._starts)
-        self._slots = Slots(lambda: self.services.instances, state / "slots", self.clock, tell)
-        self._logins = Logins(settings.root / LOGINS, settings.logins_of(run_id), self.clock, tell)
+        self._slots = Slots(lambda: self.services.instances, state / "slots", clock, tell)
+        self._logins = Logins(settings.root / LOGINS, settings.logins_of(run_id), clock, tell)
         self._episodes = Episodes()
         self._states.channels(0)
+
+    def _make_records(self, run_id: str) -> None:
+        """What is kept of the tasks: artifacts, evidence, trajectories, memory, without secrets."""
+        settings = self.settings
         self.redactor = Redactor.of(settings)
         self._learned: defaultdict[str, LearnedSecrets] = defaultdict(LearnedSecrets)
         """World -> the secrets that its tasks have met: those of an episode share a memory."""
@@ -105,26 +122,26 @@ class Harness:
         passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous)
         self._witness = passed.keep if settings.evidence == "all" else None
         self._scratch = Scratch(self.clock, self.archive.workspace)
-        temp, guard = self._scratch.path, self._scratch.guard
+        self.memory = MemoryStore(self._scratch.path / "memory.sqlite3")
+
+    def _make_actors(self, run_id: str) -> None:
+        """Who works: browsers, agents, models."""
+        settings, tell, scratch = self.settings, self._tell, self._scratch
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
-        self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts, tell=tell)
+        self.browsers = Browsers(
+            settings.browser, self.clock, ends, temp=scratch.path, guard=scratch.guard, hosts=hosts, tell=tell
+        )
         self.agents = self._make_agents()
         self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, Redactor.of(settings))
-        self.memory = MemoryStore(temp / "memory.sqlite3")
-        self._runs: Counter[str] = Counter()
-        self._started = asyncio.Lock()
-        self._ready = False
-        self._services_begun: asyncio.Task[Sequence[Failure]] | None = None
-        self._browser_begun: asyncio.Task[None] | None = None
-        """Their start before the first task, if it was prepared."""
 
     def _make_agents(self) -> Agents:
-        settings, retries = self.settings, recovers(self.settings, os.environ)
-        circuit, tools = self.circuits.agent, offered_to_agents(settings.tools)
-        remote = self.bridge.agent if self.bridge else None
-        emit, root = self._tell, settings.root
-        return Agents(settings.agents, root, circuit, emit=emit, retries=retries, tools=tools, remote=remote)
+        settings = self.settings
+        return Agents(
+            settings.agents, settings.root, self.circuits.agent, emit=self._tell,
+            retries=recovers(settings, os.environ), tools=offered_to_agents(settings.tools),
+            remote=self.bridge.agent if self.bridge else None,
+        )  # fmt: skip
 
     async def serve_bridge(self, port: int, wait: float) -> BridgeAddress:
         """Serve agents that run elsewhere from now on; once. Raises ValueError if the port is taken, and OSError."""
@@ -322,21 +339,14 @@ class Harness:
 
     def _in_a_fresh_world(self, plan: Plan) -> Plan:
         """Give a task that runs again (a rerun, `execute_task` twice) a world without the traces of its first run."""
-        if plan.spec.episode_id:
-            return plan
-        self._runs[plan.world] += 1
-        count = self._runs[plan.world]
+        count = 1 if plan.spec.episode_id else self._runs[plan.world] + 1
+        self._runs[plan.world] = count
         return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}", trial=plan.trial + count - 1)
 
     def _ports(
-        self,
-        plan: Plan,
-        agent: TaskAgent,
-        emit: Callable[[Event], None],
-        interaction: Interaction,
-        ground: Ground,
+        self, plan: Plan, agent: TaskAgent, emit: Callable[[Event], None], interaction: Interaction, ground: Ground,
         inference: TaskInference,
-    ) -> Ports:
+    ) -> Ports:  # fmt: skip
         random = Random(plan.spec.seed).random
         breaker = self.circuits.of(plan)
         explain = partial(self.services.explain, slot=ground.slot, needed=ground.needed)
@@ -378,7 +388,10 @@ class Harness:
             put_back=self.settings.isolation != "none",
         )
         routing, gate = await routing_of(plan, world.memory), self._gate(plan)
-        request = replace(self._request(plan, folder, ground), routing=routing, gate=gate)
+        request = replace(
+            SessionRequest.of(plan, self.settings, folder), hosts=self._hosts_in(ground.slot),
+            storage=ground.storage, leave=ground.leave_for(plan), routing=routing, gate=gate,
+        )  # fmt: skip
         inference.found_at(plan, request.hosts)
         if not plan.faults:
             stage = Stage(await self._session(plan, request, ground), world, NoFaults())
@@ -428,14 +441,6 @@ class Harness:
         inference.struck_by(plan, injector)
         return Stage(session, world, injector)
 
-    def _request(self, plan: Plan, folder: Path, ground: Ground) -> SessionRequest:
-        return replace(
-            SessionRequest.of(plan, self.settings, folder),
-            hosts=self._hosts_in(ground.slot),
-            storage=ground.storage,
-            leave=ground.leave_for(plan),
-        )
-
     def _hosts_in(self, slot: int) -> dict[str, int]:
         return {host.lower(): port for host, port in self.services.hosts_of(slot).items()}
 
@@ -477,14 +482,15 @@ class SyncHarness:
         self._tell = tell
         self.run_id = run_id or new_run_id(datetime.now(UTC), os.getpid())
         self._loop = LoopThread()
+
+        async def made() -> Harness:
+            return Harness(settings, self.run_id, tell)
+
         try:
-            self._harness = self._loop.call(self._make())
+            self._harness = self._loop.call(made())
         except BaseException:
             self._loop.close()
             raise
-
-    async def _make(self) -> Harness:
-        return Harness(self.settings, self.run_id, self._tell)
 
     def record_writes(self, before_write: Callable[[Plan], Awaitable[None]]) -> None:
         """From now on, tasks wait for this before each write (`Ports.before_write`); it is awaited on the loop."""
