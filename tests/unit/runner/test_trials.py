@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
-from _thread import interrupt_main
 from pathlib import Path
 
 import pytest
@@ -118,7 +118,7 @@ def test_after_ctrl_c_what_had_ended_is_kept_and_what_runs_is_ended(tmp_path: Pa
         async def play(self, plan: Plan, *_: object, quiet: bool = False) -> TaskResult:
             if plan.key.endswith("--1"):
                 try:
-                    interrupt_main()
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                     await asyncio.sleep(60)
                 except asyncio.CancelledError:
                     cancelled.set()
