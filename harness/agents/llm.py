@@ -99,7 +99,6 @@ def _is_whole(value: object) -> bool:
 
 
 def _invalid(proposal: str, why: str) -> Failed:
-    """The failure of an invalid proposal, which the agent is told."""
     return Failed(Failure(INVALID, why, details={"proposal": proposal}))
 
 

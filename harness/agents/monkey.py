@@ -6,6 +6,7 @@ import re
 from random import Random
 from urllib.parse import urljoin, urlsplit
 
+from harness.agents.tools import literal
 from harness.agents.view import settled
 from harness.model.plan import Plan
 from harness.model.ports import Observation, Observe
@@ -75,7 +76,7 @@ def home(plan: Plan) -> str:
 
 
 def _go_home(plan: Plan) -> Step:
-    return Open(url=_literal(home(plan)), note="home")
+    return Open(url=literal(home(plan)), note="home")
 
 
 def _of_the_site(failure: Failure | None) -> Failure | None:
@@ -88,7 +89,7 @@ def _of_the_site(failure: Failure | None) -> Failure | None:
 def _choice(plan: Plan, history: History, seen: Observation) -> Step:
     random = Random(f"{plan.spec.seed}:{len(history)}")
     tried = {record.step.note for record in history[-2:] if not record.passed}
-    usable = [each for each in elements(seen.aria) if _usable(each, plan, seen) and _literal(str(each)) not in tried]
+    usable = [each for each in elements(seen.aria) if _usable(each, plan, seen) and literal(str(each)) not in tried]
     if not usable or not seen.url.startswith("http"):
         return _go_home(plan)
     return _act(random.choice(usable), random)
@@ -101,7 +102,6 @@ def _usable(element: PageElement, plan: Plan, seen: Observation) -> bool:
 
 
 def _leads_to_site(url: str | None, plan: Plan, seen: Observation) -> bool:
-    """Return whether a link leads to a page of the site."""
     if url is None:
         return True
     target = urlsplit(urljoin(seen.url, url))
@@ -115,10 +115,10 @@ def _leads_to_site(url: str | None, plan: Plan, seen: Observation) -> bool:
 
 
 def _act(element: PageElement, random: Random) -> Step:
-    selector, note = element.selector, _literal(str(element))
+    selector, note = element.selector, literal(str(element))
     match element.role:
         case "textbox" | "searchbox":
-            return Type(selector=selector, value=_literal(random.choice(WORDS)), note=note)
+            return Type(selector=selector, value=literal(random.choice(WORDS)), note=note)
         case "spinbutton":
             return Type(selector=selector, value=random.choice(NUMBERS), note=note)
         case "combobox" | "listbox" if element.options:
@@ -131,8 +131,3 @@ def _act(element: PageElement, random: Random) -> Step:
 
 _FORMS = ("textbox", "searchbox", "spinbutton", "combobox", "listbox", "checkbox")
 _ACTS = frozenset((*_FORMS, "link", "button", "radio", "switch", "tab", "menuitem"))
-
-
-def _literal(text: str) -> str:
-    """The text in a form that is taken literally: `${` begins no reference."""
-    return text.replace("${", "$${")

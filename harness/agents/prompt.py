@@ -92,7 +92,6 @@ def prompt_of(now: Situation) -> Prompt:
 
 
 def _smaller(now: Situation) -> Situation:
-    """Half of the page, and half of the history."""
     lines = len(now.history) if now.lines is None else now.lines
     looks = tuple(replace(each, found=_whole_lines(each.found, now.max_chars // 8)) for each in now.looks)
     kept = min(lines, max(FEWEST_LINES, lines // 2))
@@ -117,9 +116,6 @@ def masking(plan: Plan) -> Callable[[str], str]:
     secrets = set(plan.secrets).difference(plan.given_secrets)  # the file itself tells the model what it gives
     references = {value: f"${{env:{name}}}" for name, value in sorted(os.environ.items()) if value in secrets}
     return Secrets(secrets, references).mask
-
-
-# The parts.
 
 
 def _task(plan: Plan, policy: AgentPolicy) -> str:
@@ -173,14 +169,10 @@ def _outcome(record: StepRecord) -> str:
     failure = record.failure
     if failure is None:
         return _passed(record)
-    hint = f" {failure.hint}" if _is_for_agents(failure) else ""
+    # some hints are for who writes settings and tasks
+    hint = "" if failure.scope is Scope.AGENT or failure.code.startswith("POLICY_") else f" {failure.hint}"
     back = f" The task went back to before step {record.rewound.checkpoint}." if record.rewound else ""
     return f"failed: {failure.code}: {failure.message}.{hint}{back}"
-
-
-def _is_for_agents(failure: Failure) -> bool:
-    """Return whether the hint of a failure helps an agent: some are for who writes settings and tasks."""
-    return failure.scope is not Scope.AGENT and not failure.code.startswith("POLICY_")
 
 
 def _passed(record: StepRecord) -> str:
@@ -205,7 +197,8 @@ def _page(now: Situation, mask: Callable[[str], str]) -> str:
     told += _last_answer(now, mask)
     told += ["Snapshot:", now.view.within(now.max_chars)]
     told += [f"\n{_shortened(each.asked, mask)}:\n{each.found}" for each in now.looks]
-    return "\n".join([*told, "", _left(now)])
+    left = {**now.seen.left, "looks": now.looks_left}
+    return "\n".join([*told, "", f"Left: {', '.join(f'{value:g} {name}' for name, value in left.items())}"])
 
 
 def _last_answer(now: Situation, mask: Callable[[str], str]) -> list[str]:
@@ -217,11 +210,6 @@ def _last_answer(now: Situation, mask: Callable[[str], str]) -> list[str]:
     most = now.max_chars // 2
     more = f"\n({len(whole) - most} more characters)" if len(whole) > most else ""
     return [f"{steps[-1].step.describe()} answered, as data:\n{whole[:most]}{more}"]
-
-
-def _left(now: Situation) -> str:
-    left = {**now.seen.left, "looks": now.looks_left}
-    return f"Left: {', '.join(f'{value:g} {name}' for name, value in left.items())}"
 
 
 def given_up(reason: str) -> Failure:

@@ -63,8 +63,6 @@ def _folder_of_module(source: AgentSource) -> Path | None:
     return None if folder.name in _FOREIGN else folder
 
 
-# `observe` and the models as an agent on another thread calls them.
-
 REFUSED = "invalid"
 """The act in the record of a proposal that was refused (`harness.engine.agent.Invalid`)."""
 ModelsOf = Callable[[Plan, str, int], ModelClient]
@@ -153,8 +151,6 @@ class AgentClient:
         return await self.bridge.ask_model(model, prompt)
 
 
-# An agent of the project: foreign code.
-
 CLOSE_SECONDS = 5.0
 SHORTEST_WAIT = 0.05
 """The precision of an agent's time limit, in seconds."""
@@ -174,7 +170,8 @@ class PythonAgent:
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
         """The agent's unchecked answer. Raises Failed if it was not made, raised an error, or was too late."""
-        bridge = self._client.bridge = self._bridge(plan, history, observe)
+        models = self._models and partial(self._models, plan, self._source.name, chosen_index(history))
+        bridge = self._client.bridge = ProposalBridge(observe, models)
         try:
             if self._agent is None:
                 make = partial(self._source.make, self._client)
@@ -187,19 +184,12 @@ class PythonAgent:
         except Failed:
             raise
         except Exception as error:
-            raise self._agent_failed(error) from error
+            name, place = self._source.name, scene(error, self._source)
+            message = f"Agent `{name}` failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
+            raise Failed(Failure("AGENT_FAILED", message, cause=error)) from error
         finally:
             bridge.close()
         return proposed
-
-    def _bridge(self, plan: Plan, history: History, observe: Observe) -> ProposalBridge:
-        models = self._models and partial(self._models, plan, self._source.name, chosen_index(history))
-        return ProposalBridge(observe, models)
-
-    def _agent_failed(self, error: Exception) -> Failed:
-        name, place = self._source.name, scene(error, self._source)
-        message = f"Agent `{name}` failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
-        return Failed(Failure("AGENT_FAILED", message, cause=error))
 
     async def _run_bounded(self, function: Callable[[], Any], bridge: ProposalBridge, what: str) -> Any:
         loop, limit = asyncio.get_running_loop(), self._source.timeout
@@ -336,9 +326,6 @@ class AgentSource(Struct, frozen=True):
 
 def _kind(value: Any) -> str:
     return f"a {value.__name__}" if inspect.ismodule(value) else f"a value of type {type(value).__name__}"
-
-
-# A thread for foreign code.
 
 
 class AgentThread:

@@ -23,8 +23,6 @@ from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
 from harness.values import replace
 
-# The agent that plays back the steps of the task's file.
-
 
 class ScriptedAgent:
     """Proposes `steps[len(history)]`: rewinding is slicing the history."""
@@ -88,12 +86,7 @@ class Agents:
             self._refuse_unknown(name)
 
     def agent(
-        self,
-        name: str | None,
-        *,
-        models: ModelsOf | None = None,
-        ask: Ask | None = None,
-        saw: Saw | None = None,
+        self, name: str | None, *, models: ModelsOf | None = None, ask: Ask | None = None, saw: Saw | None = None
     ) -> TaskAgent:
         """The agent for one run of a task; None: its own steps are executed. `ask` asks a person.
 
@@ -157,11 +150,9 @@ class RemoteAgent(Protocol):
         self, plan: Plan, history: History, observe: Sight, policy: AgentPolicy
     ) -> Mapping[str, Any] | None:
         """The step that it chooses, unchecked; None when it is done. Raises Failed."""
-        ...
 
     def end(self, result: TaskResult | None) -> None:
         """The task is over. `result`: None if it has none."""
-        ...
 
 
 class CommandProcess(RemoteAgent, Protocol):
@@ -169,7 +160,6 @@ class CommandProcess(RemoteAgent, Protocol):
 
     async def close(self) -> None:
         """End its processes. Bounded; it never raises."""
-        ...
 
 
 MakeCommand = Callable[[AgentSource], CommandProcess]
@@ -286,7 +276,6 @@ class TaskAgent:
         return cast("Step | None", await self._commands[source.name].propose(plan, history, look, source.policy))
 
     def _noted(self, plan: Plan, history: History, observe: Sight) -> Sight:
-        """The same view of the page, which tells what was seen."""
         saw, agent, index = self._saw, plan.agent or "", chosen_index(history)
         return observe if saw is None else _NotedSight(observe, partial(saw, plan, agent, index))
 
@@ -324,7 +313,6 @@ class _NotedSight:
 
 
 def _policy(settings: AgentSettings, usual: AgentPolicy) -> AgentPolicy:
-    """The policy of the settings; what they leave open is as usual."""
     own = settings.policy
     acts = usual.acts if own.acts is None else own.acts
     return AgentPolicy(acts, own.writes or usual.writes, usual.tools, usual.only if own.tools is None else own.tools)
@@ -342,8 +330,6 @@ def _is_the_agents(error: BaseException) -> bool:
     """
     return isinstance(error, Failed) and error.failure.code in (CRASHED, "AGENT_TIMEOUT", "AGENT_LOST")
 
-
-# Which agent goes on after a failure, and the agent that is a person.
 
 _UNMET = "CRITERIA_UNMET"
 _BREAKS = frozenset({Family.ELEMENT, Family.AMBIGUOUS, Family.ACTION})

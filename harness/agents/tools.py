@@ -46,9 +46,6 @@ class InvalidCallError(ValueError):
     """A call that is no step; the message says why, for the model."""
 
 
-# The arguments of the tools.
-
-
 class Argument(Struct, frozen=True):
     """One argument of a tool, which gives one key of the step."""
 
@@ -102,7 +99,6 @@ _WRITES = {
 
 
 def _on(required: bool = True) -> dict[str, Argument]:
-    """The target of an act on an element."""
     return {"target": Argument("selector", required, _TARGET, names_element="element")}
 
 
@@ -155,9 +151,6 @@ TOOLS: tuple[BrowserTool, ...] = (
     BrowserTool("browser_take_screenshot", Screenshot, {"filename": Argument("screenshot_id"), **_on(required=False)}),
 )  # fmt: skip
 BY_NAME = {tool.name: tool for tool in TOOLS}
-
-
-# Definitions for a model.
 
 
 @cache
@@ -234,9 +227,6 @@ _OWN = (
 )
 
 
-# From a call to a step.
-
-
 def checked(call: FunctionCall, offered: Mapping[str, ToolDefinition]) -> FunctionCall:
     """The call, if it is of an offered tool and its arguments fit. Raises InvalidCallError."""
     if call.name not in offered:
@@ -294,7 +284,7 @@ def step_of(call: FunctionCall, view: PageView) -> dict[str, Any]:
         step[argument.key] = argument.values[value] if argument.values else value
     if tool.step is Wait and isinstance(step.get("value"), str):
         step.setdefault("selector", "body")
-    return {**step, "note": _literal(" to ".join(notes))} if notes else step
+    return {**step, "note": literal(" to ".join(notes))} if notes else step
 
 
 def _remembering(call: FunctionCall, view: PageView) -> dict[str, Any]:
@@ -302,7 +292,7 @@ def _remembering(call: FunctionCall, view: PageView) -> dict[str, Any]:
     selector, element = _target(call, "target", "element", view)
     quoted = selector.replace("\\", "\\\\").replace("'", "\\'")
     key = str(call.arguments["key"])
-    note = _literal(f"remember {key} from {element or selector}")
+    note = literal(f"remember {key} from {element or selector}")
     return {"act": "wait", "value": 0, "remember": {key: f"text('{quoted}')"}, "note": note}
 
 
@@ -355,6 +345,6 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """The text in a form that is taken literally: `${` begins no reference."""
     return text.replace("${", "$${")

@@ -111,7 +111,6 @@ class HookDesk:
 
 
 def _described(error: Mapping[str, Any]) -> dict[str, str]:
-    """One error, in the words of 001."""
     field = ".".join(map(str, error["loc"])) or "the event"
     if error["type"] == "literal_error":
         return {"field": field, "message": f"Invalid enum value. Expected one of: {', '.join(get_args(HookName))}"}

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from harness.bridge.hub import BridgeHub
 from harness.bridge.messages import LONGEST_MESSAGE, SEQUENCE, ClientMessage, Phase, SessionCreate, read_message
-from harness.bridge.presence import be_there
 from harness.bridge.protocol import invalid
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.session import BridgeSession
@@ -34,6 +33,9 @@ STATUS: Final[Mapping[str, int]] = {
     "PROTO_SEQUENCE_ERROR": 409, "PROTO_ID_REUSED": 409, "HOOK_VALIDATION_FAILED": 400,
 }  # fmt: skip
 """Code of a refusal -> status of the answer."""
+_NAMES: Final[Mapping[int, str]] = {
+    403: "Forbidden", 404: "NotFound", 409: "Conflict", 410: "Gone", 429: "TooManyRequests", 503: "ServiceUnavailable",
+}  # fmt: skip
 MayAct = Callable[[Mapping[str, Any]], bool]
 """Whether the ASGI scope of a request has a token that may take tasks."""
 _HASH = re.compile("[0-9a-f]{64}")
@@ -71,18 +73,14 @@ def http_routes(hub: BridgeHub, may_act: MayAct) -> list[BaseRoute]:
 
 def refusal(refused: RefusedMessageError) -> Response:
     """The answer to a refused request."""
+    status = STATUS.get(refused.code, 400)
+    return _answer({"error": _NAMES.get(status, "BadRequest"), **refused.payload}, status)
+
+
+def _answer(document: Mapping[str, Any], status: int = 200) -> Response:
     from starlette.responses import JSONResponse
 
-    status = STATUS.get(refused.code, 400)
-    names = {
-        404: "NotFound",
-        403: "Forbidden",
-        410: "Gone",
-        409: "Conflict",
-        429: "TooManyRequests",
-        503: "ServiceUnavailable",
-    }
-    return JSONResponse({"error": names.get(status, "BadRequest"), **refused.payload}, status)
+    return JSONResponse(document, status)
 
 
 class _HttpFace:
@@ -90,45 +88,35 @@ class _HttpFace:
         self._hub = hub
 
     async def list(self, _request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
-        return JSONResponse({"sessions": [each.summary() for each in self._hub.sessions.values()]})
+        return _answer({"sessions": [each.summary() for each in self._hub.sessions.values()]})
 
     async def create(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
         try:
             body = await _json(request)
             wanted = SessionCreate.model_validate({} if body is None else body)
         except ValidationError as error:
             raise RefusedMessageError("PROTO_INVALID_MESSAGE", str(error.errors(include_url=False)[0]["msg"])) from None
         session = self._hub.create(wanted, request.headers.get("user-agent", "")[:200])
-        be_there(self._hub, session)
-        return JSONResponse(session.snapshot(), 201)
+        self._hub.be_there(session)
+        return _answer(session.snapshot(), 201)
 
     async def show(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
-        return JSONResponse(self._session(request).snapshot())
+        return _answer(self._session(request).snapshot())
 
     async def close(self, request: Request) -> Response:
-        from starlette.responses import JSONResponse
-
         session = self._session(request)
         self._hub.close(session, "it was closed over HTTP")
-        return JSONResponse(session.snapshot())
+        return _answer(session.snapshot())
 
     async def message(self, request: Request) -> Response:
         """One message and its answer, which is `pending` for work that takes longer."""
-        from starlette.responses import JSONResponse
-
         session = self._session(request)
         message = joined_message(self._hub, await _json(request))
-        be_there(self._hub, session)
+        self._hub.be_there(session)
         async with asyncio.timeout(ANSWERED_WITHIN):
             kind, payload = await self._hub.answer(session, message)
         status = STATUS.get(str(payload.get("code")), 400) if kind == "error" else 200
-        return JSONResponse(session.envelope(kind, payload, message.id), status)
+        return _answer(session.envelope(kind, payload, message.id), status)
 
     async def stream(self, request: Request) -> Response:
         """The session's messages as server-sent events; `Last-Event-ID` has the last that was received."""

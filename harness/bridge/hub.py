@@ -25,7 +25,7 @@ from harness.bridge.messages import (
     TaskTake,
 )
 from harness.bridge.refusals import RefusedMessageError, no_session
-from harness.bridge.session import ALL_BLOBS, BridgeLimits, BridgeSession, KeptReply
+from harness.bridge.session import ALL_BLOBS, BridgeLimits, BridgeSession, KeptReply, RequestOutlet
 from harness.bridge.store import SessionStore, StoredSession
 from harness.bridge.turns import Desk, RemoteRules, RemoteTask, Reply, TurnAnswer, described, task_of
 from harness.model.agent_events import AgentEvent
@@ -199,6 +199,16 @@ class BridgeHub:
         self._begin(session)
         return session
 
+    def be_there(self, session: BridgeSession) -> None:
+        """Take a request for a sign that the client is there, unless a connection says so already."""
+        if isinstance(session.outlet, RequestOutlet):
+            session.outlet.linger()
+        elif not session.attached and not session.over:
+            outlet = RequestOutlet(session)
+            session.attach(outlet)
+            outlet.linger()
+            self.desk.wake()
+
     def find(self, name: str) -> BridgeSession:
         """A session that is not over. Raises RefusedMessageError."""
         if (session := self.sessions.get(name)) is not None:
@@ -291,7 +301,6 @@ class BridgeHub:
         return reply
 
     def _at_once(self, session: BridgeSession, message: ClientMessage) -> Reply:
-        """The answer of a message that takes no time."""
         if session.over and message.type not in _AFTER_THE_END:
             raise RefusedMessageError("SESS_CLOSED", f"session '{session.id}' is closed: {session.why}")
         match message.payload:
@@ -343,7 +352,6 @@ class BridgeHub:
         return session.buffer.after(wanted.after, wanted.epoch, now)
 
     def _result(self, session: BridgeSession, name: str) -> Reply:
-        """The answer of long work, by its correlation id."""
         kept = session.works.get(name)
         if kept is None or kept.late is None:
             return "pending", {"correlation_id": name, "status": "unknown", "hint": "No work has this id."}
@@ -401,8 +409,6 @@ class BridgeHub:
     async def _followed(
         self, session: BridgeSession, message: ClientMessage, kept: KeptReply, late: LateAnswer[Reply]
     ) -> Reply:
-        """Wait for the work in stages, and tell the client at each."""
-
         def tell(event: ResilienceEvent) -> None:
             if isinstance(event, Escalated):
                 self._emit_of(session, replace(event, correlation_id=late.id))
@@ -549,7 +555,6 @@ def digest_of(message: ClientMessage) -> str:
 
 
 def _pending(late: LateAnswer[Any], waited: float | None) -> dict[str, Any]:
-    """What `pending` carries."""
     status = WorkStatus.TIMEOUT if waited == STAGES[-1] else late.status
     told = {"correlation_id": late.id, "status": str(status), "poll_ms": POLL, "hint": HINTS.get(status, "")}
     return told if waited is None else {**told, "waited": waited}

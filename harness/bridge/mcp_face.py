@@ -7,6 +7,7 @@ import base64
 import importlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,7 +68,7 @@ def mcp_server(call: CallTool) -> Server[Any]:
             for kind, content in reply.pictures
         ]
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=_text(reply)), *pictures],
+            content=[types.TextContent(type="text", text=json.dumps(reply.structured, ensure_ascii=False)), *pictures],
             structured_content=dict(reply.structured),
             is_error=reply.is_error,
         )
@@ -81,18 +82,10 @@ def mcp_server(call: CallTool) -> Server[Any]:
     )
 
 
-def _text(reply: FaceReply) -> str:
-    return json.dumps(reply.structured, ensure_ascii=False)
-
-
 def _client(context: Any) -> str:
-    """Name and version of the client's program, as it says."""
     parameters = getattr(context.session, "client_params", None)
     info = getattr(parameters, "client_info", None)
     return f"{info.name} {info.version}".strip()[:200] if info is not None else ""
-
-
-# Over standard input and output.
 
 
 async def serve_stdio(call: CallTool, lines: AsyncFile[str]) -> None:
@@ -104,16 +97,13 @@ async def serve_stdio(call: CallTool, lines: AsyncFile[str]) -> None:
         await server.run(reading, writing, server.create_initialization_options())
 
 
-# At a server.
-
-
 def mcp_routes(hub: BridgeHub, may_act: MayAct) -> list[BaseRoute]:
     """`/mcp`, for clients of both eras of MCP, `/calls`: the same tools without it, and `/hooks`."""
     from starlette.routing import Route
 
     tools = BridgeTools(hub)
-    hooks = Route("/hooks", acting(_Hooks(hub).answer, may_act), methods=["POST"])
-    calls = Route("/calls", acting(_Calls(tools).answer, may_act), methods=["POST"])
+    hooks = Route("/hooks", acting(partial(_answer_hook, hub), may_act), methods=["POST"])
+    calls = Route("/calls", acting(partial(_answer_call, tools), may_act), methods=["POST"])
     return [Route("/mcp", _McpFace(hub, tools.call, may_act)), calls, hooks]
 
 
@@ -140,40 +130,32 @@ class ToolCallRequest(Struct, frozen=True, forbid_unknown_fields=True):
     client: str = ""
 
 
-class _Calls:
-    def __init__(self, tools: BridgeTools) -> None:
-        self._tools = tools
+async def _answer_call(tools: BridgeTools, request: Request) -> Response:
+    """One call; the answer is the `FaceReply`, whatever becomes of it."""
+    from starlette.responses import JSONResponse, Response
 
-    async def answer(self, request: Request) -> Response:
-        """One call; the answer is the `FaceReply`, whatever becomes of it."""
-        from starlette.responses import JSONResponse, Response
-
-        try:
-            wanted = msgspec.json.decode(await request.body(), type=ToolCallRequest)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            refused = RefusedMessageError("PROTO_INVALID_MESSAGE", f"the body is no call of a tool: {error}")
-            return JSONResponse({"type": "error", "payload": refused.payload}, 400)
-        reply = await self._tools.call(wanted.tool, wanted.arguments, wanted.client[:200])
-        return Response(msgspec.json.encode(reply), media_type="application/json")
+    try:
+        wanted = msgspec.json.decode(await request.body(), type=ToolCallRequest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        refused = RefusedMessageError("PROTO_INVALID_MESSAGE", f"the body is no call of a tool: {error}")
+        return JSONResponse({"type": "error", "payload": refused.payload}, 400)
+    reply = await tools.call(wanted.tool, wanted.arguments, wanted.client[:200])
+    return Response(msgspec.json.encode(reply), media_type="application/json")
 
 
-class _Hooks:
-    def __init__(self, hub: BridgeHub) -> None:
-        self._hub = hub
+async def _answer_hook(hub: BridgeHub, request: Request) -> Response:
+    """One event of a hook, or the refusal that 001 demands."""
+    from starlette.responses import JSONResponse
 
-    async def answer(self, request: Request) -> Response:
-        """One event of a hook, or the refusal that 001 demands."""
-        from starlette.responses import JSONResponse
-
-        try:
-            document = msgspec.json.decode(await request.body())
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            document = None
-        try:
-            return JSONResponse(self._hub.hooks.take(document))
-        except RefusedMessageError as refused:
-            told = {"received": False, "code": refused.code, "errors": refused.details["errors"]}
-            return JSONResponse(told, 400)
+    try:
+        document = msgspec.json.decode(await request.body())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        document = None
+    try:
+        return JSONResponse(hub.hooks.take(document))
+    except RefusedMessageError as refused:
+        told = {"received": False, "code": refused.code, "errors": refused.details["errors"]}
+        return JSONResponse(told, 400)
 
 
 class _McpFace:

@@ -24,7 +24,6 @@ from harness.bridge.messages import (
     Synchronize,
     TaskTake,
 )
-from harness.bridge.presence import be_there
 from harness.bridge.refusals import WIRE_CODES, RefusedMessageError
 from harness.bridge.turns import Reply
 from harness.spec.problems import did_you_mean
@@ -32,9 +31,6 @@ from harness.spec.validation import ACTS
 
 LONGEST_ARIA: Final = 64 * 1024
 """Bytes of a page's text that an answer contains; of a larger page it has the beginning."""
-
-
-# What the tools take.
 
 
 class ToolArguments(BaseModel):
@@ -184,9 +180,6 @@ def _plain(schema: Any) -> Any:
     return [_plain(each) for each in schema] if isinstance(schema, list) else schema
 
 
-# What they do and answer.
-
-
 class FaceReply(Struct, frozen=True):
     """The answer of a tool."""
 
@@ -229,7 +222,8 @@ class BridgeTools:
     async def _called(self, call: ToolArguments, client: str) -> FaceReply:  # noqa: PLR0911 - one way for each tool
         match call:
             case TasksListCall():
-                return FaceReply(await self._offers())
+                sessions = [each.summary() for each in self._hub.sessions.values()]
+                return FaceReply({"tasks": await self._hub.desk.offered(), "sessions": sessions})
             case TaskTakeCall():
                 return await self._take(call, client)
             case ObserveCall():
@@ -284,13 +278,9 @@ class BridgeTools:
         asked = json.dumps([payload.type, payload.model_dump(mode="json")], sort_keys=True)
         return await self._answered(session, payload, uuid5(NAMESPACE_OID, f"{session} {task} {asked}"))
 
-    async def _offers(self) -> dict[str, Any]:
-        sessions = [each.summary() for each in self._hub.sessions.values()]
-        return {"tasks": await self._hub.desk.offered(), "sessions": sessions}
-
     async def _exchanged(self, name: str, message: ClientMessage) -> Reply:
         session = self._hub.going_on(name)
-        be_there(self._hub, session)
+        self._hub.be_there(session)
         return await self._hub.answer(session, message)
 
     async def _answered(self, session: str, payload: Payload, id: UUID) -> FaceReply:  # noqa: A002
@@ -314,7 +304,6 @@ def refusal_reply(payload: Mapping[str, Any], session: str = "") -> FaceReply:
 
 
 def _turn(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The first turn of a task."""
     rest = {key: value for key, value in told.items() if key not in _LEFT and key != "tools"}
     return {"status": "turn", **rest, "acts": told.get("tools", []), "left": _left(told)}
 

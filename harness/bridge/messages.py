@@ -31,9 +31,6 @@ class Payload(BaseModel):
     type: ClassVar[str]
 
 
-# What a client may send.
-
-
 class Auth(Payload):
     """The first message. The answer is `connection_ack`."""
 
@@ -288,7 +285,34 @@ def _payload_violations(error: ValidationError) -> list[Violation]:
 
 
 def _shown(value: Any) -> Any:
-    """The value as a refusal repeats it: bounded."""
     if isinstance(value, str):
         return value[:_SHOWN]
     return value if isinstance(value, int | float | bool | None) else f"{type(value).__name__}"
+
+
+def message_schema() -> dict[str, Any]:
+    """One message of a client: its envelope, and for each type its payload."""
+    definitions: dict[str, Any] = {}
+    for kind, model in CLIENT_MESSAGES.items():
+        payload = model.model_json_schema()
+        definitions |= payload.pop("$defs", {})
+        envelope: dict[str, Any] = {
+            "type": {"const": kind},
+            "id": {"type": "string", "format": "uuid", "description": "A message sent again keeps its id."},
+            "timestamp": {"type": "string", "format": "date-time"},
+            "payload": payload,
+        }
+        definitions[kind] = {
+            "type": "object",
+            "description": payload.get("description", ""),
+            "properties": envelope,
+            "required": list(envelope),
+            "additionalProperties": False,
+        }
+    answers = ", ".join(f"`{each}`" for each in SERVER_MESSAGES)
+    return {
+        "title": "BridgeMessage",
+        "description": f"A message of a client, {LONGEST_MESSAGE:,} bytes at most. The server sends {answers}.",
+        "oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in CLIENT_MESSAGES],
+        "$defs": definitions,
+    }

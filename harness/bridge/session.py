@@ -3,20 +3,92 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final, Protocol
 from uuid import uuid4
 
+import msgspec
 from msgspec import Struct
 
 from harness.bridge.refusals import RefusedMessageError
-from harness.bridge.replay import REPLAY_BYTES, REPLAY_SECONDS, ReplayBuffer
 from harness.model.ledger import Gone, ItemFacts, why_not
 from harness.resilience import Clock
 from harness.resilience.connection import EXTENSION, Machine, TransitionTable
 from harness.resilience.escalate import KEPT, LateAnswer, PendingWork
 from harness.resilience.events import ClientChanged, Emit, discard
+
+REPLAY_BYTES: Final = 100 * 1024
+REPLAY_SECONDS: Final = 1800.0
+THERE: Final = 60.0
+"""Seconds after its last request for which such a client counts as being there."""
+
+
+class Replay(Struct, frozen=True):
+    """The messages that a client missed, as far as they are kept."""
+
+    messages: tuple[Mapping[str, Any], ...]
+    complete: bool
+    """Whether these are all: otherwise the client must ask for the state (`synchronize`)."""
+    lost: int
+    """How many are missing; of another epoch it is not known, and counts as all before the first one."""
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        return {"messages": list(self.messages), "complete": self.complete, "lost": self.lost}
+
+
+class _Sent(Struct, frozen=True):
+    message: Mapping[str, Any]
+    size: int
+    at: float
+
+
+class ReplayBuffer:
+    """Keeps the newest messages, bounded in bytes and in time: a client that was away asks for those that it missed."""
+
+    def __init__(self, epoch: str, most_bytes: int = REPLAY_BYTES, most_seconds: float = REPLAY_SECONDS) -> None:
+        """`epoch`: names this numbering; after a restart of the server there is another one."""
+        self.epoch = epoch
+        self.last = 0
+        """The number of the newest message."""
+        self._most_bytes = most_bytes
+        self._most_seconds = most_seconds
+        self._kept: deque[_Sent] = deque()
+        self.size = 0
+        """Bytes of the kept messages."""
+
+    def append(self, message: Mapping[str, Any], now: float) -> dict[str, Any]:
+        """Number a message and keep it; a single one above the limit is not kept. `now`: monotonic seconds."""
+        self.last += 1
+        numbered = {**message, "seq": self.last, "epoch": self.epoch}
+        size = len(msgspec.json.encode(numbered))
+        self._kept.append(_Sent(numbered, size, now))
+        self.size += size
+        self._trim(now)
+        return numbered
+
+    def after(self, seq: int, epoch: str, now: float) -> Replay:
+        """The messages after this number. Without an epoch the number is taken to be of this one."""
+        self._trim(now)
+        ours = epoch in ("", self.epoch) and seq <= self.last
+        known = seq if ours else 0
+        found = tuple(each.message for each in self._kept if each.message["seq"] > known)
+        lost = self.last - known - len(found)
+        return Replay(found, ours and not lost, lost)
+
+    def since(self, moment: datetime, now: float) -> Replay:
+        """The messages after a moment; complete only if an older one is kept, too, or none was dropped."""
+        self._trim(now)
+        found = tuple(each.message for each in self._kept if datetime.fromisoformat(each.message["timestamp"]) > moment)
+        dropped = self.last - len(self._kept)
+        return Replay(found, not dropped or len(found) < len(self._kept), dropped)
+
+    def _trim(self, now: float) -> None:
+        while self._kept and (self.size > self._most_bytes or now - self._kept[0].at > self._most_seconds):
+            self.size -= self._kept.popleft().size
+
 
 SESSION_STATES: Final = TransitionTable(
     "session",
@@ -57,11 +129,9 @@ class Outlet(Protocol):
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send a message; never blocks."""
-        ...
 
     def cut(self, code: str) -> None:
         """End the connection, with the reason as a code of `WIRE_CODES`."""
-        ...
 
 
 class SessionTask(Protocol):
@@ -318,3 +388,25 @@ class BridgeSession:
             "pending": [key for key, each in self.works.items() if each.reply is None],
             "grace_ms": int(self._limits.grace * 1000),
         }
+
+
+class RequestOutlet:
+    """What a session has in place of a connection: the client finds its messages in the answers to its requests."""
+
+    def __init__(self, session: BridgeSession) -> None:
+        self._session = session
+        self._timer: asyncio.TimerHandle | None = None
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send nothing; the session keeps the message."""
+
+    def cut(self, code: str) -> None:  # noqa: ARG002 - there is no connection that could be told
+        """Count the client as gone no more by time: another connection has the session."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def linger(self) -> None:
+        """Count the client as being there for a while from now on."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(THERE, self._session.detach, self)

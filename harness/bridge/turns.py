@@ -27,8 +27,6 @@ TURN_SECONDS: Final = 60.0
 """The default of `timeout` in `[tool.harness.agents.bridge]`."""
 WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
-
-
 NOTED_WITHIN: Final = 5.0
 """Seconds in which it must be possible to write down that a write begins."""
 
@@ -195,7 +193,6 @@ class RemoteTask:
             await self.resume()
 
     async def _news_within(self, seconds: float | None, answer: asyncio.Future[TurnAnswer] | None = None) -> None:
-        """Return when something has changed, or the time is over."""
         self._news.clear()
         news: asyncio.Future[Any] = asyncio.ensure_future(self._news.wait())
         try:
@@ -231,7 +228,6 @@ class RemoteTask:
         return Failure("AGENT_TIMEOUT", message, details=details)
 
     def _tell_outcome(self, history: History) -> None:
-        """Answer the step of the turn before."""
         if self.session is not None and history and history[-1].wrote:
             self.session.begins_to_write()
         acted = self._acted
@@ -401,7 +397,6 @@ class AskedTask(Protocol):
     @property
     def over(self) -> str:
         """Why it can no longer be taken; empty while it can."""
-        ...
 
 
 class TaskSource(Protocol):
@@ -409,14 +404,12 @@ class TaskSource(Protocol):
 
     async def listed(self) -> list[dict[str, Any]]:
         """The tasks that there are, as lists show them, and the files that cannot be used."""
-        ...
 
     async def start(self, session: BridgeSession, task_id: str) -> AskedTask:
         """Start that task, or the next one for an empty id; the same again until it was taken.
 
         Raises RefusedMessageError.
         """
-        ...
 
 
 class Desk:
@@ -482,7 +475,6 @@ def task_of(session: BridgeSession) -> RemoteTask | None:
 
 
 def _untakeable(session: BridgeSession) -> RefusedMessageError | None:
-    """Why the session can take no task; None if it can."""
     if session.over:
         return RefusedMessageError("SESS_CLOSED", f"session {session.id} is closed: {session.why}")
     if session.paused_at is not None:

@@ -153,7 +153,6 @@ class SocketOutlet:
                 await self._written.wait()
 
     async def _read(self, connection: ClientConnection, hub: BridgeHub) -> None:
-        """Take in messages to the end of the connection."""
         moments: deque[float] = deque(maxlen=A_SECOND)
         while not self._cut:
             message = await self._websocket.receive()

@@ -55,7 +55,6 @@ def dashboard(
 
 
 def _view(name: str, target: Path) -> tuple[Dashboard, Path]:
-    """The view of the run of that name, and the project's folder."""
     from harness.reporting.dashboard.build import dashboard as view_of
     from harness.reporting.dashboard.evidence import Shelf
     from harness.reporting.history.file import HistoryError

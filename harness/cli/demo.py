@@ -14,8 +14,6 @@ from typing import Annotated
 
 import typer
 
-# The `[tool.harness]` table for the demo sites.
-
 PORT = 8470
 HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel", "models")
 """The sites, in the order of their ports."""
@@ -93,7 +91,9 @@ def run_demo(port: int) -> int:
             process.terminate()
 
     _on_signals(stop)
-    sites.append(_start(port))
+    sites.append(
+        subprocess.Popen([sys.executable, "-m", "harness.demo", "--port", str(port)], stdout=subprocess.PIPE, text=True)
+    )
     if stops:
         stop(stops[0], None)  # the signal came during the start
     code = _attend(sites[0])
@@ -106,12 +106,6 @@ def _on_signals(stop: Callable[[int, FrameType | None], None]) -> None:
         signal.signal(number, stop)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, stop)
-
-
-def _start(port: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "harness.demo", "--port", str(port)], stdout=subprocess.PIPE, text=True
-    )
 
 
 def _attend(process: subprocess.Popen[str]) -> int:

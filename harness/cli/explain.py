@@ -23,8 +23,6 @@ from harness.recovery.failure import Failure
 from harness.spec.problems import did_you_mean
 from harness.spec.warnings import WARNINGS, WarningFacts
 
-# The text about an error code in `harness explain` and docs/error-codes.md: from the catalog and the rules.
-
 _EXAMPLES = Path(__file__).with_name("error_examples.json")
 """Code -> what its example report has beyond the catalog: `message`, `step`, `step_index`, `context`."""
 USUAL_INDEX = 3
@@ -58,7 +56,6 @@ def treatment(row: Row) -> str:
 
 
 def _ways(remedies: Iterable[Remedy], row: Row) -> Iterator[str]:
-    """The remedies in words; equal ones are counted."""
     for words, same in groupby(_describe_remedy(remedy, row) for remedy in remedies):
         count = len(list(same))
         yield words if count == 1 else f"{words}, {count} times"
@@ -152,7 +149,6 @@ def _tell_wire(wire: WireCode, *, as_json: bool) -> None:
 
 
 def _tell_warning(name: str, told: WarningFacts, *, as_json: bool) -> None:
-    """A warning, with which a task passes or ends."""
     if as_json:
         document = {"warning": name, **msgspec.to_builtins(told)}
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))

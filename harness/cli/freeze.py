@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 import yaml
-from msgspec import Struct
 
 from harness.cli.ending import fail
 from harness.cli.project import project_of, settings_at
@@ -92,7 +91,6 @@ def _named(name: str) -> tuple[Path, Loaded]:
 
 
 def _load(file: Path) -> Loaded:
-    """The task of a file. Raises SpecError."""
     settings = settings_at(file)
     return load_file(file, needs_steps=False, agents=tuple(settings.agents), extra_keys=settings.extra_keys)
 
@@ -160,16 +158,6 @@ def _check(file: Path, steps: Sequence[dict[str, Any]], found: Trajectory) -> No
     fail(f"{shown_path(file)} does not have the steps of run {found.task.run}: harness freeze writes them", file=file)
 
 
-# Changes the keys of a file, and leaves all else as it is.
-
-
-class _Block(Struct, frozen=True):
-    """The lines of one top key."""
-
-    begin: int
-    end: int
-
-
 def json_with(text: str, wanted: Mapping[str, Any]) -> str:
     """A JSON file with these values of top keys."""
     return json.dumps({**json.loads(text), **wanted}, indent=2, ensure_ascii=False) + "\n"
@@ -184,11 +172,11 @@ def yaml_with(text: str, wanted: Mapping[str, Any]) -> str:
         if block is None:
             lines += made
         else:
-            lines[block.begin : block.end] = made
+            lines[block] = made
     return "\n".join(lines) + "\n"
 
 
-def _block(lines: Sequence[str], key: str) -> _Block | None:
+def _block(lines: Sequence[str], key: str) -> slice | None:
     """The lines of a top key, without the comments and empty lines after it."""
     begin = next((number for number, line in enumerate(lines) if re.match(rf"{key}\s*:", line)), None)
     if begin is None:
@@ -198,7 +186,7 @@ def _block(lines: Sequence[str], key: str) -> _Block | None:
         end += 1
     while not lines[end - 1].strip() or lines[end - 1].startswith("#"):
         end -= 1
-    return _Block(begin, end)
+    return slice(begin, end)
 
 
 def _dumped(value: Any) -> str:

@@ -192,7 +192,6 @@ def root_of(project: Path | None) -> Path:
 
 @contextmanager
 def _report_history_errors() -> Iterator[None]:
-    """End the command with an error of the history on stderr."""
     from harness.reporting.history.file import HistoryError
     from harness.spec.names import blank_unprintable
 

@@ -77,11 +77,8 @@ async def _serve(settings: Settings, *, persist: bool) -> None:
     ended = asyncio.create_task(over.wait())
     await asyncio.wait({attending, serving, ended}, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.wait({serving}, timeout=LAST_WORDS)
-    _leave(settings.root, use.leave(), _broken(attending, serving))
-
-
-def _broken(*tasks: asyncio.Task[None]) -> BaseException | None:
-    return next((each.exception() for each in tasks if each.done() and not each.cancelled() and each.exception()), None)
+    done = (each for each in (attending, serving) if each.done() and not each.cancelled())
+    _leave(settings.root, use.leave(), next((each.exception() for each in done if each.exception()), None))
 
 
 def _leave(root: Path, ended: int | None, error: BaseException | None) -> None:
@@ -113,9 +110,6 @@ class InputLines:
             self._over.set()
             raise StopAsyncIteration
         return line.decode("utf-8", "replace")
-
-
-# Hooks.
 
 
 @app.command()

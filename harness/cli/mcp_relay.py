@@ -114,11 +114,8 @@ class ServerRelay:
         return reply
 
     def _nobody(self, tool: str) -> FaceReply:
-        """The answer when no server has a bridge."""
-        if self.trouble:
-            return refusal_reply(RefusedMessageError("CONN_NO_SERVER", self.trouble).payload)
-        if not self._only_pages:
-            return refusal_reply(RefusedMessageError("CONN_NO_SERVER", _AWAY).payload)
+        if self.trouble or not self._only_pages:
+            return refusal_reply(RefusedMessageError("CONN_NO_SERVER", self.trouble or _AWAY).payload)
         if tool == "tasks_list":
             return FaceReply({"tasks": [], "sessions": [], "hint": NO_RUN})
         return refusal_reply(RefusedMessageError("CONN_NO_SERVER", NO_RUN).payload)
@@ -143,11 +140,12 @@ class ServerRelay:
     async def _asked(self, address: ServeAddress, call: Mapping[str, Any]) -> FaceReply | bool | None:
         """The answer of one server; True if it has no bridge, None if it cannot be reached."""
         for _ in range(2 if call["tool"] in AGAIN else 1):
+            token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), VALID)
             try:
                 answer = await self._client().post(
                     f"{'https' if address.secure else 'http'}://{_host(address)}:{address.port}/calls",
                     content=msgspec.json.encode(call),
-                    headers={"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"},
+                    headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
                 )
             except httpx2.ConnectError as error:
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
@@ -159,9 +157,6 @@ class ServerRelay:
                 return msgspec.json.decode(answer.content, type=FaceReply)
             return True if answer.status_code == httpx2.codes.NOT_FOUND else _refused(answer)
         return None
-
-    def _token(self) -> str:
-        return self._tokens.issue(TokenScope.AGENT, self._clock.wall(), VALID)
 
     def _client(self) -> httpx2.AsyncClient:
         """The client, without proxies; the server's own certificate is the only one that it trusts."""
@@ -183,7 +178,6 @@ def _host(address: ServeAddress) -> str:
 
 
 def _refused(answer: httpx2.Response) -> FaceReply:
-    """The refusal of the edges, as a tool's answer."""
     try:
         told = msgspec.json.decode(answer.content, type=dict[str, Any])
     except msgspec.DecodeError:

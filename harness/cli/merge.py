@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from harness.cli.ending import fail
 from harness.reporting.files import shown_path
+from harness.spec.names import blank_unprintable, how_many
 
 if TYPE_CHECKING:
     from harness.reporting.history.merging import ShardRun
@@ -87,13 +88,9 @@ def _merge(found: Readable, output: Path, *, strict: bool, as_json: bool) -> Non
         typer.echo(json.dumps({**document, **said, "lost": found.lost}, indent=2))
     else:
         told = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in counts.items() if number)
-        typer.echo(f"{shown_path(output)}: run {run.run}, of {_folders(len(found.shards))}: {told}")
+        typer.echo(f"{shown_path(output)}: run {run.run}, of {how_many(len(found.shards), 'folder')}: {told}")
     if found.lost:
         raise typer.Exit(1)
-
-
-def _folders(number: int) -> str:
-    return "1 folder" if number == 1 else f"{number} folders"
 
 
 def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
@@ -107,10 +104,8 @@ def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
 
 
 def _merge_runs(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[str]]:
-    """The merged run, and the files that were left out."""
     from harness.reporting.history.file import HistoryError
     from harness.reporting.history.merging import put_together
-    from harness.spec.names import blank_unprintable
 
     others: list[str] = []
     try:
@@ -125,8 +120,6 @@ def _merge_runs(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[s
 
 
 def _tell(before: str, lines: list[str]) -> None:
-    from harness.spec.names import blank_unprintable
-
     for line in lines:
         typer.echo(f"{before}{blank_unprintable(line)}", err=True)
 
@@ -158,7 +151,9 @@ def _readable(folders: list[str], fetched: Path) -> Readable:
         if len(known) > number:
             found.shards.append(shard)
         else:
-            found.twice.append(_duplicate_message(folder, first))
+            same = folder == first or ("://" not in folder and Path(folder).resolve() == Path(first).resolve())
+            what = "named more than once" if same else f"the same run as in {_shown(first)}"
+            found.twice.append(f"{_shown(folder)}: {what}; it counts once")
     return found
 
 
@@ -181,12 +176,6 @@ def _sources(folders: list[str], fetched: Path, found: Readable) -> Iterator[tup
         for place, part in enumerate(parts):
             target = fetched / f"{number}-{place}"
             yield part.shown, partial(merge_part, part, target, found.unfinished.append)
-
-
-def _duplicate_message(name: str, first: str) -> str:
-    same = name == first or ("://" not in name and Path(name).resolve() == Path(first).resolve())
-    what = "named more than once" if same else f"the same run as in {_shown(first)}"
-    return f"{_shown(name)}: {what}; it counts once"
 
 
 def _shown(name: str) -> str:

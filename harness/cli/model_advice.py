@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,17 +22,16 @@ OURS = "harness.agents."
 """Where the harness's own agents are: what they take as options is known, and they may be made to check it."""
 
 
-def model_advice(
-    task: Loaded, settings: Settings, file: str, environ: Mapping[str, str] = os.environ
-) -> Iterator[Problem]:
+def model_advice(task: Loaded, settings: Settings, file: str) -> Iterator[Problem]:
     """The problems with the task's agents and their models. `file`: the settings' file, for those that are in it."""
     sources = _sources_of(task, settings)
     for source in sources:
         if problem := _problem_of(source, settings):
             yield Problem(file, None, None, f"tool.harness.agents.{source.name}.options", problem)
-    used = _models_of(sources, settings)
-    for name, variable in unset_keys({name: settings.models[name] for name in used}, environ):
-        lack = "is set, but empty" if variable in environ else "is not set"
+    named = [str(each.options["model"]) for each in sources if each.options.get("model") in settings.models]
+    used = tuple(dict.fromkeys(each for name in named for each in (name, *fallbacks_of(settings.models, name))))
+    for name, variable in unset_keys({name: settings.models[name] for name in used}, os.environ):
+        lack = "is set, but empty" if variable in os.environ else "is not set"
         message = f"the variable {variable} {lack}: model `{name}` cannot be asked where it is missing"
         yield Problem(file, None, None, f"tool.harness.models.{name}.key", message, severity="warning")
     if task.spec.budget.max_cost is not None:
@@ -76,12 +75,6 @@ class _NoModels:
 
     async def ask(self, model: str, prompt: Prompt) -> ModelAnswer:
         raise NotImplementedError
-
-
-def _models_of(sources: Iterable[AgentSource], settings: Settings) -> tuple[str, ...]:
-    """The models that agents name in their options, and the fallbacks of these."""
-    named = [str(each.options["model"]) for each in sources if each.options.get("model") in settings.models]
-    return tuple(dict.fromkeys(each for name in named for each in (name, *fallbacks_of(settings.models, name))))
 
 
 def _unpriced(task: Loaded, settings: Settings, used: tuple[str, ...]) -> Iterator[Problem]:

@@ -21,8 +21,6 @@ from harness.spec.load import find_tasks, load_file
 from harness.spec.problems import SpecError
 from harness.spec.readers import read_yaml
 
-# The text of a first task: commented, and passing as it is.
-
 _HEAD = """\
 # yaml-language-server: $schema=@SCHEMA@
 # `harness new` has written this task. It runs without changes. Edit it, and run it again:
@@ -97,8 +95,6 @@ success_criteria:
   - "mem('page.url') includes '@HOST@'"
 memory_keys: [page.url] # a warning if it is missing at the end
 """
-
-
 _GAP = re.compile(r"@([A-Z]+)@")
 
 

@@ -101,7 +101,6 @@ def _of_passed(task: str, root: Path) -> Path | None:
 
 
 def _last_records() -> Sequence[TaskRecord]:
-    """The records of the last run's tasks; none if it left no record."""
     try:
         found = load_last_run(settings_at(Path.cwd()).root / LAST_RUN)
     except ValueError:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,29 +71,23 @@ def record(
 
     Example: harness record http://shop.local/ -o tasks/buy.task.yaml
     """
-    settings = _settings(base_url)
+    settings = settings_here()
+    if base_url is not None:
+        settings = settings.model_copy(update={"base_url": base_url})
     url = _address(url, settings)
     _check_file(file := output or Path("tasks", f"{slug(host_of(url) or 'recorded')}.task.yaml"), force)
     if not has_display(os.environ, sys.platform):
         fail(NO_DISPLAY)
-    keys = _keys(login, ignore_https_errors)
+    emulated = {"browser": {"ignore_https_errors": True}} if ignore_https_errors else {}
+    keys = {**({"login": login} if login else {}), **emulated}
     with tempfile.TemporaryDirectory(prefix="taskspec-record-") as folder:
         recording, result = _recorded(url, keys, browser_profile, _apart(settings, Path(folder)))
     if len(recording.actions) < (1 if result.ok else 2):
-        fail(f"nothing was recorded: {_why(result)}")
-    named = {"task_id": _task_id(file), "goal": goal or f"Say what this is for (recorded at {host_of(url)})"}
+        why = result.failure.message if result.failure else "the window was closed at once"
+        fail(f"nothing was recorded: {why}")
+    task_id = file.name.partition(".task.")[0]
+    named = {"task_id": task_id, "goal": goal or f"Say what this is for (recorded at {host_of(url)})"}
     write_task(file, recording, url, {**named, **keys})
-
-
-def _keys(login: str | None, ignore_https_errors: bool) -> dict[str, Any]:
-    """The keys of the task that the recording begins with."""
-    emulated = {"browser": {"ignore_https_errors": True}} if ignore_https_errors else {}
-    return {**({"login": login} if login else {}), **emulated}
-
-
-def _settings(base_url: str | None) -> Settings:
-    settings = settings_here()
-    return settings if base_url is None else settings.model_copy(update={"base_url": base_url})
 
 
 def _address(url: str, settings: Settings) -> str:
@@ -134,15 +129,11 @@ def _recorded(url: str, keys: dict[str, Any], profile: str | None, settings: Set
         plan = plan_of(url, keys, profile, settings, run_id)
         session = RecordingSession(plan, settings, run_id)
         with ended_by_ctrl_c(session):
-            return session.run(_tell_opened)
+            return session.run(partial(typer.echo, "recording: close the window or press Ctrl-C to end", err=True))
     except SpecError as error:
         fail("; ".join(problem.message for problem in error.problems))
     except (ValueError, Failed) as error:
         fail(str(error))
-
-
-def _tell_opened() -> None:
-    typer.echo("recording: close the window or press Ctrl-C to end", err=True)
 
 
 @contextmanager
@@ -158,14 +149,6 @@ def ended_by_ctrl_c(session: RecordingSession) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _why(result: TaskResult) -> str:
-    return result.failure.message if result.failure else "the window was closed at once"
-
-
-def _task_id(file: Path) -> str:
-    return file.name.partition(".task.")[0]
 
 
 def write_task(file: Path, recording: Recording, url: str, keys: dict[str, Any]) -> None:

@@ -53,7 +53,6 @@ def regrade(
 
 
 def _usual() -> list[Path]:
-    """The failures of this project, and the last run whose passed tasks were kept."""
     from harness.reporting.passing import EVIDENCE
 
     settings = settings_here()

@@ -73,7 +73,6 @@ def _tell_unserved(port: int, error: OSError) -> NoReturn:
 
 
 def _serve_failed_message(port: int, error: OSError) -> str:
-    """The message if the report was built but cannot be served."""
     if error.errno != errno.EADDRINUSE:
         return f"the report is built, and cannot be served on port {port}: {error.strerror or error}"
     from harness.resilience.process import describe_listener

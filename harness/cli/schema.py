@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from harness.bridge.schema import message_schema
+from harness.bridge.messages import message_schema
 from harness.cli.ending import fail
 from harness.model.evaluation import Evaluation
 from harness.model.report import ErrorReport
@@ -24,8 +24,6 @@ from harness.spec.problems import did_you_mean
 from harness.spec.step_groups import SAMPLES, StepGroup, Use
 from harness.spec.task import TaskSpec
 from harness.spec.validation import ACTS, FAULTS, RULES
-
-# Descriptions that editors show: of tags, rules, strategies and enumerated values.
 
 VALUES: Mapping[str, Mapping[str, str]] = {
     "method": {
@@ -94,10 +92,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "failed": "Chromium's `net::ERR_FAILED`, without a further reason.",
         "timed_out": "Chromium's `net::ERR_TIMED_OUT`.",
     },
-    "status": {
-        "ok": "The tool must answer with a result.",
-        "error": "The tool must answer that it failed.",
-    },
+    "status": {"ok": "The tool must answer with a result.", "error": "The tool must answer that it failed."},
     "until": {
         "load": "Everything of the page is there, its pictures too (the load event).",
         "domcontentloaded": "The document is there; pictures and other parts may still be missing.",
@@ -114,10 +109,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "dark": "Pages see that a dark theme is wanted.",
         "no-preference": "Pages see no wish.",
     },
-    "reduced_motion": {
-        "reduce": "Pages see that less motion is wanted.",
-        "no-preference": "Pages see no wish.",
-    },
+    "reduced_motion": {"reduce": "Pages see that less motion is wanted.", "no-preference": "Pages see no wish."},
     "service_workers": {
         "allow": "Pages may register service workers.",
         "block": "Pages may not register service workers.",
@@ -217,8 +209,6 @@ def first_line(definition: Schema) -> str:
 
 BASE = "https://pytest-taskspec.dev/schemas/"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-
 SHORT_BINDING: Schema = {"type": "string", "pattern": r"^[^.]+\.."}
 """`env.shop.cart` in place of `{channel: env, path: shop.cart}`."""
 
@@ -297,14 +287,12 @@ def _fault_plan() -> Schema:
 
 
 def _evaluation_gate() -> Schema:
-    """The schema of gates of evaluations."""
     schema = EvaluationGate.model_json_schema()
     schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
     return schema
 
 
 def _with_descriptions(schema: Schema) -> Schema:
-    """The schema with the descriptions of tags and enumerated values."""
     describe_tags(schema["$defs"], "act", ACT)
     describe_tags(schema["$defs"], "kind", KIND)
     describe_values(schema)
@@ -332,7 +320,6 @@ def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Map
 
 
 def _default_of(rule: str) -> str:
-    """The strategy of a rule that is left out."""
     return str(Rulebook.model_fields[rule].default.strategy)
 
 
@@ -358,7 +345,6 @@ def _error_report() -> Schema:
 
 
 def _trajectory() -> Schema:
-    """The schema of a line of trajectory.jsonl."""
     import msgspec
 
     from harness.model.trajectory import TrajectoryLine
@@ -369,7 +355,6 @@ def _trajectory() -> Schema:
 
 
 def _without_unused_definitions(schema: Schema) -> Schema:
-    """The schema without unused definitions."""
     definitions = schema["$defs"]
     used: set[str] = set()
     fresh = _referenced_definitions({key: value for key, value in schema.items() if key != "$defs"})

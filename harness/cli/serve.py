@@ -112,7 +112,6 @@ def serve(
 
 
 def _serve_alone(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
-    """Serve, unless another process does so for this project."""
     try:
         with only_server(settings.root):
             _serve(settings, open_it, limits)
@@ -292,9 +291,7 @@ class Needed:
 
 
 @app.command()
-def status(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
-) -> None:
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False) -> None:
     """Show whether a server of this project runs, and its address."""
     settings = settings_here()
     found = address_of(settings.root)

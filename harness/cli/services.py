@@ -12,19 +12,18 @@ import typer
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from harness.cli.ending import JSON_LINES, fail
+from harness.cli.ending import fail
+from harness.cli.logs import AsJsonLines, Count, Wait, show_logs
 from harness.cli.project import settings_here
 from harness.environment.ownership import LOGS, Held, ServiceState, log_file
 from harness.environment.persistence import PersistedServices, StartingDaemon, forgotten, keep
 from harness.environment.services import Services
-from harness.environment.status import ServiceStatus, follow, kept_only, last_lines, statuses
+from harness.environment.status import ServiceStatus, kept_only, statuses
 from harness.model.service_settings import ServiceSettings
 from harness.recovery.failure import Failed
 from harness.reporting.files import shown_path
 from harness.resilience import SystemClock
 from harness.spec.problems import did_you_mean
-
-# The services that a command of `harness services` acts on.
 
 
 class Chosen(Struct, frozen=True):
@@ -68,9 +67,6 @@ def chosen_services(names: Sequence[str] | None, *, kept: bool = False) -> Chose
     except ValueError as error:
         fail(str(error))
     return Chosen(chosen, settings.root, {name: alone[name] for name in wanted if name in alone})
-
-
-# Services in the terminal, and as JSON.
 
 
 def lines(found: ServiceStatus) -> str:
@@ -190,9 +186,9 @@ def stop(names: Names = None, as_json: AsJson = False) -> None:
 @app.command()
 def logs(
     names: Names = None,
-    count: Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of lines to show, from the end.")] = 20,
-    wait: Annotated[bool, typer.Option("--follow", "-f", help="Show new lines until Ctrl-C.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help=JSON_LINES)] = False,
+    count: Count = 20,
+    wait: Wait = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Show the end of the services' logs.
 
@@ -202,24 +198,7 @@ def logs(
     """
     chosen = chosen_services(names)
     files = {name: log_file(chosen.logs, name) for name in chosen.settings}
-    if not wait and not any(file.is_file() for file in files.values()):
-        fail(f"no log yet: {', '.join(shown_path(file) for file in files.values())}")
-    several = len(files) > 1
-    for name, file in files.items():
-        for line in last_lines(file, count):
-            _tell_line(name, line, several, as_json)
-    if wait:
-        asyncio.run(_follow(files, several, as_json))
-
-
-async def _follow(files: Mapping[str, Path], several: bool, as_json: bool) -> None:
-    async for name, line in follow(files, SystemClock()):
-        _tell_line(name, line, several, as_json)
-
-
-def _tell_line(name: str, line: str, several: bool, as_json: bool) -> None:
-    text = json.dumps({"service": name, "line": line}) if as_json else f"{name} | {line}" if several else line
-    print(text, flush=True)
+    show_logs(files, "service", count, wait=wait, as_json=as_json)
 
 
 def _tell(found: Sequence[ServiceStatus], as_json: bool) -> None:
@@ -274,7 +253,8 @@ def _attend(chosen: Chosen, as_json: bool) -> None:
 
     def announce() -> None:
         lines_ = json.dumps({"services": services.status()}) if as_json else "\n".join(services.status())
-        print(f"{lines_}{'' if as_json else _hint(services)}", flush=True)
+        hint = "Ctrl-C ends what was started here." if services.started else "All of them run already."
+        print(lines_ if as_json else f"{lines_}\n{hint}", flush=True)
 
     try:
         failure = asyncio.run(keep(services, announce))
@@ -282,10 +262,6 @@ def _attend(chosen: Chosen, as_json: bool) -> None:
         failure = failed.failure
     if failure:
         fail(failure.message)
-
-
-def _hint(services: Services) -> str:
-    return "\nCtrl-C ends what was started here." if services.started else "\nAll of them run already."
 
 
 async def _stop(chosen: Chosen) -> dict[str, bool]:

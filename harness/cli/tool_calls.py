@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -192,8 +192,10 @@ def _problem(server: ToolServer, error: ToolServerError | Failed) -> str:
 async def _servers(
     settings: Settings, names: Sequence[str], hosts: Mapping[str, int]
 ) -> AsyncIterator[tuple[ToolServer, ...]]:
-    """Servers of this command alone: no run sees them, and none of their processes is left."""
-    tools = RunTools(settings, "harness tools", SystemClock(), discard, lambda _slot: hosts, _no_service)
+    """Servers of this command alone, which restarts no services: no run sees them, and no process is left."""
+    tools = RunTools(
+        settings, "harness tools", SystemClock(), discard, lambda _slot: hosts, lambda _slot, _url: asyncio.sleep(0)
+    )
     made = tuple(tools.make(name, hosts, 0) for name in names)
     try:
         yield made
@@ -222,8 +224,3 @@ async def _ways(settings: Settings, names: Sequence[str]) -> Ways:
 
 def _start(service: str) -> str:
     return f"the service `{service}` does not run: start it with `harness services start --persist {service}`"
-
-
-def _no_service(_slot: int, _url: str) -> Awaitable[None]:
-    """The command restarts no services."""
-    return asyncio.sleep(0)

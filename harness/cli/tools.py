@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli.ending import JSON_LINES, fail
+from harness.cli.ending import fail
+from harness.cli.logs import AsJsonLines, Count, Wait, show_logs
 from harness.cli.project import settings_here
-from harness.environment.status import follow, last_lines
 from harness.model.settings import Settings
 from harness.model.tools import PAGE, ToolState
 from harness.reporting.files import printable, shown_path, visible
@@ -22,7 +21,6 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.metrics import UNWELL
 from harness.reporting.tool_lines import as_text
 from harness.reporting.words import shortened
-from harness.resilience import SystemClock
 from harness.spec.problems import did_you_mean, join_or
 from harness.tools.places import log_of
 from harness.tools.statefile import KeptState, kept_states, order_restart
@@ -52,12 +50,11 @@ def project() -> Settings:
     return settings
 
 
-def check_names(names: Iterable[str], known: Iterable[str]) -> None:
+def check_names(names: Iterable[str], known: Collection[str]) -> None:
     """End for a name that is not known, with the nearest one."""
-    there = tuple(known)
     for name in names:
-        if name not in there:
-            near = did_you_mean(name, there) or f"there are: {', '.join(there)}"
+        if name not in known:
+            near = did_you_mean(name, known) or f"there are: {', '.join(known)}"
             fail(f"no server `{name}` in [tool.harness.tools]; {near}")
 
 
@@ -67,9 +64,6 @@ def placed(settings: Settings, name: str) -> str:
     if name == PAGE:
         fail(f"`{PAGE}` stands for the page of a task: its tools are there only while a task runs")
     return name
-
-
-# The states of servers, from the files that runs write.
 
 
 @app.command()
@@ -84,8 +78,9 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
     """
     settings = project()
     found = kept_states(settings.root)
-    check_names(names or (), dict.fromkeys((*settings.tools, *(each.server for each in found))))
-    wanted = tuple(names or dict.fromkeys((*settings.tools, *(each.server for each in found))))
+    known = tuple(dict.fromkeys((*settings.tools, *(each.server for each in found))))
+    check_names(names or (), known)
+    wanted = tuple(names or known)
     states = [each for each in found if each.server in wanted]
     unseen = [name for name in wanted if all(each.server != name for each in states)]
     if as_json:
@@ -122,14 +117,9 @@ def _row(each: KeptState) -> tuple[str, ...]:
     count = f"{len(each.tools)}{' (old list)' if each.stale else ''}" if each.tools else ""
     since = datetime.fromisoformat(each.since).astimezone()
     run = f"{each.run} ({'running' if each.alive else 'over'})"
-    facts = (
-        each.server,
-        "stdio" if each.stdio else "http",
-        each.state.value,
-        shortened(printable(each.reason), _REASON),
-        count,
-    )
-    return (*facts, str(each.crashes or ""), f"{since:%Y-%m-%d %H:%M:%S}", run)
+    kind, reason = "stdio" if each.stdio else "http", shortened(printable(each.reason), _REASON)
+    crashes, began = str(each.crashes or ""), f"{since:%Y-%m-%d %H:%M:%S}"
+    return each.server, kind, each.state.value, reason, count, crashes, began, run
 
 
 def _unseen(name: str) -> tuple[str, ...]:
@@ -145,9 +135,6 @@ def _mended(each: KeptState) -> str:
     if each.state is ToolState.REQUIRES_REAUTH:
         return f"{name}: give it valid credentials, then `harness tools restart {name}`"
     return ""
-
-
-# The tools of servers, which are connected to for that.
 
 
 @app.command("list")
@@ -181,9 +168,6 @@ def list_(
     if PAGE in settings.tools and not names and not as_json:
         typer.echo(f"{PAGE}: the tools of the page of each task")
     raise typer.Exit(1 if any(each.problem for each in found) else 0)
-
-
-# A call by hand.
 
 
 @app.command()
@@ -242,9 +226,6 @@ def ask_before(name: str, effect: str, source: str, yes: bool) -> None:
         fail(f"{name} was not called")
 
 
-# Restarts, and logs.
-
-
 @app.command()
 def restart(server: Name, as_json: AsJson = False) -> None:
     """Let the runs that use a tool server connect to it anew: its crashes and refused credentials are forgotten.
@@ -276,9 +257,9 @@ def restart(server: Name, as_json: AsJson = False) -> None:
 @app.command()
 def logs(
     names: Names = None,
-    count: Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of lines to show, from the end.")] = 20,
-    wait: Annotated[bool, typer.Option("--follow", "-f", help="Show new lines until Ctrl-C.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help=JSON_LINES)] = False,
+    count: Count = 20,
+    wait: Wait = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Show the end of what tool servers with a `command` have written to their standard error.
 
@@ -295,27 +276,5 @@ def logs(
     files = {name: log_of(settings.root, name) for name in names or started}
     if not files:
         fail(f"no server in [tool.harness.tools] has a `command`: {join_or(settings.tools)} run elsewhere")
-    if not wait and not any(file.is_file() for file in files.values()):
-        fail(f"no log yet: {', '.join(shown_path(file) for file in files.values())}")
-    tell = _teller(Redactor.of(settings), several=len(files) > 1, as_json=as_json)
-    for name, file in files.items():
-        for line in last_lines(file, count):
-            tell(name, line)
-    if wait:
-        asyncio.run(_follow(files, tell))
-
-
-def _teller(redactor: Redactor, *, several: bool, as_json: bool) -> Callable[[str, str], None]:
-    """A function that prints one line of a server's log."""
-
-    def tell(name: str, line: str) -> None:
-        clean = redactor.text(line)
-        shown = visible(f"{name} | {clean}" if several else clean)
-        print(json.dumps({"server": name, "line": clean}) if as_json else shown, flush=True)
-
-    return tell
-
-
-async def _follow(files: Mapping[str, Path], tell: Callable[[str, str], None]) -> None:
-    async for name, line in follow(files, SystemClock()):
-        tell(name, line)
+    clean = Redactor.of(settings).text
+    show_logs(files, "server", count, wait=wait, as_json=as_json, clean=clean, shown=visible)

@@ -26,6 +26,7 @@ from harness.recovery.failure import Failed
 from harness.spec.advice import advice
 from harness.spec.advice.criteria import declares_failure, scopes, steps_of
 from harness.spec.advice.rules import named_host
+from harness.spec.agents import SCRIPTED
 from harness.spec.checks import unfit_for_login
 from harness.spec.evaluation_gate import baseline_problem, find_gates, load_gate
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
@@ -40,7 +41,6 @@ from harness.spec.source import file_label
 from harness.spec.step_groups import LoadedGroup, find_groups, load_group
 from harness.spec.steps import Api, Open, Step
 from harness.spec.suite import check_suite
-from harness.spec.task import TaskSpec
 from harness.values import replace
 
 # Checks task files, each against the settings of its project.
@@ -111,7 +111,6 @@ def check_paths(
 
 
 def _of_servers(tasks: Sequence[Loaded], projects: _Projects) -> Iterator[Problem]:
-    """Yield what the tool servers of each project say about its tasks."""
     from harness.cli.tool_advice import asked_problems
 
     roots: dict[Path, list[Loaded]] = {}
@@ -134,7 +133,6 @@ def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[P
 
 
 def _of_gate(file: Path, projects: _Projects) -> Iterator[Problem]:
-    """Yield the problems of a gate, and of the evaluation that it compares with."""
     project = projects.project(file.parent)
     try:
         gate = load_gate(file, tuple(project.settings.agents) if project.known else None)
@@ -152,7 +150,6 @@ def _of_gate(file: Path, projects: _Projects) -> Iterator[Problem]:
 
 
 def _of_cassettes(folder: Path) -> Iterator[Problem]:
-    """Yield the broken lines of the recordings beside the tasks of a folder."""
     if not (folder / CASSETTES).is_dir():
         return
     from harness.models.cassettes import SUFFIX, problems
@@ -174,7 +171,7 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
         load_file,
         file,
         known_channels=frozenset(settings.channels) or None,
-        needs_steps=needs_steps and _plays_the_file(settings) and not unread,
+        needs_steps=needs_steps and settings.chosen_agent in (None, SCRIPTED) and not unread,
         agents=None if unread else tuple(settings.agents),
         defaults=settings.defaults,
         extra_keys=settings.extra_keys,
@@ -187,15 +184,6 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
         return None, _strictly(load, list(error.problems)) if strict else list(error.problems)
     problems = list(task.warnings)
     return task, _strictly(load, _promoted(problems, strict)) if strict else problems
-
-
-def _plays_the_file(settings: Settings) -> bool:
-    """Return whether the steps of the files are played: no agent chooses others."""
-    if settings.chosen_agent is None:
-        return True
-    from harness.spec.agents import SCRIPTED
-
-    return settings.chosen_agent == SCRIPTED
 
 
 def _run_inside(tasks: Sequence[Loaded]) -> frozenset[str]:
@@ -212,7 +200,10 @@ def _advised(
     if task is None:
         return problems
     settings = projects.settings(task.folder)
-    limited = replace(task, spec=_as_limited(task.spec, settings))
+    limited = replace(
+        task,
+        spec=task.spec.model_copy(update={"timeout_profile": task.spec.timeout_profile or settings.timeout_profile}),
+    )
     told = [
         *advice(
             limited,
@@ -232,7 +223,6 @@ def _advised(
 
 
 def _of_login(task: Loaded, settings: Settings) -> Iterator[Problem]:
-    """Yield the problems of the file that logs in for the task."""
     declared = settings.logins.get(task.spec.login or "")
     if declared is None or declared.task is None:
         return
@@ -249,13 +239,7 @@ def _of_login(task: Loaded, settings: Settings) -> Iterator[Problem]:
         yield from unfit_for_login(made.spec, made.origin.file, task.origin)
 
 
-def _as_limited(spec: TaskSpec, settings: Settings) -> TaskSpec:
-    """The spec with the limits of a run: the project's `timeout_profile`, unless it has its own."""
-    return spec.model_copy(update={"timeout_profile": spec.timeout_profile or settings.timeout_profile})
-
-
 def _strictly(load: Callable[..., Loaded], problems: list[Problem]) -> list[Problem]:
-    """These problems, and those that only strict loading finds."""
     try:
         load(strict=True)
     except SpecError as error:
@@ -414,7 +398,6 @@ def _summary(checked: Checked) -> str:
 
 
 def _list(checked: Checked, groups: Sequence[Path]) -> None:
-    """Print the tasks and the step groups, each with what its author says of it."""
     for task in checked.loaded:
         spec = task.spec
         typer.echo(f"{spec.task_id}  {task.source}  {how_many(len(spec.steps), 'step')}")

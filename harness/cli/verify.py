@@ -78,7 +78,6 @@ def _runnable_tasks(checked: Checked) -> list[Loaded]:
 def _verified(
     tasks: Sequence[Loaded], folder: Path, workers: Workers, *, told_on_stderr: bool, writes: bool
 ) -> list[TaskVerification]:
-    """Run the tasks, and print what was found about each."""
     try:
         run = begun_run(with_workers(load_settings(project_of(folder) or Path.cwd()), workers))
     except ValueError as error:  # an error in the settings, or in a file that they name
@@ -91,7 +90,6 @@ def _verified(
 
 
 def _print_verdict(verdict: TaskVerification, *, on_stderr: bool) -> None:
-    """Print what was found about one task."""
     for line in _lines(verdict):
         typer.echo(line, err=on_stderr)
 

@@ -93,23 +93,18 @@ class SlotPool(Protocol):
 
     def wait(self, seconds: float) -> list[News]:
         """What the slots have said, as soon as there is something, and after so many seconds at most."""
-        ...
 
     def start(self, slot: str) -> None:
         """Start the child of a slot, if none runs."""
-        ...
 
     def tell(self, slot: str, message: ToChild) -> None:
         """Send a message to the child of a slot. It comes once and in order, unless the slot is given up."""
-        ...
 
     def want(self, number: int) -> None:
         """How many slots the run can use now, the present ones included."""
-        ...
 
     def drop(self, slot: str) -> None:
         """Give up a slot; nothing that it says is heard any more."""
-        ...
 
 
 class Reporter(Protocol):
@@ -117,34 +112,27 @@ class Reporter(Protocol):
 
     def done(self, slot: str, done: Done, blob: bytes) -> None:
         """An item has been done."""
-        ...
 
     def crashed(self, slot: str, node: str, why: str) -> None:
         """An item ends as WORKER_CRASHED."""
-        ...
 
     def repeats(self, slot: str, node: str, why: str) -> bool:
         """Return whether the user asks for a repetition (`--reruns`); if so, this execution has been reported."""
-        ...
 
     def passed(self, node: str) -> tuple[str, bool] | None:
         """The id of the task behind an item that is done, and whether it passed; None if it is no task."""
-        ...
 
     def told(self, slot: str, message: Told | Warned | Ended, blob: bytes) -> None: ...
 
     def note(self, word: Word, node: str) -> None:
         """Keep something about an item beyond the end of this process. Raises OSError if a task begins to write."""
-        ...
 
     def say(self, line: str) -> None:
         """Print a line."""
-        ...
 
     @property
     def stops(self) -> bool:
         """Whether no further item is to begin (`-x`, `--maxfail`)."""
-        ...
 
 
 class SlotState(Struct):
@@ -370,7 +358,6 @@ class ClusterDriver:
     def _change(
         self, name: str, state: SlotState, message: Collected | Idle | Leaving | Ended | Died, blob: bytes
     ) -> None:
-        """The state of a slot changes."""
         match message:
             case Collected():
                 state.ready, state.deaths = True, 0
@@ -476,7 +463,6 @@ class ClusterDriver:
             self._none_since = self._clock.now()
 
     def _return(self, name: str, why: str) -> None:
-        """Decide about the items that a slot has not done."""
         verdict = self._ledger.lost(name)
         if verdict.again:
             self._reporter.say(f"{why}; these run again: {names(verdict.again)}")
@@ -506,7 +492,6 @@ def _end_of(died: Died) -> str:
 
 
 def _is_awaited(state: SlotState) -> bool:
-    """Return whether the end of a slot's session is still to come."""
     return state.ready and not (state.ended or state.down)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -54,15 +54,11 @@ def differences(driver: NodeFacts, slot: NodeFacts) -> list[str]:
         "the project's files": (driver.project, slot.project),
     }
     lines = [f"{what}: {here} here, {there} there" for what, (here, there) in pairs.items() if here != there]
-    if driver.project != slot.project and (named := _differing(driver.files, slot.files)):
-        lines[-1] += f" ({named})"
-    return lines
-
-
-def _differing(here: Mapping[str, str], there: Mapping[str, str]) -> str:
-    found = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
+    found = sorted(name for name in {*driver.files, *slot.files} if driver.files.get(name) != slot.files.get(name))
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return ", ".join(found[:3]) + more
+    if driver.project != slot.project and found:
+        lines[-1] += f" ({', '.join(found[:3])}{more})"
+    return lines
 
 
 def _digests(root: Path, leave_out: tuple[Path, ...]) -> Iterator[tuple[str, str]]:

@@ -43,9 +43,8 @@ class Lease:
 class Fence:
     """The child's side."""
 
-    def __init__(self, clock: Clock, seconds: float = FENCE) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._seconds = seconds
         self._sent: OrderedDict[int, float] = OrderedDict()
         self._began = clock.now()
         self._since: float | None = None
@@ -64,7 +63,7 @@ class Fence:
             del self._sent[earlier]
         if self._since is not None and not self.closed:
             self._since = max(self._since, at)
-        elif self._since is None and self._clock.now() - at < self._seconds:  # older ones were sent to nobody
+        elif self._since is None and self._clock.now() - at < FENCE:  # older ones were sent to nobody
             self._since = at
 
     def given(self) -> None:
@@ -75,4 +74,4 @@ class Fence:
     @property
     def closed(self) -> bool:
         """Whether no write may begin any more, and the child has to end. It stays so."""
-        return self._since is not None and self._clock.now() - self._since >= self._seconds
+        return self._since is not None and self._clock.now() - self._since >= FENCE

@@ -165,12 +165,10 @@ class RunLedger:
         return free
 
     def _held(self, slot: str, node: str, attempt: int | None = None) -> Entry | None:
-        """The item, if the slot has it; also in this attempt, if one is named."""
         entry = self._slots.get(slot, {}).get(node)
         return entry if entry is None or attempt in (None, entry.attempt) else None
 
     def _taken(self, node: str) -> Entry:
-        """The item, after it was taken from the slot that had it."""
         entry = self._entries[node]
         if entry.slot is not None:
             del self._slots[entry.slot][node]

@@ -164,8 +164,6 @@ def to_child(line: bytes) -> ToChild:
 
 PLACE = "{taskspec-artifacts}"
 """Stands in reports for the folder of artifacts, which is another one on the driver's machine."""
-
-
 ALLURE = ".allure"
 """The folder of an archive with Allure's files; no task has a key that begins with a dot."""
 
@@ -176,7 +174,6 @@ def replaced(value: Any, old: str, new: str) -> Any:
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """A JSON value with all its strings changed."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):

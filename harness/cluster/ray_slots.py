@@ -43,8 +43,6 @@ RESOURCE = "browser"
 """The custom resource that limits the slots of a node, where a node declares it."""
 THREADS = 4
 """Calls that an actor answers at once: a poll waits, and must not hold up the others."""
-
-
 AGAIN = 1.0
 """Seconds after which a slot whose connection broke is asked again."""
 BROKEN_FOR = LEASE

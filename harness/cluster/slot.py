@@ -60,9 +60,9 @@ class ClusterSlot:
     """One slot. Its methods may be called from several threads."""
 
     def __init__(self, order: SlotOrder) -> None:
-        """Nothing is started yet."""
         self._order = order
-        self._root = self._project()
+        same = Path(order.root)
+        self._root = same if same.is_dir() else Path.cwd()  # the same path as the driver's, or where this one began
         self._folder = own_folder(Path(tempfile.gettempdir()), PREFIX)
         self._said: SendBuffer[tuple[bytes, bytes]] = SendBuffer()
         """The messages to the driver, each with the content of the file that it names."""
@@ -141,11 +141,6 @@ class ClusterSlot:
             asyncio.run(child.stop(grace))
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _project(self) -> Path:
-        """The project's folder here: the same path as the driver's, else the folder that this process began in."""
-        same = Path(self._order.root)
-        return same if same.is_dir() else Path.cwd()
-
     def _spawn(self) -> PipedChild:
         own = Path(tempfile.mkdtemp(prefix="child-", dir=self._folder))
         order = self._order
@@ -166,7 +161,6 @@ class ClusterSlot:
         return {"PYTHONPATH": os.pathsep.join(folders)} if folders else {}
 
     def _read(self, child: PipedChild) -> None:
-        """Take the child's messages until it ends."""
         _, stdout = child.pipes
         with suppress(OSError, ValueError):
             for line in stdout:

@@ -78,9 +78,6 @@ ROUTES = [
 ]
 
 
-# RFC 7386: JSON merge patch.
-
-
 def merge(target: Any, patch: Any) -> Any:
     """Return ``target`` with ``patch`` applied; null removes a member, an array replaces the whole array."""
     if not isinstance(patch, dict):

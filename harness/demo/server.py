@@ -46,23 +46,10 @@ def bind(ports: Mapping[str, int]) -> dict[str, socket.socket]:
     return bound
 
 
-class ByPort:
-    """Passes a connection to the site whose listener accepted it, whatever its Host header says."""
-
-    def __init__(self, sites: Mapping[int, ASGIApp]) -> None:
-        """Take the sites by listening port."""
-        self._sites = sites
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        await self._sites[scope["server"][1]](scope, receive, send)
-
-
 class Server(uvicorn.Server):
     """A uvicorn server that prints a line when it is ready and leaves the signals to the caller."""
 
     def __init__(self, config: uvicorn.Config, ports: Mapping[str, int]) -> None:
-        """Take the ports to announce."""
         super().__init__(config)
         self._ports = ports
 
@@ -80,9 +67,14 @@ class Server(uvicorn.Server):
 def serve(sockets: Mapping[str, socket.socket], worlds: Worlds) -> None:
     """Serve all sites, each on its listener, until SIGTERM or SIGINT."""
     ports = {host: listener.getsockname()[1] for host, listener in sockets.items()}
-    sites = applications(worlds, ports)
+    sites: dict[int, ASGIApp] = {ports[host]: site for host, site in applications(worlds, ports).items()}
+
+    async def by_port(scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a connection to the site whose listener accepted it, whatever its Host header says."""
+        await sites[scope["server"][1]](scope, receive, send)
+
     config = uvicorn.Config(
-        ByPort({ports[host]: site for host, site in sites.items()}),
+        by_port,
         http=HttpConnection,
         lifespan="off",
         log_level="critical",

@@ -19,20 +19,20 @@ COOKIE: Final = "session"
 def start(site: Document, user: str, now: str) -> str:
     """Open a session in the site's part of the document and return the token for the cookie."""
     token = secrets.token_urlsafe(18)
-    site.setdefault("sessions", {})[_digest(token)] = {"user": user, "started": now}
+    site.setdefault("sessions", {})[digest(token)] = {"user": user, "started": now}
     return token
 
 
 def user(request: Request, site: Document) -> str | None:
     """Return the logged-in user; None if the cookie is missing or its session is not in the document."""
-    session = _sessions(site).get(_digest(request.cookies.get(COOKIE, "")), {})
+    session = _sessions(site).get(digest(request.cookies.get(COOKIE, "")), {})
     known = session.get("user")
     return str(known) if known in site.get("users", {}) else None
 
 
 def end(request: Request, site: Document) -> None:
     """Close the session of this browser."""
-    _sessions(site).pop(_digest(request.cookies.get(COOKIE, "")), None)
+    _sessions(site).pop(digest(request.cookies.get(COOKIE, "")), None)
 
 
 def remember(response: Response, token: str) -> Response:
@@ -58,6 +58,6 @@ def _sessions(site: Document) -> dict[str, Any]:
     return sessions
 
 
-def _digest(token: str) -> str:
+def digest(token: str) -> str:
     """The digest of a token: environment snapshots end up in reports and must not contain a usable cookie."""
     return hashlib.sha256(token.encode()).hexdigest()[:16]

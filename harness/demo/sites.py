@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from harness.demo import VERSION, bank, control, gov, models, shop, tools
-from harness.demo.merchants import food, stream, transport, travel, utility
+from harness.demo.merchants import sites as merchants
 from harness.demo.visit import page
 from harness.demo.worlds import Worlds
 
@@ -25,11 +25,11 @@ HOSTS: Final[Mapping[str, Sequence[BaseRoute]]] = {
     "shop.local": [*shop.ROUTES, *tools.ROUTES],
     "bank.local": bank.ROUTES,
     "gov.local": gov.ROUTES,
-    "util.local": utility.ROUTES,
-    "food.local": food.ROUTES,
-    "transport.local": transport.ROUTES,
-    "stream.local": stream.ROUTES,
-    "travel.local": travel.ROUTES,
+    "util.local": merchants.UTILITY_ROUTES,
+    "food.local": merchants.FOOD_ROUTES,
+    "transport.local": merchants.TRANSPORT_ROUTES,
+    "stream.local": merchants.STREAM_ROUTES,
+    "travel.local": merchants.TRAVEL_ROUTES,
     "models.local": models.ROUTES,
 }
 _WITHOUT_PAGES: Final = ("world", "models")

@@ -160,7 +160,6 @@ class KnownParts:
 
     @staticmethod
     def _named(value: Any) -> str | None:
-        """The name of a part that is large enough."""
         if not isinstance(value, dict | list | str) or len(str(value)) < LARGE:
             return None
         return digest_of(value)[:16]
@@ -261,8 +260,6 @@ def _write(file: Path, exchanges: Sequence[RecordedExchange]) -> None:
     packed = (replace(each, request=known.packed(each.request)) for each in exchanges)
     write_whole(file, b"".join(msgspec.json.encode(each) + b"\n" for each in packed))
 
-
-# The message about a miss: what is different from the recording that is nearest.
 
 WIDTH = 160
 """The number of characters of a line that a message shows."""

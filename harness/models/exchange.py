@@ -78,6 +78,5 @@ class AsksModel(Protocol):
 
     async def ask(self, prompt: Prompt, exchange: Exchange) -> WireAnswer:
         """Make one request. Raises ModelError or LimitExceeded."""
-        ...
 
     async def close(self) -> None: ...

@@ -259,7 +259,6 @@ def _returned(answer: httpx2.Response) -> dict[str, str]:
 
 
 def _facts(answer: httpx2.Response, body: bytes) -> WireFacts:
-    """What a provider's refusal says."""
     try:
         error = json.loads(body)["error"]
         said = error if isinstance(error, dict) else {"message": str(error)}
@@ -268,9 +267,6 @@ def _facts(answer: httpx2.Response, body: bytes) -> WireFacts:
     text, code, kind = (str(said.get(name) or "") for name in ("message", "code", "type"))
     wait = retry_after(answer.headers, SystemClock().wall())
     return WireFacts(text, status=answer.status_code, code=code, kind=kind, retry_after=wait)
-
-
-# What was used.
 
 
 def usage_of(dialect: Dialect, body: bytes, asked: int) -> Usage:
@@ -292,8 +288,6 @@ def usage_of(dialect: Dialect, body: bytes, asked: int) -> Usage:
 
 
 def _usage(told: Mapping[str, Any]) -> Usage:
-    """The usage in the words of any of the protocols."""
-
     def first(*names: str) -> int:
         return next((found for name in names if (found := count_of(told.get(name))) is not None), 0)
 
@@ -322,14 +316,10 @@ def _documents(body: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _letters(value: Any) -> int:
-    """The letters of all texts in a JSON value."""
     if isinstance(value, str):
         return len(value)
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return sum(map(_letters, parts))
-
-
-# What the gateway itself answers.
 
 
 def _of_error(error: Exception, path: str) -> ForwardedAnswer:

@@ -11,13 +11,7 @@ from harness.model.events import MODEL
 from harness.model.inference import Prompt
 from harness.model.model_settings import ModelSettings
 from harness.models.exchange import WireAnswer
-from harness.models.verdicts import (
-    ModelError,
-    asked_to_wait,
-    is_the_providers,
-    leads_to_fallback,
-    slows_down,
-)
+from harness.models.verdicts import ModelError, asked_to_wait, is_the_providers, leads_to_fallback, slows_down
 from harness.resilience import Backoff, Clock
 from harness.resilience.breaker import Breaker, Call, Policy, compose, guard
 from harness.resilience.events import Emit

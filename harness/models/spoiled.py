@@ -8,14 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.spec.faults import (
-    ModelBadArguments,
-    ModelEmpty,
-    ModelFault,
-    ModelOverflow,
-    ModelRefusal,
-    ModelUnknownTool,
-)
+from harness.spec.faults import ModelBadArguments, ModelEmpty, ModelFault, ModelOverflow, ModelRefusal, ModelUnknownTool
 
 BROKEN = '{"element": "the button, and then'
 """Arguments that end in their middle."""
@@ -35,8 +28,6 @@ class Invented(Struct, frozen=True):
 
 
 class _Said(Struct, frozen=True):
-    """What the answer says, whatever its form."""
-
     model: str
     tool: str = ""
     arguments: str = ""
@@ -69,7 +60,6 @@ def _said(fault: ModelFault, asked: Mapping[str, Any]) -> _Said:
 
 
 def _tool_of(asked: Mapping[str, Any]) -> str:
-    """The first tool that the request offers."""
     tools = asked.get("tools") or [{}]
     tool = tools[0] if isinstance(tools, list) and isinstance(tools[0], dict) else {}
     return str(tool.get("name") or tool.get("function", {}).get("name") or UNKNOWN)
@@ -236,10 +226,7 @@ class _Messages:
                 {"type": "content_block_stop", "index": 0},
             ]
         ended = {"stop_reason": _Messages._end(said), "stop_sequence": None}
-        events += [
-            {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 1}},
-            {"type": "message_stop"},
-        ]
+        events += [{"type": "message_delta", "delta": ended, "usage": {"output_tokens": 1}}, {"type": "message_stop"}]
         return _events(events, named=True)
 
     @staticmethod

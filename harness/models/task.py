@@ -148,8 +148,6 @@ class AgentModels:
 
 
 class _Question:
-    """One question of an agent, with the requests that it needs."""
-
     def __init__(self, task: TaskModels, agent: str, step: int, prompt: Prompt) -> None:
         self._task = task
         self._agent = agent

@@ -50,19 +50,15 @@ class StrikesModels(Protocol):
 
     def strike_model(self, model: str, step: int) -> ModelFault | None:
         """Count a request to the model of that name, for the choice of a step; return the fault that strikes it."""
-        ...
 
     def strike_request(self, urls: tuple[str, ...]) -> SocketFault | None:
         """Count a request that no gate sees; return the fault of the network that strikes it."""
-        ...
 
     def broken(self, urls: tuple[str, ...]) -> int:
         """The number of requests with these URLs whose answers faults have spoiled so far."""
-        ...
 
     def refused(self, url: str) -> None:
         """Count a connection that was refused, for the faults that last for a number of them."""
-        ...
 
 
 class NoModelFaults:
@@ -116,7 +112,7 @@ class TaskTransport(httpx2.AsyncBaseTransport):
 
         A request to a host of the project's services goes to its port, with its name as `Host`.
         """
-        now = current.get() or _nobodys()
+        now = current.get() or Exchange("", "", lambda: 0.0, 0.0, 0)  # of a request that no agent makes
         way = self._ways(now.agent)
         request.headers["accept-encoding"] = "identity"  # a recording is text
         body = await request.aread()
@@ -170,11 +166,6 @@ class TaskTransport(httpx2.AsyncBaseTransport):
         except httpx2.ConnectError:
             way.faults.refused(url)
             raise
-
-
-def _nobodys() -> Exchange:
-    """The exchange of a request that no agent makes."""
-    return Exchange("", "", lambda: 0.0, 0.0, 0)
 
 
 _Keep = Callable[[httpx2.Response, bytes, float], None]
@@ -279,7 +270,6 @@ async def _one(body: bytes) -> AsyncIterator[bytes]:
 
 
 def _urls(request: httpx2.Request) -> tuple[str, ...]:
-    """The URL as the patterns of faults see it."""
     return (plain(str(request.url)),)
 
 

@@ -80,46 +80,32 @@ class ModelError(Exception):
         self._max_retries = max_retries
 
     @property
-    def leads_on(self) -> bool:
-        return self.rule.leads_on
-
-    @property
     def verdict(self) -> RetryVerdict:
         kind = self.rule.kind
         most = kind.max_retries if self._max_retries is None else self._max_retries
         delay = self.retry_after if kind.retryable else None
         return RetryVerdict(kind.category, kind.retryable, str(self), delay, most, self.code)
 
-    @property
-    def counts(self) -> bool:
-        return self.rule.counts
-
-    @property
-    def slows(self) -> bool:
-        return self.rule.slows
-
 
 def is_the_providers(error: BaseException) -> bool:
     """Return whether the provider's circuit counts the error."""
-    return isinstance(error, ModelError) and error.counts
+    return isinstance(error, ModelError) and error.rule.counts
 
 
 def leads_to_fallback(error: BaseException) -> bool:
     """Return whether another model is asked after this error."""
-    return isinstance(error, CircuitOpen | FloorTooHigh) or (isinstance(error, ModelError) and error.leads_on)
+    return isinstance(error, CircuitOpen | FloorTooHigh) or (isinstance(error, ModelError) and error.rule.leads_on)
 
 
 def slows_down(error: BaseException) -> bool:
     """Return whether all calls to the provider go slower after this error."""
-    return isinstance(error, ModelError) and (error.slows or error.retry_after is not None)
+    return isinstance(error, ModelError) and (error.rule.slows or error.retry_after is not None)
 
 
 def asked_to_wait(error: BaseException) -> float | None:
     """Seconds that the provider asks to wait."""
     return error.retry_after if isinstance(error, ModelError) else None
 
-
-# From what came over the wire to a code.
 
 Phase = Literal["connect", "write", "read"]
 
@@ -238,9 +224,6 @@ def _code_without_status(facts: WireFacts, names: set[str]) -> str:
     return "MODEL_GARBLED" if facts.phase is None else "MODEL_UNAVAILABLE"
 
 
-# From an error of the whole call to a failure of the task.
-
-
 def failure_of(error: Exception, model: str) -> Failed:
     """The failure of a call that no retry and no fallback has helped."""
     notes = [note for note in getattr(error, "__notes__", ()) if note]
@@ -256,5 +239,5 @@ def failure_of(error: Exception, model: str) -> Failed:
     if not isinstance(error, ModelError):
         raise error
     known: dict[str, Any] = {"model": model} | ({} if error.status is None else {"status": error.status})
-    known |= {UNREADABLE: True} if error.code == "MODEL_GARBLED" and error.counts else {}
+    known |= {UNREADABLE: True} if error.code == "MODEL_GARBLED" and error.rule.counts else {}
     return Failed(Failure(error.code, f"{error}{more}", details=known, retry_after=error.retry_after, cause=error))

@@ -167,7 +167,6 @@ def _parameters(prompt: Prompt) -> ModelRequestParameters:
 
 
 def _letters(event: Any) -> int:
-    """The letters that an event of the stream adds to the answer."""
     part = getattr(event, "part", None) or getattr(event, "delta", None)
     texts = (getattr(part, name, None) for name in ("content", "content_delta", "args", "args_delta"))
     return sum(len(text) for text in texts if isinstance(text, str))
@@ -186,9 +185,6 @@ def _usage(answer: ModelResponse, exchange: Exchange) -> Usage:
         cache_write=count_of(told.cache_write_tokens) or 0,
         reasoning=count_of(told.output_reasoning_tokens or told.details.get("reasoning_tokens", 0)) or 0,
     )
-
-
-# Whether an answer is whole, and what it says.
 
 
 def _checked(name: str, prompt: Prompt, answer: ModelResponse) -> WireAnswer:
@@ -232,9 +228,6 @@ def _missed(error: CassetteMissError, model: str) -> ModelError:
     return ModelError("MODEL_CASSETTE_MISS", f"Model `{model}` was not asked: {error}")
 
 
-# What an error says.
-
-
 def _facts(error: pydantic_errors.ModelAPIError, exchange: Exchange) -> WireFacts:
     if isinstance(error, pydantic_errors.ModelConnectionError):
         return _facts_of_connection(error, exchange)
@@ -274,7 +267,6 @@ def _unreadable(error: BaseException, exchange: Exchange) -> str:
 
 
 def _said(error: pydantic_errors.ModelAPIError) -> str:
-    """The provider's own message."""
     body = error.body
     for _ in range(2):
         if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping | str):

@@ -21,8 +21,6 @@ ADDRESS: Final = Path(".harness/serve.json")
 _LOCK = Path(".harness/serve.lock")
 EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared with
 """An address that means all those of the machine -> the one under which the machine itself reaches it."""
-
-
 BRIDGE: Final = Path(".harness/bridge.json")
 """The file with the address of a run that serves agents: it may run beside the project's server."""
 

@@ -24,8 +24,6 @@ SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 EXTRA = "pip install 'pytest-taskspec[store]'"
 _FLAT = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2"}
 """Protocols of storages without folders. In such a one, `makedirs` might create a bucket."""
-
-
 _BUCKETS = {"s3", "s3a", "gs", "gcs"}
 """Protocols whose URLs name a bucket first, which has no user and password."""
 _NOT_HERE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
@@ -394,7 +392,6 @@ def _user_in(url: str) -> str:
 
 
 def _without(user: str, text: str) -> str:
-    """The text without what must not be shown."""
     return text.replace(user, "").replace(unquote(user), "") if user else text
 
 

@@ -108,7 +108,6 @@ class ToolConnection:
             self._end()
 
     def _end(self) -> None:
-        """Tell that the connection has ended, if nobody closed it."""
         opened = self._info is not None
         self._settled.set()
         if opened and self._closing is None:
@@ -125,7 +124,6 @@ class ToolConnection:
         return ToolServerError(ToolProblem.UNREACHED, failure.message, died=failure.died)
 
     async def _ask(self, question: Callable[[McpSession], Coroutine[Any, Any, T]], within: float) -> T:
-        """Ask in a task of its own, for `within` seconds."""
         session = self._session
         if session is None or self._closing is not None:
             raise self._over_already()

@@ -54,12 +54,7 @@ class ToolServerError(Exception):
     """A connection was not made, or a call has no answer."""
 
     def __init__(
-        self,
-        problem: ToolProblem,
-        message: str,
-        *,
-        retry_after: float | None = None,
-        died: ServerDied | None = None,
+        self, problem: ToolProblem, message: str, *, retry_after: float | None = None, died: ServerDied | None = None
     ) -> None:
         """`retry_after`: seconds that the server asks to wait."""
         super().__init__(message)
@@ -91,25 +86,20 @@ class Connection(Protocol):
 
     async def call(self, tool: str, arguments: Mapping[str, Any], within: float, meta: Mapping[str, str]) -> ToolAnswer:
         """Call a tool; several calls may be under way. `meta` goes along as `_meta`, for servers that know it."""
-        ...
 
     async def look(self, within: float) -> None:
         """Ask for the cheapest answer that shows that the server is there."""
-        ...
 
     async def close(self) -> None:
         """End the connection, and the process if there is one. Bounded (seconds); it never raises."""
-        ...
 
     @property
     def pid(self) -> int | None:
         """The process of the server; None if it has none here."""
-        ...
 
     @property
     def died(self) -> ServerDied | None:
         """Set as soon as the process of the server has ended."""
-        ...
 
 
 class ConnectionEvents(Struct, frozen=True):
@@ -123,10 +113,6 @@ class ConnectionEvents(Struct, frozen=True):
 
 Connect = Callable[[ConnectionEvents], Connection]
 """Makes a new connection, which is not open yet."""
-
-
-# What the two ways to a server have in common.
-
 Streams = tuple[Any, Any]
 """The stream of messages from the server, and that to it, as the library takes them."""
 Hosts = Callable[[], Mapping[str, int]]
@@ -172,20 +158,16 @@ class Link(Protocol):
 
     def streams(self, over: Callable[[], None]) -> AbstractAsyncContextManager[Streams]:
         """The messages from and to the server. `over` is called if the way ends by itself. Raises ToolServerError."""
-        ...
 
     async def stop(self) -> None:
         """End the way, and the process if there is one; bounded."""
-        ...
 
     def lost(self, *, sent: bool) -> ToolServerError:
         """Why there is no answer although nobody closed the way."""
-        ...
 
     @property
     def trouble(self) -> str:
         """What was seen that may explain a silence; empty if nothing."""
-        ...
 
     @property
     def pid(self) -> int | None: ...

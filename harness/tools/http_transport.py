@@ -164,7 +164,6 @@ class _AnswerBody(httpx2.AsyncByteStream):
 
 
 def _record(error: httpx2.TransportError, request: httpx2.Request, sending: SentCall) -> None:
-    """Keep with the call why it has no answer."""
     said = str(error) or type(error).__name__
     if isinstance(error, _NOT_SENT) or not sending.sent:
         sending.fail(ToolProblem.UNREACHED, f"it cannot be reached at {_place(request)}: {said}", final=True)
@@ -181,7 +180,6 @@ def _stand_in(request: httpx2.Request, status: int = 502) -> httpx2.Response:
 
 
 def _is_notice(body: bytes) -> bool:
-    """Whether it is a message that gets no answer."""
     if len(body) > SHORT:
         return False
     read = _document(body)

@@ -155,7 +155,6 @@ class LineReader:
             self._parts.clear()
 
     async def _take(self) -> None:
-        """Deliver the line that is complete now."""
         line, size, head, tail = b"".join(self._parts), self._size, self._head, self._tail
         self._parts.clear()
         self._size, self._head, self._tail = 0, b"", b""
@@ -186,7 +185,6 @@ class LineReader:
 
 
 def _answers(line: bytes) -> int | None:
-    """The id of the request that a line tries to answer."""
     if b'"id"' not in line:
         return None
     try:

@@ -17,8 +17,7 @@ from harness.model.tools import ToolDescription, ToolState
 from harness.recovery.failure import Failed
 from harness.resilience import Clock, Condition, Supervisor
 from harness.resilience.events import Emit, InvariantBroken, ToolServerChanged
-from harness.tools.catalogue import Catalogue
-from harness.tools.discovery import Discovery
+from harness.tools.catalogue import Catalogue, Discovery
 from harness.tools.exchange import Connection, ConnectionEvents, ServerDied, ServerInfo, ToolProblem, ToolServerError
 
 GLANCE: Final = 0.5

@@ -70,17 +70,11 @@ async def session_over(streams: Streams, changed: Callable[[], None]) -> AsyncIt
             await session.end()
 
 
-class _OutgoingMessages:
-    """The stream of messages to the server; it notes which call each request belongs to."""
+class _McpStream:
+    """One direction of the streams to a server, with the calls that its requests belong to."""
 
     def __init__(self, inner: Any, asked: dict[Any, SentCall]) -> None:
         self._inner, self._asked = inner, asked
-
-    async def send(self, item: SessionMessage) -> None:
-        request, sending = item.message, current.get()
-        if isinstance(request, protocol.JSONRPCRequest) and sending is not None:
-            self._asked[request.id] = sending
-        await self._inner.send(item)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -93,11 +87,18 @@ class _OutgoingMessages:
         await self._inner.__aexit__(*error)
 
 
-class _IncomingMessages:
-    """The stream of messages from the server; an error that answers a request is noted with its call."""
+class _OutgoingMessages(_McpStream):
+    """The stream of messages to the server; it notes which call each request belongs to."""
 
-    def __init__(self, inner: Any, asked: dict[Any, SentCall]) -> None:
-        self._inner, self._asked = inner, asked
+    async def send(self, item: SessionMessage) -> None:
+        request, sending = item.message, current.get()
+        if isinstance(request, protocol.JSONRPCRequest) and sending is not None:
+            self._asked[request.id] = sending
+        await self._inner.send(item)
+
+
+class _IncomingMessages(_McpStream):
+    """The stream of messages from the server; an error that answers a request is noted with its call."""
 
     @property
     def last_context(self) -> Any:
@@ -112,9 +113,6 @@ class _IncomingMessages:
                 sending.refusal = answer.error.code, answer.error.message
         return item
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
     def __aiter__(self) -> Self:
         return self
 
@@ -123,13 +121,6 @@ class _IncomingMessages:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self._inner.__aexit__(*error)
 
 
 _OURSELVES = protocol.Implementation(name="pytest-taskspec", version="1")

@@ -30,8 +30,6 @@ REST: Final = 0.5
 AFTER_EOF: Final = 1.0
 """Seconds that a server may take to end when its standard input has ended."""
 AFTER_SIGTERM: Final = 1.5
-
-
 LONGEST_LINE: Final = 1024 * 1024
 """Characters of a line of its standard error; the rest of a longer one is left out."""
 CUT_BACK: Final = 1024

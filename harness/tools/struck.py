@@ -28,7 +28,6 @@ class StrikesTools(Protocol):
 
     def strike_tool(self, server: str, tool: str, step: int) -> ToolFault | None:
         """Count a try of a call in a step; return the fault that strikes it."""
-        ...
 
 
 class StruckWay(Struct, frozen=True):

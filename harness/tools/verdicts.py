@@ -95,7 +95,7 @@ def failure_of(error: ToolServerError, facts: CallFacts, near: str) -> Failed:
 
 _ADVICE: Final[Mapping[ToolProblem, str]] = {
     ToolProblem.FORBIDDEN: "The server accepts the credentials, and they do not allow this call: give them the right "
-    "that the message names (`headers` or `environment` in [tool.harness.tools.{server}]), or leave the call out.",
+    "that the message names (`headers` or `environment` in [tool.harness.tools.{server}]), or leave the call out."
 }
 
 

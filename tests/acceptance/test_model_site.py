@@ -21,7 +21,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from harness.demo.models.script import SENTENCES, read_script
+from harness.demo.models.brain import SENTENCES, read_script
 from tests.acceptance.documented import ROOT, blocks
 
 if TYPE_CHECKING:

@@ -47,8 +47,6 @@ class LinkState(StrEnum):
 
 
 class _Waiting:
-    """Who waits for the answer of a message."""
-
     def __init__(self, takes_pending: bool) -> None:
         self.answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.takes_pending = takes_pending

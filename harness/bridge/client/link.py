@@ -28,15 +28,12 @@ class BridgeLink(Protocol):
 
     async def send(self, text: str) -> None:
         """Send one message. Raises LinkLost."""
-        ...
 
     async def receive(self) -> str:
         """The next message. Raises LinkLost, and ConnectionRefusedForGood if the server refuses this client."""
-        ...
 
     async def close(self) -> None:
         """Close it; this never fails."""
-        ...
 
 
 OpenLink = Callable[[], Awaitable[BridgeLink]]
@@ -97,7 +94,7 @@ def _loss(closed: Any) -> BridgeError:
     return LinkLost("CONN_WEBSOCKET_CLOSED", said, at_once=not silent)
 
 
-async def open_link(url: str, pin: str = "", *, headers: dict[str, str] | None = None) -> BridgeLink:
+async def open_link(url: str, pin: str = "") -> BridgeLink:
     """Open a connection, within 10 s. `pin`: see `read_pin`; it replaces the check of the certificate's issuer.
 
     Raises LinkLost, ConnectionRefusedForGood.
@@ -111,7 +108,6 @@ async def open_link(url: str, pin: str = "", *, headers: dict[str, str] | None =
         socket = await connect(
             url,
             ssl=_context(pin) if secure else None,
-            additional_headers=headers,
             open_timeout=OPENED_WITHIN,
             ping_interval=ALIVE,
             ping_timeout=ALIVE,

@@ -33,9 +33,7 @@ class KeptMessage(Struct):
 class Outbox:
     """The messages without an answer, in the order in which they were given."""
 
-    def __init__(self, longest: int = LONGEST_QUEUE, largest: int = LARGEST_QUEUE) -> None:
-        self._longest = longest
-        self._largest = largest
+    def __init__(self) -> None:
         self._kept: dict[str, KeptMessage] = {}
         self._size = 0
 
@@ -45,8 +43,8 @@ class Outbox:
     def add(self, id: str, text: str) -> None:  # noqa: A002 - the envelope's word
         """Keep a message until it is answered. Raises QueueFullError, and keeps what it has."""
         size = len(text.encode())
-        if len(self._kept) >= self._longest or self._size + size > self._largest:
-            limits = f"{self._longest:,} messages or {self._largest:,} bytes"
+        if len(self._kept) >= LONGEST_QUEUE or self._size + size > LARGEST_QUEUE:
+            limits = f"{LONGEST_QUEUE:,} messages or {LARGEST_QUEUE:,} bytes"
             raise QueueFullError("CONN_QUEUE_FULL", f"more than {limits} wait for an answer of the server")
         self._kept[id] = KeptMessage(id, text, size)
         self._size += size

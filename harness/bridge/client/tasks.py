@@ -13,11 +13,9 @@ class Asks(Protocol):
 
     async def request(self, type: str, /, **payload: Any) -> dict[str, Any]:  # noqa: A002 - the envelope's word
         """Send a message and return its answer."""
-        ...
 
     async def blob(self, sha256: str) -> bytes:
         """A body that a message named."""
-        ...
 
 
 class RemotePage(Struct, frozen=True):

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from harness.demo import payment, sessions
-from harness.demo.bank.vouching import RETURN, redeem, vouch_url
+from harness.demo.bank import RETURN, redeem, vouch_url
 from harness.demo.login import Login
 from harness.demo.rows import Document
 from harness.demo.sessions import local_path

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.demo.models.protocol import CREATED, Body, Protocol, Reader, event
-from harness.demo.models.question import BadRequestError, Function, Question, Reply, pieces
+from harness.demo.models.protocol import (
+    CREATED,
+    BadRequestError,
+    Body,
+    Function,
+    Protocol,
+    Question,
+    Reader,
+    Reply,
+    event,
+    pieces,
+)
 
 
 def _question(body: Body) -> Question:

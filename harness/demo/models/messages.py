@@ -6,14 +6,19 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from harness.demo.models.protocol import Body, Protocol, Reader, event
-from harness.demo.models.question import BadRequestError, Function, Question, Reply, pieces
+from harness.demo.models.protocol import (
+    BadRequestError,
+    Body,
+    Function,
+    Protocol,
+    Question,
+    Reader,
+    Reply,
+    event,
+    pieces,
+)
 
-_KINDS: Final = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    404: "not_found_error",
-}
+_KINDS: Final = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}
 
 
 def _question(body: Body) -> Question:

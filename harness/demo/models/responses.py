@@ -6,8 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.demo.models.chat import error, overflow
-from harness.demo.models.protocol import CREATED, Body, Protocol, Reader, event
-from harness.demo.models.question import BadRequestError, Function, Question, Reply, pieces
+from harness.demo.models.protocol import (
+    CREATED,
+    BadRequestError,
+    Body,
+    Function,
+    Protocol,
+    Question,
+    Reader,
+    Reply,
+    event,
+    pieces,
+)
 
 
 def _question(body: Body) -> Question:
@@ -61,7 +71,6 @@ def _call(name: str, arguments: str, identity: str, status: str) -> dict[str, An
 
 
 def _events(question: Question, reply: Reply, identity: str, _body: Body) -> Iterator[bytes]:
-    """The events, numbered."""
     for number, data in enumerate(_steps(question, reply, identity)):
         yield event(data | {"sequence_number": number}, data["type"])
 

@@ -14,8 +14,7 @@ from starlette.routing import Mount, Route
 from harness.demo.models.brain import MODELS, Model, Move, next_move
 from harness.demo.models.chat import CHAT
 from harness.demo.models.messages import MESSAGES
-from harness.demo.models.protocol import CREATED, Protocol, identity
-from harness.demo.models.question import BadRequestError, Function, Question, Reply
+from harness.demo.models.protocol import CREATED, BadRequestError, Function, Protocol, Question, Reply, identity
 from harness.demo.models.responses import RESPONSES
 
 KEY: Final = "demo-model-key"
@@ -28,7 +27,6 @@ _SHAPES: Final = (LookupError, TypeError, AttributeError, ValueError)
 
 
 async def _list(request: Request) -> Response:
-    """GET /v1/models, for both providers' clients."""
     if not _has_key(request):
         return _refuse_key(MESSAGES if "anthropic-version" in request.headers else CHAT, request)
     data = [_entry(model) for model in MODELS.values()]
@@ -50,7 +48,6 @@ def _entry(model: Model) -> dict[str, Any]:
 
 
 async def _ask(protocol: Protocol, request: Request) -> Response:
-    """POST a question."""
     if not _has_key(request):
         return _refuse_key(protocol, request)
     sent = await request.body()

@@ -79,7 +79,6 @@ class PageSnapshot:
         return -1
 
     def _part(self, place: int) -> list[str]:
-        """The line and everything below it in the tree."""
         end = place + 1
         while end < len(self._lines) and self._indents[end] > self._indents[place]:
             end += 1

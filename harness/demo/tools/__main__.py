@@ -22,7 +22,9 @@ BROKEN = 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until standard input ends; return the exit code."""
-    options = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="python -m harness.demo.tools", description="Tools of the demo shop (MCP).")
+    parser.add_argument("--state", default=":memory:", metavar="FILE", help="SQLite file (default: in memory)")
+    options = parser.parse_args(arguments)
     try:
         import mcp  # noqa: F401
     except ModuleNotFoundError:
@@ -34,12 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asyncio.run(_serve(worlds))
     worlds.close()
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m harness.demo.tools", description="Tools of the demo shop (MCP).")
-    parser.add_argument("--state", default=":memory:", metavar="FILE", help="SQLite file (default: in memory)")
-    return parser
 
 
 async def _serve(worlds: Worlds) -> None:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from harness.demo import VERSION
 from harness.demo.rows import Document
-from harness.demo.shop.checkout import RefusedError
+from harness.demo.shop import RefusedError
 from harness.demo.tools.shop import TOOLS, BrokenDownError, ShopTool
 from harness.demo.visit import world_id
 from harness.demo.worlds import DEFAULT_WORLD, Worlds
@@ -37,8 +37,9 @@ def server_of(worlds: Worlds, break_down: BreakDown) -> Server[Any]:
         if tool is None:
             raise MCPError(protocol.INVALID_PARAMS, f"Unknown tool: {params.name}")
         arguments = params.arguments or {}
-        if wrong := _objection(tool, arguments):
-            return _refusal(wrong)
+        error = next(iter(Draft202012Validator(tool.schema).iter_errors(dict(arguments))), None)
+        if error:
+            return _refusal(f"{error.json_path}: {error.message}")
         try:
             return _answer(tool.act(worlds, _world_of(context), arguments))
         except RefusedError as refusal:
@@ -62,12 +63,6 @@ def _described(tool: ShopTool) -> protocol.Tool:
         open_world_hint=False,
     )
     return protocol.Tool(name=tool.name, description=tool.description, input_schema=tool.schema, annotations=hints)
-
-
-def _objection(tool: ShopTool, arguments: Mapping[str, Any]) -> str:
-    """Return the first error in the arguments; empty if there is none."""
-    error = next(iter(Draft202012Validator(tool.schema).iter_errors(dict(arguments))), None)
-    return f"{error.json_path}: {error.message}" if error else ""
 
 
 def _world_of(context: Context) -> str:

@@ -11,9 +11,7 @@ from starlette.responses import Response
 
 from harness.demo import payment
 from harness.demo.rows import Document
-from harness.demo.shop.cart import MOST_PER_ITEM
-from harness.demo.shop.catalog import search
-from harness.demo.shop.checkout import ADDRESS_FIELDS, RefusedError, place, strike
+from harness.demo.shop import ADDRESS_FIELDS, MOST_PER_ITEM, RefusedError, place, search, strike
 from harness.demo.switches import objection
 from harness.demo.worlds import Worlds
 
@@ -25,7 +23,6 @@ class BrokenDownError(Exception):
     """There is no answer: the world demands that the checkout breaks down now."""
 
     def __init__(self, breakdown: Response) -> None:
-        """Take the broken answer."""
         super().__init__()
         self.breakdown = breakdown
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.bridge.hub import BridgeHub
 from harness.bridge.mcp_tools import MCP_TOOLS, BridgeTools, listed_tools, step_schema
-from harness.bridge.presence import THERE
+from harness.bridge.session import THERE
 from harness.spec.validation import ACTS
 from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub
 from tests.unit.resilience.virtual import play

@@ -9,8 +9,7 @@ from uuid import uuid4
 import jsonschema
 import pytest
 
-from harness.bridge.messages import CLIENT_MESSAGES, ClientMessage, read_message
-from harness.bridge.schema import message_schema
+from harness.bridge.messages import CLIENT_MESSAGES, ClientMessage, message_schema, read_message
 from tests.unit.bridge.small_server import Network, SmallServer
 from tests.unit.bridge.test_client import bridge, purchase
 from tests.unit.resilience.virtual import play

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.bridge.replay import ReplayBuffer
+from harness.bridge.session import ReplayBuffer
 
 START = datetime(2026, 11, 25, tzinfo=UTC)
 

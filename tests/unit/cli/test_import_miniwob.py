@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.commands import Imported
-from harness.cli.import_miniwob import import_miniwob
+from harness.cli.import_tests import import_miniwob
 from harness.model.settings import load_settings
 from harness.spec.load import load_file
 from harness.spec.parametrize import expand

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from harness.demo.gov.appointment import days, is_open
+from harness.demo.gov import days, is_open
 from tests.unit.demo.conftest import Visit
 
 FILES = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from harness.demo.shop.catalog import WAREHOUSE_SECONDS
+from harness.demo.shop import WAREHOUSE_SECONDS
 from tests.unit.demo.conftest import Visit
 
 ADDRESS = {"name": "Alex", "address": "1 Main St", "city": "Springfield", "postcode": "62701"}

@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from starlette.testclient import TestClient
 
-from harness.demo.shop.checkout import RefusedError
+from harness.demo.shop import RefusedError
 from harness.demo.sites import HOSTS, applications
 from harness.demo.tools.shop import TOOLS, BrokenDownError
 from harness.demo.tools.streamable import NOT_INSTALLED

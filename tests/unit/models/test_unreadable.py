@@ -106,8 +106,8 @@ def test_an_unreadable_answer_is_the_providers_failure(line: Line, provider: str
         asked, requests = ask(line, provider, lambda _: [UNREADABLE[case]], **way)
         assert asked.error is not None, asked.answer
         assert (asked.error.code, requests) == ("MODEL_GARBLED", 1)
-        assert asked.error.counts, "the provider's circuit counts it"
-        assert asked.error.leads_on, "another model may be reached"
+        assert asked.error.rule.counts, "the provider's circuit counts it"
+        assert asked.error.rule.leads_on, "another model may be reached"
         assert (asked.error.verdict.retryable, asked.error.verdict.max_retries) == (True, None)
 
 

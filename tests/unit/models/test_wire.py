@@ -193,7 +193,7 @@ def test_a_broken_stream_is_no_answer(line: Line, llmock: LLMock, provider: str,
 
     assert verdict_of(asked) == (code, retryable)
     assert asked.error is not None
-    assert asked.error.leads_on, "another model may be reached"
+    assert asked.error.rule.leads_on, "another model may be reached"
     assert asked.error.billed, "the answer had begun"
 
 
@@ -207,7 +207,7 @@ def test_an_answer_that_was_not_asked_for_is_told(line: Line, llmock: LLMock, pr
     assert verdict_of(asked) == ("MODEL_GARBLED", True)
     assert words in str(asked.error)
     assert asked.error is not None
-    assert not asked.error.leads_on, "the model is well: its agent is told"
+    assert not asked.error.rule.leads_on, "the model is well: its agent is told"
     assert asked.exchange.usage is not None
 
 

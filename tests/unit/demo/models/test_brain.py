@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.demo.models.brain import MODELS, Move, next_move, past_steps, progress
-from harness.demo.models.question import Function, PastCall, Question
-from harness.demo.models.script import TaskScript, all_scripts, read_line
+from harness.demo.models.brain import MODELS, Move, TaskScript, all_scripts, next_move, past_steps, progress, read_line
+from harness.demo.models.protocol import Function, PastCall, Question
 from harness.demo.models.service import reply
 from harness.demo.models.snapshot import PageSnapshot
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.demo.models.script import FOLDER, ScriptError, ScriptLine, all_scripts, read_line, read_script, script_for
+from harness.demo.models.brain import FOLDER, ScriptError, ScriptLine, all_scripts, read_line, read_script, script_for
 
 
 @pytest.mark.parametrize(

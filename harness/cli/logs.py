@@ -1,0 +1,50 @@
+"""`harness services logs` and `harness tools logs`: the ends of log files, and what is written to them from then on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.ending import JSON_LINES, fail
+from harness.environment.status import follow, last_lines
+from harness.reporting.files import shown_path
+from harness.resilience import SystemClock
+
+Count = Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of lines to show, from the end.")]
+Wait = Annotated[bool, typer.Option("--follow", "-f", help="Show new lines until Ctrl-C.")]
+AsJsonLines = Annotated[bool, typer.Option("--json", help=JSON_LINES)]
+
+
+def show_logs(
+    files: Mapping[str, Path],
+    kind: str,
+    count: int,
+    *,
+    wait: bool,
+    as_json: bool,
+    clean: Callable[[str], str] = str,
+    shown: Callable[[str], str] = str,
+) -> None:
+    """Print the last lines of each file. `kind`: the key of a name in JSON; `clean`: of a line; `shown`: for people."""
+    if not wait and not any(file.is_file() for file in files.values()):
+        fail(f"no log yet: {', '.join(shown_path(file) for file in files.values())}")
+
+    def tell(name: str, line: str) -> None:
+        found = clean(line)
+        text = shown(f"{name} | {found}" if len(files) > 1 else found)
+        print(json.dumps({kind: name, "line": found}) if as_json else text, flush=True)
+
+    async def tell_new() -> None:
+        async for name, line in follow(files, SystemClock()):
+            tell(name, line)
+
+    for name, file in files.items():
+        for line in last_lines(file, count):
+            tell(name, line)
+    if wait:
+        asyncio.run(tell_new())
