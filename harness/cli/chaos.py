@@ -14,25 +14,25 @@ from msgspec import Struct
 from rich.console import Console
 
 from harness.cli.ending import fail
-from harness.cli.interrupts import end_once
 from harness.cli.main import INTERRUPTED
 from harness.cli.project import project_of
+from harness.cli.trials import WorkersOption, begun_run, say, say_progress, with_workers
 from harness.cli.validate import check_paths
 from harness.faults.checks import Project, misplaced_in_plan
 from harness.model.settings import Settings, load_settings
 from harness.reporting.files import shown_path
-from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.sinks import begun_stream
 from harness.runner.campaign.document import Campaign, Trial
 from harness.runner.campaign.run import Running, Size
 from harness.runner.campaign.summary import markdown, show
 from harness.runner.campaign.trials import BusyError, attacks, reserved
+from harness.runner.trials import TrialRunner
 from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns, load_fault_plan
 from harness.spec.loaded import Loaded
 from harness.spec.names import new_run_id, slug
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
 from harness.spec.suite import by_name
+from harness.values import replace
 
 # The files of a campaign, read and checked.
 
@@ -105,6 +105,7 @@ def chaos(
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Also write a summary for a pull request.")
     ] = None,
+    workers: WorkersOption = None,
 ) -> None:
     """Run the tasks of a fault plan: each task once without faults, and once with each of its faults.
 
@@ -117,6 +118,7 @@ def chaos(
     started = datetime.now(UTC)
     refuse_unwritable(None if json == PRINTED else json, markdown_file)
     found = _load_given(paths, faults)
+    found = replace(found, settings=with_workers(found.settings, workers))
     size = Size(trials, trials if clean_trials is None else clean_trials, _seed(found, seed))
     running = _prepare_run(found, size, started)
     interrupted = _run_reserved(running, found)
@@ -136,10 +138,11 @@ def _load_given(paths: list[Path], faults: Path) -> Given:
     try:
         return given(paths, faults)
     except ValueError as error:
-        _refuse(str(error))
+        refuse(str(error))
 
 
-def _refuse(message: str) -> NoReturn:
+def refuse(message: str) -> NoReturn:
+    """End the command before any trial."""
     fail(message, USAGE)
 
 
@@ -154,9 +157,9 @@ def _prepare_run(found: Given, size: Size, started: datetime) -> Running:
     try:
         several = attacks(found.loaded, found.tasks, found.settings, run)
     except SpecError as error:
-        _refuse(str(error))
+        refuse(str(error))
     if not several:
-        _refuse(f"{found.loaded.source}: none of its faults strikes one of these tasks")
+        refuse(f"{found.loaded.source}: none of its faults strikes one of these tasks")
     return Running(found.loaded, several, size, run, found.settings.root / ".harness" / "chaos" / run / "errors")
 
 
@@ -166,31 +169,25 @@ def _run_reserved(running: Running, found: Given) -> bool:
         with reserved(found.settings.root / LOCK, running.loaded.source, alone=running.ends_services):
             return make_trials(running, found)
     except BusyError as busy:
-        _refuse(str(busy))
+        refuse(str(busy))
 
 
 def make_trials(running: Running, found: Given) -> bool:
     """Make the trials, and print each. Returns whether they were interrupted."""
-    from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
-
-    settings = found.settings.model_copy(update={"artifacts": running.folder})
-    number, of = 0, len(running.schedule)
-    end_once()
+    of = len(running.schedule)
     try:
-        events = begun_stream(settings, running.run, Redactor.of(settings))
-        harness = SyncHarness(settings, running.run, events.emit)
+        run = begun_run(found.settings.model_copy(update={"artifacts": running.folder}), running.run)
     except (ValueError, OSError) as error:
-        _refuse(str(error))
-    try:
-        for number, trial in enumerate(running.trials(lambda plan: harness.run(plan, events.on)), 1):
-            typer.echo(f"{number:>{len(str(of))}}/{of} {_progress(trial)}", err=True)
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted after {number} of {of} trials", err=True)
-        return True
-    finally:
-        harness.close()
-        for problem in events.close():
-            typer.echo(problem, err=True)
+        refuse(str(error))
+    with run:
+        try:
+            running.make(
+                TrialRunner(run.harness, run.stream.on),
+                lambda trial: say_progress(len(running.done), of, _progress(trial)),
+            )
+        except KeyboardInterrupt:
+            say(f"interrupted after {len(running.done)} of {of} trials")
+            return True
     return False
 
 
@@ -208,14 +205,14 @@ def refuse_unwritable(*files: Path | None) -> None:
     for file in filter(None, files):
         folder = file.absolute().parent
         if not folder.is_dir():
-            _refuse(f"{file}: there is no folder {shown_path(folder)}")
+            refuse(f"{file}: there is no folder {shown_path(folder)}")
         try:
             existed = file.exists()
             file.open("a").close()
             if not existed:
                 file.unlink()
         except OSError as error:
-            _refuse(f"{file}: it cannot be written: {error.strerror}")
+            refuse(f"{file}: it cannot be written: {error.strerror}")
 
 
 def _tell(document: Campaign, json: Path | None, running: Running) -> None:

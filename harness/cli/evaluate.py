@@ -10,7 +10,7 @@ from contextlib import ExitStack, redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
@@ -19,24 +19,20 @@ from rich.console import Console
 from harness.cli.chaos import (
     LOCK,
     NARROWEST,
-    USAGE,
     given_faults,
     given_tasks,
     missing_dependencies,
+    refuse,
     refuse_unwritable,
 )
-from harness.cli.ending import fail
-from harness.cli.interrupts import end_once
 from harness.cli.main import INTERRUPTED
+from harness.cli.trials import WorkersOption, begun_run, say, say_progress, with_workers
 from harness.model.cassette_settings import CassetteMode
 from harness.model.evaluation import Evaluation, EvaluationTrial
 from harness.model.settings import Settings
-from harness.reporting.evaluation.markdown import evaluation_markdown
 from harness.reporting.evaluation.page import evaluation_page
-from harness.reporting.evaluation.tables import show_evaluation
+from harness.reporting.evaluation.tables import evaluation_markdown, show_evaluation
 from harness.reporting.files import shown_path, write_text
-from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.sinks import begun_stream
 from harness.resilience import SystemClock
 from harness.runner.campaign.trials import BusyError, ends_services, reserved
 from harness.runner.evaluation import lock
@@ -44,12 +40,14 @@ from harness.runner.evaluation.gate import gate_problem, judged_by, read_evaluat
 from harness.runner.evaluation.journal import TRIALS, TrialJournal, opened
 from harness.runner.evaluation.run import EvaluationRun
 from harness.runner.evaluation.trials import EvaluationSize, Judging, agents_attacks, without_memory
+from harness.runner.trials import TrialRunner
 from harness.spec.agents import BRIDGE, MANUAL, SCRIPTED, unknown_agent
 from harness.spec.evaluation_gate import EvaluationGate, load_gate
 from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns
 from harness.spec.loaded import Loaded
 from harness.spec.names import new_run_id
 from harness.spec.problems import SpecError
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
@@ -104,6 +102,7 @@ def evaluate(
     output: OutputOption = None,
     summary: SummaryOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document as JSON instead of tables.")] = False,
+    workers: WorkersOption = None,
 ) -> None:
     """Compare agents: each does the same tasks, with the same seeds, in turns, several times.
 
@@ -117,6 +116,7 @@ def evaluate(
     """
     refuse_unwritable(summary)
     found = _read_all(paths, agents, faults, gate, models)
+    found = replace(found, settings=with_workers(found.settings, workers))
     size, run = EvaluationSize(trials, seed), new_run_id(datetime.now(UTC), os.getpid())
     evaluation = _prepared(found, size, run)
     folder = _folder(found.settings.root, output, run, resume=resume)
@@ -126,7 +126,7 @@ def evaluate(
     try:
         _write_all(document, folder, summary, err=as_json)
     except OSError as error:
-        _refuse(_not_written(error, folder))
+        refuse(_not_written(error, folder))
     _tell(document, as_json=as_json)
     if document.no_verdict and not interrupted:
         typer.echo("mend what broke the void trials: --resume makes them once more", err=True)
@@ -142,10 +142,6 @@ def _exit_code(document: Evaluation) -> int:
 # The files and options, checked before the first trial.
 
 
-def _refuse(message: str) -> NoReturn:
-    fail(message, USAGE)
-
-
 def _read_all(
     paths: list[Path], agents: str, faults: Path | None, gate: Path | None, models: CassetteMode | None
 ) -> EvaluationFiles:
@@ -156,7 +152,7 @@ def _read_all(
         thresholds = load_gate(gate) if gate else None
         earlier = read_evaluation(Path(thresholds.no_worse_than)) if thresholds and thresholds.no_worse_than else None
     except ValueError as error:
-        _refuse(str(error))
+        refuse(str(error))
     odd = (*loaded.warnings, *warnings, *idle_patterns(loaded, tasks)) if loaded else ()
     for warning in (*odd, *missing_dependencies(tasks, tasks)):
         typer.echo(f"warning: {warning}", err=True)
@@ -192,16 +188,16 @@ def _prepared(found: EvaluationFiles, size: EvaluationSize, run: str) -> Evaluat
     """The evaluation with its plans. Ends the command if there is nothing to try."""
     without = [each.spec.task_id for each in found.tasks if not each.spec.steps]
     if SCRIPTED in found.agents and without:
-        _refuse(f"--agents: `scripted` does the steps of the file, and {', '.join(without)} has none: leave one out")
+        refuse(f"--agents: `scripted` does the steps of the file, and {', '.join(without)} has none: leave one out")
     try:
         attacks = agents_attacks(found.agents, found.loaded, found.tasks, found.settings, run)
     except SpecError as error:
-        _refuse(str(error))
+        refuse(str(error))
     if not any(attacks.values()):
-        _refuse("there is nothing to evaluate: all of these tasks are skipped")
+        refuse("there is nothing to evaluate: all of these tasks are skipped")
     evaluation = EvaluationRun(attacks, size, run)
     if found.gate is not None and (wrong := gate_problem(found.gate, evaluation.shape, found.earlier)):
-        _refuse(f"--gate: {wrong}")
+        refuse(f"--gate: {wrong}")
     return evaluation
 
 
@@ -215,12 +211,12 @@ def _folder(root: Path, output: Path | None, run: str, *, resume: bool) -> Path:
     elif resume:
         made = sorted((root / PLACE).glob(f"*/{lock.LOCK}"))
         if not made:
-            _refuse(f"--resume: there is no evaluation in {shown_path(root / PLACE)}: begin one without --resume")
+            refuse(f"--resume: there is no evaluation in {shown_path(root / PLACE)}: begin one without --resume")
         folder = made[-1].parent
     else:
         folder = root / PLACE / run
     if wrong := _unfit(folder, resume=resume):
-        _refuse(wrong)
+        refuse(wrong)
     return folder
 
 
@@ -265,9 +261,9 @@ def _run_in(
                 interrupted = make_trials(folder, evaluation, found, journal)
             document = evaluation.document(journal)
     except (BusyError, ValueError) as error:
-        _refuse(str(error))
+        refuse(str(error))
     except OSError as error:
-        _refuse(_not_written(error, folder))
+        refuse(_not_written(error, folder))
     if document is not None and found.gate is not None and not interrupted:
         document = document.model_copy(update={"gate": judged_by(found.gate, document, found.earlier)})
     return interrupted, document
@@ -306,28 +302,23 @@ def _cannot_go_on(folder: Path, several: Sequence[str]) -> str:
 
 def make_trials(folder: Path, evaluation: EvaluationRun, found: EvaluationFiles, journal: TrialJournal) -> bool:
     """Make the trials, and print each. Returns whether they were interrupted. Raises ValueError or OSError."""
-    from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
-
-    settings = without_memory(found.settings, found.agents).model_copy(update={"artifacts": folder / "errors"})
-    events = begun_stream(settings, evaluation.run, Redactor.of(settings))
-    end_once()
-    harness = SyncHarness(settings, evaluation.run, events.emit)
+    settings, of = without_memory(found.settings, found.agents), evaluation.shape.planned
     hosts = frozenset(host for each in settings.services.values() for host in each.hosts)
-    judging = Judging(hosts, folder, harness.redactor, SystemClock().wall)
-    of = evaluation.shape.planned
-    if journal.trials:
-        typer.echo(f"going on after {len(journal.by_place)} of {of} trials", err=True)
-    try:
-        check = partial(_refuse_browser, folder, harness)
-        for trial in evaluation.trials(lambda plan: harness.run(plan, events.on), judging, journal, check):
-            typer.echo(f"{len(journal.by_place):>{len(str(of))}}/{of} {_progress(trial)}", err=True)
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted after {len(journal.by_place)} of {of} trials: go on with --resume", err=True)
-        return True
-    finally:
-        harness.close()
-        for problem in events.close():
-            typer.echo(problem, err=True)
+    with begun_run(settings.model_copy(update={"artifacts": folder / "errors"}), evaluation.run) as run:
+        judging = Judging(hosts, folder, run.harness.redactor, SystemClock().wall)
+        if journal.trials:
+            say(f"going on after {len(journal.by_place)} of {of} trials")
+        try:
+            evaluation.make(
+                TrialRunner(run.harness, run.stream.on),
+                judging,
+                journal,
+                lambda trial: say_progress(len(journal.by_place), of, _progress(trial)),
+                partial(_refuse_browser, folder, run.harness),
+            )
+        except KeyboardInterrupt:
+            say(f"interrupted after {len(journal.by_place)} of {of} trials: go on with --resume")
+            return True
     return False
 
 

@@ -19,6 +19,7 @@ from harness.reporting.history.comparison import (
     Timing,
 )
 from harness.reporting.history.record import Execution, RunRecord, RunSummary, TaskPoint, still_running
+from harness.reporting.tables import terminal_table
 from harness.spec.names import blank_unprintable
 
 if TYPE_CHECKING:
@@ -179,15 +180,8 @@ def flaky_lines(tasks: Sequence[Flaky], runs: int) -> Iterator[Table | str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for name in head:
-        table.add_column(name, overflow="fold", justify="right" if name in _NUMBERS else "left")
-    for row in rows:
-        table.add_row(*(Text(text, _STYLES.get(text, "")) for text in (blank_unprintable(str(cell)) for cell in row)))
-    return table
+    texts = ([blank_unprintable(str(cell)) for cell in row] for row in rows)
+    return terminal_table(head, texts, numbers=_NUMBERS, styles=_STYLES)
 
 
 def _local_time(at: datetime) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,15 +13,14 @@ import typer
 from msgspec.structs import asdict
 
 from harness.cli.ending import fail
-from harness.cli.interrupts import end_once
 from harness.cli.project import project_of
+from harness.cli.trials import Workers, WorkersOption, begun_run, with_workers
 from harness.cli.validate import Checked, check_paths
 from harness.model.settings import load_settings
-from harness.reporting.redaction import Redactor
-from harness.reporting.telemetry.sinks import begun_stream
+from harness.runner.trials import TrialRunner
 from harness.runner.verify import TaskVerification, verify
 from harness.spec.loaded import Loaded
-from harness.spec.names import how_many, new_run_id
+from harness.spec.names import how_many
 from harness.spec.parametrize import expand
 
 
@@ -30,6 +28,7 @@ def run_verify(
     paths: Annotated[list[Path], typer.Argument(help="Task files, or folders with task files.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Also call tools of servers that write.")] = False,
+    workers: WorkersOption = None,
 ) -> None:
     """Run each task without its steps (it must not pass), and as written (it must end as its file declares).
 
@@ -45,7 +44,7 @@ def run_verify(
     """
     checked = check_paths(paths, strict=False, needs_steps=False)
     tasks = [case for task in _runnable_tasks(checked) for case in expand(task)]
-    verdicts = _verified(tasks, checked.loaded[0].folder, told_on_stderr=as_json, writes=yes)
+    verdicts = _verified(tasks, checked.loaded[0].folder, workers, told_on_stderr=as_json, writes=yes)
     unsound = sum(not verdict.sound for verdict in verdicts)
     typer.echo(f"{how_many(len(tasks), 'task')}, {len(tasks) - unsound} sound", err=as_json)
     if skipped := [f"{task.spec.task_id} ({task.spec.own.skip})" for task in checked.loaded if task.spec.own.skip]:
@@ -76,30 +75,23 @@ def _runnable_tasks(checked: Checked) -> list[Loaded]:
     return [task for task in whole if not task.spec.own.skip]
 
 
-def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool, writes: bool) -> list[TaskVerification]:
-    end_once()
-    from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
-
+def _verified(
+    tasks: Sequence[Loaded], folder: Path, workers: Workers, *, told_on_stderr: bool, writes: bool
+) -> list[TaskVerification]:
     try:
-        settings, run = load_settings(project_of(folder) or Path.cwd()), new_run_id(datetime.now(UTC), os.getpid())
-        events = begun_stream(settings, run, Redactor.of(settings))
-        harness = SyncHarness(settings, run, events.emit)
+        run = begun_run(with_workers(load_settings(project_of(folder) or Path.cwd()), workers))
     except ValueError as error:  # an error in the settings, or in a file that they name
         fail(str(error))
-    if not writes:
-        harness.only_reads_with_tools()
-    try:
-        return [_print_verdict(verdict, told_on_stderr) for verdict in verify(tasks, harness, events.on)]
-    finally:
-        harness.close()
-        for problem in events.close():
-            typer.echo(problem, err=True)
+    with run:
+        if not writes:
+            run.harness.only_reads_with_tools()
+        trials = TrialRunner(run.harness, run.stream.on)
+        return verify(tasks, run.harness, trials, partial(_print_verdict, on_stderr=told_on_stderr))
 
 
-def _print_verdict(verdict: TaskVerification, on_stderr: bool) -> TaskVerification:
+def _print_verdict(verdict: TaskVerification, *, on_stderr: bool) -> None:
     for line in _lines(verdict):
         typer.echo(line, err=on_stderr)
-    return verdict
 
 
 def _lines(verdict: TaskVerification) -> Iterator[str]:

@@ -28,12 +28,9 @@ from harness.model.settings import Settings
 from harness.model.settings_errors import SettingsError
 from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path
-from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import events_of
-from harness.reporting.telemetry.record import RunBegun
-from harness.reporting.telemetry.sinks import begun_stream
-from harness.reporting.telemetry.stream import Telemetry
 from harness.reporting.telling import story_of, written_baselines
+from harness.runner.begun import BegunRun
 from harness.runner.compile import compile_plan
 from harness.runner.harness import SyncHarness
 from harness.spec.file_names import is_step_group
@@ -103,17 +100,14 @@ def is_watched(path: Path, root: Path, artifacts: Path) -> bool:
     return not any(part.startswith(".") or part in _IGNORED for part in path.relative_to(root).parts)
 
 
-class WatchHarness(SyncHarness):
-    """A harness that loads the project's Python anew."""
-
-    def reload_python(self) -> None:
-        """Forget the project's modules, so that channels and agents are loaded anew."""
-        root = self.settings.root
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None)
-            if file and Path(file).is_relative_to(root) and "site-packages" not in file:
-                del sys.modules[name]
-        self._loop.call(self._harness.forget_python())
+def _reload_python(harness: SyncHarness) -> None:
+    """Forget the project's modules, so that channels and agents are loaded anew."""
+    root = harness.settings.root
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).is_relative_to(root) and "site-packages" not in file:
+            del sys.modules[name]
+    harness.forget_python()
 
 
 # The session: what is watched, what ran, and what the keys do.
@@ -138,8 +132,7 @@ class WatchSession:
         self._inputs = inputs
         self._run = new_run_id(datetime.now(UTC), os.getpid())
         """The run of the whole session, for the live page: a task that runs again counts once."""
-        self._harness: WatchHarness | None = None
-        self._events: Telemetry | None = None
+        self._begun: BegunRun | None = None
         self._pending: deque[Input] = deque()
         """Inputs that came while tasks ran."""
         self._tasks: list[Loaded] = []
@@ -206,8 +199,8 @@ class WatchSession:
         names = ", ".join(sorted(shown_path(path) for path in changed))
         if any(path.name == "pyproject.toml" for path in changed):
             self._renew(settings_at(self._settings.root))
-        elif any(path.suffix == ".py" for path in changed) and self._harness is not None:
-            self._harness.reload_python()
+        elif any(path.suffix == ".py" for path in changed) and self._begun is not None:
+            _reload_python(self._begun.harness)
         before = self._concerned(changed)  # a file may no longer be used
         self._load()
         again = {task.spec.task_id for task in (*before, *self._concerned(changed))}
@@ -262,31 +255,25 @@ class WatchSession:
     def _passes(self, task: Loaded, settings: Settings) -> bool:
         """Run one task, and print its result."""
         try:
-            harness, events = self._begun()
+            begun = self._begin()
             plan = compile_plan(task, settings=settings, run_id=f"{self._run}-{self._rounds}")
-            result = harness.run(plan, events.on)
+            result = begun.harness.run(plan, begun.stream.on)
         except (ValueError, OSError) as error:
             _say(f"FAILED {task.spec.task_id}: {printable(str(error))}")
             return False
-        return _show_result(plan, result, harness)
+        return _show_result(plan, result, begun.harness)
 
-    def _begun(self) -> tuple[WatchHarness, Telemetry]:
-        """The harness, and the stream of its events. Raises ValueError and OSError."""
-        if self._harness is None or self._events is None:
-            self._end_harness()
+    def _begin(self) -> BegunRun:
+        """Go on with the run, or begin it. Raises ValueError and OSError."""
+        if self._begun is None:
             first = not events_of(self._settings.root, self._run).exists()
-            self._events = begun_stream(self._settings, self._run, Redactor.of(self._settings))
-            if first:
-                self._events.emit(RunBegun(len(self._tasks)))
-            self._harness = WatchHarness(self._settings, self._run, self._events.emit)
-        return self._harness, self._events
+            self._begun = BegunRun(self._settings, self._run, say=_say, tasks=len(self._tasks) if first else None)
+        return self._begun
 
     def _end_harness(self) -> None:
-        harness, events, self._harness, self._events = self._harness, self._events, None, None
-        if harness is not None:
-            harness.close()
-        for problem in events.close() if events is not None else ():
-            _say(problem)
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.close()
 
     def _renew(self, settings: Settings) -> None:
         """Go on with other settings, and so with other services and another browser."""

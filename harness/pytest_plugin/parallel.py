@@ -27,10 +27,9 @@ from harness.reporting.allure.labels import running_test
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.reporting.telling import story_of
-from harness.runner.compile import plans_of
 from harness.runner.parallel import BrokenTask, Make, ParallelRunner, Ran, ThreadInteraction, is_deferred, keep
 from harness.runner.schedule import SHARED, Job
-from harness.spec.faults import Fault
+from harness.runner.trials import declared_faults
 from harness.spec.suite import dependencies
 from harness.spec.task import TaskSpec
 
@@ -80,7 +79,7 @@ class ParallelItems:
         spec, name = item.loaded.spec, item.nodeid
         make = partial(plan_of, self._state, item.loaded, judged_later=has_own_fixtures(item))
         wants, after = (self._wanted or {}).get(name, frozenset()), self._before.get(name, frozenset())
-        alone = any(fault.kind in SHARED for fault in self._faults(spec))
+        alone = any(fault.kind in SHARED for fault in declared_faults(spec, self._state.settings))
         free = not held and self._may_run_ahead(item, current)
         return Job(name, wants, after, alone, episode=spec.episode_id or "", ahead=free), make
 
@@ -96,11 +95,6 @@ class ParallelItems:
         task_id = item.loaded.spec.task_id
         apart = item.unloaded or item.loaded.source in self._state.problems or task_id in self._state.lost
         return is_plain(item, current) and not apart
-
-    def _faults(self, spec: TaskSpec) -> Iterator[Fault]:
-        yield from spec.faults
-        for loaded in plans_of(self._state.settings):
-            yield from (fault for _, fault in loaded.plan.of(spec))
 
     def _look(self, items: Sequence[pytest.Item]) -> None:
         """Find the ties between the tasks of the session; once."""

@@ -15,6 +15,7 @@ from harness.model.consumption import money_text
 from harness.reporting.files import printable, visible, workflow_command
 from harness.reporting.history.record import Execution, Happening, RunRecord
 from harness.reporting.summary import own_match
+from harness.reporting.tables import markdown_table
 from harness.reporting.task_record import TaskRecord
 from harness.reporting.triage import Cause, Trouble, first_look
 from harness.reporting.words import shortened
@@ -338,9 +339,7 @@ def _table(title: str, head: Sequence[str], cells: Sequence[Sequence[str]], of: 
     if not cells:
         return
     yield f"### {title}\n"
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    yield from (f"| {' | '.join(row)} |" for row in cells)
+    yield from markdown_table(head, cells)
     yield from _more_line(of - len(cells))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +28,11 @@ from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.model.settings import Settings, load_settings
-from harness.reporting.telemetry.sinks import begun_stream
-from harness.reporting.telemetry.stream import Telemetry
 from harness.runner.compile import compile_plan
 from harness.spec.defaults import Defaults
 from harness.spec.faults import FaultBase
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
-from harness.spec.names import new_run_id
 from harness.spec.parametrize import expand, task_named
 from harness.spec.problems import SpecError
 from harness.spec.suite import by_name, dependencies, tasks_before
@@ -45,7 +41,7 @@ from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.reporting.redaction import Redactor
-    from harness.runner.harness import SyncHarness
+    from harness.runner.begun import BegunRun
 
 PENDING = PendingInjections()
 """The faults that the next task meets."""
@@ -88,7 +84,7 @@ def execute_task(task: TaskSpec) -> TaskResult:
     `.harness/events/<run>.jsonl`; an output that fails is named once on standard error.
     """
     root = _project()
-    harness, _ = _harness(root)
+    harness = _run(root).harness
     place = task.place
     folder, source = place if place else (Path.cwd(), None)
     plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, folder=folder, source=source)
@@ -101,7 +97,7 @@ def execute_task(task: TaskSpec) -> TaskResult:
 
 
 def _executed(plan: Plan, root: Path) -> TaskResult:
-    harness, events = _harness(root)
+    harness, events = (run := _run(root)).harness, run.stream
     result = harness.run(plan, events.on)
     for told in events.fence.unsaid():
         sys.stderr.write(f"{events.clean(told)}\n")
@@ -118,7 +114,7 @@ def _obstacle(task: TaskSpec, folder: Path, root: Path) -> str:
     """
     if not task.dependencies:
         return ""
-    harness, _ = _harness(root)
+    harness = _run(root).harness
     places = [each for each in (root / "tasks", folder) if each.is_dir()]
     tasks = {each.spec.task_id: each for each in _readable(places, harness.settings.defaults)}
     names, graph = by_name(tasks.values()), dependencies([*tasks.values()])
@@ -208,14 +204,10 @@ def _project() -> Path:
 
 
 @lru_cache
-def _harness(root: Path) -> tuple[SyncHarness, Telemetry]:
-    from harness.reporting.redaction import Redactor
-    from harness.runner.harness import SyncHarness
+def _run(root: Path) -> BegunRun:
+    """The run of this process in a project. In pytest, `.harness/events.jsonl` leads to pytest's own run."""
+    from harness.runner.begun import BegunRun
 
-    settings, run = load_settings(root), new_run_id(datetime.now(UTC), os.getpid())
-    # This process may run in pytest, with a run of its own: `.harness/events.jsonl` leads to that one.
-    events = begun_stream(settings, run, Redactor.of(settings), leads=False)
-    harness = SyncHarness(settings, run, events.emit)
-    atexit.register(events.close)
-    atexit.register(harness.close)
-    return harness, events
+    run = BegunRun(load_settings(root), leads=False)
+    atexit.register(run.close)
+    return run

@@ -502,6 +502,10 @@ class SyncHarness:
         """From now on, the steps of tasks call no tool that writes."""
         self._harness.tools.only_reads = True
 
+    def forget_python(self) -> None:
+        """Load channels and agents anew with the next task: the project's Python has changed."""
+        self._loop.call(self._harness.forget_python())
+
     def start(self) -> None:
         """Find or start the services, for tests that may need any of them. Raises Failed."""
         self._loop.call(self._harness.start_all())

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from harness.model.events import Event
 from harness.model.outcome import ended_as_declared, outcome_differences
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery import NoRecovery
 from harness.runner.compile import compile_plan
+from harness.runner.schedule import Job
+from harness.runner.trials import Play, TrialJob, TrialRunner, runs_alone
 from harness.spec.agents import SCRIPTED
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
@@ -24,14 +27,8 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
 
-Sink = Callable[[Event], None]
-RunTask = Callable[[Plan], TaskResult]
 IDLE_AGENT = "nobody"
 """The name of the agent of a task whose steps an agent chooses: such a task is run only with no steps."""
-
-
-def _silent(_: object) -> None:
-    """The sink that drops every event."""
 
 
 class TaskVerification(Struct, frozen=True):
@@ -55,22 +52,42 @@ class TaskVerification(Struct, frozen=True):
         return not self.wrong and not self.hollow
 
 
-def verify(tasks: Sequence[Loaded], harness: SyncHarness, sink: Sink = _silent) -> Iterator[TaskVerification]:
+def verify(
+    tasks: Sequence[Loaded], harness: SyncHarness, runner: TrialRunner, tell: Callable[[TaskVerification], None]
+) -> list[TaskVerification]:
     """Run each task with no steps, on a blank page and on the first one that it opens, then as written.
 
-    Each time its dependencies and its episode's earlier tasks run first. The engine's events go to `sink`, except for
-    tasks with no steps, whose failures are no news.
+    Each time its dependencies and its episode's earlier tasks run first. `tell` receives each finding as soon as there
+    is one; they are returned in the order of the tasks.
     """
     known, graph = {task.spec.task_id: task for task in tasks}, dependencies(tasks)
     order = with_episodes(tasks, graph)
-    for task in tasks:
+    last: dict[str, str] = {}
+    """Task -> the job that runs it last: of two at once, one would replace what the other has kept of a failure."""
+    found: dict[int, TaskVerification] = {}
+    jobs = []
+
+    def take(number: int, verdict: TaskVerification) -> None:
+        found[number] = verdict
+        tell(verdict)
+
+    for number, task in enumerate(tasks):
         wanted = set(tasks_before(task.spec.task_id, graph))
         first = [known[task_id] for task_id in tasks_before(task.spec.task_id, order)]
-        yield _verdict(task, first, wanted, lambda plan: harness.run(plan, sink), harness)
+        name, specs = str(number), [each.spec for each in (*first, task)]
+        after = frozenset(last[each.task_id] for each in specs if each.task_id in last)
+        last.update(dict.fromkeys((each.task_id for each in specs), name))
+        alone = False
+        with suppress(SpecError):  # of a fault plan that cannot be read, each verdict tells
+            alone = runs_alone(specs, harness.settings)
+        job = Job(name, after=after, alone=alone)
+        jobs.append(TrialJob(job, partial(_verdict, task, first, wanted, harness), partial(take, number)))
+    runner.run(jobs)
+    return [found[number] for number in range(len(tasks))]
 
 
-def _verdict(
-    task: Loaded, first: Sequence[Loaded], wanted: Collection[str], run: RunTask, harness: SyncHarness
+async def _verdict(
+    task: Loaded, first: Sequence[Loaded], wanted: Collection[str], harness: SyncHarness, play: Play
 ) -> TaskVerification:
     """The findings about a task.
 
@@ -81,17 +98,17 @@ def _verdict(
         plan = _plan(task, harness, spec.task_id)
         for other in first:
             name = other.spec.task_id
-            result = run(_plan(other, harness, spec.task_id))
+            result = await play(_plan(other, harness, spec.task_id))
             if name in wanted and not ended_as_declared(other.spec, result):
                 why = harness.redactor.text(_failure_reason(other, result))
                 return TaskVerification(*label, wrong=f"{name}, which it depends on, {why}", kept=_kept_task(result))
     except SpecError as error:
         return TaskVerification(*label, wrong=str(error))
-    nothing = _try_plan(_do_nothing_plan(plan), harness)
-    there = _try_plan(first_page, harness) if (first_page := _first_page(plan)) else None
+    nothing = await _try_plan(_do_nothing_plan(plan), play)
+    there = await _try_plan(first_page, play) if (first_page := _first_page(plan)) else None
     wrong = kept = ""
     if spec.does_its_steps:
-        result = run(plan)
+        result = await play(plan)
         if not ended_as_declared(spec, result):
             wrong, kept = harness.redactor.text(_failure_reason(task, result)), _kept_task(result)
     idle = tuple(_idle(plan, nothing))
@@ -101,9 +118,9 @@ def _verdict(
     return TaskVerification(*label, wrong, kept, hollow, *words)
 
 
-def _try_plan(plan: Plan, harness: SyncHarness) -> TaskResult:
-    """The result of a run without events and artifacts."""
-    result = harness.run(plan, _silent)
+async def _try_plan(plan: Plan, play: Play) -> TaskResult:
+    """The result of a run without artifacts and events: that such a run fails is no news."""
+    result = await play(plan, quiet=True)
     if result.artifacts is not None:
         shutil.rmtree(result.artifacts, ignore_errors=True)
     return result

@@ -47,7 +47,7 @@ def test_a_campaign_in_which_all_is_as_declared(project: Project) -> None:
     gives_up = {**REFUSE, "tasks": "SOFT", "expect": {**RECOVERED, "recovered": False}}
     plan(project, {**REFUSE, "tasks": "TOUGH", "expect": RECOVERED}, gives_up)
     args = (".", "--faults", "small.faults.yaml", "--trials", "2", "--json", "c.json", "--markdown", "c.md")
-    done = chaos(project, *args)
+    done = chaos(project, *args, "--task-workers", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     found = document(project)
     cells = {cell["task_id"]: cell for cell in found["cells"]}

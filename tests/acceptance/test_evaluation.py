@@ -8,6 +8,8 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +93,7 @@ def timeless(value: Any) -> Any:
 
 def test_two_agents_are_compared_and_judged_by_a_gate(walks: Project) -> None:
     (walks.path / "ci.gate.yaml").write_text("min_pass: 0.9\nmin_pass_k: {k: 2, share: 0.5}\nmax_cost: 1\n", "utf-8")
-    args = ("--trials", "2", "--gate", "ci.gate.yaml", "--output", "out", "--summary", "job.md")
+    args = ("--trials", "2", "--gate", "ci.gate.yaml", "--output", "out", "--summary", "job.md", "--task-workers", "2")
     (walks.path / "job.md").write_text("before\n", "utf-8")
     done = evaluate(walks, *args)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -116,6 +118,9 @@ def test_two_agents_are_compared_and_judged_by_a_gate(walks: Project) -> None:
     assert not (walks.path / "errors").exists()
     named = warm().run("pytest", "ci.gate.yaml", cwd=walks.path)
     assert "ci.gate.yaml is the gate of an evaluation, not a task: harness eval TASKS --gate" in named.stdout
+    spans = sorted((datetime.fromisoformat(each["started"]), each["seconds"]) for each in trials(walks.path / "out"))
+    beside = [later < began + timedelta(seconds=lasted) for (began, lasted), (later, _) in pairwise(spans)]
+    assert any(beside), spans
 
     made = trials(walks.path / "out")
     assert [each["agent"] for each in made] != sorted(each["agent"] for each in made)

@@ -74,7 +74,7 @@ def test_a_declared_failure_is_what_must_be_shown(project: Project) -> None:
     expect = {"final_state": "failed", "error_type": "element_not_found", "step_index": 1}
     project.task("RED", steps=steps, expect=expect)
     project.task("OTHER", steps=steps, expect={**expect, "error_type": "timeout_step"})
-    done = verify(project)
+    done = verify(project, ".", "--task-workers", "2")
     assert "RED: sound\n" in done.stdout
     assert (
         "OTHER: NOT SOUND\n  as written: did not end as it declares: error_type: expected timeout_step" in done.stdout

@@ -25,7 +25,7 @@ from harness.model.evaluation_words import (
     void_text,
 )
 from harness.reporting.dashboard.page import asset, environment, policy_of
-from harness.reporting.evaluation.rows import cause_head, cause_rows, rate_head, rate_rows, task_head, task_rows
+from harness.reporting.evaluation.tables import cause_head, cause_rows, rate_head, rate_rows, task_head, task_rows
 
 # Drawings in units of a place that is 400 wide: readable on a phone.
 

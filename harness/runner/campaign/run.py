@@ -1,8 +1,8 @@
-"""Runs one campaign: its attacks, its trials one by one, and the document at any time."""
+"""Runs one campaign: its attacks, its trials, and the document at any time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,16 @@ from msgspec import Struct
 
 from harness.runner.campaign import summary as summing
 from harness.runner.campaign.document import Campaign, Trial
-from harness.runner.campaign.trials import Attack, PlannedTrial, RunTask, ends_services, make_trials, turns
+from harness.runner.campaign.trials import (
+    Attack,
+    Outcome,
+    PlannedTrial,
+    ends_services,
+    judge_trial,
+    trial_jobs,
+    turns,
+)
+from harness.runner.trials import TrialRunner
 from harness.spec.fault_plan import LoadedFaultPlan
 
 
@@ -44,17 +53,22 @@ class Running:
         """Whether it changes services of the project, which other campaigns would notice."""
         return ends_services(self.attacks)
 
-    def trials(self, run_task: RunTask) -> Iterator[Trial]:
-        """Make the trials, each when it is requested."""
-        for trial in make_trials(self.schedule, run_task, self.run, self.folder):
-            self.done.append(trial)
-            yield trial
+    def make(self, runner: TrialRunner, tell: Callable[[Trial], None]) -> None:
+        """Make the trials; `tell` receives each one that is over."""
+
+        def take(turn: PlannedTrial, outcome: Outcome) -> None:
+            self.done.append(judge_trial(turn, outcome, self.folder))
+            tell(self.done[-1])
+
+        runner.run([*trial_jobs(self.schedule, self.run, runner.settings, take)])
 
     def document(self, started: datetime, ended: datetime, *, artifacts: str, interrupted: bool) -> Campaign:
         """The document with the results so far."""
-        cells = summing.cells(self.attacks, self.done)
-        sums, plan = summing.totals(cells, self.done), self.loaded.plan
-        clean, _ = summing.split(self.done)
+        places = [(each.attack.task.spec.task_id, each.attack.name or None, each.number) for each in self.schedule]
+        done = sorted(self.done, key=lambda each: places.index((each.task_id, each.fault, each.number)))
+        cells = summing.cells(self.attacks, done)
+        sums, plan = summing.totals(cells, done), self.loaded.plan
+        clean, _ = summing.split(done)
         return Campaign(
             name=self.loaded.name,
             goal=plan.goal,
@@ -67,10 +81,10 @@ class Running:
             clean_trials=self.size.clean,
             interrupted=interrupted,
             artifacts=artifacts,
-            unmet=summing.gate_failures(self.done, plan.gate, sums),
+            unmet=summing.gate_failures(done, plan.gate, sums),
             gate=plan.gate,
             totals=sums,
-            tasks=summing.tasks(self.attacks, self.done),
+            tasks=summing.tasks(self.attacks, done),
             cells=cells,
             confusion=summing.confusion(cells),
             clean=tuple(clean),

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from rich.console import Console, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from harness.model.statistics import FEWEST_TASKS, TaskTally
+from harness.reporting.tables import markdown_table, terminal_table
 from harness.runner.campaign.document import (
     NO_FAILURE,
     Campaign,
@@ -30,6 +30,8 @@ from harness.spec.faults import Fault
 from harness.spec.names import how_many
 
 _HEAD = ("task", "fault", "struck", "code", "right", "recovered", "seconds", "kept", "outcome")
+_NUMBERS = ("struck", "right", "recovered", "seconds", "kept")
+_OF_TASKS = ("task", "clean", "95 %", "faulted", "95 %")
 
 
 def markdown(found: Campaign) -> str:
@@ -46,19 +48,9 @@ def _lines(found: Campaign) -> Iterator[str]:
         yield "\n## Not as expected\n"
         yield from (f"- {_plain(line)}" for line in found.unmet)
     yield "\n## Faults\n"
-    yield from _table(_HEAD, [row(cell) for cell in found.cells])
+    yield from markdown_table(_HEAD, (map(_plain, row(cell)) for cell in found.cells))
     yield "\n## Tasks\n"
-    rates = [
-        (t.task_id, counted(t.clean), interval(t.clean), counted(t.faulted), interval(t.faulted)) for t in found.tasks
-    ]
-    yield from _table(("task", "clean", "95 %", "faulted", "95 %"), rates)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for cells in rows:
-        yield f"| {' | '.join(map(_plain, cells))} |"
+    yield from markdown_table(_OF_TASKS, (map(_plain, each) for each in _task_rows(found)))
 
 
 def _plain(text: str) -> str:
@@ -246,28 +238,16 @@ def show(found: Campaign, console: Console) -> None:
 
 
 def _parts(found: Campaign) -> Iterator[RenderableType]:
-    yield _cells(found)
+    yield terminal_table(_HEAD, map(row, found.cells), numbers=_NUMBERS)
     wrong = [each for each in found.confusion if each.expected != each.seen]
     if wrong:
         yield "not as expected, code x code:"
         yield from (Text(f"  {each.expected} was seen as {each.seen}: {each.count}") for each in wrong)
-    yield _tasks(found)
+    yield terminal_table(_OF_TASKS, _task_rows(found))
     yield from map(Text, total_lines(found))
     if found.unmet:
         yield f"not as expected: {len(found.unmet)}"
         yield from (Text(f"  {line}") for line in found.unmet)
-
-
-def _cells(found: Campaign) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for name in ("task", "fault", "struck", "code", "right", "recovered", "seconds", "kept", "outcome"):
-        table.add_column(name, overflow="fold", justify="right" if name in _NUMBERS else "left")
-    for cell in found.cells:
-        table.add_row(*map(Text, row(cell)))
-    return table
-
-
-_NUMBERS = ("struck", "right", "recovered", "seconds", "kept")
 
 
 def row(cell: Cell) -> tuple[str, ...]:
@@ -323,14 +303,9 @@ def seconds(found: Seconds | None) -> str:
     return middle if middle == longest else f"{middle} to {longest}"
 
 
-def _tasks(found: Campaign) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for name in ("task", "clean", "95 %", "faulted", "95 %"):
-        table.add_column(name, overflow="fold")
+def _task_rows(found: Campaign) -> Iterator[tuple[str, ...]]:
     for each in found.tasks:
-        cells = (each.task_id, counted(each.clean), interval(each.clean), counted(each.faulted), interval(each.faulted))
-        table.add_row(*map(Text, cells))
-    return table
+        yield (each.task_id, counted(each.clean), interval(each.clean), counted(each.faulted), interval(each.faulted))
 
 
 def interval(rate: PassRate | OverallRate) -> str:

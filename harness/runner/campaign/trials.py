@@ -1,4 +1,4 @@
-"""Makes the trials one after the other; an error in one does not end the others."""
+"""The trials of campaigns and evaluations: what they try, how one is made, and what its result says."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,6 +24,8 @@ from harness.model.settings import Settings
 from harness.reporting.files import MANIFEST, NAMES
 from harness.runner.campaign.document import Trial
 from harness.runner.compile import compile_plan, prepare_fault, variables_of
+from harness.runner.schedule import Job
+from harness.runner.trials import Play, TrialJob, runs_alone
 from harness.spec.expressions import scope_of, secrets_of
 from harness.spec.fault_plan import CLEAN, LoadedFaultPlan
 from harness.spec.faults import Fault, ServiceFault
@@ -222,22 +225,6 @@ def _busy(lock: TextIO) -> str:
     )
 
 
-RunTask = Callable[[Plan], TaskResult]
-
-
-def make_trials(turns: Iterable[PlannedTrial], run_task: RunTask, run: str, root: Path) -> Iterator[Trial]:
-    """Make a trial for each planned one. `root` is the folder that paths of artifacts are relative to."""
-    for turn in turns:
-        yield _make_trial(turn, run_task, run, root)
-
-
-def _make_trial(turn: PlannedTrial, run_task: RunTask, run: str, root: Path) -> Trial:
-    result = run_turn(turn, run_task, run)
-    if isinstance(result, FailedBefore):
-        return _impossible_trial(turn, result.describe())
-    return _impossible_trial(turn, result) if isinstance(result, str) else judge_trial(turn, result, root)
-
-
 class FailedBefore(Struct, frozen=True):
     """A task that runs before a trial did not end as it declares, so the trial was not made."""
 
@@ -250,27 +237,48 @@ class FailedBefore(Struct, frozen=True):
         return f"{self.result.task_id}, which runs before it, did not end as it declares"
 
 
-def run_turn(turn: PlannedTrial, run_task: RunTask, run: str) -> TaskResult | FailedBefore | str:
-    """The result of one trial, or why it could not be made."""
+Outcome = TaskResult | FailedBefore | str
+"""The result of a trial, or why it could not be made."""
+
+
+async def run_turn(turn: PlannedTrial, play: Play, run: str) -> Outcome:
+    """Make one trial, after the tasks that run before it."""
     try:
         plan, preludes = staged(turn, run)
         for prelude in preludes:
-            result = run_task(prelude)
+            result = await play(prelude)
             if not ended_as_declared(prelude.spec, result):
                 return FailedBefore(prelude.agent, result)
-        return run_task(plan)
+        return await play(plan)
     except Exception as error:  # noqa: BLE001 - one trial that cannot be made must not take the others along
         return f"{type(error).__name__}: {error}"
 
 
-def _impossible_trial(turn: PlannedTrial, why: str) -> Trial:
-    task_id, fault = turn.attack.task.spec.task_id, turn.attack.name or None
-    return Trial(task_id=task_id, fault=fault, number=turn.number, seed=turn.seed, seconds=0, error=why, unmet=(why,))
+def trial_jobs(
+    turns: Iterable[PlannedTrial], run: str, settings: Settings, take: Callable[[PlannedTrial, Outcome], None]
+) -> Iterator[TrialJob[Outcome]]:
+    """The trials for a TrialRunner. Those that record into one file are made one after the other, in their order."""
+    recording = settings.cassettes.mode in ("record", "auto")
+    before: dict[tuple[str, str, int], frozenset[str]] = {}
+    for turn in turns:
+        attack = turn.attack
+        place = (attack.task.spec.task_id, attack.agent, turn.number)
+        name = f"{place} {attack.name} {turn.attempt}"
+        specs = [each.spec for each in (*attack.preludes, attack.plan)]
+        alone = runs_alone(specs, settings, [attack.fault] if attack.fault else ())
+        job = Job(name, after=before.get(place, frozenset()), alone=alone)
+        if recording:
+            before[place] = frozenset({name})
+        yield TrialJob(job, partial(run_turn, turn, run=run), partial(take, turn))
 
 
-def judge_trial(turn: PlannedTrial, result: TaskResult, root: Path) -> Trial:
-    """The trial with the facts of a result."""
+def judge_trial(turn: PlannedTrial, result: Outcome, root: Path) -> Trial:
+    """The trial with the facts of a result. `root` is the folder that paths of artifacts are relative to."""
     attack = turn.attack
+    if not isinstance(result, TaskResult):
+        why = result if isinstance(result, str) else result.describe()
+        label = {"task_id": attack.task.spec.task_id, "fault": attack.name or None}
+        return Trial(**label, number=turn.number, seed=turn.seed, seconds=0, error=why, unmet=(why,))
     good = ended_as_declared(attack.task.spec, result)
     met = result.faults[-1] if attack.fault is not None and result.faults else None
     found = fault_effect(met, result) if met else FaultEffect(struck=False)

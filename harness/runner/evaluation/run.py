@@ -1,15 +1,16 @@
-"""Runs one evaluation: its trials one by one, each written before the next, and the document at any time."""
+"""Runs one evaluation: its trials, each written when it has ended, and the document at any time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.model.evaluation import Evaluation, EvaluationTrial
-from harness.runner.campaign.trials import Attack, PlannedTrial, RunTask, run_turn
+from harness.runner.campaign.trials import Attack, Outcome, PlannedTrial, trial_jobs
 from harness.runner.evaluation.journal import TrialJournal
 from harness.runner.evaluation.summary import Shape, summed_up
 from harness.runner.evaluation.trials import EvaluationSize, Judging, Place, place_of, remaining, schedule
+from harness.runner.trials import TrialRunner
 
 
 @dataclass(frozen=True)
@@ -42,22 +43,29 @@ class EvaluationRun:
             planned=len(one) * len(self.attacks) * self.size.trials,
         )
 
-    def trials(
-        self, run_task: RunTask, judging: Judging, journal: TrialJournal, check: Callable[[], None] = lambda: None
-    ) -> Iterator[EvaluationTrial]:
-        """Make the trials that are still to be made, each when it is requested. Raises OSError.
+    def make(
+        self,
+        runner: TrialRunner,
+        judging: Judging,
+        journal: TrialJournal,
+        tell: Callable[[EvaluationTrial], None],
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Make the trials that are still to be made; `tell` receives each one that is over. Raises OSError.
 
         `check` raises an error if the trial must not count, because something is not as it was before.
         """
-        so_far = self.document(journal)
-        repair = so_far is not None and bool(so_far.no_verdict)
-        for turn in remaining(self.turns, journal.by_place, repair=repair):
-            trial = judging.line(turn, run_turn(turn, run_task, self.run))
-            if trial.code == "INTERRUPTED":
-                raise KeyboardInterrupt  # the trial was not made: it is made when the evaluation goes on
+
+        def take(turn: PlannedTrial, outcome: Outcome) -> None:
+            trial = judging.line(turn, outcome)
             check()
             journal.add(trial)
-            yield trial
+            tell(trial)
+
+        so_far = self.document(journal)
+        repair = so_far is not None and bool(so_far.no_verdict)
+        for turns in remaining(self.turns, journal.by_place, repair=repair):
+            runner.run([*trial_jobs(turns, self.run, runner.settings, take)])
 
     def document(self, journal: TrialJournal) -> Evaluation | None:
         """The document with the results so far; None without any."""

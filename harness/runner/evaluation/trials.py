@@ -19,7 +19,7 @@ from harness.model.record import MetFault, TaskResult
 from harness.model.settings import Settings
 from harness.model.void import void_reason
 from harness.reporting.redaction import Redactor
-from harness.runner.campaign.trials import Attack, FailedBefore, PlannedTrial, attacks
+from harness.runner.campaign.trials import Attack, FailedBefore, Outcome, PlannedTrial, attacks
 from harness.spec.agents import BUILT_IN
 from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.loaded import Loaded
@@ -71,19 +71,20 @@ IN_VAIN = frozenset({
 
 def remaining(
     turns: Sequence[PlannedTrial], done: Mapping[Place, Sequence[EvaluationTrial]], *, repair: bool = False
-) -> Iterator[PlannedTrial]:
-    """The trials that are still to be made; at the end, once more, those that were void. `done` grows meanwhile.
+) -> Iterator[list[PlannedTrial]]:
+    """The trials that are still to be made; then, once more, those that were void. `done` grows meanwhile.
 
     `repair`: also those that an earlier command has made in vain, since what was broken may have been mended.
     """
     earlier = {place: len(made) for place, made in done.items()} if repair else {}
-    for turn in turns:
-        if not done.get(place_of(turn)):
-            yield turn
-    for turn in turns:
-        made = done.get(place_of(turn), ())
-        if made and made[-1].outcome == "void" and _worth_another(made, earlier.get(place_of(turn), 0)):
-            yield PlannedTrial(turn.attack, turn.number, turn.seed, attempt=len(made) + 1)
+    yield [turn for turn in turns if not done.get(place_of(turn))]
+    yield [
+        PlannedTrial(turn.attack, turn.number, turn.seed, attempt=len(own) + 1)
+        for turn in turns
+        if (own := done.get(place_of(turn), ()))
+        and own[-1].outcome == "void"
+        and _worth_another(own, earlier.get(place_of(turn), 0))
+    ]
 
 
 def _worth_another(made: Sequence[EvaluationTrial], earlier: int) -> bool:
@@ -117,7 +118,7 @@ class Judging(Struct, frozen=True):
     redactor: Redactor
     now: Callable[[], datetime]
 
-    def line(self, turn: PlannedTrial, result: TaskResult | FailedBefore | str) -> EvaluationTrial:
+    def line(self, turn: PlannedTrial, result: Outcome) -> EvaluationTrial:
         """The line of a trial. `result` may be the reason why it could not be made.
 
         A task before it that the agent itself has failed is a failure of the agent.

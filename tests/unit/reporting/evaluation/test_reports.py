@@ -9,9 +9,8 @@ import pytest
 from rich.console import Console
 
 from harness.model.evaluation import Evaluation, EvaluationTrial, GateResult
-from harness.reporting.evaluation.markdown import evaluation_markdown
 from harness.reporting.evaluation.page import cost_plot, difference_plot, evaluation_page, rate_plot
-from harness.reporting.evaluation.tables import show_evaluation
+from harness.reporting.evaluation.tables import evaluation_markdown, show_evaluation
 from tests.unit.runner.evaluation.lines import evaluation, line, lines
 
 HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 from harness.model.plan import Plan
 from harness.model.record import Attempt, MetFault, StepRecord, TaskResult
 from harness.model.settings import Settings
 from harness.recovery.failure import Failure, Passed
 from harness.runner.campaign.trials import Attack, attacks
+from harness.runner.harness import SyncHarness
+from harness.runner.loop import LoopThread
+from harness.runner.trials import TrialRunner
 from harness.spec.fault_plan import LoadedFaultPlan, load_fault_plan
 from harness.spec.loaded import Loaded
 from tests.unit.reporting.sample import START
@@ -60,3 +66,19 @@ class Runner:
         state = "failed" if last else "completed"
         index = 0 if last else None
         return TaskResult(plan.task_id, plan.key, state, history, START, 2.0, 3, last, index, faults=struck)  # type: ignore[arg-type]
+
+    async def play(self, plan: Plan, *_: object, quiet: bool = False) -> TaskResult:
+        return self(plan)
+
+
+@contextmanager
+def trials(
+    runner: Runner, workers: int | Literal["auto"] = 1, slots: int | None = None, **settings: Any
+) -> Iterator[TrialRunner]:
+    """What makes trials of tasks that end as told, on a loop of its own."""
+    loop, there = LoopThread(), Settings(task_workers=workers)
+    harness = SimpleNamespace(begin=loop.begin, play=runner.play, slots=slots, settings=there)
+    try:
+        yield TrialRunner(cast("SyncHarness", harness), lambda _event: None)
+    finally:
+        loop.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,17 +17,21 @@ from harness.runner.campaign.document import Campaign
 from harness.runner.campaign.run import Running, Size
 from harness.runner.campaign.summary import markdown, show
 from harness.values import replace
-from tests.unit.runner.campaign.stage import CRASHED, FAULTS, REFUSED, Runner, made, plan
+from tests.unit.runner.campaign.stage import CRASHED, FAULTS, REFUSED, Runner, made, plan, trials
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 AS_EXPECTED = Runner(refuse=(REFUSED, None), page_crash=(None, CRASHED))
 
 
-def campaign(folder: Path, runner: Runner, text: str = FAULTS, *, trials: int = 2, stop: int | None = None) -> Campaign:
-    running = Running(plan(folder, text), made(folder, text), Size(trials, trials, 5), "run", folder)
-    for number, _ in enumerate(running.trials(runner), 1):
-        if number == stop:
-            break
+def campaign(folder: Path, runner: Runner, text: str = FAULTS, *, number: int = 2, stop: int | None = None) -> Campaign:
+    running = Running(plan(folder, text), made(folder, text), Size(number, number, 5), "run", folder)
+
+    def tell(_: object) -> None:
+        if len(running.done) == stop:
+            raise KeyboardInterrupt
+
+    with trials(runner) as several, suppress(KeyboardInterrupt):
+        running.make(several, tell)
     return running.document(START, START + timedelta(seconds=9), artifacts="errors", interrupted=stop is not None)
 
 
@@ -65,7 +70,7 @@ def test_tasks_are_not_pooled(tmp_path: Path) -> None:
 
 def test_what_is_not_as_expected_is_named_with_its_seed(tmp_path: Path) -> None:
     found = campaign(
-        tmp_path, Runner(refuse=(CRASHED, CRASHED), slow=(REFUSED, None), page_crash=(CRASHED, None)), trials=1
+        tmp_path, Runner(refuse=(CRASHED, CRASHED), slow=(REFUSED, None), page_crash=(CRASHED, None)), number=1
     )
     assert found.unmet == (
         "A refuse-0 (trial 0, seed 5): code: expected NET_CONNECTION_REFUSED, was PAGE_CRASHED",
@@ -80,7 +85,7 @@ def test_what_is_not_as_expected_is_named_with_its_seed(tmp_path: Path) -> None:
 
 def test_a_clean_trial_that_fails_counts(tmp_path: Path) -> None:
     found = campaign(
-        tmp_path, Runner(refuse=(REFUSED, None), page_crash=(None, CRASHED), clean=(None, REFUSED)), trials=1
+        tmp_path, Runner(refuse=(REFUSED, None), page_crash=(None, CRASHED), clean=(None, REFUSED)), number=1
     )
     assert "A clean (trial 0, seed 5): the clean trial did not end as the task declares: refused" in found.unmet
 
@@ -92,7 +97,7 @@ def test_a_trial_that_cannot_be_made_does_not_end_the_others(tmp_path: Path) -> 
                 raise OSError("no more processes")
             return super().__call__(plan)
 
-    found = campaign(tmp_path, Broken(page_crash=(None, CRASHED)), trials=1)
+    found = campaign(tmp_path, Broken(page_crash=(None, CRASHED)), number=1)
     assert found.cells[0].trials[0].error == "OSError: no more processes"
     assert found.cells[0].outcomes == {"not tried": 1}
     assert found.cells[2].recovered.share == 1
@@ -100,7 +105,7 @@ def test_a_trial_that_cannot_be_made_does_not_end_the_others(tmp_path: Path) -> 
 
 
 def test_what_runs_before_a_task_must_pass(tmp_path: Path) -> None:
-    found = campaign(tmp_path, Runner(clean=(None, REFUSED)), trials=1)
+    found = campaign(tmp_path, Runner(clean=(None, REFUSED)), number=1)
     (trial,) = found.cells[3].trials
     assert trial.error == "A, which runs before it, did not end as it declares"
 
@@ -130,7 +135,7 @@ def test_no_threshold_makes_up_for_a_trial_that_tests_nothing(tmp_path: Path) ->
             return replace(result, faults=never) if kind == "slow" else result
 
     lenient = FAULTS + "gate: {clean: 0}\n"
-    assert campaign(tmp_path, Void(page_crash=(CRASHED, None)), lenient, trials=1).unmet == (
+    assert campaign(tmp_path, Void(page_crash=(CRASHED, None)), lenient, number=1).unmet == (
         "A refuse-0 (trial 0, seed 5): OSError: no more processes",
         "A slow-2 (trial 0, seed 5): the fault never struck",
     )
@@ -144,7 +149,7 @@ def test_a_fault_that_failed_fails_the_gate(tmp_path: Path) -> None:
             return replace(result, faults=tuple(broken))
 
     text = "faults: [{tasks: A, kind: page_crash, expect: {recovered: true}}]\ngate: {clean: 1}\n"
-    assert campaign(tmp_path, Broken(), text, trials=1).unmet == ("A page_crash-0 (trial 0, seed 5): it is down",)
+    assert campaign(tmp_path, Broken(), text, number=1).unmet == ("A page_crash-0 (trial 0, seed 5): it is down",)
 
 
 def test_a_gate_needs_something_to_measure(tmp_path: Path) -> None:
@@ -163,7 +168,8 @@ def test_an_interrupted_campaign_keeps_what_was_done(tmp_path: Path) -> None:
 
 def test_what_was_not_tried_is_not_called_none(tmp_path: Path) -> None:
     running = Running(plan(tmp_path), made(tmp_path), Size(1, 0, 5), "run", tmp_path)
-    list(running.trials(Runner()))
+    with trials(Runner()) as several:
+        running.make(several, lambda _: None)
     text = shown(running.document(START, START, artifacts="errors", interrupted=False))
     assert "artifacts: no task failed, nothing to keep\n" in text
     assert "clean trials that pass: not tried\n" in text

@@ -6,14 +6,23 @@ from pathlib import Path
 
 import pytest
 
+from harness.model.evaluation import EvaluationTrial
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
-from harness.runner.evaluation.journal import opened
+from harness.runner.evaluation.journal import TrialJournal, opened
 from harness.runner.evaluation.run import EvaluationRun
 from harness.runner.evaluation.trials import EvaluationSize
-from tests.unit.runner.campaign.stage import Runner
+from tests.unit.runner.campaign.stage import Runner, trials
 from tests.unit.runner.evaluation.test_schedule import attacks, judging
+
+
+def made(evaluation: EvaluationRun, runner: Runner, folder: Path, journal: TrialJournal) -> list[EvaluationTrial]:
+    """The trials that are made now."""
+    several: list[EvaluationTrial] = []
+    with trials(runner) as there:
+        evaluation.make(there, judging(folder), journal, several.append)
+    return several
 
 
 class Interrupted(Runner):
@@ -32,12 +41,12 @@ def test_an_interrupted_trial_was_not_made_and_the_others_are_not_made_again(tmp
     with opened(tmp_path) as journal:
         assert evaluation.document(journal) is None
         with pytest.raises(KeyboardInterrupt):
-            list(evaluation.trials(Interrupted(), judging(tmp_path), journal))
+            made(evaluation, Interrupted(), tmp_path, journal)
         document = evaluation.document(journal)
     assert document is not None
     assert (document.made, document.planned, document.verdict) == (2, 4, "interrupted after 2 of 4 trials")
     with opened(tmp_path) as journal:
-        rest = list(evaluation.trials(Runner(), judging(tmp_path), journal))
+        rest = made(evaluation, Runner(), tmp_path, journal)
         document = evaluation.document(journal)
     assert [each.number for each in rest] == [2, 3]
     assert document is not None
@@ -52,17 +61,17 @@ def test_what_infrastructure_has_broken_is_mended_by_going_on(tmp_path: Path) ->
     evaluation = EvaluationRun(found, EvaluationSize(2, 0), "run")
     dead = Runner(clean=(None, Failure("MODEL_AUTH", "no key")))
     with opened(tmp_path) as journal:
-        assert [each.outcome for each in evaluation.trials(dead, judging(tmp_path), journal)] == ["void", "void"]
+        assert [each.outcome for each in made(evaluation, dead, tmp_path, journal)] == ["void", "void"]
     with opened(tmp_path) as journal:
         journal.check(evaluation.seeds)
-        mended = list(evaluation.trials(Runner(), judging(tmp_path), journal))
+        mended = made(evaluation, Runner(), tmp_path, journal)
         document = evaluation.document(journal)
     assert [(each.attempt, each.outcome) for each in mended] == [(2, "passed"), (2, "passed")]
     assert document is not None
     assert (document.made, document.again, document.no_verdict) == (2, 2, ())
     with opened(tmp_path) as journal:
         journal.check(evaluation.seeds)
-        assert not list(evaluation.trials(Runner(), judging(tmp_path), journal))
+        assert not made(evaluation, Runner(), tmp_path, journal)
 
 
 def test_a_verdict_with_a_few_void_trials_stays_as_it_is(tmp_path: Path) -> None:
@@ -78,6 +87,6 @@ def test_a_verdict_with_a_few_void_trials_stays_as_it_is(tmp_path: Path) -> None
             return super().__call__(plan)
 
     with opened(tmp_path) as journal:
-        assert len(list(evaluation.trials(Once(), judging(tmp_path), journal))) == 20
+        assert len(made(evaluation, Once(), tmp_path, journal)) == 20
     with opened(tmp_path) as journal:
-        assert not list(evaluation.trials(Runner(), judging(tmp_path), journal))
+        assert not made(evaluation, Runner(), tmp_path, journal)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -42,7 +44,7 @@ def judging(folder: Path) -> Judging:
 
 
 def made(turn: PlannedTrial, folder: Path, runner: Runner) -> EvaluationTrial:
-    return judging(folder).line(turn, run_turn(turn, runner, "run"))
+    return judging(folder).line(turn, asyncio.run(run_turn(turn, runner.play, "run")))
 
 
 def test_agents_take_turns_and_each_begins_as_often(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_what_is_left_to_do(tmp_path: Path) -> None:
     turns = list(schedule(attacks(tmp_path, "llm"), EvaluationSize(1, 0)))
     done: dict[Place, list[EvaluationTrial]] = {}
     order = []
-    for turn in remaining(turns, done):
+    for turn in chain.from_iterable(remaining(turns, done)):
         task, agent, fault, number = place_of(turn)
         order.append((fault, turn.attempt))
         code = {"crash": "MODEL_UNAVAILABLE", "slow-2": "MODEL_CASSETTE_MISS"}.get(fault or "")
@@ -99,8 +101,10 @@ def test_what_is_left_to_do(tmp_path: Path) -> None:
         done.setdefault(made.place, []).append(made)
     assert sorted(map(str, order[:6])) == sorted(str((each.attack.name or None, 1)) for each in turns)
     assert order[6:] == [("crash", 2), ("crash", 2)]
-    assert not list(remaining(turns, done))
-    again = Counter((place_of(turn)[2], turn.attempt) for turn in remaining(turns, done, repair=True))
+    assert not list(chain.from_iterable(remaining(turns, done)))
+    again = Counter(
+        (place_of(turn)[2], turn.attempt) for turn in chain.from_iterable(remaining(turns, done, repair=True))
+    )
     vain = sum(fault == "slow-2" for fault, _ in order)
     assert again == {("crash", 3): 2, ("slow-2", 2): vain}
 
