@@ -135,7 +135,7 @@ def _unloaded(file: pytest.Module, error: SpecError) -> TaskItem:
     spec = TaskSpec(task_id=found[1] if found else file.path.name.partition(".")[0])
     item = _item(file, Loaded(spec, file.path, Origin(file_label(file.path))), ())
     details = {"file": first.file, "line": first.line, "problems": list(map(str, error.problems))}
-    item.unloaded = Failure("SPEC_INVALID", commandless(str(error)), details=details)
+    item.unloaded = Failure("SPEC_INVALID", str(error), details=details)
     return item
 
 

@@ -23,7 +23,7 @@ from harness.model.report import ErrorReport
 from harness.reporting.redact_files import inert, redact_har, redact_trace
 from harness.reporting.redaction import Redactor
 from harness.resilience.replaced import replaced
-from harness.spec.names import blank_unprintable
+from harness.spec.names import blank_unprintable, commandless
 from harness.spec.pictures import COMPARISONS
 
 KEPT_FOLDERS = ("accessibility", COMPARISONS, "downloads", "files", "screenshots")
@@ -390,7 +390,7 @@ def told_lines(lines: Iterable[str]) -> Iterator[str]:
 def workflow_command(name: str, message: str, properties: Mapping[str, object]) -> str:
     """A workflow command in one line, without empty properties; no text can end the command or begin another."""
     given = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items() if value)
-    return f"::{name} {given}::{_data(message)}"
+    return f"::{name} {commandless(given)}::{_data(commandless(message))}"
 
 
 def _data(text: str) -> str:

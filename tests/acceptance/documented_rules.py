@@ -141,6 +141,8 @@ RULES: tuple[Rule, ...] = (
     Left(r"harness freeze( TASK)?( --check)?", "test_freeze.py freezes a run of an agent"),
     Left(r"harness show TASK --agent", "test_agent_figures.py shows the way of an agent"),
     Left(r"pytest tasks/agents/( --task-models record)?", "make run replays these tasks"),
+    Left(r"harness replay TASK --headed --step 3", "it needs a display; `harness replay TASK_ID` is run without"),
+    Left(r"python -m tools\.corpus (write DIR|compare DIR_A DIR_B)", "tests/unit/tools/test_corpus.py runs it"),
     Left(r"pytest --task-models record", "test_recordings.py records what a model answers"),
     # tasks
     Ran(r"harness new NAME", "wrote made/another.task.yaml", line="harness new another --dir made", folder="fresh"),

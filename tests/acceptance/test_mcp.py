@@ -228,9 +228,9 @@ def ended_servers(folder: Path) -> Iterator[None]:
 
 def gone(address: ServeAddress, within: float = 5.0) -> bool:
     until = time.perf_counter() + within
-    while address.alive and time.perf_counter() < until:
+    while address.owner.alive and time.perf_counter() < until:
         time.sleep(0.02)
-    return not address.alive
+    return not address.owner.alive
 
 
 def bare(folder: Path, settings: str = "") -> Path:

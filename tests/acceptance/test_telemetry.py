@@ -84,8 +84,9 @@ def test_one_process(telling: Project) -> None:
     run.stdout.fnmatch_lines([
         "Retrying 1/2 in 0.1 s: *REFUSED* [[]T-1 step 0]",
         "Retrying 2/2 in 0.1 s: *",
-        "resilience: 2 retries (0 worked)",
         "output failed: hook pytest_taskspec_event: ValueError: a plugin that is broken; plugins were not told of *",
+        "resilience: 2 retries (0 worked)",
+        "outputs that failed, as said above: hook pytest_taskspec_event",
     ])  # fmt: skip
     told = [(each["task_id"], each["type"], each["level"]) for each in records(telling)]
     services = [each for each in told if each[1] == "service-status"]

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from harness.reporting.telemetry.log import events_of
+from harness.reporting.telemetry.log import events_of, owner_file
+from harness.resilience.owner import Owner
 from harness.spec.names import new_run_id
 from tests.acceptance.warm import Forked, start_harness
 from tests.browser.test_dashboard import CONTRASTS, DESKTOP, PHONE
@@ -34,6 +35,8 @@ class Served:
         (root / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")
         self.events = events_of(root, run)
         self.events.parent.mkdir(parents=True)
+        if run != OVER:
+            owner_file(self.events).write_text(Owner.this().label, "utf-8")
         self.lines = 0
         self.process: Forked | None = None
 
@@ -252,6 +255,7 @@ def test_a_page_of_one_run_offers_the_one_that_goes_on(browser: Browser, tmp_pat
     expect(page.locator("h1")).to_have_text("1 task passed", timeout=15_000)
     expect(page.locator("#newest")).to_be_hidden()
     served.run, served.events = RUN, events_of(tmp_path, RUN)
+    owner_file(served.events).write_text(Owner.this().label, "utf-8")
     served.add("run-begun", tasks=7)
     page.get_by_role("button", name="Show the run that goes on").click(timeout=15_000)
     expect(page.locator("h1")).to_have_text("0 of 7 tasks ended", timeout=15_000)
