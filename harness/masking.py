@@ -23,13 +23,13 @@ from harness.values import replace
 
 MARK = "[redacted]"
 
-SHORTEST = 3
+_SHORTEST = 3
 """Shorter values are not searched: they would be found in every word."""
 COMMON = frozenset({"true", "false", "null", "none", "undefined", "yes", "off"})
 """Values that are no secrets, whatever they are called: without them no report could be read."""
 LEAST = 6
 """The number of first (or last) letters by which a secret is recognized before (or after) an ellipsis."""
-LEAST_AT_AN_END = 10
+_LEAST_AT_AN_END = 10
 """The same number at the end of a line or text without an ellipsis."""
 _EXACT = 3
 """Secrets of so few letters are only found in the case that they have."""
@@ -49,7 +49,7 @@ _SEARCHED_AGAIN = 100_000
 
 def hidden_values(secrets: Iterable[str]) -> frozenset[str]:
     """The secrets that are searched: others are too short or too common to be told from ordinary words."""
-    return frozenset(each for each in secrets if len(each) >= SHORTEST and each.strip().lower() not in COMMON)
+    return frozenset(each for each in secrets if len(each) >= _SHORTEST and each.strip().lower() not in COMMON)
 
 
 def cut(text: str, length: int) -> str:
@@ -64,7 +64,7 @@ def cut(text: str, length: int) -> str:
 def _needles(secret: str) -> tuple[_Needle, ...]:
     """All that is searched for one secret."""
     words = {form for text in (secret, *_parts(secret)) for form in _forms(text)}
-    words = {each for each in words if len(each) >= SHORTEST and not each.isspace()}
+    words = {each for each in words if len(each) >= _SHORTEST and not each.isspace()}
     exact = {each for word in (secret, *_undone(secret)) for each in _in_base64(word)}
     exact |= words if len(secret) <= _EXACT else set()
     folded = {_lower(each) for each in words if len(secret) > _EXACT} | set(_in_hex(secret))
@@ -340,7 +340,7 @@ class _Search:
         while found := self._start.search(low, place):
             start = found.start()
             place = start + 1
-            for size in range(SHORTEST, LEAST + 1):
+            for size in range(_SHORTEST, LEAST + 1):
                 for needle in self._by_start.get(low[start : start + size], ()):
                     end = _end(needle, text, low, start, signs)
                     if end and not (needle.alone and _goes_on(text, start, end)):
@@ -370,12 +370,12 @@ def _end(needle: _Needle, text: str, low: str, start: int, signs: bool) -> int:
         return end
     if len(needle.word) <= LEAST:
         return 0
-    if not signs and not low.startswith(needle.word[:LEAST_AT_AN_END], start):
+    if not signs and not low.startswith(needle.word[:_LEAST_AT_AN_END], start):
         return 0
     count = _common(needle.word, low, start)
     end = start + count
     cut = count >= LEAST and signs and _SIGN.match(low, end)
-    return end if cut or (count >= LEAST_AT_AN_END and _END.match(low, end)) else 0
+    return end if cut or (count >= _LEAST_AT_AN_END and _END.match(low, end)) else 0
 
 
 def _goes_on(text: str, start: int, end: int) -> bool:
@@ -428,7 +428,7 @@ class Secrets:
 
     def mask(self, text: str) -> str:
         """The text without the secrets. What is masked already stays as it is."""
-        if not self.values or len(text) < SHORTEST:
+        if not self.values or len(text) < _SHORTEST:
             return text
         if len(text) > _KEPT_LENGTH:
             return self._masked(text)

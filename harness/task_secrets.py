@@ -29,7 +29,7 @@ _COUNTS = re.compile(r"tokens|count|length|limit|size|expires|ttl|type|policy|st
 """Names such as `max_tokens`, `token_type` and `password_policy`, whose values say something about a secret."""
 
 
-def is_learned(name: str, value: object) -> bool:
+def _is_learned(name: str, value: object) -> bool:
     """Return whether a value under this name is a secret wherever else it stands, too.
 
     Numbers below 1000, words such as `true` and `expired`, and sentences are not: they stand everywhere, and reports
@@ -75,7 +75,7 @@ class LearnedSecrets:
 
     def learn(self, *values: str) -> None:
         """Learn values that were found where only secrets stand."""
-        new = {each for each in values if is_learned("secret", each)}
+        new = {each for each in values if _is_learned("secret", each)}
         if not new <= self.values:
             self.values |= new
 
@@ -94,7 +94,7 @@ def _named(document: object) -> Iterator[str]:
         match pending.pop():
             case Mapping() as found:
                 for name, value in found.items():
-                    if is_learned(str(name), value):
+                    if _is_learned(str(name), value):
                         yield str(value).strip()
                     elif isinstance(value, Mapping | list | tuple):
                         pending.append(value)

@@ -13,7 +13,7 @@ from harness.resilience.verdict import KINDS, RetryVerdict
 T = TypeVar("T")
 
 
-def has_crashed(error: BaseException) -> bool:
+def _has_crashed(error: BaseException) -> bool:
     """Return whether an agent has raised an error, and was not merely late or refused."""
     return isinstance(error, Failed) and error.failure.code == "AGENT_FAILED"
 
@@ -29,5 +29,5 @@ def again_after_crash(name: str, retries: int, emit: Emit) -> Policy[T]:
 
 
 def _verdict(error: BaseException) -> RetryVerdict:
-    kind = KINDS["agent crashed" if has_crashed(error) else "unknown"]
+    kind = KINDS["agent crashed" if _has_crashed(error) else "unknown"]
     return kind.verdict(error.failure.message if isinstance(error, Failed) else describe_error(error))

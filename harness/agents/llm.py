@@ -20,9 +20,9 @@ from harness.model.record import History
 from harness.recovery.failure import Failed, Failure
 from harness.values import replace
 
-OBSERVATIONS = ("aria",)
-FEWEST_CHARACTERS = 1000
-LONGEST_QUIET = 10
+_OBSERVATIONS = ("aria",)
+_FEWEST_CHARACTERS = 1000
+_LONGEST_QUIET = 10
 INVALID = "AGENT_INVALID_STEP"
 GARBLED = "MODEL_GARBLED"
 """The answer of a model that is not what was asked for, also when it was asked again: the model is told."""
@@ -51,14 +51,14 @@ class LlmAgent:
         """
         if not isinstance(model, str) or not model:
             raise ValueError(f"`model` must be the name of a model of [tool.harness.models], not {model!r}")
-        if observation not in OBSERVATIONS:
-            raise ValueError(f"`observation` must be {' or '.join(map(repr, OBSERVATIONS))}, not {observation!r}")
-        if not _is_whole(max_chars) or max_chars < FEWEST_CHARACTERS:
-            raise ValueError(f"`max_chars` must be a whole number from {FEWEST_CHARACTERS}, not {max_chars!r}")
+        if observation not in _OBSERVATIONS:
+            raise ValueError(f"`observation` must be {' or '.join(map(repr, _OBSERVATIONS))}, not {observation!r}")
+        if not _is_whole(max_chars) or max_chars < _FEWEST_CHARACTERS:
+            raise ValueError(f"`max_chars` must be a whole number from {_FEWEST_CHARACTERS}, not {max_chars!r}")
         if not _is_whole(looks) or looks < 0:
             raise ValueError(f"`looks` must be a whole number from 0, not {looks!r}")
-        if isinstance(quiet, bool) or not isinstance(quiet, int | float) or not 0 <= quiet <= LONGEST_QUIET:
-            raise ValueError(f"`quiet` must be seconds from 0 to {LONGEST_QUIET}, not {quiet!r}")
+        if isinstance(quiet, bool) or not isinstance(quiet, int | float) or not 0 <= quiet <= _LONGEST_QUIET:
+            raise ValueError(f"`quiet` must be seconds from 0 to {_LONGEST_QUIET}, not {quiet!r}")
         self._quiet = quiet
         self._models, self._policy = models, policy
         self._model, self._max_chars, self._looks = model, max_chars, looks

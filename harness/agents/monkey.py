@@ -18,8 +18,8 @@ from harness.spec.names import names
 from harness.spec.options import Option
 from harness.spec.steps import Check, Click, Open, Select, Step, Type, Uncheck
 
-WORDS = ("tea", "Zoë", "42", "-1", "0", "O'Neill", "<b>", "a" * 60, "%", "ada@example.org", "2026-02-30", "ß ö 茶")
-NUMBERS = (-1, 0, 1, 2, 7, 99999)
+_WORDS = ("tea", "Zoë", "42", "-1", "0", "O'Neill", "<b>", "a" * 60, "%", "ada@example.org", "2026-02-30", "ß ö 茶")
+_NUMBERS = (-1, 0, 1, 2, 7, 99999)
 _WEB = re.compile(r"https?://[^\s'\"<>]+")
 _ERROR_TITLE = r"(?i)^(5\d\d\b|internal server error|bad gateway|service unavailable|gateway time-?out)"
 
@@ -118,9 +118,9 @@ def _act(element: PageElement, random: Random) -> Step:
     selector, note = element.selector, literal(str(element))
     match element.role:
         case "textbox" | "searchbox":
-            return Type(selector=selector, value=literal(random.choice(WORDS)), note=note)
+            return Type(selector=selector, value=literal(random.choice(_WORDS)), note=note)
         case "spinbutton":
-            return Type(selector=selector, value=random.choice(NUMBERS), note=note)
+            return Type(selector=selector, value=random.choice(_NUMBERS), note=note)
         case "combobox" | "listbox" if element.options:
             return Select(selector=selector, value=Option(index=random.randrange(element.options)), note=note)
         case "checkbox":

@@ -152,7 +152,7 @@ class AgentClient:
 
 
 CLOSE_SECONDS = 5.0
-SHORTEST_WAIT = 0.05
+_SHORTEST_WAIT = 0.05
 """The precision of an agent's time limit, in seconds."""
 
 _log = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ class PythonAgent:
                 if left <= 0:
                     message = f"Agent `{self._source.name}` {what} within {limit:g}s"
                     raise Failed(Failure("AGENT_TIMEOUT", message))
-                await asyncio.wait({task}, timeout=max(left, SHORTEST_WAIT))
+                await asyncio.wait({task}, timeout=max(left, _SHORTEST_WAIT))
             return task.result()
         finally:
             task.cancel()
@@ -225,7 +225,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 # Finds and makes an agent. Every error there is described in plain words.
 
-PROTOCOL = "propose(plan, history, observe)"
+_PROTOCOL = "propose(plan, history, observe)"
 
 
 class AgentSource(Struct, frozen=True):
@@ -309,11 +309,13 @@ class AgentSource(Struct, frozen=True):
     def _check_agent(self, agent: Any) -> Any:
         propose = getattr(agent, "propose", None)
         if not callable(propose):
-            raise self._unavailable(f"made {_kind(agent)}, which has no method `{PROTOCOL}`")
+            raise self._unavailable(f"made {_kind(agent)}, which has no method `{_PROTOCOL}`")
         try:
             inspect.signature(propose).bind(None, None, None)
         except TypeError as error:
-            raise self._unavailable(f"has a `propose` that cannot be called as `{PROTOCOL}`: {error}", error) from error
+            raise self._unavailable(
+                f"has a `propose` that cannot be called as `{_PROTOCOL}`: {error}", error
+            ) from error
         except ValueError:
             return agent
         return agent

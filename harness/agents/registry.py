@@ -33,9 +33,9 @@ class ScriptedAgent:
         return plan.steps[place] if place < len(plan.steps) else None
 
 
-LLM = ("harness.agents.llm", "LlmAgent")
+_LLM = ("harness.agents.llm", "LlmAgent")
 """The agent whose steps a language model chooses: without a policy it writes only what the task declares."""
-CRASHED = "AGENT_FAILED"
+_CRASHED = "AGENT_FAILED"
 """The code of an agent that has raised an error."""
 _LEFT_ALONE = (
     "The agent failed several times in a row, so it is not asked for a while. `context.last_error` "
@@ -120,7 +120,7 @@ class Agents:
             point = self._installed(name)
             module, attribute = point.module, point.attr
         usual = self._unlimited
-        policy = _policy(settings, replace(usual, writes="declared") if (module, attribute) == LLM else usual)
+        policy = _policy(settings, replace(usual, writes="declared") if (module, attribute) == _LLM else usual)
         return AgentSource(name, module, attribute, self._root, settings.timeout, settings.options, policy, retry)
 
     def _installed(self, name: str) -> EntryPoint:
@@ -162,7 +162,7 @@ class CommandProcess(RemoteAgent, Protocol):
         """End its processes. Bounded; it never raises."""
 
 
-MakeCommand = Callable[[AgentSource], CommandProcess]
+_MakeCommand = Callable[[AgentSource], CommandProcess]
 """The source of a command -> the agent, whose process begins with its first proposal."""
 Saw = Callable[[Plan, str, int, Observation], None]
 """Is told what an agent sees: the task, the agent, the index of the step that it chooses, the page."""
@@ -183,7 +183,7 @@ class TaskAgent:
         remote: Callable[[], RemoteAgent] | None = None,
     ) -> None:
         self._source = source
-        self.make_command: MakeCommand | None = None
+        self.make_command: _MakeCommand | None = None
         """Makes the agents that are processes of their own."""
         self._commands: dict[str, CommandProcess] = {}
         self._make_remote = remote
@@ -248,7 +248,7 @@ class TaskAgent:
         try:
             return await self._python_agents[place].propose(plan, history, self._noted(plan, history, observe))
         except Failed as failed:
-            if failed.failure.code == CRASHED:
+            if failed.failure.code == _CRASHED:
                 await self._python_agents.pop(place).close()
             raise
 
@@ -328,7 +328,7 @@ def _is_the_agents(error: BaseException) -> bool:
 
     An agent that is stuck, gives up or proposes what is not a step has answered: that belongs to its task.
     """
-    return isinstance(error, Failed) and error.failure.code in (CRASHED, "AGENT_TIMEOUT", "AGENT_LOST")
+    return isinstance(error, Failed) and error.failure.code in (_CRASHED, "AGENT_TIMEOUT", "AGENT_LOST")
 
 
 _UNMET = "CRITERIA_UNMET"

@@ -28,7 +28,7 @@ LONGEST_OF_ALL = 40_000
 """Characters of all descriptions and schemas together."""
 _NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _DIGITS = 8
-Change = Callable[[str], str]
+_Change = Callable[[str], str]
 
 
 class ServedTools(Struct, frozen=True):
@@ -77,7 +77,7 @@ def _quoted(path: str) -> str:
     return f"'{escaped}'"
 
 
-def served_tools(tools: Sequence[OfferedTool], mask: Change) -> ServedTools:
+def served_tools(tools: Sequence[OfferedTool], mask: _Change) -> ServedTools:
     """The tools for a model, in the order of their names; `mask` takes secrets out of what their servers say."""
     room = LONGEST_OF_ALL
     definitions: list[ToolDefinition] = []
@@ -108,7 +108,7 @@ def _name(offered: OfferedTool, taken: Mapping[str, OfferedTool]) -> str:
     return f"{name[: LONGEST_NAME - _DIGITS - 1]}_{digest}"
 
 
-def _description(offered: OfferedTool, mask: Change) -> str:
+def _description(offered: OfferedTool, mask: _Change) -> str:
     said = mask(offered.tool.description)
     if len(said) > LONGEST_DESCRIPTION:
         said = f"{said[:LONGEST_DESCRIPTION]}..."
@@ -126,7 +126,7 @@ def _with_remembered(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": {REMEMBER_AS: _REMEMBERED, **schema["properties"]}}
 
 
-def _masked(value: Any, mask: Change) -> Any:
+def _masked(value: Any, mask: _Change) -> Any:
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):

@@ -37,7 +37,7 @@ from harness.spec.steps import (
     Wait,
 )
 
-REF = re.compile(r"(f\d+)?e\d+")
+_REF = re.compile(r"(f\d+)?e\d+")
 """The form of a ref; every other target is a selector."""
 LOOK, REMEMBER, DONE, GIVE_UP = "look", "remember", "done", "give_up"
 
@@ -81,14 +81,16 @@ class BrowserTool(Struct, frozen=True):
         return " ".join(part for part in (" ".join(first.split()), self.hint) if part)
 
 
-ELEMENT_TEXT = (
+_ELEMENT_TEXT = (
     'Role and name of the element as the snapshot shows them, such as `button "Save"`. It is compared with the target.'
 )
-TARGET_TEXT = "The ref of the element in the present snapshot, such as `e12`; else a selector that matches one element."
+_TARGET_TEXT = (
+    "The ref of the element in the present snapshot, such as `e12`; else a selector that matches one element."
+)
 _DOWN = "Pixels to scroll down; a negative number scrolls up. Without it, the target is brought into view."
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _TEXTS: Mapping[str, Any] = {"type": "array", "items": _TEXT, "minItems": 1}
-_TARGET: Mapping[str, Any] = {**_TEXT, "description": TARGET_TEXT}
+_TARGET: Mapping[str, Any] = {**_TEXT, "description": _TARGET_TEXT}
 _DELTA: Mapping[str, Any] = {"type": "integer", "description": _DOWN}
 _TIME: Mapping[str, Any] = {"type": "number", "description": "How long to wait, in seconds."}
 _AWAITED: Mapping[str, Any] = {**_TEXT, "description": "Text to wait for, in the target or on the page."}
@@ -170,7 +172,7 @@ def _definition(tool: BrowserTool) -> ToolDefinition:
     declared = tool.step.model_json_schema()["properties"]
     for name, argument in tool.arguments.items():
         if argument.names_element:
-            properties[argument.names_element] = {"type": "string", "description": ELEMENT_TEXT}
+            properties[argument.names_element] = {"type": "string", "description": _ELEMENT_TEXT}
         own = declared[argument.key]
         schema = argument.schema or {key: own[key] for key in ("type", "enum", "anyOf") if key in own}
         properties[name] = {"description": own["description"], **_not_null(schema)}
@@ -212,7 +214,7 @@ _OWN = (
         _object(
             {
                 "key": _described("Name of the memory entry, as the goal or the task names it."),
-                "element": _described(ELEMENT_TEXT),
+                "element": _described(_ELEMENT_TEXT),
                 "target": _TARGET,
             },
             ("key", "element", "target"),
@@ -243,12 +245,12 @@ def checked(call: FunctionCall, offered: Mapping[str, ToolDefinition]) -> Functi
                 f"`{name}` of `{call.name}` must be of the type {known[name]['type']}, not {value!r}"
             )
     for name in required:
-        if name not in given or (given[name] == "" and name != MAY_BE_EMPTY):
+        if name not in given or (given[name] == "" and name != _MAY_BE_EMPTY):
             raise InvalidCallError(f"`{call.name}` needs the argument `{name}`")
     return FunctionCall(call.name, given)
 
 
-MAY_BE_EMPTY = "text"
+_MAY_BE_EMPTY = "text"
 """The argument that may be an empty text: then a field is emptied."""
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -299,7 +301,7 @@ def _remembering(call: FunctionCall, view: PageView) -> dict[str, Any]:
 def _target(call: FunctionCall, name: str, description: str, view: PageView) -> tuple[str, PageElement | None]:
     """The selector of a target, and its element if it is a ref. Raises InvalidCallError."""
     target = str(call.arguments[name]).removeprefix(REF_ENGINE)
-    if not REF.fullmatch(target):
+    if not _REF.fullmatch(target):
         return target, None
     element = view.elements.get(target)
     if element is None:

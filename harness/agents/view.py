@@ -11,7 +11,7 @@ from harness.model.ports import Observation, Observe
 from harness.model.snapshot import NODE, PageElement, element_in, elements
 from harness.resilience import SystemClock
 
-INTERACTIVE = frozenset(
+_INTERACTIVE = frozenset(
     {"button", "link", "textbox", "searchbox", "spinbutton", "combobox", "listbox", "option", "checkbox", "radio",
      "switch", "slider", "tab", "menuitem", "menuitemcheckbox", "menuitemradio", "treeitem"}
 )  # fmt: skip
@@ -141,7 +141,7 @@ def _nodes(lines: list[str]) -> Iterator[SnapshotNode]:
 
 
 def _rank(text: str, element: PageElement | None) -> int:
-    if element is not None and (element.role in INTERACTIVE or "[cursor=pointer]" in text):
+    if element is not None and (element.role in _INTERACTIVE or "[cursor=pointer]" in text):
         return _TO_ACT_ON
     if text.startswith("- /"):
         return _REST
@@ -151,16 +151,16 @@ def _rank(text: str, element: PageElement | None) -> int:
 
 # A look at a page once it has stopped changing: what is still loading would make each choice depend on chance.
 
-CLOCK = SystemClock()
-LOOKS = 10
+_CLOCK = SystemClock()
+_LOOKS = 10
 """The number of looks at a page that keeps changing."""
 
 
 async def settled(observe: Observe, quiet: float) -> Observation:
     """The page once it has looked the same for `quiet` seconds; if it never does, after some looks. Raises Failed."""
     seen = await observe()
-    for _ in range(LOOKS):
-        await CLOCK.sleep(quiet)
+    for _ in range(_LOOKS):
+        await _CLOCK.sleep(quiet)
         before, seen = seen, await observe()
         if (seen.url, seen.aria) == (before.url, before.aria):
             break

@@ -19,9 +19,9 @@ from harness.resilience.events import Emit, HookRefused
 if TYPE_CHECKING:
     from harness.bridge.session import BridgeSession
 
-STOPS: Final = frozenset({"Stop", "SessionEnd"})
+_STOPS: Final = frozenset({"Stop", "SessionEnd"})
 """The events after which the agent does nothing more: a task that it has not finished ends."""
-AGENTS: Final = 50
+_AGENTS: Final = 50
 """Agents whose events are kept before they have taken a task, and the events of each."""
 _HANDLE = re.compile(r"sess-[0-9a-f]{12}")
 
@@ -59,7 +59,7 @@ class HookDesk:
         if task is not None:
             for each in (*self._early.pop(event.session_id, ()), kept):
                 task.keep(each)
-            if event.event in STOPS:
+            if event.event in _STOPS:
                 task.stop(event.event)
         else:
             self._keep_early(event.session_id, kept)
@@ -99,14 +99,14 @@ class HookDesk:
     def _bind(self, agent: str, session: str) -> None:
         self._sessions[agent] = session
         self._sessions.move_to_end(agent)
-        while len(self._sessions) > AGENTS:
+        while len(self._sessions) > _AGENTS:
             self._sessions.popitem(last=False)
 
     def _keep_early(self, agent: str, event: AgentEvent) -> None:
         kept = self._early.setdefault(agent, [])
         kept.append(event)
-        del kept[:-AGENTS]
-        while len(self._early) > AGENTS:
+        del kept[:-_AGENTS]
+        while len(self._early) > _AGENTS:
             self._early.popitem(last=False)
 
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 ANSWERED_WITHIN: Final = 35.0
 """Seconds that a request may take: above the last stage of long work, at which it has an answer."""
-HEARTBEAT: Final = 15.0
+_HEARTBEAT: Final = 15.0
 """Seconds between two signs of life in a stream."""
-STATUS: Final[Mapping[str, int]] = {
+_STATUS: Final[Mapping[str, int]] = {
     "SESS_NOT_FOUND": 404, "SESS_CLOSED": 410, "SESS_LIMIT": 429, "SESS_TURN_OVER": 409, "SESS_BUSY": 409,
     "SYS_STOPPING": 503, "SESS_NO_TASK": 409, "SESS_TASK_REFUSED": 409,
     "SESS_NOT_RESUMABLE": 409, "AUTH_FORBIDDEN": 403, "PROTO_INVALID_MESSAGE": 400,
@@ -36,13 +36,13 @@ STATUS: Final[Mapping[str, int]] = {
 _NAMES: Final[Mapping[int, str]] = {
     403: "Forbidden", 404: "NotFound", 409: "Conflict", 410: "Gone", 429: "TooManyRequests", 503: "ServiceUnavailable",
 }  # fmt: skip
-MayAct = Callable[[Mapping[str, Any]], bool]
+_MayAct = Callable[[Mapping[str, Any]], bool]
 """Whether the ASGI scope of a request has a token that may take tasks."""
 _HASH = re.compile("[0-9a-f]{64}")
 _SEQ = re.compile("[0-9]{1,18}")
 
 
-def http_routes(hub: BridgeHub, may_act: MayAct) -> list[BaseRoute]:
+def http_routes(hub: BridgeHub, may_act: _MayAct) -> list[BaseRoute]:
     """The routes of the HTTP face; `session` lists need any token, all else one that may act."""
     from starlette.routing import Route
 
@@ -51,11 +51,11 @@ def http_routes(hub: BridgeHub, may_act: MayAct) -> list[BaseRoute]:
     def acting(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:
         async def checked(request: Request) -> Response:
             if not may_act(request.scope):
-                return refusal(RefusedMessageError("AUTH_FORBIDDEN"))
+                return _refusal(RefusedMessageError("AUTH_FORBIDDEN"))
             try:
                 answer: Response = await endpoint(request)
             except RefusedMessageError as refused:
-                return refusal(refused)
+                return _refusal(refused)
             return answer
 
         return checked
@@ -71,9 +71,9 @@ def http_routes(hub: BridgeHub, may_act: MayAct) -> list[BaseRoute]:
     ]
 
 
-def refusal(refused: RefusedMessageError) -> Response:
+def _refusal(refused: RefusedMessageError) -> Response:
     """The answer to a refused request."""
-    status = STATUS.get(refused.code, 400)
+    status = _STATUS.get(refused.code, 400)
     return _answer({"error": _NAMES.get(status, "BadRequest"), **refused.payload}, status)
 
 
@@ -111,11 +111,11 @@ class _HttpFace:
     async def message(self, request: Request) -> Response:
         """One message and its answer, which is `pending` for work that takes longer."""
         session = self._session(request)
-        message = joined_message(self._hub, await _json(request))
+        message = _joined_message(self._hub, await _json(request))
         self._hub.be_there(session)
         async with asyncio.timeout(ANSWERED_WITHIN):
             kind, payload = await self._hub.answer(session, message)
-        status = STATUS.get(str(payload.get("code")), 400) if kind == "error" else 200
+        status = _STATUS.get(str(payload.get("code")), 400) if kind == "error" else 200
         return _answer(session.envelope(kind, payload, message.id), status)
 
     async def stream(self, request: Request) -> Response:
@@ -176,7 +176,7 @@ class StreamOutlet:
         self._more.clear()
         if not self.waiting:
             try:
-                async with asyncio.timeout(HEARTBEAT):
+                async with asyncio.timeout(_HEARTBEAT):
                     await self._more.wait()
             except TimeoutError:
                 self.waiting.append(b": still there\n\n")
@@ -218,7 +218,7 @@ async def _json(request: Request) -> Any:
         raise RefusedMessageError("PROTO_INVALID_MESSAGE", f"the body is no JSON: {error}") from None
 
 
-def joined_message(hub: BridgeHub, document: Any) -> ClientMessage:
+def _joined_message(hub: BridgeHub, document: Any) -> ClientMessage:
     """The message of a request to a session. Raises RefusedMessageError."""
     found = read_message(document)
     if not isinstance(found, ClientMessage):

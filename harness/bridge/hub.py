@@ -42,21 +42,21 @@ from harness.resilience.escalate import HINTS, STAGES, LateAnswer, StillRunning,
 from harness.resilience.events import ClientChanged, Emit, Escalated, ResilienceEvent, discard
 from harness.values import replace
 
-LONG: Final = frozenset({"task_take", "observe", "act", "finish", "session_pause", "session_resume"})
+_LONG: Final = frozenset({"task_take", "observe", "act", "finish", "session_pause", "session_resume"})
 """The messages whose answer may take long: it is kept, and asked for by its correlation id."""
-LAST_WORDS: Final = 0.1
+_LAST_WORDS: Final = 0.1
 """Seconds in which answers that are ready are still sent when the bridge ends."""
 RETURN_WITHIN: Final = 3.0
 """Seconds after its connection broke in which a client may still come back and hear its verdict, as the bridge ends."""
 _LOOKS: Final = 0.05
-POLL: Final = 1000
+_POLL: Final = 1000
 """Milliseconds after which a client asks again for pending work."""
 _STORED = frozenset({"state", "agent", "client", "folder", "created", "task", "turn", "why"})
 LONGEST_TEXT: Final = 4000
 """Characters of an address, a title or a dialog that an observation has."""
-MOST_ROWS: Final = 100
+_MOST_ROWS: Final = 100
 """Pages, dialogs and held back requests that an observation has."""
-INLINE: Final = 16 * 1024
+_INLINE: Final = 16 * 1024
 """Bytes of a body that a message may contain; a larger one is a blob."""
 
 _AFTER_THE_END: Final = frozenset({"command_result", "synchronize", "request_replay", "session_close", "health_check"})
@@ -242,7 +242,7 @@ class BridgeHub:
         else:
             await self._await_returns()
         if self._works:  # the verdict of the last task may be on its way to its client
-            await asyncio.wait(tuple(self._works), timeout=LAST_WORDS)
+            await asyncio.wait(tuple(self._works), timeout=_LAST_WORDS)
         for session in tuple(self.sessions.values()):
             if session.outlet is not None:
                 session.outlet.cut("SYS_STOPPING")
@@ -286,7 +286,7 @@ class BridgeHub:
         goes to the session when it is there.
         """
         try:
-            if message.type not in LONG:
+            if message.type not in _LONG:
                 return self._sent(session, message.id, self._at_once(session, message))
             return await self._once(session, message)
         except RefusedMessageError as refused:
@@ -368,7 +368,7 @@ class BridgeHub:
 
     async def _once(self, session: BridgeSession, message: ClientMessage) -> Reply:
         """Do the work of a message unless it was done: the same message again gets the same reply."""
-        digest, kept = digest_of(message), session.replies.get(message.id)
+        digest, kept = _digest_of(message), session.replies.get(message.id)
         if kept is None:
             kept = KeptReply(digest)
             session.keep_reply(message.id, kept)
@@ -487,7 +487,7 @@ class BridgeHub:
         }
         told = _shortened(self._redacted(session, told))
         aria = str(told["aria"]).encode()
-        if len(aria) > INLINE:
+        if len(aria) > _INLINE:
             told["aria"], told["aria_blob"] = "", self.keep_body(session, "text/plain; charset=utf-8", aria)
         if seen.screenshot is not None:
             told["screenshot_blob"] = self.keep_body(session, "image/png", seen.screenshot)
@@ -543,12 +543,12 @@ def _shortened(seen: Mapping[str, Any]) -> dict[str, Any]:
             return value if len(value) <= LONGEST_TEXT else f"{value[:LONGEST_TEXT]}..."
         if isinstance(value, Mapping):
             return {key: short(each) for key, each in value.items()}
-        return [short(each) for each in value[:MOST_ROWS]] if isinstance(value, list) else value
+        return [short(each) for each in value[:_MOST_ROWS]] if isinstance(value, list) else value
 
     return {key: value if key == "aria" else short(value) for key, value in seen.items()}
 
 
-def digest_of(message: ClientMessage) -> str:
+def _digest_of(message: ClientMessage) -> str:
     """What tells two messages with the same id apart."""
     content = [message.type, message.payload.model_dump(mode="json")]
     return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
@@ -556,5 +556,5 @@ def digest_of(message: ClientMessage) -> str:
 
 def _pending(late: LateAnswer[Any], waited: float | None) -> dict[str, Any]:
     status = WorkStatus.TIMEOUT if waited == STAGES[-1] else late.status
-    told = {"correlation_id": late.id, "status": str(status), "poll_ms": POLL, "hint": HINTS.get(status, "")}
+    told = {"correlation_id": late.id, "status": str(status), "poll_ms": _POLL, "hint": HINTS.get(status, "")}
     return told if waited is None else {**told, "waited": waited}

@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import Receive, Scope, Send
 
-CallTool = Callable[[str, Mapping[str, Any], str], Awaitable[FaceReply]]
+_CallTool = Callable[[str, Mapping[str, Any], str], Awaitable[FaceReply]]
 """Calls a tool: its name, its arguments, name and version of the client."""
-MayAct = Callable[[Mapping[str, Any]], bool]
+_MayAct = Callable[[Mapping[str, Any]], bool]
 """Whether the ASGI scope of a request has a token that may take tasks."""
-Endpoint = Callable[["Request"], Awaitable["Response"]]
+_Endpoint = Callable[["Request"], Awaitable["Response"]]
 NAME: Final = "taskspec"
 NO_MCP: Final = "the MCP face needs the library `mcp`: pip install 'pytest-taskspec[mcp]'"
-INSTRUCTIONS: Final = (
+_INSTRUCTIONS: Final = (
     "Drive browser tasks: `task_take` gives a task and the session's handle; then `observe` and `act` in turns, and "
     "`finish` when the goal is reached. Every answer tells the number of the present turn, which `act` takes."
 )
 
 
-def mcp_server(call: CallTool) -> Server[Any]:
+def _mcp_server(call: _CallTool) -> Server[Any]:
     """The server of the seven tools. Raises ImportError without the library."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
@@ -76,7 +76,7 @@ def mcp_server(call: CallTool) -> Server[Any]:
     return Server(
         NAME,
         version=version("pytest-taskspec"),
-        instructions=INSTRUCTIONS,
+        instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
@@ -88,26 +88,26 @@ def _client(context: Any) -> str:
     return f"{info.name} {info.version}".strip()[:200] if info is not None else ""
 
 
-async def serve_stdio(call: CallTool, lines: AsyncFile[str]) -> None:
+async def serve_stdio(call: _CallTool, lines: AsyncFile[str]) -> None:
     """Serve one client, whose lines these are, until they end. Raises ImportError without the library."""
     from mcp.server.stdio import stdio_server
 
-    server = mcp_server(call)
+    server = _mcp_server(call)
     async with stdio_server(stdin=lines) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
 
 
-def mcp_routes(hub: BridgeHub, may_act: MayAct) -> list[BaseRoute]:
+def mcp_routes(hub: BridgeHub, may_act: _MayAct) -> list[BaseRoute]:
     """`/mcp`, for clients of both eras of MCP, `/calls`: the same tools without it, and `/hooks`."""
     from starlette.routing import Route
 
     tools = BridgeTools(hub)
-    hooks = Route("/hooks", acting(partial(_answer_hook, hub), may_act), methods=["POST"])
-    calls = Route("/calls", acting(partial(_answer_call, tools), may_act), methods=["POST"])
+    hooks = Route("/hooks", _acting(partial(_answer_hook, hub), may_act), methods=["POST"])
+    calls = Route("/calls", _acting(partial(_answer_call, tools), may_act), methods=["POST"])
     return [Route("/mcp", _McpFace(hub, tools.call, may_act)), calls, hooks]
 
 
-def acting(endpoint: Endpoint, may_act: MayAct) -> Endpoint:
+def _acting(endpoint: _Endpoint, may_act: _MayAct) -> _Endpoint:
     """The endpoint, for those whose token may take tasks."""
 
     async def checked(request: Request) -> Response:
@@ -161,7 +161,7 @@ async def _answer_hook(hub: BridgeHub, request: Request) -> Response:
 class _McpFace:
     """An ASGI application that loads the library when it is first asked: few runs have such a client."""
 
-    def __init__(self, hub: BridgeHub, call: CallTool, may_act: MayAct) -> None:
+    def __init__(self, hub: BridgeHub, call: _CallTool, may_act: _MayAct) -> None:
         self._hub = hub
         self._call = call
         self._may_act = may_act
@@ -187,7 +187,7 @@ class _McpFace:
         await asyncio.to_thread(importlib.import_module, "mcp.server.streamable_http_manager")
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-        server = mcp_server(self._call)
+        server = _mcp_server(self._call)
         manager = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=LONGEST_MESSAGE
         )

@@ -29,7 +29,7 @@ from harness.bridge.turns import Reply
 from harness.spec.problems import did_you_mean
 from harness.spec.validation import ACTS
 
-LONGEST_ARIA: Final = 64 * 1024
+_LONGEST_ARIA: Final = 64 * 1024
 """Bytes of a page's text that an answer contains; of a larger page it has the beginning."""
 
 
@@ -42,8 +42,8 @@ class ToolArguments(BaseModel):
     """Whether the tool changes nothing, so that it may be called again at will."""
 
 
-SESSION: Final = "The handle that `task_take` has answered."
-TURN: Final = "The number of the present turn, which every answer tells."
+_SESSION: Final = "The handle that `task_take` has answered."
+_TURN: Final = "The number of the present turn, which every answer tells."
 
 
 class TasksListCall(ToolArguments):
@@ -67,8 +67,8 @@ class ObserveCall(ToolArguments):
 
     name: ClassVar[str] = "observe"
     reads: ClassVar[bool] = True
-    session: str = Field(max_length=100, description=SESSION)
-    turn: int | None = Field(None, ge=0, description=TURN)
+    session: str = Field(max_length=100, description=_SESSION)
+    turn: int | None = Field(None, ge=0, description=_TURN)
     screenshot: bool = Field(False, description="Whether a picture of the page is wanted, too.")
 
 
@@ -79,8 +79,8 @@ class ActCall(ToolArguments):
     """
 
     name: ClassVar[str] = "act"
-    session: str = Field(max_length=100, description=SESSION)
-    turn: int = Field(ge=0, description=TURN)
+    session: str = Field(max_length=100, description=_SESSION)
+    turn: int = Field(ge=0, description=_TURN)
     step: dict[str, JsonValue]
 
 
@@ -88,8 +88,8 @@ class FinishCall(ToolArguments):
     """End the task: its success criteria are judged."""
 
     name: ClassVar[str] = "finish"
-    session: str = Field(max_length=100, description=SESSION)
-    turn: int = Field(ge=0, description=TURN)
+    session: str = Field(max_length=100, description=_SESSION)
+    turn: int = Field(ge=0, description=_TURN)
     gave_up: str = Field("", max_length=2000, description="Why the goal cannot be reached. Default: it is reached.")
 
 
@@ -98,7 +98,7 @@ class CommandResultCall(ToolArguments):
 
     name: ClassVar[str] = "command_result"
     reads: ClassVar[bool] = True
-    session: str = Field(max_length=100, description=SESSION)
+    session: str = Field(max_length=100, description=_SESSION)
     correlation_id: str = Field(max_length=100, description="As the pending answer told it.")
 
 
@@ -107,7 +107,7 @@ class SessionStatusCall(ToolArguments):
 
     name: ClassVar[str] = "session_status"
     reads: ClassVar[bool] = True
-    session: str = Field(max_length=100, description=SESSION)
+    session: str = Field(max_length=100, description=_SESSION)
 
 
 MCP_TOOLS: Final[Mapping[str, type[ToolArguments]]] = {
@@ -262,8 +262,8 @@ class BridgeTools:
         if (text := told.pop("aria_blob", None)) is not None:
             body = self._hub.find(session).blobs.get(text["sha256"])
             content = body[1] if body else b""
-            told["aria"] = content[:LONGEST_ARIA].decode("utf-8", "ignore")
-            told["aria_truncated"] = len(content) > LONGEST_ARIA or not body
+            told["aria"] = content[:_LONGEST_ARIA].decode("utf-8", "ignore")
+            told["aria_truncated"] = len(content) > _LONGEST_ARIA or not body
         if (picture := told.pop("screenshot_blob", None)) is not None:
             body = self._hub.find(session).blobs.get(picture["sha256"])
             pictures += [body] if body else []
@@ -284,14 +284,14 @@ class BridgeTools:
         return await self._hub.answer(session, message)
 
     async def _answered(self, session: str, payload: Payload, id: UUID) -> FaceReply:  # noqa: A002
-        kind, told = await self._exchanged(session, message_of(payload, id))
+        kind, told = await self._exchanged(session, _message_of(payload, id))
         if kind == "error":
             return refusal_reply(told, session)
         reply = FaceReply({"session": session, **_SHAPES.get(kind, _as_it_is)(told)})
         return self._with_bodies(session, reply) if kind == "observation" else reply
 
 
-def message_of(payload: Payload, id: UUID) -> ClientMessage:  # noqa: A002
+def _message_of(payload: Payload, id: UUID) -> ClientMessage:  # noqa: A002
     """The message that carries this."""
     return ClientMessage(payload.type, str(id), datetime.now(UTC), payload)
 

@@ -192,7 +192,7 @@ SEQUENCE: Final[Mapping[Phase, frozenset[str]]] = {
 
 # What the server sends. `seq` and `epoch` are in the envelope of every message to a joined client.
 
-SERVER_MESSAGES: Final = (
+_SERVER_MESSAGES: Final = (
     "connection_ack", "health", "session_state", "turn", "observation", "outcome", "task_ended", "pending",
     "replay_buffer", "hook_received", "record", "error", "tool_error", "connection_error",
 )  # fmt: skip
@@ -309,7 +309,7 @@ def message_schema() -> dict[str, Any]:
             "required": list(envelope),
             "additionalProperties": False,
         }
-    answers = ", ".join(f"`{each}`" for each in SERVER_MESSAGES)
+    answers = ", ".join(f"`{each}`" for each in _SERVER_MESSAGES)
     return {
         "title": "BridgeMessage",
         "description": f"A message of a client, {LONGEST_MESSAGE:,} bytes at most. The server sends {answers}.",

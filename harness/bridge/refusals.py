@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from harness.recovery.never_twice import WROTE
 
-WireSeverity = Literal["info", "warning", "error", "critical", "fatal"]
+_WireSeverity = Literal["info", "warning", "error", "critical", "fatal"]
 
 
 class WireCode(Struct, frozen=True):
     """One code that a message `error` or `connection_error` has, or that a client raises."""
 
     code: str
-    severity: WireSeverity
+    severity: _WireSeverity
     """`fatal` ends the connection, and what it names is over; the others leave it as it is."""
     summary: str
     hint: str
@@ -113,7 +113,7 @@ class RefusedMessageError(Exception):
         return {"code": self.code, "message": str(self), "severity": row.severity, "hint": row.hint, **self.details}
 
 
-SESSION_SUGGESTIONS: Final = (
+_SESSION_SUGGESTIONS: Final = (
     "Check session ID spelling",
     "Session may have expired",
     "Use GET /sessions to list active sessions",
@@ -123,4 +123,4 @@ SESSION_SUGGESTIONS: Final = (
 def no_session(session: str) -> RefusedMessageError:
     """The refusal of a message to a session that there is not."""
     shown = session[:100]
-    return RefusedMessageError("SESS_NOT_FOUND", f"Session '{shown}' not found", suggestions=list(SESSION_SUGGESTIONS))
+    return RefusedMessageError("SESS_NOT_FOUND", f"Session '{shown}' not found", suggestions=list(_SESSION_SUGGESTIONS))

@@ -19,8 +19,8 @@ from harness.resilience.connection import EXTENSION, Machine, TransitionTable
 from harness.resilience.escalate import KEPT, LateAnswer, PendingWork
 from harness.resilience.events import ClientChanged, Emit, discard
 
-REPLAY_BYTES: Final = 100 * 1024
-REPLAY_SECONDS: Final = 1800.0
+_REPLAY_BYTES: Final = 100 * 1024
+_REPLAY_SECONDS: Final = 1800.0
 THERE: Final = 60.0
 """Seconds after its last request for which such a client counts as being there."""
 
@@ -48,7 +48,7 @@ class _Sent(Struct, frozen=True):
 class ReplayBuffer:
     """Keeps the newest messages, bounded in bytes and in time: a client that was away asks for those that it missed."""
 
-    def __init__(self, epoch: str, most_bytes: int = REPLAY_BYTES, most_seconds: float = REPLAY_SECONDS) -> None:
+    def __init__(self, epoch: str, most_bytes: int = _REPLAY_BYTES, most_seconds: float = _REPLAY_SECONDS) -> None:
         """`epoch`: names this numbering; after a restart of the server there is another one."""
         self.epoch = epoch
         self.last = 0
@@ -90,7 +90,7 @@ class ReplayBuffer:
             self.size -= self._kept.popleft().size
 
 
-SESSION_STATES: Final = TransitionTable(
+_SESSION_STATES: Final = TransitionTable(
     "session",
     "created",
     {
@@ -106,7 +106,7 @@ PAUSED_AT_MOST: Final = 1800.0
 """Seconds that a session may be paused."""
 REPLIES: Final = 1000
 """Replies that a session keeps by the ids of their messages. What is older is fenced by the turn."""
-BLOBS: Final = 64 * 1024 * 1024
+_BLOBS: Final = 64 * 1024 * 1024
 """Bytes of bodies that a session keeps outside its messages."""
 ALL_BLOBS: Final = 256 * 1024 * 1024
 """Bytes of the bodies of all sessions."""
@@ -117,8 +117,8 @@ class BridgeLimits(Struct, frozen=True):
 
     grace: float = 300.0
     """Seconds that a session lives without its client."""
-    replay_bytes: int = REPLAY_BYTES
-    replay_seconds: float = REPLAY_SECONDS
+    replay_bytes: int = _REPLAY_BYTES
+    replay_seconds: float = _REPLAY_SECONDS
     answer_ttl: float = KEPT
     """Seconds that the answer of long work can be asked for after its end."""
     sessions: int = 50
@@ -181,7 +181,7 @@ class BridgeSession:
         self.created = clock.wall()
         self._clock = clock
         self._limits = limits
-        self._machine = Machine(self.id, SESSION_STATES)
+        self._machine = Machine(self.id, _SESSION_STATES)
         self.link = Machine(self.id, EXTENSION)
         """000's dimension of the client: disconnected, connected, active while its step is done."""
         self.settled: Callable[[BridgeSession], object] = lambda _: None
@@ -349,7 +349,7 @@ class BridgeSession:
             self.blobs[sha256] = kind, content
             self.blob_bytes += len(content)
         self.blobs.move_to_end(sha256)
-        while self.blob_bytes > BLOBS:
+        while self.blob_bytes > _BLOBS:
             self.drop_blob()
 
     def drop_blob(self) -> None:

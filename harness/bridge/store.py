@@ -19,7 +19,7 @@ from harness.values import replace
 STORE: Final = Path(".harness/serve.sqlite3")
 _TABLE = "CREATE TABLE sessions (id TEXT PRIMARY KEY, content BLOB NOT NULL)"
 _KIND: Final = SqliteKind(application=int.from_bytes(b"SESS"), schema=1, tables=(_TABLE,))
-KEPT_SESSIONS: Final = 200
+_KEPT_SESSIONS: Final = 200
 _PATIENCE = 2.0
 WAIT_MS: Final = 200
 """Milliseconds that a change waits for another process: the whole bridge waits with it."""
@@ -142,7 +142,7 @@ class SessionStore:
         """Say in `note` how many of the newest sessions cannot be read."""
         query, rows, bad = "SELECT content FROM sessions ORDER BY rowid DESC LIMIT ?", [], 0
         with suppress(sqlite3.Error):
-            rows = self._database.execute(query, (KEPT_SESSIONS,)).fetchall()
+            rows = self._database.execute(query, (_KEPT_SESSIONS,)).fetchall()
         for (content,) in rows:
             try:
                 msgspec.json.decode(content, type=StoredSession)
@@ -155,7 +155,7 @@ class SessionStore:
         """Close the file. Sessions older than the newest ones are deleted."""
         with suppress(sqlite3.Error):
             newest = "SELECT rowid FROM sessions ORDER BY rowid DESC LIMIT ?"
-            self._database.execute(f"DELETE FROM sessions WHERE rowid NOT IN ({newest})", (KEPT_SESSIONS,))  # noqa: S608
+            self._database.execute(f"DELETE FROM sessions WHERE rowid NOT IN ({newest})", (_KEPT_SESSIONS,))  # noqa: S608
         self._database.close()
 
 

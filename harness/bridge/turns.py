@@ -23,20 +23,20 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.validation import ACTS
 
-TURN_SECONDS: Final = 60.0
+_TURN_SECONDS: Final = 60.0
 """The default of `timeout` in `[tool.harness.agents.bridge]`."""
-WAIT: Final = 60.0
+_WAIT: Final = 60.0
 """Seconds that a task waits until an agent takes it, by default."""
-NOTED_WITHIN: Final = 5.0
+_NOTED_WITHIN: Final = 5.0
 """Seconds in which it must be possible to write down that a write begins."""
 
 
 class RemoteRules(Struct, frozen=True):
     """How tasks deal with remote agents."""
 
-    timeout: float = TURN_SECONDS
+    timeout: float = _TURN_SECONDS
     """Seconds for the choice of one step."""
-    wait: float = WAIT
+    wait: float = _WAIT
     """Seconds until an agent has taken the task."""
     reveal: bool = True
     """Whether the agent is told how its task was judged."""
@@ -129,7 +129,7 @@ class RemoteTask:
             self._turn = None
             for look in turn.looks:
                 look.cancel()
-        if answer.kind == "act" and self.session is not None and may_write(answer.step):
+        if answer.kind == "act" and self.session is not None and _may_write(answer.step):
             await self._write_down(self.session)
         if answer.kind == "gave_up":
             raise Failed(Failure("AGENT_GAVE_UP", f"Agent `{self._rules.name}` gave up: {answer.why}"))
@@ -142,7 +142,7 @@ class RemoteTask:
 
     async def _write_down(self, session: BridgeSession) -> None:
         """Note that a write begins. Raises Failed if that cannot be kept: after a kill it would be done again."""
-        until = self._clock.now() + NOTED_WITHIN
+        until = self._clock.now() + _NOTED_WITHIN
         while not session.begins_to_write():
             if self._clock.now() >= until:
                 message = f"The step was not begun: session {session.id} cannot be written down, and a server that is "
@@ -235,7 +235,7 @@ class RemoteTask:
             return
         known = ("goal", "inputs", "tools")  # the task's first turn has them
         following = {name: value for name, value in self.question().items() if name not in known}
-        payload = self._desk.redact(outcome_of(history[-1] if history else None), self.plan)
+        payload = self._desk.redact(_outcome_of(history[-1] if history else None), self.plan)
         payload = {**payload, "turn": following}
         if self.session is not None:
             self.session.last_outcome = payload
@@ -499,7 +499,7 @@ def steps_before(history: History) -> list[dict[str, Any]]:
     ]
 
 
-def outcome_of(record: StepRecord | None) -> dict[str, Any]:
+def _outcome_of(record: StepRecord | None) -> dict[str, Any]:
     """How the last step ended, as messages have it."""
     failure = record.failure if record is not None else None
     told = [{"type": each.type, "message": each.message} for each in warnings((record,))] if record is not None else []
@@ -509,7 +509,7 @@ def outcome_of(record: StepRecord | None) -> dict[str, Any]:
     return {"passed": False, "failure": {**described(failure), **more}, "warnings": told}
 
 
-def may_write(step: Mapping[str, Any]) -> bool:
+def _may_write(step: Mapping[str, Any]) -> bool:
     """Whether a proposed step may be one that must not be done twice; what is not known counts as that."""
     act, effect = step.get("act"), step.get("effect")
     model = ACTS.get(act) if isinstance(act, str) else None

@@ -25,12 +25,12 @@ BEHIND: Final = 1024 * 1024
 """Bytes that may wait for a client that does not read, beside a replay."""
 A_SECOND: Final = 50
 """Messages of a client that are taken in a second; more wait."""
-CLOSED_BY_CODE: Final = 4000
+_CLOSED_BY_CODE: Final = 4000
 """The WebSocket's code when the bridge ends a connection; the reason has the code of `WIRE_CODES`."""
 
-LEFT: Final = (1000, 1001)
+_LEFT: Final = (1000, 1001)
 """The codes with which a client that leaves closes its connection (RFC 6455)."""
-WITHOUT_CODE: Final = 1005
+_WITHOUT_CODE: Final = 1005
 """The code of a client that closes without one, and, without the key `reason`, of a connection that broke (uvicorn)."""
 
 
@@ -43,11 +43,11 @@ class SeenEvents(Protocol):
     def end(self) -> int: ...
 
 
-FollowRun = Callable[[str, int], tuple[str, AsyncIterator[SeenEvents | None]]]
+_FollowRun = Callable[[str, int], tuple[str, AsyncIterator[SeenEvents | None]]]
 """A run (empty: the newest) and an offset -> its id, and its events as they come, for ever. Raises LookupError."""
 
 
-def websocket_routes(hub: BridgeHub, admit: Admit, follow: FollowRun | None = None) -> list[BaseRoute]:
+def websocket_routes(hub: BridgeHub, admit: Admit, follow: _FollowRun | None = None) -> list[BaseRoute]:
     """The route of the WebSocket face. `follow` has the events of runs, for who subscribes."""
     from starlette.routing import WebSocketRoute
 
@@ -61,7 +61,7 @@ def websocket_routes(hub: BridgeHub, admit: Admit, follow: FollowRun | None = No
 def _has_left(message: Mapping[str, Any]) -> bool:
     """Whether a client has closed its connection, which otherwise broke."""
     code = message.get("code")
-    return code in LEFT or (code == WITHOUT_CODE and "reason" in message)
+    return code in _LEFT or (code == _WITHOUT_CODE and "reason" in message)
 
 
 def _whole(lines: Iterable[str]) -> Iterator[msgspec.Raw]:
@@ -74,7 +74,7 @@ def _whole(lines: Iterable[str]) -> Iterator[msgspec.Raw]:
 class SocketOutlet:
     """One WebSocket: what is sent waits in a bounded queue, so that a slow client delays nobody."""
 
-    def __init__(self, websocket: WebSocket, follow: FollowRun | None = None, most: int = BEHIND) -> None:
+    def __init__(self, websocket: WebSocket, follow: _FollowRun | None = None, most: int = BEHIND) -> None:
         """`most`: bytes that may wait for the client; a replay is one message."""
         self._most = most
         self._websocket = websocket
@@ -130,9 +130,9 @@ class SocketOutlet:
             await asyncio.gather(*tasks, return_exceptions=True)
             with contextlib.suppress(Exception):  # the client may be gone already
                 async with asyncio.timeout(1):
-                    await self._websocket.close(CLOSED_BY_CODE, self._cut)
+                    await self._websocket.close(_CLOSED_BY_CODE, self._cut)
 
-    def _subscribe(self, follow: FollowRun, wanted: Subscribe, id: str) -> None:  # noqa: A002
+    def _subscribe(self, follow: _FollowRun, wanted: Subscribe, id: str) -> None:  # noqa: A002
         """Send the events of a run from now on, in place of those of another. Raises RefusedMessageError."""
         try:
             run, events = follow(wanted.run, wanted.offset)

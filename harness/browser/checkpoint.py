@@ -29,13 +29,13 @@ from harness.browser.form_state import (
 from harness.browser.storage import whole_storage
 from harness.resilience import Clock
 
-FILE_BYTES = 20 * 2**20
+_FILE_BYTES = 20 * 2**20
 """Bytes of chosen files of all pages together; files beyond that are not saved, and named afterwards."""
-FILLS = 2
+_FILLS = 2
 """How many times one field is filled: a script may reset it once, not for ever."""
-SETTLE_SECONDS = 1.0
+_SETTLE_SECONDS = 1.0
 """Seconds that the pages' scripts may take to reach the saved state."""
-PAUSE_SECONDS = 0.05
+_PAUSE_SECONDS = 0.05
 _REPLACED = re.compile(
     r"Execution context was destroyed|page is navigating|Cannot find context with specified id"
     r"|Inspected target navigated or closed|No frame for given id"
@@ -73,7 +73,7 @@ class PageCheckpoint:
         return (*self.unsaved, *lines)
 
 
-async def take(tab: Tab, clock: Clock, room: int = FILE_BYTES) -> PageCheckpoint:
+async def take(tab: Tab, clock: Clock, room: int = _FILE_BYTES) -> PageCheckpoint:
     """Read the present state once no navigation is under way. The caller limits the time. Raises Playwright errors."""
     await tab.watch.settled()
     pages, current = open_pages(tab)
@@ -108,7 +108,7 @@ async def _state(tab: Tab, page: Page, clock: Clock, room: int) -> tuple[PageSta
         except PlaywrightError as error:
             if not _REPLACED.search(error.message):
                 raise
-            await clock.sleep(PAUSE_SECONDS / 2)
+            await clock.sleep(_PAUSE_SECONDS / 2)
 
 
 async def settle(tab: Tab, saved: PageCheckpoint, clock: Clock, *, fills: bool = True) -> tuple[str, ...]:
@@ -118,14 +118,14 @@ async def settle(tab: Tab, saved: PageCheckpoint, clock: Clock, *, fills: bool =
     errors.
     """
     filled: Counter[tuple[int, str]] = Counter()
-    limit = clock.now() + SETTLE_SECONDS
+    limit = clock.now() + _SETTLE_SECONDS
     while True:
         now = await take(tab, clock, room=0)
         lines = saved.differences(now)
         if len(lines) == len(saved.unsaved) or clock.now() >= limit:
             return lines
         if not (fills and await _refill(tab, saved, now, filled)):
-            await clock.sleep(PAUSE_SECONDS)
+            await clock.sleep(_PAUSE_SECONDS)
 
 
 async def differing_places(tab: Tab, saved: PageCheckpoint, clock: Clock) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ async def _refill(tab: Tab, saved: PageCheckpoint, now: PageCheckpoint, fills: C
     """Fill the fields that differ, page by page. Returns whether there was one that could be filled."""
     done = False
     for number, (page, wanted, found) in enumerate(zip(tab.context.pages, saved.pages, now.pages, strict=False)):
-        fields = [each for each in _differing_fields(wanted, found) if fills[number, each.place] < FILLS]
+        fields = [each for each in _differing_fields(wanted, found) if fills[number, each.place] < _FILLS]
         if fields or wanted.scroll != found.scroll:
             filled = await fill(await tab.control_of(page), fields, wanted.scroll)
             fills.update((number, place) for place in filled)

@@ -35,23 +35,23 @@ from harness.spec.names import Domains
 from harness.spec.names import seconds as words
 
 CLOSE_SECONDS = 3.0
-STOPPED_SECONDS = 0.75
+_STOPPED_SECONDS = 0.75
 """Seconds of silence, twice in a row, after which a browser is taken for stopped and killed, with all its sessions."""
-PROMPT_SECONDS = 0.3
+_PROMPT_SECONDS = 0.3
 """Seconds after which a context that is still not closed is examined; nearly all are closed by then."""
-FREED_SECONDS = 0.3
+_FREED_SECONDS = 0.3
 """Seconds that the page may take to answer before its context is closed."""
 DROWNED_SECONDS = 2.0
 """Seconds after which a browser that only one session uses is killed if it still has events of stopped pages to tell:
 its context would be closed after them.
 """
-END_SECONDS = 5.0
+_END_SECONDS = 5.0
 """Seconds that the browser may take to end the pages of a context that does not close, before it is killed: other tasks
 may have pages in it."""
-KILL_SECONDS = 1.0
+_KILL_SECONDS = 1.0
 """Seconds that a killed browser may take to end."""
-TRACE_START_SECONDS = 1.0
-PROBE_SECONDS = 0.25
+_TRACE_START_SECONDS = 1.0
+_PROBE_SECONDS = 0.25
 """Seconds of silence after which a page counts as hanging."""
 
 
@@ -149,9 +149,9 @@ class ContextHandle:
             return
         waits = self.tab.watch.unanswered is not None  # then the page waits for a server, and is not replaced
         try:
-            async with asyncio.timeout(TRACE_START_SECONDS):
+            async with asyncio.timeout(_TRACE_START_SECONDS):
                 ready = self.tab.freed if freeing else self.tab.answers
-                if waits or await ready(PROBE_SECONDS):
+                if waits or await ready(_PROBE_SECONDS):
                     await self.tab.trace()
         except (PlaywrightError, TimeoutError):
             return  # a page that is gone cannot be recorded; the evidence says so
@@ -209,7 +209,7 @@ class ContextHandle:
     async def kill(self) -> None:
         """Kill the browser and wait until it has ended, so that no other session gets it."""
         self.chromium.kill(self._request.world)
-        await poll_until(self._clock, lambda: not self.chromium.alive, 0.01, KILL_SECONDS)
+        await poll_until(self._clock, lambda: not self.chromium.alive, 0.01, _KILL_SECONDS)
 
     async def end(self, seconds: float) -> bool:
         """Close the context and release the browser. Returns whether it closed cleanly."""
@@ -228,7 +228,7 @@ class ContextHandle:
         self._console += self.tab.watch.console_lines()
         self.ended = self.tab.watch.over = True
         if self.tab.watch.pace.floods:  # requests that it still sends would delay the end of the HAR file
-            await self.tab.silence_floods(min(FREED_SECONDS, seconds / 2))
+            await self.tab.silence_floods(min(_FREED_SECONDS, seconds / 2))
         if self.tab.drowned(DROWNED_SECONDS) and self.chromium.sessions <= 1 and self.chromium.process.killable:
             self.chromium.workers.forget(self.tab.watch)
             await self.kill()
@@ -236,9 +236,9 @@ class ContextHandle:
             return False
         closing = asyncio.create_task(self.tab.context.close())
         try:
-            await asyncio.wait({closing}, timeout=min(PROMPT_SECONDS, seconds))
+            await asyncio.wait({closing}, timeout=min(_PROMPT_SECONDS, seconds))
             if not closing.done():
-                await self._help(closing, max(seconds - PROMPT_SECONDS, 0))
+                await self._help(closing, max(seconds - _PROMPT_SECONDS, 0))
             closed = closing.done() and closing.exception() is None
             if not closed:
                 await self._end_pages(seconds)
@@ -251,7 +251,7 @@ class ContextHandle:
         """End the pages of a context that is still open: Playwright writes its HAR file before it closes them."""
         chromium, lived = self.chromium, self.chromium.alive
         answering = lived and chromium.driver.alive and not chromium.driver.silent and not chromium.process.stopped
-        ended = answering and await chromium.end_context(self.tab.id, END_SECONDS)
+        ended = answering and await chromium.end_context(self.tab.id, _END_SECONDS)
         if not ended:  # also if it is gone: stopped pages outlive it
             await self.kill()
         if lived:
@@ -261,8 +261,8 @@ class ContextHandle:
         """Help a slow close: a page in a loop would hold it up."""
         with contextlib.suppress(PlaywrightError, TimeoutError):
             async with asyncio.timeout(seconds):
-                if await self.chromium.answers(STOPPED_SECONDS):
-                    await self.tab.freed(FREED_SECONDS)
+                if await self.chromium.answers(_STOPPED_SECONDS):
+                    await self.tab.freed(_FREED_SECONDS)
                     await asyncio.wait({closing})
 
 
@@ -274,7 +274,7 @@ GRACE = 0.15
 Playwright ends a call at the limit and knows the reason. On a busy machine its answer comes a little later, and must
 not be taken for a call that hangs: then the reason would be lost, and the page.
 """
-GIVE_UP_SECONDS = 0.3
+_GIVE_UP_SECONDS = 0.3
 """Seconds to wait for the closing of an abandoned context; after that it goes on in the background."""
 _closing: set[asyncio.Task[None]] = set()
 """Closing tasks that are no longer awaited: asyncio itself keeps no strong reference to them."""
@@ -365,7 +365,7 @@ class Tab(Struct):
             await context.add_cookies(request.cookies)
         if request.allowed_domains:
             for template in request.virtual_hosts:
-                await context.route(template.partition("{host}")[0] + "**", gate(request.domains))
+                await context.route(template.partition("{host}")[0] + "**", _gate(request.domains))
         watch = PageEvents(clock, request.on_request_failed, chromium.pace, request.announcer)
         page = await context.new_page()
         watch.attach(context, page)
@@ -488,7 +488,7 @@ class Tab(Struct):
             await self.context.tracing.start(screenshots=True, snapshots=True, sources=False, name=self.raw.name)
 
 
-def gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
+def _gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
     """Return a handler of routes that blocks requests to virtual hosts which the task may not reach.
 
     To the network such a host is a server that is allowed. Playwright calls no handler for the target of a redirect:
@@ -509,7 +509,7 @@ async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
     closing = asyncio.create_task(_closed(coming))
     _closing.add(closing)
     closing.add_done_callback(_closing.discard)
-    await asyncio.wait({closing}, timeout=GIVE_UP_SECONDS)
+    await asyncio.wait({closing}, timeout=_GIVE_UP_SECONDS)
 
 
 async def _closed(coming: asyncio.Future[BrowserContext]) -> None:

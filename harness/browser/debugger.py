@@ -114,15 +114,15 @@ class ClientFiles(Struct, frozen=True):
             return Path("/")
 
 
-Send = Callable[[str], Awaitable[None]]
-Receive = Callable[[], Awaitable[str | bytes | None]]
+_Send = Callable[[str], Awaitable[None]]
+_Receive = Callable[[], Awaitable[str | bytes | None]]
 """The next message of the client; None when it is gone."""
 
 
 async def serve_debugger(
     place: DebuggedContext,
-    receive: Receive,
-    send: Send,
+    receive: _Receive,
+    send: _Send,
     files: ClientFiles,
     told: Callable[[str], object] = lambda _: None,
     over: asyncio.Event | None = None,
@@ -178,8 +178,8 @@ class ContextGate:
     def __init__(
         self,
         context: str,
-        to_client: Send,
-        to_browser: Send,
+        to_client: _Send,
+        to_browser: _Send,
         files: ClientFiles,
         told: Callable[[str], object] = lambda _: None,
         refused: Callable[[str], object] = lambda _: None,

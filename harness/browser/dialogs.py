@@ -20,11 +20,11 @@ from harness.resilience import Clock, poll_until
 
 DIALOGS = 20
 """The number of dialogs of one step that are recorded; a page may open them without end."""
-KEPT = 200
+_KEPT = 200
 """The number of dialogs of a context that are kept: the newest."""
 TEXT_LENGTH = 2000
-TEXTLESS = "A `beforeunload` dialog has no text, whatever the page says: leave out `message` at the `dialog` step."
-POLL = 0.02
+_TEXTLESS = "A `beforeunload` dialog has no text, whatever the page says: leave out `message` at the `dialog` step."
+_POLL = 0.02
 """Seconds between two looks whether a dialog has come."""
 
 
@@ -56,7 +56,7 @@ class DialogAnswer(Struct, frozen=True):
         return "dialog" if self.message is None else f"dialog that says {self.message!r}"
 
 
-UNASKED = {
+_UNASKED = {
     "alert": DialogAnswer(),
     "beforeunload": DialogAnswer(),
     "confirm": DialogAnswer(accept=False),
@@ -83,7 +83,7 @@ class Dialogs:
         """The step that was told that no dialog took its answer."""
         self.told: list[MetDialog] = []
         """Dialogs since the step began, with the answers given."""
-        self.all: deque[MetDialog] = deque(maxlen=KEPT)
+        self.all: deque[MetDialog] = deque(maxlen=_KEPT)
         """All dialogs of the context: the newest of them."""
 
     def leave_open(self, context: BrowserContext) -> None:
@@ -124,7 +124,7 @@ class Dialogs:
         message = f"no {wanted.describe()} has opened by the end of this step; {instead}"
         textless = any(each.type == "beforeunload" and not each.declared for each in self.told)
         advice = CATALOG["DIALOG_MISSING"].hint  # a dialog is waited for: the hint for assertions would mislead
-        advice = TEXTLESS if textless and not wanted.fits("") else advice
+        advice = _TEXTLESS if textless and not wanted.fits("") else advice
         return Failure("DIALOG_MISSING", message, effect=Effect.DONE, act_done=True, advice=advice)
 
     def blocking(self, page: Page) -> bool:
@@ -136,7 +136,7 @@ class Dialogs:
         if taken is not None:
             place = self.prepared.index(taken)
             self.prepared = (*self.prepared[:place], *self.prepared[place + 1 :])
-        answer = taken or UNASKED[dialog.type]
+        answer = taken or _UNASKED[dialog.type]
         self._seen[dialog.page] += 1
         self._open[dialog.page] += 1
         if len(self.told) < DIALOGS:
@@ -163,7 +163,7 @@ class Dialogs:
 
 async def await_dialogs(dialogs: Dialogs, clock: Clock, within: float) -> Failure | None:
     """Wait until all answers that must be taken in the step under way are taken; returns the failure if one is not."""
-    if await poll_until(clock, lambda: dialogs.missing() is None, POLL, within):
+    if await poll_until(clock, lambda: dialogs.missing() is None, _POLL, within):
         return None
     wanted = dialogs.missing()
     return None if wanted is None else dialogs.tell_missing(wanted)

@@ -15,9 +15,9 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.isolated import ask, script
 from harness.masking import MARK
 
-FRAMES = 20
+_FRAMES = 20
 """Frames of other origins that are copied, of each page the first ones."""
-FRAME_SECONDS = 0.5
+_FRAME_SECONDS = 0.5
 
 _COPY = """(_, [hidden, whole]) => {
   const parent = () => { try { return window.frameElement } catch { return null } };
@@ -70,14 +70,14 @@ async def dom_of(page: Page) -> str:
     its element, or behind the document if it is of another origin. Raises Playwright's errors.
     """
     whole: str = await _DOM.of_page(page, [MARK, True])
-    others = [frame for frame in page.frames if frame is not page.main_frame][:FRAMES]
+    others = [frame for frame in page.frames if frame is not page.main_frame][:_FRAMES]
     return whole + "".join(await asyncio.gather(*map(_framed, others)))
 
 
 async def _framed(frame: Frame) -> str:
     """A frame whose origin is not that of the document around it; empty for others, and if it does not answer."""
     try:
-        found = await _DOM.of_page(frame, [MARK, False], FRAME_SECONDS)
+        found = await _DOM.of_page(frame, [MARK, False], _FRAME_SECONDS)
     except PlaywrightError:
         return ""
     return (

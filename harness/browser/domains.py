@@ -8,8 +8,8 @@ from urllib.parse import urljoin, urlsplit
 from harness.recovery.failure import Failed, Failure
 from harness.spec.names import Domains, host_of, names, with_scheme
 
-HTTP_PORT = 80
-HTTPS_PORT = 443
+_HTTP_PORT = 80
+_HTTPS_PORT = 443
 
 
 def resolve(url: str, base: str | None) -> str:
@@ -61,7 +61,7 @@ def bypass(domains: Domains) -> str:
 
 def resolver_rules(hosts: Mapping[str, int], secure: Mapping[str, int]) -> str:
     """Chromium's `--host-resolver-rules`; the first rule that fits counts. `secure`: host -> port of its https."""
-    rules = [(f"{host}:{HTTPS_PORT}", port) for host, port in sorted(secure.items())]
+    rules = [(f"{host}:{_HTTPS_PORT}", port) for host, port in sorted(secure.items())]
     return ", ".join(f"MAP {pattern} 127.0.0.1:{port}" for pattern, port in [*rules, *sorted(hosts.items())])
 
 
@@ -84,10 +84,10 @@ def mapped(url: str, hosts: Mapping[str, int]) -> tuple[str, str | None]:
 def check_port(url: str, hosts: Mapping[str, int]) -> None:
     """Raise Failed for a mapped host's https on another port than 443, or its http on 443: nothing listens there."""
     secure = _scheme(url) == "https"
-    if host_of(url) not in hosts or secure == (_port(url, HTTPS_PORT if secure else HTTP_PORT) == HTTPS_PORT):
+    if host_of(url) not in hosts or secure == (_port(url, _HTTPS_PORT if secure else _HTTP_PORT) == _HTTPS_PORT):
         return
     message = (
-        f"cannot open {url}: hosts of [tool.harness.services] serve https on port {HTTPS_PORT} only, and "
+        f"cannot open {url}: hosts of [tool.harness.services] serve https on port {_HTTPS_PORT} only, and "
         "http on other ports"
     )
     raise Failed(Failure("INVALID_INPUT", message, details={"url": url}))

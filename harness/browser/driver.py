@@ -46,7 +46,7 @@ class DriverLoss(Struct, frozen=True):
 
 
 GONE = DriverLoss("gone", "Playwright's driver process is gone", code="DRIVER_GONE")
-STOPPED = DriverLoss(
+_STOPPED = DriverLoss(
     "stopped",
     "Playwright's driver process is stopped (SIGSTOP), so the browser cannot be asked",
     "Something has stopped the driver, a process `node ... run-driver`: a debugger, a job control, a paused container.",
@@ -56,7 +56,7 @@ SILENT = DriverLoss(
     "Playwright's driver process does not answer, so the browser cannot be asked",
     "The driver, a process `node ... run-driver`, hangs: look at the machine's memory and load.",
 )
-UNREADABLE = DriverLoss(
+_UNREADABLE = DriverLoss(
     "unreadable",
     "Playwright's driver has closed its pipe, or what it sends cannot be read",
     "Look at what stands between: if PLAYWRIGHT_NODEJS_PATH names a wrapper, it must pass on both streams unchanged.",
@@ -73,19 +73,19 @@ class DriverLostError(Exception):
 
 # Whether a call will still be answered.
 
-LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 0.5
 """Seconds between two looks at a driver that has not answered yet."""
-STOPPED_LOOKS = 2
+_STOPPED_LOOKS = 2
 """Looks in a row that find it stopped: after Ctrl-Z and `fg` one look may come before the driver goes on."""
-IDLE_LOOKS = 16
+_IDLE_LOOKS = 16
 """Looks between which it used no processor time, though it has something to answer: it hangs. On a busy machine a
 driver that works uses some.
 """
-SILENT_LOOKS = 60
+_SILENT_LOOKS = 60
 """Looks without an answer after which it is lost, whatever it does."""
-UNPROMPT_LOOKS = 2
+_UNPROMPT_LOOKS = 2
 """Looks without an answer after which it is to blame for a browser that does not answer."""
-BEAT_SECONDS = 2.0
+_BEAT_SECONDS = 2.0
 """Seconds from an answer to the next question."""
 
 
@@ -109,17 +109,17 @@ class Looks:
         self._idle = self._idle + 1 if used == self._used else 0
         self._used = used
         self.silent += 1
-        if self._stopped >= STOPPED_LOOKS:
-            return STOPPED
-        return SILENT if self._idle >= IDLE_LOOKS or self.silent >= SILENT_LOOKS else None
+        if self._stopped >= _STOPPED_LOOKS:
+            return _STOPPED
+        return SILENT if self._idle >= _IDLE_LOOKS or self.silent >= _SILENT_LOOKS else None
 
 
-async def answered(call: Coroutine[Any, Any, T], pid: Callable[[], int | None], looks: Looks | None = None) -> T:
+async def _answered(call: Coroutine[Any, Any, T], pid: Callable[[], int | None], looks: Looks | None = None) -> T:
     """The result of a call that the driver answers. Raises DriverLostError if it will not, and what the call raises."""
     looks, running = looks or Looks(), asyncio.ensure_future(call)
     try:
         while not running.done():
-            await asyncio.wait({running}, timeout=LOOK_SECONDS)
+            await asyncio.wait({running}, timeout=_LOOK_SECONDS)
             if not running.done() and (loss := looks.judge(pid())):
                 raise DriverLostError(loss)
         return running.result()
@@ -129,12 +129,12 @@ async def answered(call: Coroutine[Any, Any, T], pid: Callable[[], int | None], 
 
 # The process.
 
-STOP_SECONDS = 2.0
-ENDING_SECONDS = 0.1
+_STOP_SECONDS = 2.0
+_ENDING_SECONDS = 0.1
 """Seconds within which a process whose pipe has ended is gone, if it has ended."""
 _FORGOTTEN = ("Connection closed while reading from the driver", "Target page, context or browser has been closed")
 """Errors of calls whose caller was cancelled, and that the driver could not answer because it was ended."""
-COMPILED = "NODE_COMPILE_CACHE"
+_COMPILED = "NODE_COMPILE_CACHE"
 
 _STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 """One driver starts at a time: its environment is this process's, and it is known by being the new child."""
@@ -168,7 +168,7 @@ class Driver:
 
             try:
                 with _environment_of_driver(temp):
-                    playwright = await answered(_started(), pid)
+                    playwright = await _answered(_started(), pid)
             except BaseException:
                 await _end(pid())
                 raise
@@ -184,7 +184,7 @@ class Driver:
             return self.lost
         if not runs(self.pid):
             return GONE
-        return STOPPED if is_stopped(self.pid) else None
+        return _STOPPED if is_stopped(self.pid) else None
 
     @property
     def alive(self) -> bool:
@@ -194,14 +194,14 @@ class Driver:
     @property
     def silent(self) -> bool:
         """Whether it owes an answer for some time already."""
-        return self._looks.silent >= UNPROMPT_LOOKS
+        return self._looks.silent >= _UNPROMPT_LOOKS
 
     async def answers(self) -> bool:
         """Return whether the process runs and answers, however late on a busy machine; `lost` says why it does not."""
         try:
             if loss := self.loss:
                 raise DriverLostError(loss)
-            await answered(self._ask(), lambda: self.pid)
+            await _answered(self._ask(), lambda: self.pid)
         except DriverLostError as lost:
             self.lost = self.lost or lost.loss
         return self.lost is None
@@ -220,9 +220,9 @@ class Driver:
         """Ask again and again, until there is no answer."""
         while True:
             try:
-                await answered(self._ask(), lambda: self.pid, self._looks)
+                await _answered(self._ask(), lambda: self.pid, self._looks)
                 self._looks = Looks()
-                await answered(SystemClock().sleep(BEAT_SECONDS), lambda: self.pid)
+                await _answered(SystemClock().sleep(_BEAT_SECONDS), lambda: self.pid)
             except DriverLostError as lost:
                 self.lost = self.lost or lost.loss
                 return on_lost(self)
@@ -238,8 +238,8 @@ class Driver:
             except Exception:  # noqa: BLE001, S112 - Playwright raises all kinds when its driver is gone
                 continue
             return
-        await SystemClock().sleep(ENDING_SECONDS)
-        raise DriverLostError(self.loss or UNREADABLE)
+        await SystemClock().sleep(_ENDING_SECONDS)
+        raise DriverLostError(self.loss or _UNREADABLE)
 
     def kill(self) -> None:
         """Kill the driver and its browsers now."""
@@ -258,7 +258,7 @@ class Driver:
         if self._watch is not None:
             self._watch.cancel()
         if self.alive:
-            await bounded(self.playwright.stop(), STOP_SECONDS, None)
+            await bounded(self.playwright.stop(), _STOP_SECONDS, None)
         await _end(self.pid)
 
 
@@ -266,7 +266,7 @@ async def _end(pid: int | None) -> None:
     """Kill a driver with its browsers, and wait until the loop that started it knows: it may be closed after that."""
     if pid is not None:
         kill_tree(pid)
-        await poll_until(SystemClock(), lambda: not psutil.pid_exists(pid), 0.01, STOP_SECONDS)
+        await poll_until(SystemClock(), lambda: not psutil.pid_exists(pid), 0.01, _STOP_SECONDS)
 
 
 async def _started() -> Playwright:
@@ -302,8 +302,8 @@ def _environment_of_driver(temp: Path) -> Iterator[None]:
 
     With its code compiled before, it starts with a sixth less processor time. A folder that a project names stays.
     """
-    compiled = os.environ.get(COMPILED, str(Path(platformdirs.user_cache_dir("pytest-taskspec")) / "node"))
-    ours = {"TMPDIR": str(temp), COMPILED: compiled}
+    compiled = os.environ.get(_COMPILED, str(Path(platformdirs.user_cache_dir("pytest-taskspec")) / "node"))
+    ours = {"TMPDIR": str(temp), _COMPILED: compiled}
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
     try:

@@ -46,8 +46,8 @@ from harness.resilience.breaker import Breaker, CircuitOpen, Ticket
 
 # A browser on the other end of a connection, with the interface of a local browser process.
 
-LEAVE_SECONDS = 2.0
-CRASH_SECONDS = 1.0
+_LEAVE_SECONDS = 2.0
+_CRASH_SECONDS = 1.0
 
 
 class RemoteProcess:
@@ -71,31 +71,31 @@ class RemoteProcess:
         return self._leaving is None
 
     async def crash(self) -> None:
-        await bounded(self._control.send("Browser.crash"), CRASH_SECONDS, None)  # it never answers
+        await bounded(self._control.send("Browser.crash"), _CRASH_SECONDS, None)  # it never answers
 
     def kill(self) -> None:
         """Disconnect, without waiting for a server that does not answer."""
         if self._leaving is None:
-            self._leaving = asyncio.get_running_loop().create_task(leave(self._browser))
+            self._leaving = asyncio.get_running_loop().create_task(_leave(self._browser))
 
     async def closed(self) -> None:
         if self._leaving is not None:
             await asyncio.gather(self._leaving, return_exceptions=True)
 
 
-async def leave(browser: Browser) -> None:
+async def _leave(browser: Browser) -> None:
     """Disconnect. If it does not succeed, the driver has ended, and with it the connection, or the server hangs."""
-    await bounded(browser.close(), LEAVE_SECONDS, None)
+    await bounded(browser.close(), _LEAVE_SECONDS, None)
 
 
 # One browser endpoint: a Playwright server that gives a browser to each client (docs/decisions/010).
 
-DIAL_SECONDS = 3.0
-CONNECT_SECONDS = 15.0
+_DIAL_SECONDS = 3.0
+_CONNECT_SECONDS = 15.0
 """Seconds for the server to launch a browser and for that browser to answer."""
-MARK = "--harness-run"
+_MARK = "--harness-run"
 """A flag that Chromium ignores: a browser that has it accepted all our flags and is used by this run alone."""
-PORTS = {"ws": 80, "wss": 443}
+_PORTS = {"ws": 80, "wss": 443}
 
 
 class BrowserEndpoint:
@@ -122,7 +122,7 @@ class BrowserEndpoint:
         """
         await self._dial()
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with asyncio.timeout(_CONNECT_SECONDS):
                 return await self._connect_marked(driver, front, kind)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(refusal(self.name, error)) from error
@@ -130,10 +130,10 @@ class BrowserEndpoint:
     async def _dial(self) -> None:
         """Check that something listens there, so that a machine that is gone is recognized soon. Raises Failed."""
         try:
-            async with asyncio.timeout(DIAL_SECONDS):
-                _, writer = await asyncio.open_connection(urlsplit(self._url).hostname, port_of(self._url))
+            async with asyncio.timeout(_DIAL_SECONDS):
+                _, writer = await asyncio.open_connection(urlsplit(self._url).hostname, _port_of(self._url))
         except TimeoutError as error:
-            raise Failed(down(self.name, f"no connection in {DIAL_SECONDS:g} s", error)) from error
+            raise Failed(down(self.name, f"no connection in {_DIAL_SECONDS:g} s", error)) from error
         except OSError as error:
             raise Failed(down(self.name, f"nothing answers there ({reason(error)})", error)) from error
         writer.close()
@@ -141,7 +141,7 @@ class BrowserEndpoint:
             await writer.wait_closed()
 
     async def _connect_marked(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
-        mark = f"{MARK}={secrets.token_hex(8)}"
+        mark = f"{_MARK}={secrets.token_hex(8)}"
         browser = await self.launched(driver, front, kind, mark)
         try:
             control = await browser.new_browser_cdp_session()
@@ -154,7 +154,7 @@ class BrowserEndpoint:
                 return await self._connect_marked(driver, front, kind)
             return await self._chromium(driver, browser, control, front, own=mark in line)
         except BaseException:
-            await leave(browser)
+            await _leave(browser)
             raise
 
     async def _chromium(
@@ -184,7 +184,7 @@ class BrowserEndpoint:
                         "x-playwright-launch-options": json.dumps(self._options(front, kind, mark)),
                     },
                     slow_mo=self._settings.slowmo,
-                    timeout=CONNECT_SECONDS * 1000,
+                    timeout=_CONNECT_SECONDS * 1000,
                 )
             except PlaywrightError as error:
                 if not self._can_relaunch(error):
@@ -200,7 +200,7 @@ class BrowserEndpoint:
             return [self._named]
         with suppress(Failed):
             here = str(find(self._settings, Path(driver.playwright.chromium.executable_path), os.environ))
-            ours_first = await asyncio.to_thread(serves_here, port_of(self._url))
+            ours_first = await asyncio.to_thread(serves_here, _port_of(self._url))
             return [here, None] if ours_first else [None, here]
         return [None]
 
@@ -209,7 +209,7 @@ class BrowserEndpoint:
         if self._sandbox and sandboxing_failed(error):
             self._sandbox = False
             return True
-        if len(self._tries) == 1 or not no_browser_there(error):
+        if len(self._tries) == 1 or not _no_browser_there(error):
             return False
         del self._tries[0]
         return True
@@ -224,7 +224,7 @@ class BrowserEndpoint:
             "chromiumSandbox": self._sandbox,
             "channel": self._settings.channel,
             "executablePath": self._tries[0],
-            "timeout": CONNECT_SECONDS * 1000,
+            "timeout": _CONNECT_SECONDS * 1000,
         }
         return {name: value for name, value in options.items() if value is not None}
 
@@ -250,10 +250,10 @@ def reason(error: OSError) -> str:
     return os.strerror(number) if ours else error.strerror or str(error)
 
 
-def port_of(url: str) -> int:
+def _port_of(url: str) -> int:
     """The port of a URL, also if the URL leaves it out."""
     parts = urlsplit(url)
-    return parts.port or PORTS[parts.scheme]
+    return parts.port or _PORTS[parts.scheme]
 
 
 def on_loopback(url: str) -> bool:
@@ -304,8 +304,8 @@ def first_turn(environ: Mapping[str, str]) -> int:
 DOWN = "BROWSER_ENDPOINT_DOWN"
 UNFIT = "BROWSER_ENDPOINT_UNFIT"
 """Another try would have the same result: the server or the request must be changed."""
-UNSAFE = "start it with `python -m playwright run-server --unsafe`"
-NO_WINDOW = (
+_UNSAFE = "start it with `python -m playwright run-server --unsafe`"
+_NO_WINDOW = (
     "a browser window needs a display, and the server has none that works: drop --headed, or start the "
     "server where DISPLAY is set, or under xvfb-run"
 )
@@ -316,7 +316,7 @@ _MAYBE_LATER = ("408", "425", "429")
 _HEAD = re.compile(r"^BrowserType\.connect: (?:WebSocket error: )?(?:wss?://\S+ )?")
 
 
-def no_browser_there(error: Exception) -> bool:
+def _no_browser_there(error: Exception) -> bool:
     """Return whether the server found no browser where it looked."""
     return _NO_BROWSER.search(first_line(error)) is not None
 
@@ -331,13 +331,13 @@ def refusal(name: str, error: Exception) -> Failure:
             f"`pip install playwright=={server}.*` here, or playwright=={client}.* there"
         )
         return endpoint_failure(name, told, error)
-    if no_browser_there(error):
+    if _no_browser_there(error):
         told = "install one there (`python -m playwright install chromium`), or name one that exists there"
         return endpoint_failure(
-            name, f"it has no browser: {told} (--task-browser-executable PATH, and {UNSAFE})", error
+            name, f"it has no browser: {told} (--task-browser-executable PATH, and {_UNSAFE})", error
         )
     if no_display(error):
-        return endpoint_failure(name, NO_WINDOW, error)
+        return endpoint_failure(name, _NO_WINDOW, error)
     head = _HEAD.sub("", first_line(error)).strip()
     status = _STATUS.search(first_line(error))
     if status and status[1] not in _MAYBE_LATER:
@@ -352,7 +352,7 @@ def refusal(name: str, error: Exception) -> Failure:
 def not_taken(name: str, lacking: Sequence[str]) -> Failure:
     """The failure for a server whose browser lacks what this run needs."""
     message = (
-        f"its browser was started without {', '.join(lacking)}: {UNSAFE}; the browser of a launch-server is one that "
+        f"its browser was started without {', '.join(lacking)}: {_UNSAFE}; the browser of a launch-server is one that "
         "all share, and cannot have it"
     )
     return endpoint_failure(name, message)
@@ -379,9 +379,9 @@ def none_left(failures: Sequence[tuple[str, Failure]]) -> Failure:
 
 # Finds out whether a browser elsewhere can reach a port on this machine's loopback address.
 
-ADDRESS = "127.0.0.1"
-ASK_SECONDS = 3.0
-ELSEWHERE = ("ECONNREFUSED", "Parse Error")
+_ADDRESS = "127.0.0.1"
+_ASK_SECONDS = 3.0
+_ELSEWHERE = ("ECONNREFUSED", "Parse Error")
 """Playwright's messages if nothing listens at a port, or something that does not speak HTTP."""
 
 
@@ -398,14 +398,14 @@ async def sees_us(browser: Browser) -> bool:
         writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(word), word))
         writer.close()
 
-    server = await asyncio.start_server(answer, ADDRESS, 0)
+    server = await asyncio.start_server(answer, _ADDRESS, 0)
     context = await browser.new_context()
     try:
         port = server.sockets[0].getsockname()[1]
-        response = await context.request.get(f"http://{ADDRESS}:{port}/", timeout=ASK_SECONDS * 1000)
+        response = await context.request.get(f"http://{_ADDRESS}:{port}/", timeout=_ASK_SECONDS * 1000)
         return await response.body() == word
     except PlaywrightError as error:
-        if not any(words in str(error) for words in ELSEWHERE):
+        if not any(words in str(error) for words in _ELSEWHERE):
             raise
         return False
     finally:
@@ -416,7 +416,7 @@ async def sees_us(browser: Browser) -> bool:
 
 # Finds out whether a Playwright server on a loopback port is a program of this machine, or a port of a container.
 
-COMMAND = "run-server"
+_COMMAND = "run-server"
 
 
 def serves_here(port: int) -> bool:
@@ -429,7 +429,7 @@ def serves_here(port: int) -> bool:
 
 def _is_server(process: psutil.Process) -> bool:
     with suppress(psutil.Error):
-        return COMMAND in process.cmdline()
+        return _COMMAND in process.cmdline()
     return False
 
 
@@ -446,9 +446,9 @@ def _here(process: psutil.Process) -> bool:
     return not roots.joinpath("self", "root").exists() or roots.joinpath(str(process.pid), "root").samefile("/")
 
 
-Lived = Callable[[BrowserEndpoint], Chromium | None]
+_Lived = Callable[[BrowserEndpoint], Chromium | None]
 """Returns the browser that already runs at an endpoint for these hosts, or None."""
-Start = Callable[[BrowserEndpoint], Awaitable[Chromium]]
+_Start = Callable[[BrowserEndpoint], Awaitable[Chromium]]
 
 
 class Endpoints:
@@ -469,7 +469,7 @@ class Endpoints:
         urls = settings.browser_endpoint
         return cls(urls, settings.browser, breaker, first_turn(environ)) if urls else None
 
-    async def browser(self, hosts: bool, sessions: Callable[[str], int], lives: Lived, start: Start) -> Chromium:
+    async def browser(self, hosts: bool, sessions: Callable[[str], int], lives: _Lived, start: _Start) -> Chromium:
         """The browser of the first endpoint that has or gives one. Raises Failed, with the reason of each."""
         failed = {each.name for each in self._places if self._breaker(each.name).failures > 0} | self._unfit.keys()
         candidates = [Candidate(sessions(each.name), each.name in failed, each.far) for each in self._places]
@@ -483,12 +483,12 @@ class Endpoints:
                 failures.append((place.name, failed.failure))
         raise Failed(none_left(failures))
 
-    async def _start_in_turn(self, place: BrowserEndpoint, lives: Lived, start: Start) -> Chromium:
+    async def _start_in_turn(self, place: BrowserEndpoint, lives: _Lived, start: _Start) -> Chromium:
         """Start one browser at a time, so that waiting callers learn whether there is one. Raises Failed."""
         async with place.lock:
             return lives(place) or await self._start_counted(place, start)
 
-    async def _start_counted(self, place: BrowserEndpoint, start: Start) -> Chromium:
+    async def _start_counted(self, place: BrowserEndpoint, start: _Start) -> Chromium:
         """Start a browser at an endpoint, counted by its circuit. Raises Failed."""
         if place.name in self._unfit:
             raise Failed(self._unfit[place.name])

@@ -74,7 +74,7 @@ class LastGood:
         """
         try:
             async with asyncio.timeout(self._seconds):
-                await self._write(SCREENSHOT, await bare_picture(tab.control), step)
+                await self._write(SCREENSHOT, await _bare_picture(tab.control), step)
                 dom = await dom_behind(tab.control)
                 await self._write(DOM, dom.encode("utf-8", "replace"), step)
         except (PlaywrightError, TimeoutError, OSError):
@@ -95,7 +95,7 @@ class LastGood:
         return look
 
 
-async def bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes:
+async def _bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes:
     """A PNG of what the browser shows now; it waits for nothing. Raises Playwright's errors."""
     options: dict[str, Any] = {"format": "png", "captureBeyondViewport": full_page}
     if full_page:
@@ -105,22 +105,22 @@ async def bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes
 
 
 TOTAL_SECONDS = 6.0
-TRACE_SECONDS = 2.5
+_TRACE_SECONDS = 2.5
 """Seconds to end the trace of a page that answers; after that it is taken as far as it is written."""
-LOST_TRACE_SECONDS = 0.5
+_LOST_TRACE_SECONDS = 0.5
 """Seconds to end the trace if page or browser do not answer."""
-PAGE_SECONDS = 1.5
+_PAGE_SECONDS = 1.5
 CLOSE_SECONDS = 2.5
-PACK_SECONDS = 2.0
+_PACK_SECONDS = 2.0
 """Seconds to write a file from kept data."""
-PROBE_SECONDS = 0.5
-PATIENCE_SECONDS = 3.5
+_PROBE_SECONDS = 0.5
+_PATIENCE_SECONDS = 3.5
 """Seconds that all files together wait for a page that does not answer, which may only be slow."""
-LEAST_SECONDS = 0.1
+_LEAST_SECONDS = 0.1
 """Seconds that each file waits for it in any case."""
-SILENCE_SECONDS = 2.0
+_SILENCE_SECONDS = 2.0
 """Seconds to stop the scripts of a page that floods the browser, and to read the events that it has sent until then."""
-LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 0.5
 HELD = "since the page was stopped from sending, requests of its own have failed"
 """The remark about a page that was held before: it may show that."""
 TRACE = "trace.zip"
@@ -199,22 +199,22 @@ class EvidenceCollector(Struct):
             return "the browser does not answer"
         began = self.scene.clock.now()
         if self._patience is None:
-            self._patience = Deadline.after(PATIENCE_SECONDS * self.scale, began)
+            self._patience = Deadline.after(_PATIENCE_SECONDS * self.scale, began)
             answered = await self._freed()
         else:
-            left = max(LEAST_SECONDS, self._patience.left(began))
+            left = max(_LEAST_SECONDS, self._patience.left(began))
             answered = await answers(self.tab.control, self.deadline.clip(left, began))
         if answered:  # the time in which a slow page was waited for is given to its files
             self.deadline = Deadline.after(self.deadline.left(began), self.scene.clock.now())
             return ""
-        browser = await self.scene.chromium.answers(LEAST_SECONDS * self.scale)
+        browser = await self.scene.chromium.answers(_LEAST_SECONDS * self.scale)
         return "the page does not answer" if browser else "the browser does not answer"
 
     async def _freed(self) -> bool:
         """Free a page in an endless loop, which keeps its state; return whether it answers."""
-        probe = PROBE_SECONDS * self.scale
+        probe = _PROBE_SECONDS * self.scale
         if self.tab.watch.pace.floods and not await answers(self.tab.control, probe):
-            await self.tab.silence_floods(SILENCE_SECONDS * self.scale)
+            await self.tab.silence_floods(_SILENCE_SECONDS * self.scale)
         return await self.tab.freed(probe)
 
 
@@ -237,7 +237,7 @@ async def take(
         await take_page(collector, capture)
     if capture.logs and segments is not None:
         async with collector.losing(HAR):
-            await take_har(collector, segments, close)
+            await _take_har(collector, segments, close)
     else:
         collector.skip(HAR, "recording is minimal" if capture.logs else capture.why)
     seen = Item(CONSOLE, "taken", at=collector.scene.clock.wall())
@@ -258,19 +258,19 @@ async def take_trace(collector: EvidenceCollector) -> None:
         if not tab.traced:
             raise ValueError(f"without Playwright's own trace: {lost or 'it could not be started'}")
         try:
-            async with asyncio.timeout((LOST_TRACE_SECONDS if lost else TRACE_SECONDS) * collector.scale):
+            async with asyncio.timeout((_LOST_TRACE_SECONDS if lost else _TRACE_SECONDS) * collector.scale):
                 if not lost:  # one act, so that it has a snapshot of the end even if the last failure started it
                     look = tab.page.evaluate("() => document.readyState")
-                    await bounded(look, LOOK_SECONDS * collector.scale, None)
+                    await bounded(look, _LOOK_SECONDS * collector.scale, None)
                 await tab.context.tracing.stop(path=path)
         except (PlaywrightError, TimeoutError):
-            why = lost or f"it did not end within {TRACE_SECONDS * collector.scale:g} s"
+            why = lost or f"it did not end within {_TRACE_SECONDS * collector.scale:g} s"
             if not await asyncio.to_thread(tab.raw.pack, path):
                 raise ValueError(f"{tab.raw.missing_reason}: {why}") from None
             return f"only as far as it was written: {why}"
         return ""
 
-    await collector.file(TRACE, TRACE_SECONDS + PACK_SECONDS, make)
+    await collector.file(TRACE, _TRACE_SECONDS + _PACK_SECONDS, make)
     tab.traced = False
 
 
@@ -284,10 +284,10 @@ async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
         if not wanted:
             collector.skip(name, capture.why or unwanted)
         elif problem := await collector.problem():
-            await collector.file(name, PACK_SECONDS, partial(_from_last_good, collector, name, problem))
-        elif not await collector.file(name, 2 * PAGE_SECONDS, partial(make, collector)):
+            await collector.file(name, _PACK_SECONDS, partial(_from_last_good, collector, name, problem))
+        elif not await collector.file(name, 2 * _PAGE_SECONDS, partial(make, collector)):
             why = collector.items.pop().reason
-            await collector.file(name, PACK_SECONDS, partial(_from_last_good, collector, name, why))
+            await collector.file(name, _PACK_SECONDS, partial(_from_last_good, collector, name, why))
     collector.page = (
         (await collector.problem() or await _state(collector)) if capture.dom else collector.items[-1].reason
     )
@@ -295,7 +295,7 @@ async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
 
 async def _state(collector: EvidenceCollector) -> dict[str, Any] | str:
     """The data for judging criteria again, or the reason why the page does not give it."""
-    limit = collector.deadline.clip(PAGE_SECONDS * collector.scale, collector.scene.clock.now())
+    limit = collector.deadline.clip(_PAGE_SECONDS * collector.scale, collector.scene.clock.now())
     try:
         async with asyncio.timeout(limit):
             return await page_state(collector.tab.page, collector.selectors)
@@ -318,12 +318,12 @@ async def _from_last_good(collector: EvidenceCollector, name: str, problem: str,
 
 
 async def _picture(collector: EvidenceCollector, path: Path) -> str:
-    within = PAGE_SECONDS * collector.scale
+    within = _PAGE_SECONDS * collector.scale
     try:
         await collector.tab.picture(path, within, full_page=collector.full_page)
         return HELD if collector.tab.held else ""
     except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
-        shot = await bare_picture(collector.tab.control, full_page=collector.full_page)
+        shot = await _bare_picture(collector.tab.control, full_page=collector.full_page)
         await asyncio.to_thread(path.write_bytes, shot)
         return f"as it was, since the page was not ready for a picture in {within:g} s: a font may be missing"
 
@@ -334,7 +334,7 @@ async def _dom(collector: EvidenceCollector, path: Path) -> str:
     return HELD if collector.tab.held else ""
 
 
-async def take_har(
+async def _take_har(
     collector: EvidenceCollector, segments: Sequence[har.HarSegment], close: Callable[[float], Awaitable[bool]]
 ) -> None:
     """Take the HAR last: the recording is written when the context closes.
@@ -349,5 +349,5 @@ async def take_har(
         path.write_text(json.dumps(document), encoding="utf-8")  # in ASCII: a page may post half a surrogate pair
         return str(document["log"].get("comment", ""))
 
-    collector.deadline = Deadline.after(PACK_SECONDS * collector.scale, collector.scene.clock.now())
-    await collector.file(HAR, PACK_SECONDS, lambda path: asyncio.to_thread(write, path))
+    collector.deadline = Deadline.after(_PACK_SECONDS * collector.scale, collector.scene.clock.now())
+    await collector.file(HAR, _PACK_SECONDS, lambda path: asyncio.to_thread(write, path))

@@ -9,9 +9,9 @@ from urllib.parse import urljoin
 
 from playwright.async_api import Request
 
-PARTS = ("script", "stylesheet", "document")
+_PARTS = ("script", "stylesheet", "document")
 """The kinds of requests without whose answers a page is not whole; a `document` is that of a frame."""
-MOST_UNMET = 50
+_MOST_UNMET = 50
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class RequestRecord:
     told: bool = False
     """Whether a failure has said that a document's page came without a part."""
     unmet: list[RequestRecord] = field(default_factory=list, compare=False, repr=False)
-    """The scripts, stylesheets and frames of a document's page that did not come, the first `MOST_UNMET`."""
+    """The scripts, stylesheets and frames of a document's page that did not come, the first `_MOST_UNMET`."""
     of: RequestRecord | None = field(default=None, compare=False, repr=False)
     """The document whose page sent it; None if that is not known."""
     spare: bool = False
@@ -64,7 +64,7 @@ class RequestRecord:
 
     def lacks(self, part: RequestRecord) -> None:
         """Note that this document's page did not get a request."""
-        if len(self.unmet) < MOST_UNMET and part not in self.unmet and part.kind in PARTS:
+        if len(self.unmet) < _MOST_UNMET and part not in self.unmet and part.kind in _PARTS:
             self.unmet.append(part)
 
 

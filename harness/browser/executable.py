@@ -37,7 +37,7 @@ WEBMCP = "WebMCP"
 """The feature of Chromium by which pages offer tools (docs/decisions/027-webmcp.md)."""
 
 
-def with_webmcp(arguments: Sequence[str]) -> list[str]:
+def _with_webmcp(arguments: Sequence[str]) -> list[str]:
     """The arguments of a browser in which pages can offer tools: the features of all of them in one argument."""
     named = (each.removeprefix(_FEATURES) for each in arguments if each.startswith(_FEATURES))
     features = dict.fromkeys((*_OF_PLAYWRIGHT, *filter(None, ",".join(named).split(",")), WEBMCP))
@@ -45,7 +45,7 @@ def with_webmcp(arguments: Sequence[str]) -> list[str]:
     return [*others, _FEATURES + ",".join(features)]
 
 
-DEBUGGING_PORT = "--remote-debugging-port=0"
+_DEBUGGING_PORT = "--remote-debugging-port=0"
 """The argument of a browser that programs reach over the DevTools protocol: a port beside Playwright's pipe."""
 
 
@@ -61,8 +61,8 @@ class BrowserKind(Struct, frozen=True):
 
     def arguments(self, others: Sequence[str]) -> list[str]:
         """All arguments of such a browser."""
-        found = [*others, *(_SEALED if self.sealed else ()), *((DEBUGGING_PORT,) if self.debugged else ())]
-        return with_webmcp(found) if self.webmcp else found
+        found = [*others, *(_SEALED if self.sealed else ()), *((_DEBUGGING_PORT,) if self.debugged else ())]
+        return _with_webmcp(found) if self.webmcp else found
 
 
 def has_webmcp(command_line: str) -> bool:
@@ -86,7 +86,7 @@ def unreachable_arguments(hosts: Iterable[str]) -> list[str]:
 
 # The reason why a browser does not start, in one line. Pure.
 
-WORDS = 3
+_WORDS = 3
 """The number of lines of the browser's own log that are reported."""
 _NO_DISPLAY = "a browser window needs a display, and DISPLAY is not set: drop --headed, or run under xvfb-run"
 _SANDBOX = "Chromium sandboxing failed"
@@ -124,9 +124,9 @@ def last_words(message: str) -> tuple[str, ...]:
     """The last lines of the browser before it ended, at most WORDS of them; else its exit code."""
     said = list(dict.fromkeys(_browser_lines(message)))
     if _SANDBOX in message:
-        return (_SANDBOX, *said[1 - WORDS :])
+        return (_SANDBOX, *said[1 - _WORDS :])
     if said:
-        return tuple(said[-WORDS:])
+        return tuple(said[-_WORDS:])
     ended = re.search(r"process did exit: exitCode=(\w+), signal=(\w+)", message)
     if ended is None:
         return ()
@@ -165,15 +165,15 @@ def no_sandbox_reason(uid: int | None = None, marks: tuple[Path, ...] = _CONTAIN
 
 
 VARIABLE = "HARNESS_BROWSER_EXECUTABLE"
-HEADLESS_NAMES = ("chromium-headless-shell", "chrome-headless-shell", "headless_shell")
-FULL_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_HEADLESS_NAMES = ("chromium-headless-shell", "chrome-headless-shell", "headless_shell")
+_FULL_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 INSTALL = "no browser found: apt-get install chromium, run `playwright install chromium`, or install google-chrome"
-NO_WINDOW = "no browser that can show a window (only {} is installed): apt-get install chromium, or drop --headed"
+_NO_WINDOW = "no browser that can show a window (only {} is installed): apt-get install chromium, or drop --headed"
 
-Which = Callable[[str], str | None]
+_Which = Callable[[str], str | None]
 
 
-def find(settings: BrowserSettings, own: Path, environment: Mapping[str, str], which: Which = shutil.which) -> Path:
+def find(settings: BrowserSettings, own: Path, environment: Mapping[str, str], which: _Which = shutil.which) -> Path:
     """The executable to start. `own` is the path of Playwright's download. Raises Failed if there is none."""
     asked = settings.executable or environment.get(VARIABLE)
     if asked:
@@ -184,18 +184,18 @@ def find(settings: BrowserSettings, own: Path, environment: Mapping[str, str], w
     if found is not None:
         return found
     shell = next(filter(_starts, _candidates(False, own, which)), None)
-    raise Failed(Failure("BROWSER_LAUNCH_FAILED", NO_WINDOW.format(shell.name) if shell else INSTALL))
+    raise Failed(Failure("BROWSER_LAUNCH_FAILED", _NO_WINDOW.format(shell.name) if shell else INSTALL))
 
 
 def _starts(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK) and not _is_snap_stub(path)
 
 
-def _candidates(headed: bool, own: Path, which: Which) -> Iterator[Path]:
+def _candidates(headed: bool, own: Path, which: _Which) -> Iterator[Path]:
     if not headed:
         yield from _own_shells(own)
     yield own
-    names = FULL_NAMES if headed else HEADLESS_NAMES + FULL_NAMES
+    names = _FULL_NAMES if headed else _HEADLESS_NAMES + _FULL_NAMES
     yield from (Path(found) for found in map(which, names) if found)
 
 
@@ -205,7 +205,7 @@ def _own_shells(own: Path) -> Iterator[Path]:
         return
     revision = own.parents[1].name.rpartition("-")[2]
     folder = own.parents[2] / f"chromium_headless_shell-{revision}"
-    for name in HEADLESS_NAMES:
+    for name in _HEADLESS_NAMES:
         yield from sorted(folder.glob(f"*/{name}"))
 
 

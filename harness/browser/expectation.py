@@ -18,9 +18,9 @@ from harness.resilience import poll_until
 from harness.spec.expected_request import ExpectedRequest
 from harness.spec.url_patterns import RequestPattern, UrlPattern
 
-POLL = 0.02
+_POLL = 0.02
 """Seconds between two looks at the requests."""
-SHOWN = 20
+_SHOWN = 20
 """The number of requests that a failure lists."""
 
 
@@ -48,7 +48,7 @@ async def await_request(
             record.wanted = expected.status is not None
         return record is not None
 
-    if await poll_until(attempt.clock, look, POLL, seconds):
+    if await poll_until(attempt.clock, look, _POLL, seconds):
         return found[0]
     raise Failed(_not_sent(expected, [page_request(each) for each in sent()], seconds))
 
@@ -98,7 +98,7 @@ def _not_sent(expected: ExpectedRequest, sent: Sequence[PageRequest], seconds: f
         key=lambda pair: pair[1].closeness,
         default=None,
     )
-    shown = [each.describe() for each in sent[-SHOWN:]]
+    shown = [each.describe() for each in sent[-_SHOWN:]]
     details: dict[str, Any] = {"expected_request": expected.model_dump(exclude_unset=True), "requests": shown}
     message = f"no request {expected.describe()} was sent within {seconds:.3g} s after the act"
     if near is None:

@@ -17,14 +17,14 @@ FLOOD = 50
 """Events of one page per second that are a flood. Many pages exceed it while loading: it counts only if answers are
 late.
 """
-WINDOW = 1.0
+_WINDOW = 1.0
 """The length of the window in seconds."""
 HEAVY = 3 * FLOOD
 """Events per second after which answers stay late for a while. A page that only loads has fewer."""
 LINGERS = 5.0
 """Seconds for which answers stay late: nothing may arrive while the driver works through the events."""
 
-COSTS = {"new pages": 10}
+_COSTS = {"new pages": 10}
 """The weights of events that cost the browser more than telling them: a new page has a process of its own."""
 
 T = TypeVar("T")
@@ -74,10 +74,10 @@ class Pace:
 
     def _advance_window(self) -> None:
         since = self._clock.now() - self._began
-        if since >= WINDOW:
+        if since >= _WINDOW:
             if _weight(self._running) >= HEAVY:
-                self._flood, self._flooded = self._running, self._began + WINDOW
-            self._last = self._running if since < 2 * WINDOW else {}
+                self._flood, self._flooded = self._running, self._began + _WINDOW
+            self._last = self._running if since < 2 * _WINDOW else {}
             self._running, self._began = {}, self._clock.now()
 
     @property
@@ -101,7 +101,7 @@ class Pace:
 
 
 def _weight(counts: Mapping[str, int]) -> int:
-    return sum(COSTS.get(kind, 1) * count for kind, count in counts.items())
+    return sum(_COSTS.get(kind, 1) * count for kind, count in counts.items())
 
 
 class Later(Mapping[str, str]):

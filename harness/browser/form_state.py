@@ -15,7 +15,7 @@ from playwright.async_api import CDPSession, StorageState
 from harness.browser.failures.scene import shortened
 from harness.browser.isolated import ask
 
-SCROLL_SLACK = 2.0
+_SCROLL_SLACK = 2.0
 """Pixels by which a scroll position may differ, since the browser rounds it."""
 _GONE, _NEW, _OTHER = "was saved, is missing", "was not saved, is present", "differs"
 
@@ -44,7 +44,7 @@ def _page(saved: PageState, now: PageState) -> Iterator[str]:
         yield f"URL: was {saved.url}, is {now.url}"
     yield from _compare_values(_session(saved), _session(now))
     yield from _fields(saved.fields, now.fields)
-    if any(abs(a - b) > SCROLL_SLACK for a, b in zip(saved.scroll, now.scroll, strict=True)):
+    if any(abs(a - b) > _SCROLL_SLACK for a, b in zip(saved.scroll, now.scroll, strict=True)):
         yield "scroll position: was {:g},{:g}, is {:g},{:g}".format(*saved.scroll, *now.scroll)
 
 

@@ -17,7 +17,7 @@ MOST_ENTRIES = 2000
 """The number of newest requests that are kept: a page that sends them without end would fill the disk."""
 MOST_BYTES = 128 * 2**20
 """A longer recording is not read; the newest observed requests replace it."""
-CREATOR = {"name": "pytest-taskspec", "version": "1"}
+_CREATOR = {"name": "pytest-taskspec", "version": "1"}
 
 
 class HarSegment(Struct, frozen=True):
@@ -72,7 +72,7 @@ def merge_logs(logs: list[dict[str, Any]]) -> dict[str, Any]:
     """Merge several logs in order; long bodies are left out."""
     entries = [_shortened(entry) for log in logs for entry in log.get("entries", [])]
     pages = [page for log in logs for page in log.get("pages", [])]
-    head = {"version": "1.2", "creator": CREATOR}
+    head = {"version": "1.2", "creator": _CREATOR}
     if browsers := [log["browser"] for log in logs if "browser" in log]:
         head["browser"] = browsers[-1]
     return {"log": {**head, "pages": pages, "entries": entries}}
@@ -90,7 +90,7 @@ def _shortened(entry: dict[str, Any]) -> dict[str, Any]:
 
 def of_exchanges(exchanges: Iterable[RequestRecord]) -> dict[str, Any]:
     """A HAR 1.2 without bodies, for when the browser can no longer write its own."""
-    return {"log": {"version": "1.2", "creator": CREATOR, "pages": [], "entries": [_entry(e) for e in exchanges]}}
+    return {"log": {"version": "1.2", "creator": _CREATOR, "pages": [], "entries": [_entry(e) for e in exchanges]}}
 
 
 def _entry(exchange: RequestRecord) -> dict[str, Any]:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from harness.browser.context import Tab
     from harness.browser.process import Chromium
 
-HELD = "held"
+_HELD = "held"
 """The reason to be offline that ends when the task goes on with the same pages."""
-CONFIRM_SECONDS = 0.25
+_CONFIRM_SECONDS = 0.25
 """Seconds that pages may take to say that they are offline; one that takes longer is busy with a script."""
-FREE_SECONDS = 0.5
+_FREE_SECONDS = 0.5
 """Seconds that they may take once their scripts were ended."""
-FAIL_SECONDS = 0.5
+_FAIL_SECONDS = 0.5
 """Seconds within which a request that could not leave any more has failed."""
 
 _ONLINE = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
@@ -46,15 +46,15 @@ async def hold(tab: Tab, chromium: Chromium, clock: Clock) -> bool:
     tab.held = True
     before = tab.watch.undecided()
     stopping = asyncio.ensure_future(_stopped(tab, chromium))
-    await asyncio.wait({stopping}, timeout=CONFIRM_SECONDS)
-    if not stopping.done() and await chromium.answers(FREE_SECONDS):  # what was asked of it before is in force
-        await tab.end_scripts(FREE_SECONDS)
-        await asyncio.wait({stopping}, timeout=FREE_SECONDS)
+    await asyncio.wait({stopping}, timeout=_CONFIRM_SECONDS)
+    if not stopping.done() and await chromium.answers(_FREE_SECONDS):  # what was asked of it before is in force
+        await tab.end_scripts(_FREE_SECONDS)
+        await asyncio.wait({stopping}, timeout=_FREE_SECONDS)
     known = tab.told = tab.watch.over = stopping.done() and stopping.result()
     stopping.cancel()
     if known:
-        await poll_until(clock, lambda: tab.watch.undecided() <= before, 0.01, FAIL_SECONDS)
-        await tab.note_unreported(FREE_SECONDS)
+        await poll_until(clock, lambda: tab.watch.undecided() <= before, 0.01, _FAIL_SECONDS)
+        await tab.note_unreported(_FREE_SECONDS)
     return known
 
 
@@ -74,7 +74,7 @@ async def _pages_stopped(tab: Tab) -> None:
         pages = ()
     told = [_tell(each, held=True) for each in pages]
     online = [each.send("Network.overrideNetworkState", _ONLINE) for each in pages]
-    going = asyncio.gather(*told, go_offline(tab.context, HELD), *online, return_exceptions=True)
+    going = asyncio.gather(*told, go_offline(tab.context, _HELD), *online, return_exceptions=True)
     if isinstance(problem := (await going)[len(pages)], BaseException):
         raise problem
     workers = [worker for page in tab.context.pages for worker in page.workers]
@@ -97,7 +97,7 @@ async def release(tab: Tab, chromium: Chromium) -> None:
         return
     tab.held = tab.watch.over = False
     with suppress(PlaywrightError, TimeoutError):
-        async with asyncio.timeout(FREE_SECONDS):
-            await asyncio.gather(go_online(tab.context, HELD), chromium.workers.set_offline(tab.watch, offline=False))
+        async with asyncio.timeout(_FREE_SECONDS):
+            await asyncio.gather(go_online(tab.context, _HELD), chromium.workers.set_offline(tab.watch, offline=False))
             told = (_tell(each, held=False) for each in (tab.control, *tab.controls.values()))
             await asyncio.gather(*told, return_exceptions=True)

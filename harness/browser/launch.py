@@ -135,11 +135,11 @@ def _unmet(error: Exception) -> PlaywrightError:
     return error if isinstance(error, PlaywrightError) else PlaywrightError(silent)
 
 
-OPEN_SECONDS = 10.0
-NOWHERE = "http://255.255.255.255:9"
+_OPEN_SECONDS = 10.0
+_NOWHERE = "http://255.255.255.255:9"
 """A proxy that refuses on every machine: no connection can be made to the broadcast address."""
 
-Hosts = frozenset[tuple[str, int]]
+_Hosts = frozenset[tuple[str, int]]
 """Host name and port on 127.0.0.1."""
 
 
@@ -184,7 +184,7 @@ class Browsers:
         self.tell = tell
         self.driver: Driver | None = None
         """Playwright's driver process; the first browser starts it."""
-        self._running: dict[tuple[Hosts, BrowserKind, str], Chromium] = {}
+        self._running: dict[tuple[_Hosts, BrowserKind, str], Chromium] = {}
         """Running browsers by hosts, kind, and the name of the place."""
         self._own_hosts: tuple[Mapping[str, int], ...] = tuple(hosts)
         self._driver_lock = asyncio.Lock()
@@ -261,8 +261,8 @@ class Browsers:
         if request.on_request_failed is not None:
             request = replace(request, on_request_failed=chromium.front.naming(request.on_request_failed))
         try:
-            async with asyncio.timeout(OPEN_SECONDS):
-                proxy = self.refusing_proxy if chromium.pid is not None else NOWHERE
+            async with asyncio.timeout(_OPEN_SECONDS):
+                proxy = self.refusing_proxy if chromium.pid is not None else _NOWHERE
                 emulated = request.emulated(self.playwright.devices)
                 tab = await Tab.open(chromium, request, self._clock, proxy, emulated, state, self.on_tab)
         except (PlaywrightError, TimeoutError):

@@ -36,7 +36,7 @@ def listen(
     return lambda: emitter.remove_listener(event, heard)
 
 
-MOST_LOADING = 100
+_MOST_LOADING = 100
 """The number of unfinished requests of a page that are kept."""
 
 
@@ -110,7 +110,7 @@ class MainFrame:
 
     def request_sent(self, request: Request, exchange: RequestRecord) -> None:
         """The page sent this request; `navigation_began` already knows of one for a document."""
-        if self.pending and len(self.pending.loading) < MOST_LOADING:
+        if self.pending and len(self.pending.loading) < _MOST_LOADING:
             self.pending.loading[request] = request.url
         self.owns(exchange)
 

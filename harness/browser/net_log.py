@@ -30,7 +30,7 @@ from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 ARGUMENT = "--log-net-log="
 SECONDS = 10.0
 """Seconds that the log may take to arrive; it takes milliseconds, unless the machine is overloaded."""
-NUDGE = 0.2
+_NUDGE = 0.2
 """Seconds after which the browser is asked again for events."""
 MOST = 1000
 """The number of unsafe requests of one world that are kept, of worlds, and of different requests that have begun."""
@@ -39,7 +39,7 @@ UNTOLD_SECONDS = 0.5
 FAREWELL_BEFORE, FAREWELL_AFTER = 5000.0, 1000.0
 """Milliseconds around the moment at which this process learns that a document was left."""
 UNREAD = "pages were left, and the browser's log of what they sent did not come in time"
-KEPT = 200
+_KEPT = 200
 """The number of repetitions that are kept until the session to which they belong asks."""
 _READ = 1 << 16
 _NUDGES = [{"name": f"log-{n}", "value": "1", "url": "http://net-log.invalid/"} for n in range(20)]
@@ -165,7 +165,7 @@ class NetLog:
 
     async def _newer(self, since: float) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(NUDGE):
+            async with asyncio.timeout(_NUDGE):
                 while self._reader.newest <= since:
                     await self._arrived.wait()
                     self._arrived.clear()
@@ -173,7 +173,7 @@ class NetLog:
     def mark(self, world: str, sent: Sequence[Sent]) -> None:
         """Count the repetitions of these requests, given in their order, which left contexts of a world."""
         self._reader.repeated = deque(
-            (each for each in self._reader.repeated if not counted_at(each, world, sent)), KEPT
+            (each for each in self._reader.repeated if not counted_at(each, world, sent)), _KEPT
         )
 
     def may_still_repeat(self, sent: Sent, world: str, since: float) -> bool:
@@ -274,7 +274,7 @@ class Repeatable:
 
     def __init__(self, world: str) -> None:
         self._world = world
-        self._sent: deque[Sent] = deque(maxlen=KEPT)
+        self._sent: deque[Sent] = deque(maxlen=_KEPT)
         self._open: list[tuple[Sent, float]] = []
         """The requests of which the log did not tell yet, when it was last asked, whether they will be repeated, and
         times before which they had not left."""
@@ -327,8 +327,8 @@ class LogReader:
     def __init__(self) -> None:
         self.newest = 0
         """The time of the newest event, in the browser's milliseconds."""
-        self.repeated: deque[Repetition] = deque(maxlen=KEPT)
-        self.broken: deque[BrokenRequest] = deque(maxlen=KEPT)
+        self.repeated: deque[Repetition] = deque(maxlen=_KEPT)
+        self.broken: deque[BrokenRequest] = deque(maxlen=_KEPT)
         self.requests: dict[int, _Request] = {}
         """Number of a request -> what it is."""
         self.begun: OrderedDict[tuple[str, str], int] = OrderedDict()

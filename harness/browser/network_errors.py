@@ -15,7 +15,7 @@ from harness.resilience.outside import seconds_of
 from harness.spec.names import ANYWHERE, Domains
 from harness.values import replace
 
-NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
+_NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
 _EXACT = {
     "ERR_CONNECTION_REFUSED": "NET_CONNECTION_REFUSED",
     "ERR_CONNECTION_RESET": "NET_CONNECTION_RESET",
@@ -62,13 +62,13 @@ POLICY_ERRORS = ("ERR_PROXY_CONNECTION_FAILED", "ERR_TUNNEL_CONNECTION_FAILED")
 BLOCKED = "ERR_BLOCKED_BY_CLIENT"
 """The error of a request to a virtual host that is not allowed (`context.gate`)."""
 REFUSED_STATUSES = (401, 403)
-PROXY_LOGIN = 407
+_PROXY_LOGIN = 407
 GIVEN_UP = "ERR_ABORTED"
 """The error of a request that the browser itself ended: another page, a download, no content; it names no cause."""
 TELL_STATUS = ("ERR_HTTP_RESPONSE_CODE_FAILURE", "ERR_INVALID_AUTH_CREDENTIALS", "ERR_UNEXPECTED_PROXY_AUTH")
 """The errors of a navigation whose status names the cause."""
 _STATUS_CODES = {
-    **dict.fromkeys((*REFUSED_STATUSES, PROXY_LOGIN), "AUTHENTICATION_FAILED"),
+    **dict.fromkeys((*REFUSED_STATUSES, _PROXY_LOGIN), "AUTHENTICATION_FAILED"),
     404: "HTTP_NOT_FOUND",
     408: "HTTP_TIMEOUT",
     410: "HTTP_NOT_FOUND",
@@ -140,7 +140,7 @@ _TLS = {
 
 def net_error(text: str) -> str | None:
     """The name of Chromium's error in a text, or None."""
-    found = NET_ERROR.search(text)
+    found = _NET_ERROR.search(text)
     return found[1] if found else None
 
 
@@ -159,7 +159,7 @@ def net_failure(error: str, url: str, domains: Domains = ANYWHERE, effect: Effec
     code = "POLICY_DOMAIN" if held else code_of(error, bool(domains.allowed))
     details: dict[str, Any] = {"url": url, "net_error": f"net::{error}"}
     if error == "ERR_UNEXPECTED_PROXY_AUTH":
-        details["status"] = PROXY_LOGIN
+        details["status"] = _PROXY_LOGIN
     if code == "POLICY_DOMAIN":
         return policy_failure(url, domains, details, effect or Effect.NONE)
     found = Failure(code, f"net::{error} at {url}", details=details, effect=effect or effect_of(code))

@@ -41,14 +41,14 @@ from harness.spec.steps import Open
 # Observes the pages while the steps run: navigation, crash, dialogs, console, failed requests.
 
 CONSOLE_LINES = 1000
-NETWORK_ENTRIES = 500
-LINE_LENGTH = 2000
-POPUPS = 100
-COUNTED = {
+_NETWORK_ENTRIES = 500
+_LINE_LENGTH = 2000
+_POPUPS = 100
+_COUNTED = {
     "framenavigated": "navigations", "worker": "workers", "frameattached": "frames", "download": "downloads",
 }  # fmt: skip
 """Events of a page that are only counted: a page may flood the browser with them too."""
-MESSAGES = "socket messages"
+_MESSAGES = "socket messages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ class PageEvents:
         self._known: dict[Request, RequestRecord] = {}
         self._frames: dict[Page, MainFrame] = {}
         self.dialog_answers = Dialogs(self._complain)
-        self.elsewhere: deque[RequestRecord] = deque(maxlen=POPUPS)
+        self.elsewhere: deque[RequestRecord] = deque(maxlen=_POPUPS)
         """The newest documents that other pages requested, also pages that are still opening."""
-        self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
+        self._popups: deque[tuple[Page, str]] = deque(maxlen=_POPUPS)
         self.lines: Newest[LoggedLine] = Newest(CONSOLE_LINES)
-        self.exchanges: Newest[RequestRecord] = Newest(NETWORK_ENTRIES)
+        self.exchanges: Newest[RequestRecord] = Newest(_NETWORK_ENTRIES)
         self.requests = self.answers = 0
         """The number of requests, and of answers, of all pages so far."""
         self.sending = Sending(clock.now, announcer)
@@ -98,11 +98,11 @@ class PageEvents:
         self._wanted: Collection[int] = ()
         self.began = milliseconds()
         """The time of the browser's log from which on what it tells may be of this context."""
-        self.left_at: deque[tuple[float, bool]] = deque(maxlen=POPUPS)
+        self.left_at: deque[tuple[float, bool]] = deque(maxlen=_POPUPS)
         """The times at which documents were left, by the same clock, and whether an `open` left them."""
         self.origins: set[str] = set()
         """The origins of all documents so far."""
-        self._doubts: deque[Sent] = deque(maxlen=POPUPS)
+        self._doubts: deque[Sent] = deque(maxlen=_POPUPS)
         """What workers may have sent before they were watched."""
         self.over = False
         """Whether the context is being closed, or is held: a page that is left then sends nothing."""
@@ -139,7 +139,7 @@ class PageEvents:
         left, self._current = self._current, self._frames.get(page) or self._add(page)
         if opened := self._current.latest:
             opened.wanted = opened.wanted or opened.status in self._wanted
-        self._popups = deque((entry for entry in self._popups if entry[0] is not page), maxlen=POPUPS)
+        self._popups = deque((entry for entry in self._popups if entry[0] is not page), maxlen=_POPUPS)
         if left.page.is_closed():
             self._frames.pop(left.page, None)
 
@@ -259,7 +259,7 @@ class PageEvents:
         frame.on_left = lambda listened: self._on_left(frame, listened)
         page.on("close", self._on_close)
         listen(page, "websocket", lambda socket: self._on_websocket(socket, frame))
-        for event, kind in COUNTED.items():
+        for event, kind in _COUNTED.items():
             listen(page, event, partial(self._count, kind))
         return frame
 
@@ -300,7 +300,7 @@ class PageEvents:
             else:
                 opened.owns(exchange)
                 _judge_part(exchange)
-        self._popups.append((page, cut(page.url, LINE_LENGTH)))
+        self._popups.append((page, cut(page.url, _LINE_LENGTH)))
 
     def _on_request(self, request: Request) -> None:
         self.requests += 1
@@ -343,7 +343,7 @@ class PageEvents:
         )
         if sent:
             self._sent[request] = sent
-            if len(self._sent) > NETWORK_ENTRIES:
+            if len(self._sent) > _NETWORK_ENTRIES:
                 del self._sent[next(iter(self._sent))]
 
     def undecided(self) -> frozenset[int]:
@@ -354,7 +354,7 @@ class PageEvents:
     def _remember(self, request: Request, exchange: RequestRecord) -> None:
         self.exchanges.append(exchange)
         self._known[request] = exchange
-        if len(self._known) > NETWORK_ENTRIES:
+        if len(self._known) > _NETWORK_ENTRIES:
             del self._known[next(iter(self._known))]
 
     def _page_of(self, request: Request) -> MainFrame | None:
@@ -406,7 +406,7 @@ class PageEvents:
         if page:
             page.request_ended(request)
         self.pace.count_event("failed requests")
-        place = cut(request.url, LINE_LENGTH)
+        place = cut(request.url, _LINE_LENGTH)
         self.lines.append(LoggedLine("ERROR", f"Failed to load resource: {text} {place}", failed_url=request.url))
         if self._report:
             self._report(request.url, text)
@@ -416,12 +416,12 @@ class PageEvents:
         began = self.now()
         self.pace.count_event("sockets")
         listen(socket, "framesent", lambda text: self._on_message(socket.url, text, page, began))
-        listen(socket, "framereceived", partial(self._count, MESSAGES))
+        listen(socket, "framereceived", partial(self._count, _MESSAGES))
         if report := self._report:
             socket.on("socketerror", lambda text: report(socket.url, text))
 
     def _on_message(self, url: str, text: str | bytes, page: MainFrame, began: float) -> None:
-        self.pace.count_event(MESSAGES)
+        self.pace.count_event(_MESSAGES)
         body = text.encode() if isinstance(text, str) else text
         before = self._parting is not None and self._parting.outlived_by(began, page)
         self.sending.leaves(MESSAGE, url, page=False, after=None, body=body, before=before)
@@ -457,14 +457,14 @@ class PageEvents:
     def _on_console(self, message: ConsoleMessage) -> None:
         self.pace.count_event("console lines")
         level = "WARNING" if message.type == "warning" else message.type.upper()
-        self.lines.append(LoggedLine(level, cut(message.text, LINE_LENGTH), _place(message.location)))
+        self.lines.append(LoggedLine(level, cut(message.text, _LINE_LENGTH), _place(message.location)))
 
     def _on_page_error(self, error: WebError) -> None:
         self.pace.count_event("page errors")
-        self.lines.append(LoggedLine("ERROR", f"Uncaught {cut(str(error.error), LINE_LENGTH)}"))
+        self.lines.append(LoggedLine("ERROR", f"Uncaught {cut(str(error.error), _LINE_LENGTH)}"))
 
     def _complain(self, text: str) -> None:
-        self.lines.append(LoggedLine("WARNING", cut(text, LINE_LENGTH)))
+        self.lines.append(LoggedLine("WARNING", cut(text, _LINE_LENGTH)))
 
 
 def _judge_part(exchange: RequestRecord) -> None:

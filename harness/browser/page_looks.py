@@ -80,10 +80,10 @@ class PageLooks:
                 found = await see()
             except Failed as failed:
                 await self._learn_secrets()
-                if not (closed_before(failed.failure, self.tab, reads=reads) and await self._leave_closed()):
+                if not (_closed_before(failed.failure, self.tab, reads=reads) and await self._leave_closed()):
                     raise
                 continue
-            again = isinstance(found, Failure) and closed_before(found, self.tab, reads=reads)
+            again = isinstance(found, Failure) and _closed_before(found, self.tab, reads=reads)
             if not (again and await self._leave_closed()):
                 if not isinstance(found, Passed) or found.details:  # else nothing of the page is told
                     await self._learn_secrets()
@@ -274,7 +274,7 @@ async def leave_closed(tab: Tab) -> Mapping[str, str] | None:
     None: the page is open, or crashed, or no other page is left. Raises Playwright's errors.
     """
     closed = tab.page
-    if not can_go_on(tab):
+    if not _can_go_on(tab):
         return None
     opener = await closed.opener()
     pages = tab.context.pages
@@ -283,19 +283,19 @@ async def leave_closed(tab: Tab) -> Mapping[str, str] | None:
     return {"closed": closed.url, "went_on_at": page.url}
 
 
-def can_go_on(tab: Tab) -> bool:
+def _can_go_on(tab: Tab) -> bool:
     """Return whether the current page was closed while others are open."""
     return tab.page.is_closed() and not tab.watch.crashed and bool(tab.context.pages)
 
 
-def closed_before(failure: Failure, tab: Tab, *, reads: bool) -> bool:
+def _closed_before(failure: Failure, tab: Tab, *, reads: bool) -> bool:
     """Return whether a call failed only because the page was closed: it may be made on another one."""
-    return failure.code == "PAGE_CLOSED" and (reads or failure.effect is Effect.NONE) and can_go_on(tab)
+    return failure.code == "PAGE_CLOSED" and (reads or failure.effect is Effect.NONE) and _can_go_on(tab)
 
 
 # What pages authorize themselves by is a secret as soon as it is there: their cookies and `Authorization` headers.
 
-SECRETS_SECONDS = 0.5
+_SECRETS_SECONDS = 0.5
 
 
 class PageSecrets:
@@ -320,6 +320,6 @@ class PageSecrets:
             return
         self._answers = tab.watch.answers
         cookies = await bounded(
-            tab.context.cookies(), SECRETS_SECONDS * scale, ()
+            tab.context.cookies(), _SECRETS_SECONDS * scale, ()
         )  # a browser that is gone has told nothing
         learn(*(value for each in cookies if is_session_value(value := each.get("value", ""))))

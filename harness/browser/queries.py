@@ -25,7 +25,7 @@ from harness.task_secrets import learn
 
 LEAST_SECONDS = 0.02
 """The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
-ARRIVES_SECONDS = 1.0
+_ARRIVES_SECONDS = 1.0
 """How long a criterion waits for the rest of a document; one that never ends is judged by what has come of it."""
 _ASKED = (
     DISPLAYED
@@ -70,7 +70,7 @@ _STATE = script(
 }
 """,
 )
-NO_ELEMENT: dict[str, Any] = {
+_NO_ELEMENT: dict[str, Any] = {
     "count": 0, "visible": False, "text": None, "text_content": None, "value": None, "field": False, "attributes": {},
 }  # fmt: skip
 LARGEST = 2_000_000
@@ -78,20 +78,20 @@ LARGEST = 2_000_000
 _REPLACED = re.compile(r"Execution context was destroyed|page is navigating|Frame was detached")
 _ABSENT: dict[str, Any] = {"exists": False, "count": 0, "visible": False}
 """The answers of the functions about elements if there is none; of all others it is None."""
-FRAME_SECONDS = 1.0
+_FRAME_SECONDS = 1.0
 """Seconds for one look into a frame, which may vanish meanwhile; then it is looked for again."""
 
 
-async def arrived(page: Page) -> None:
-    """Wait until the document is whole, for `ARRIVES_SECONDS` at most.
+async def _arrived(page: Page) -> None:
+    """Wait until the document is whole, for `_ARRIVES_SECONDS` at most.
 
     A click is over as soon as the page to which it leads begins to come, and what is at the end of it would be missing.
     """
     with contextlib.suppress(PlaywrightTimeoutError):
-        await page.wait_for_load_state("domcontentloaded", timeout=ARRIVES_SECONDS * 1000)
+        await page.wait_for_load_state("domcontentloaded", timeout=_ARRIVES_SECONDS * 1000)
 
 
-async def read_page(page: Page, query: PageQuery, seconds: float) -> Any:
+async def _read_page(page: Page, query: PageQuery, seconds: float) -> Any:
     """Evaluate one page function now; a page that is busy is waited for, at most so many seconds.
 
     A missing element gives None (`count` 0, `exists` false). Raises Playwright's errors.
@@ -105,7 +105,7 @@ async def read_page(page: Page, query: PageQuery, seconds: float) -> Any:
     scope = await _scope(page, query.frame)
     if scope is None:
         return _ABSENT.get(query.function)
-    seconds = seconds if query.frame is None else min(seconds, FRAME_SECONDS)
+    seconds = seconds if query.frame is None else min(seconds, _FRAME_SECONDS)
     found = await _READ.of_all(scope.locator(query.selector), [query.function, query.name], seconds)
     if isinstance(found, dict):
         found = found["secret"]
@@ -124,11 +124,11 @@ async def _scope(page: Page, frame: str | None) -> Page | FrameLocator | None:
 
 
 async def read_between_pages(page: Page, query: PageQuery, clock: Clock, seconds: float) -> Any:
-    """`read_page`; while the page or the frame is being replaced it cannot be read, so the new one is."""
+    """`_read_page`; while the page or the frame is being replaced it cannot be read, so the new one is."""
     until = Deadline.after(seconds, clock.now())
     while True:
         try:
-            return await read_page(page, query, max(until.left(clock.now()), LEAST_SECONDS))
+            return await _read_page(page, query, max(until.left(clock.now()), LEAST_SECONDS))
         except PlaywrightError as error:
             vanished = query.frame is not None and isinstance(error, PlaywrightTimeoutError)
             if not (vanished or _REPLACED.search(error.message)) or not until.left(clock.now()):
@@ -170,7 +170,7 @@ async def shown_text(
 async def look_at(tab: Tab, query: PageQuery, seconds: float, clock: Clock) -> Any:
     """One look at the page, once what arrives of it is there. Raises Playwright's errors."""
     if tab.watch.arriving:
-        await arrived(tab.page)
+        await _arrived(tab.page)
     return await read_between_pages(tab.page, query, clock, seconds)
 
 
@@ -184,7 +184,7 @@ async def page_state(page: Page, selectors: Iterable[tuple[str, str | None]]) ->
     for selector, frame in selectors:
         with contextlib.suppress(PlaywrightError):
             scope = await _scope(page, frame)
-            found = NO_ELEMENT if scope is None else await _STATE.of_all(scope.locator(selector))
+            found = _NO_ELEMENT if scope is None else await _STATE.of_all(scope.locator(selector))
             elements.append({"selector": selector, "frame": frame, **found})
     state = {"version": 3, "url": page.url, "title": well_formed(await page.title()), "elements": elements}
     if len(json.dumps(state)) > LARGEST:

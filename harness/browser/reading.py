@@ -44,9 +44,9 @@ async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screens
     )
 
 
-FILLED_SECONDS = 1.0
+_FILLED_SECONDS = 1.0
 """How long a look waits for a page to be complete; a page may also change all the time, or ask for data for ever."""
-STILL_SECONDS = 0.1
+_STILL_SECONDS = 0.1
 """A page that looks the same after this time, and waits for nothing, is complete."""
 _FILLS = frozenset({"fetch", "xhr", "stylesheet", "script"})
 """What a page waits for; without styles, a snapshot also has what they hide."""
@@ -64,13 +64,13 @@ async def _still_snapshot(tab: Tab, until: Deadline, clock: Clock) -> str:
     async def snapshot() -> str:
         left = until.left(clock.now())
         seen = well_formed(await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * left)))
-        return without_passwords(seen, await _passwords(tab.page, left)) if "textbox" in seen else seen
+        return _without_passwords(seen, await _passwords(tab.page, left)) if "textbox" in seen else seen
 
     complete = tab.watch.navigation is None and has_all()
-    seen, end = await snapshot(), Deadline.after(FILLED_SECONDS, clock.now())
+    seen, end = await snapshot(), Deadline.after(_FILLED_SECONDS, clock.now())
     while not complete and (left := end.left(clock.now())) > 0:
         await poll_until(clock, has_all, interval=0.02, within=left)
-        await clock.sleep(STILL_SECONDS)
+        await clock.sleep(_STILL_SECONDS)
         before, seen = seen, await snapshot()
         complete = seen == before and has_all()
     return seen
@@ -93,7 +93,7 @@ async def _passwords(page: Page, seconds: float) -> frozenset[str]:
     return frozenset(found)
 
 
-def without_passwords(snapshot: str, passwords: Iterable[str]) -> str:
+def _without_passwords(snapshot: str, passwords: Iterable[str]) -> str:
     """The snapshot, which no longer shows what password fields contain: no model and no recording needs it. Pure."""
     plain = {" ".join(each.split()) for each in passwords} - {""}
     quoted = {'"' + each.replace("\\", "\\\\").replace('"', '\\"') + '"' for each in plain}

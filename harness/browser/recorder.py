@@ -20,7 +20,7 @@ from harness.spec.names import host_of
 from harness.spec.recorded.actions import GivenAnswer, Recording
 from harness.spec.recorded.events import Effects, RecordedEvent, action_of
 
-CAUSE_SECONDS = 3.0
+_CAUSE_SECONDS = 3.0
 """Seconds after an action in which a request, a dialog or a download counts as its effect."""
 _BINDING = "__taskspecRecorded"
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -147,9 +147,9 @@ class Recorder:
     def _cause(self) -> Effects | None:
         """What the last action has caused; None if it was too long ago."""
         now = self._clock.now()
-        if self._clicks and now - self._clicks[-1] < CAUSE_SECONDS:
+        if self._clicks and now - self._clicks[-1] < _CAUSE_SECONDS:
             return self._upcoming
-        if self.events and now - self.events[-1].at < CAUSE_SECONDS:
+        if self.events and now - self.events[-1].at < _CAUSE_SECONDS:
             return self.events[-1].effects
         return None
 

@@ -26,11 +26,11 @@ from harness.spec.navigation_keys import Until
 from harness.spec.steps import Check, Open, Select, Step, Type, Uncheck, Upload
 from harness.values import replace
 
-STATE_SECONDS = 10.0
+_STATE_SECONDS = 10.0
 """Seconds for reading the storage of a context that is to be replaced."""
-FREE_SECONDS = 0.5
+_FREE_SECONDS = 0.5
 """Seconds that a page may take to answer once its script was ended."""
-REOPEN_SECONDS = 2.0
+_REOPEN_SECONDS = 2.0
 """Seconds that a new page in the same context may take to appear."""
 _FILLS = (Type, Select, Check, Uncheck, Upload)
 
@@ -81,7 +81,7 @@ class PageRecovery:
     async def _renewed(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
         tab = self._handle.tab
         spent = tab.held and failure.effect is not Effect.NONE  # what its act has begun could still be sent later
-        if failure.code == "PAGE_UNRESPONSIVE" and not spent and await tab.freed(FREE_SECONDS):
+        if failure.code == "PAGE_UNRESPONSIVE" and not spent and await tab.freed(_FREE_SECONDS):
             return None
         if barred is not None:
             return _replace_failure(failure, "OUTCOME_UNKNOWN", barred)
@@ -89,7 +89,7 @@ class PageRecovery:
             return await self._asked_again(failure, until)
         if failure.code == "PAGE_CLOSED":  # the site closed it: only a page that was lost is opened again
             return None if self._handle.tab.context.pages else failure
-        if failure.code == "PAGE_CRASHED" and await self._handle.chromium.answers(FREE_SECONDS):
+        if failure.code == "PAGE_CRASHED" and await self._handle.chromium.answers(_FREE_SECONDS):
             return self._forgets(failure) or await self._reopened(failure, until)
         gone = self.posted or spent or failure.code == "PAGE_UNRESPONSIVE"
         return (self._forgets(failure) if gone else None) or await self._open_fresh_context(failure, until)
@@ -113,7 +113,7 @@ class PageRecovery:
     async def _reopened(self, failure: Failure, until: Deadline) -> Failure | None:
         """Open a new page in the same context, which has kept its storage."""
         try:
-            async with asyncio.timeout(until.clip(REOPEN_SECONDS, self._clock.now())):
+            async with asyncio.timeout(until.clip(_REOPEN_SECONDS, self._clock.now())):
                 await self._handle.tab.reopen()
         except (PlaywrightError, TimeoutError):
             return await self._open_fresh_context(failure, until)
@@ -122,8 +122,8 @@ class PageRecovery:
     async def _open_fresh_context(self, failure: Failure, until: Deadline) -> Failure | None:
         """Open a new context with the storage of the old one."""
         tab, storage, script = self._handle.tab, None, None
-        if await self._handle.chromium.answers(FREE_SECONDS):
-            within = until.clip(STATE_SECONDS, self._clock.now())
+        if await self._handle.chromium.answers(_FREE_SECONDS):
+            within = until.clip(_STATE_SECONDS, self._clock.now())
             storage = await read_storage(tab.context, self._free_or_close, within, held_up=not tab.watch.crashed)
             script = await session_of(tab.control)
         if isinstance(storage, Failure):
@@ -139,7 +139,7 @@ class PageRecovery:
     async def _free_or_close(self) -> None:
         """Make the page answer; close one that does not: it is given up, and its storage is read without it."""
         tab = self._handle.tab
-        if not await tab.freed(FREE_SECONDS):
+        if not await tab.freed(_FREE_SECONDS):
             await tab.page.close()
 
     async def restore(

@@ -103,11 +103,11 @@ async def _is_alone(page: Page, ref: str, frames: str, selector: str) -> bool:
 async def _normalized(page: Page, ref: str) -> str | None:
     """The selector that Playwright would record for the element; None if it finds none."""
     with contextlib.suppress(PlaywrightError):
-        return selector_text(await page.locator(REF_ENGINE + ref).normalize())
+        return _selector_text(await page.locator(REF_ENGINE + ref).normalize())
     return None
 
 
-def selector_text(locator: Locator) -> str:
+def _selector_text(locator: Locator) -> str:
     """The selector of a locator, which Playwright shows only in its representation."""
     _, _, shown = repr(locator).partition(_SHOWN)
     return str(ast.literal_eval(shown.removesuffix(">")))

@@ -22,8 +22,8 @@ from harness.spec.routes import Route
 from harness.spec.url_patterns import BODILESS
 
 Memory = Callable[[], Mapping[str, Any]]
-REDIRECTS = 10
-TEXT = "text/plain; charset=utf-8"
+_REDIRECTS = 10
+_TEXT = "text/plain; charset=utf-8"
 _OF_TRANSFER = ("content-encoding", "content-length", "transfer-encoding", "connection")
 """Headers of a recorded answer that hold for the bytes on the wire, and not for its body."""
 
@@ -78,7 +78,7 @@ class DeclaredAnswer:
             return "application/json", json.dumps(interpolate(route.json, scope), ensure_ascii=False).encode()
         if route.file is not None:
             return type_of(route.file), (self._folder / route.file).read_bytes()
-        return (TEXT if "body" in route.model_fields_set else ""), str(interpolate(route.body, scope)).encode()
+        return (_TEXT if "body" in route.model_fields_set else ""), str(interpolate(route.body, scope)).encode()
 
 
 def type_of(name: str) -> str:
@@ -106,7 +106,7 @@ class RecordedAnswers:
 
     def find(self, method: str, url: str, body: bytes | None) -> RouteAnswer | None:
         """The recorded answer; redirects are followed within the file."""
-        for _ in range(REDIRECTS):
+        for _ in range(_REDIRECTS):
             entry = self._entry(method, url, body)
             if entry is None:
                 return None

@@ -27,9 +27,9 @@ from harness.recovery.failure import Failure
 from harness.spec.routes import Route
 from harness.spec.url_patterns import RequestPattern, UrlPattern
 
-KEPT = 100
+_KEPT = 100
 """The number of answered requests of one route that are kept for the report."""
-PROBLEMS = 20
+_PROBLEMS = 20
 
 
 class _Armed:
@@ -52,7 +52,7 @@ class _Armed:
     def keep(self, answered: RoutedRequest) -> None:
         """Count an answered request; when the list is full, the last entry is replaced."""
         self.count += 1
-        del self.answered[KEPT - 1 :]
+        del self.answered[_KEPT - 1 :]
         self.answered.append(answered)
 
     def record(self) -> MetRoute:
@@ -72,7 +72,7 @@ class Routing:
     def __init__(self, routes: Sequence[Route], sources: Sequence[AnswerSource]) -> None:
         self._armed = [_Armed(number, *pair) for number, pair in enumerate(zip(routes, sources, strict=True))]
         self._step = -1
-        self._problems: deque[Failure] = deque(maxlen=PROBLEMS)
+        self._problems: deque[Failure] = deque(maxlen=_PROBLEMS)
         self._ended = asyncio.Event()
 
     @classmethod

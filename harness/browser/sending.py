@@ -20,27 +20,27 @@ TOLD = 2000
 """The number of different unsafe requests that are counted: the newest."""
 MOST = 200
 """The number of requests of one step that are kept; a page that sends more is a write already."""
-KINDS = 200
+_KINDS = 200
 """The number of kinds of requests whose times are kept."""
-SIGHTINGS = 3
+_SIGHTINGS = 3
 """The number of requests of one kind, at even intervals with no act in between, that proves a heartbeat."""
-SHORTEST = 0.2
+_SHORTEST = 0.2
 """Seconds: requests at shorter intervals are no heartbeat, but several requests of one act."""
 OFTEN = 2
 """The number of requests of one kind after one act that counts; a single one may be a late consequence of each act."""
-EVEN = 1.5
+_EVEN = 1.5
 """The largest factor between the longest and the shortest interval of regular requests."""
-BODY_BYTES = 4096
-BEAT_BYTES = 100
+_BODY_BYTES = 4096
+_BEAT_BYTES = 100
 _DIGITS = re.compile(rb"\d+")
 _ANSWERED_ANYWAY = ("ERR_BLOCKED_BY_RESPONSE", "ERR_BLOCKED_BY_ORB")
 """Errors of requests that are blocked only when the answer is there."""
 
 
-def kind_of(method: str, url: str, body: bytes | None) -> Hashable:
+def _kind_of(method: str, url: str, body: bytes | None) -> Hashable:
     """The kind of a request: a page's heartbeats differ at most in their numbers (a time, a count)."""
     parts = urlsplit(url)
-    return method, parts.netloc, parts.path, _DIGITS.sub(b"0", (body or b"")[:BODY_BYTES])
+    return method, parts.netloc, parts.path, _DIGITS.sub(b"0", (body or b"")[:_BODY_BYTES])
 
 
 _BEATS = frozenset({b"ping", b"pong", b"heartbeat", b"keepalive"})
@@ -62,14 +62,14 @@ def keeps_open(message: bytes) -> bool:
     """
     if _OPENING.fullmatch(message):
         return True
-    words = set(re.findall(rb"[a-z]+", message.lower())) if len(message) <= BEAT_BYTES else set()
+    words = set(re.findall(rb"[a-z]+", message.lower())) if len(message) <= _BEAT_BYTES else set()
     return message in _BARE_BEATS or (bool(words & _BEATS) and words <= _BEATS | _ENVELOPE)
 
 
 class _Kind(Struct):
     """The times of one kind of request since the last act, and whether the page sent it by itself before."""
 
-    times: deque[float] = field(default_factory=lambda: deque(maxlen=SIGHTINGS))
+    times: deque[float] = field(default_factory=lambda: deque(maxlen=_SIGHTINGS))
     before: bool = False
     regular: bool = False
     parting: bool = False
@@ -78,8 +78,8 @@ class _Kind(Struct):
     def seen(self, now: float) -> None:
         self.times.append(now)
         pauses = [later - earlier for earlier, later in zip(self.times, list(self.times)[1:], strict=False)]
-        if len(pauses) == SIGHTINGS - 1 and min(pauses) >= SHORTEST:
-            self.regular = self.regular or max(pauses) <= EVEN * min(pauses)
+        if len(pauses) == _SIGHTINGS - 1 and min(pauses) >= _SHORTEST:
+            self.regular = self.regular or max(pauses) <= _EVEN * min(pauses)
 
 
 class Announcer:
@@ -148,7 +148,7 @@ class Sending:
             return None
         if not safe:
             self.tells(method, url)
-        if not safe and not page and self._own_doing(kind_of(method, url, body), parting=before and not late):
+        if not safe and not page and self._own_doing(_kind_of(method, url, body), parting=before and not late):
             return None
         follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
         sent = Sent(method, urldefrag(url).url, page=page, follows=safe and follows, before=before)
@@ -195,7 +195,7 @@ class Sending:
         known = self._kinds.get(kind)
         if known is None:
             known = self._kinds[kind] = _Kind()
-            if len(self._kinds) > KINDS:
+            if len(self._kinds) > _KINDS:
                 del self._kinds[next(iter(self._kinds))]
         if parting:
             known.parting = known.parting or self._unacted

@@ -70,11 +70,11 @@ if TYPE_CHECKING:
     from harness.browser.faults import Sabotage
 
 T = TypeVar("T")
-HOLD_SECONDS = 0.1
+_HOLD_SECONDS = 0.1
 """Seconds within which a held-back request of an act appears."""
-STOP_SECONDS = 0.1
+_STOP_SECONDS = 0.1
 """Seconds for telling a page that did not load in time to stop loading."""
-LAST_WORDS = 0.05
+_LAST_WORDS = 0.05
 """Seconds for the last messages of a lost browser or driver: a request that left is evidence."""
 
 
@@ -221,7 +221,7 @@ class PlaywrightSession(PageLooks):
         gate = self._request.gate
         if gate is None or not gate.closed or step.effect_class == "read":
             return None
-        await poll_until(self._clock, lambda: gate.caused_by(step) is not None, 0.01, HOLD_SECONDS)
+        await poll_until(self._clock, lambda: gate.caused_by(step) is not None, 0.01, _HOLD_SECONDS)
         held = gate.caused_by(step)
         return held.failure() if held else None
 
@@ -282,9 +282,9 @@ class PlaywrightSession(PageLooks):
 
     async def _finish_failed(self, failure: Failure) -> Failure:
         if failure.code == "NET_TIMEOUT":
-            await self.tab.stop_loading(STOP_SECONDS)
+            await self.tab.stop_loading(_STOP_SECONDS)
         if failure.family is Family.BROWSER:
-            await self._clock.sleep(LAST_WORDS)
+            await self._clock.sleep(_LAST_WORDS)
         if failure.code == "ELEMENT_NOT_FOUND":
             self._unfound = failure.selector
         if failure.family is Family.NETWORK and self._is_routed(failure):

@@ -15,7 +15,7 @@ from harness.browser.bounded import bounded
 from harness.browser.isolated import ask
 from harness.recovery.failure import Failure
 
-PROBE_SECONDS = 0.25
+_PROBE_SECONDS = 0.25
 """Seconds for the sessionStorage of a page, which is read without waiting for the page."""
 _DATABASES = "Unable to serialize IndexedDB"
 _NOT_PUT = "Unable to restore IndexedDB"
@@ -102,7 +102,7 @@ async def put_databases(context: BrowserContext, state: StorageState) -> None:
 
 async def session_of(control: CDPSession) -> str | None:
     """A script that restores the page's sessionStorage (`session_script`); None if the page does not give it."""
-    found = await bounded(ask(control, "() => [location.origin, {...sessionStorage}]"), PROBE_SECONDS, None)
+    found = await bounded(ask(control, "() => [location.origin, {...sessionStorage}]"), _PROBE_SECONDS, None)
     return session_script(*found) if found else None
 
 

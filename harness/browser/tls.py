@@ -147,7 +147,7 @@ class TlsEnd(Stream):
             await super().send(self._outgoing.read())
 
 
-async def say_plainly(client: Stream) -> None:
+async def _say_plainly(client: Stream) -> None:
     """Answer a client that speaks TLS like a server that does not know TLS. Raises OSError."""
     try:
         await client.read()
@@ -159,9 +159,9 @@ async def say_plainly(client: Stream) -> None:
 _REFUSED = "net::ERR_CONNECTION_REFUSED"
 _RESET = ("ERR_CONNECTION_RESET", "ERR_CONNECTION_CLOSED")
 
-Report = Callable[[str, str], None]
+_Report = Callable[[str, str], None]
 """Receives (URL, the browser's error) of a request that failed."""
-Problem: TypeAlias = "Callable[[str], TlsProblem | None]"
+_Problem: TypeAlias = "Callable[[str], TlsProblem | None]"
 """Host -> the TLS fault of the connection that is now made to it."""
 
 
@@ -173,7 +173,7 @@ class TlsFront:
     """
 
     def __init__(
-        self, hosts: Mapping[str, int], key: ThrowAwayKey | None, temp: Path, problem: Problem = lambda _: None
+        self, hosts: Mapping[str, int], key: ThrowAwayKey | None, temp: Path, problem: _Problem = lambda _: None
     ) -> None:
         """`key` may be None if there are no hosts."""
         self.hosts = dict(hosts)
@@ -208,7 +208,7 @@ class TlsFront:
         """The TLS context of a certificate whose key is not among the accepted ones."""
         return ThrowAwayKey.new().context(self.hosts, self._temp)
 
-    def naming(self, report: Report) -> Report:
+    def naming(self, report: _Report) -> _Report:
         """Wrap a `report`, so that a host that refuses is reported as refusing; the browser itself sees a reset."""
 
         def tell(url: str, error: str) -> None:
@@ -253,7 +253,7 @@ class TlsFront:
         problem = self._problem(host)
         streams = await asyncio.open_connection(sock=connection)
         if problem == "protocol":
-            await say_plainly(Stream(*streams))
+            await _say_plainly(Stream(*streams))
             return
         client = TlsEnd(*streams, self._unknown if problem else self._context)
         try:

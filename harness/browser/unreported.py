@@ -17,7 +17,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.bounded import bounded
 from harness.browser.main_frame import MainFrame
 
-ASK_SECONDS = 0.25
+_ASK_SECONDS = 0.25
 FAREWELL = "the page listens for being left, and what it sends then is reported by no browser"
 _LISTENS = """[window, document].some(of => {
   const listeners = getEventListeners(of);
@@ -38,7 +38,7 @@ _USED = "function() { return this.some(each => each.sctp !== null && each.connec
 async def listens(control: CDPSession) -> bool:
     """Return whether the page listens for being left; False if it does not answer. It never raises."""
     asked = {"expression": _LISTENS, "includeCommandLineAPI": True, "returnByValue": True, "silent": True}
-    answer = await bounded(control.send("Runtime.evaluate", asked), ASK_SECONDS, None)
+    answer = await bounded(control.send("Runtime.evaluate", asked), _ASK_SECONDS, None)
     return answer is not None and answer["result"].get("value") is True
 
 

@@ -17,12 +17,12 @@ from harness.browser.bounded import bounded
 from harness.browser.isolated import ask
 from harness.resilience import Clock
 
-WAITING_SECONDS = 0.2
+_WAITING_SECONDS = 0.2
 """Seconds after which a step or a check is taken to wait for something."""
-AGAIN_SECONDS = 1.0
+_AGAIN_SECONDS = 1.0
 """Seconds after which the script is put into the page again: it may be another document by now."""
-ASK_SECONDS = 1.0
-COLLECT_SECONDS = 0.5
+_ASK_SECONDS = 1.0
+_COLLECT_SECONDS = 0.5
 
 _WATCH = """act => {
   const now = Date.now(), known = globalThis.taskspecVanished;
@@ -88,7 +88,7 @@ class VanishedTexts:
         self._acts = 0
         self._since = clock.now()
         """When the last act was done."""
-        self._put = -AGAIN_SECONDS
+        self._put = -_AGAIN_SECONDS
         """When the script was put into the page last."""
         self._putting: asyncio.Task[None] | None = None
 
@@ -96,12 +96,12 @@ class VanishedTexts:
         """An act was done that may have changed the page."""
         self._acts += 1
         self._since = self._clock.now()
-        self._put = -AGAIN_SECONDS  # what follows from it begins now
+        self._put = -_AGAIN_SECONDS  # what follows from it begins now
 
     @contextlib.contextmanager
     def during(self, control: CDPSession) -> Iterator[None]:
         """Inside, an act is done: it waits if it takes long."""
-        self._later(control, WAITING_SECONDS)
+        self._later(control, _WAITING_SECONDS)
         try:
             yield
         finally:
@@ -112,23 +112,23 @@ class VanishedTexts:
 
     def _still_waits(self, control: CDPSession) -> None:
         self._watch(control)
-        self._later(control, AGAIN_SECONDS)
+        self._later(control, _AGAIN_SECONDS)
 
     def looked(self, control: CDPSession) -> None:
         """The page is looked at, perhaps again and again."""
-        if self._clock.now() - self._since >= WAITING_SECONDS:
+        if self._clock.now() - self._since >= _WAITING_SECONDS:
             self._watch(control)
 
     def _watch(self, control: CDPSession) -> None:
         now, putting = self._clock.now(), self._putting
-        if now - self._put >= AGAIN_SECONDS and (putting is None or putting.done()):
+        if now - self._put >= _AGAIN_SECONDS and (putting is None or putting.done()):
             self._put = now
             # A page that is gone, or busy, records nothing.
-        asking = bounded(ask(control, _WATCH, self._acts), ASK_SECONDS, None)
+        asking = bounded(ask(control, _WATCH, self._acts), _ASK_SECONDS, None)
         self._putting = asyncio.get_running_loop().create_task(asking)
 
     async def collect(self, control: CDPSession) -> tuple[str, ...]:
         """The texts that were shown after the last act and are not shown now, the oldest first. Never raises."""
         if self._putting is None:
             return ()
-        return tuple(map(str, await bounded(ask(control, _COLLECT), COLLECT_SECONDS, ())))
+        return tuple(map(str, await bounded(ask(control, _COLLECT), _COLLECT_SECONDS, ())))

@@ -25,7 +25,7 @@ _OF_BYTES = ("content-length", "content-encoding", "transfer-encoding")
 """Headers about how the bytes came, which hold no longer."""
 _WHOLE = range(200, 300)
 _EMPTY = (204, 205)
-UNKNOWN = "ERR_FAILED"
+_UNKNOWN = "ERR_FAILED"
 
 
 class WholeFiles:
@@ -86,7 +86,7 @@ class WholeFiles:
         self.reading, self._paused = event["request"]["url"], event["requestId"]
         body = (await self._control.send("Fetch.getResponseBody", {"requestId": self._paused}))["body"]
         complete = await self._log.complete(self._control)  # the body does not tell whether it is whole
-        self.broken = self.broken or (self._error_of(event["request"]) if complete else UNKNOWN)
+        self.broken = self.broken or (self._error_of(event["request"]) if complete else _UNKNOWN)
         headers = [each for each in event.get("responseHeaders", ()) if each["name"].lower() not in _OF_BYTES]
         answer = {"responseCode": event["responseStatusCode"], "responseHeaders": headers, "body": body}
         await self._control.send("Fetch.fulfillRequest", {"requestId": self._paused, **answer})

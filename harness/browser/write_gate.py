@@ -19,7 +19,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Step, Type
 from harness.spec.url_patterns import RequestPattern
 
-MOST = 20
+_MOST = 20
 """The number of held-back requests that are kept of one step."""
 
 
@@ -49,7 +49,7 @@ class WriteGate:
         self._permission: WritePermission | None = None
         self._patterns: tuple[RequestPattern, ...] = ()
         self._everything = True
-        self._held: deque[HeldBack] = deque(maxlen=MOST)
+        self._held: deque[HeldBack] = deque(maxlen=_MOST)
 
     @property
     def closed(self) -> bool:
@@ -117,10 +117,10 @@ async def _is_same(page: Page, allowed: AllowedElement, step: Step) -> bool:
     target = locate(page, step.target or "", getattr(step, "frame", None))
     for each in wanted:
         with contextlib.suppress(PlaywrightError):  # it is in another frame, or gone
-            if await target.evaluate("(element, other) => other.contains(element)", each, timeout=SAME_MS):
+            if await target.evaluate("(element, other) => other.contains(element)", each, timeout=_SAME_MS):
                 return True
     return False
 
 
-SAME_MS = 1000
+_SAME_MS = 1000
 """Milliseconds for a comparison of two elements."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.cli.ending import fail
 from harness.reporting.trajectory import FILE, Trajectory, TrajectoryError, newest, read, trajectories
 
-LAST = "last"
+_LAST = "last"
 
 
 def found_trajectory(root: Path, task: str, run: str | None) -> Trajectory:
@@ -18,7 +18,7 @@ def found_trajectory(root: Path, task: str, run: str | None) -> Trajectory:
     try:
         if (Path(task) / FILE).is_file():
             return read(Path(task) / FILE)
-        each = newest(root) if task == LAST else trajectories(root, task)
+        each = newest(root) if task == _LAST else trajectories(root, task)
         found = next((one for one in each if run is None or one.task.run == run), None)
     except (TrajectoryError, OSError) as error:
         fail(str(error))

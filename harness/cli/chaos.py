@@ -85,9 +85,9 @@ def missing_dependencies(wanted: Iterable[Loaded], tasks: tuple[Loaded, ...]) ->
                 yield task.origin.problem(("dependencies", number), message, hint=hint, severity="warning")
 
 
-USAGE = 2
+_USAGE = 2
 NARROWEST = 60
-PRINTED = Path("-")
+_PRINTED = Path("-")
 LOCK = Path(".harness", "chaos", "lock")
 
 
@@ -116,7 +116,7 @@ def chaos(
     Example: harness chaos tasks/ --faults tasks/campaigns/e2e.faults.yaml --trials 3
     """
     started = datetime.now(UTC)
-    refuse_unwritable(None if json == PRINTED else json, markdown_file)
+    refuse_unwritable(None if json == _PRINTED else json, markdown_file)
     found = _load_given(paths, faults)
     found = replace(found, settings=with_workers(found.settings, workers))
     size = Size(trials, trials if clean_trials is None else clean_trials, _seed(found, seed))
@@ -143,7 +143,7 @@ def _load_given(paths: list[Path], faults: Path) -> Given:
 
 def refuse(message: str) -> NoReturn:
     """End the command before any trial."""
-    fail(message, USAGE)
+    fail(message, _USAGE)
 
 
 def _seed(found: Given, seed: int | None) -> int:
@@ -217,7 +217,7 @@ def refuse_unwritable(*files: Path | None) -> None:
 
 def _tell(document: Campaign, json: Path | None, running: Running) -> None:
     """Print the table before the files are written, so that it is not lost if one cannot be written."""
-    width, printed = max(NARROWEST, shutil.get_terminal_size((120, 24)).columns), json == PRINTED
+    width, printed = max(NARROWEST, shutil.get_terminal_size((120, 24)).columns), json == _PRINTED
     show(document, Console(stderr=printed, width=width, highlight=False, markup=False, emoji=False))
     if document.interrupted:
         typer.echo(document.verdict, err=printed)

@@ -26,7 +26,7 @@ class Command(Struct, frozen=True):
     context_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-PASSED_ON = MappingProxyType({"allow_extra_args": True, "ignore_unknown_options": True})
+_PASSED_ON = MappingProxyType({"allow_extra_args": True, "ignore_unknown_options": True})
 """The settings by which typer passes the arguments on unchanged."""
 
 COMMANDS: Mapping[str, Command] = MappingProxyType(
@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
             "harness.cli.verify:run_verify",
             "Run each task without its steps (it must not pass), and as written (it must end as its file declares).",
         ),
-        "run": Command("harness.cli.run:run", "Run tasks with pytest.", PASSED_ON),
+        "run": Command("harness.cli.run:run", "Run tasks with pytest.", _PASSED_ON),
         "watch": Command(
             "harness.cli.watch:watch", "Run tasks, and run them again when a file that concerns them is saved."
         ),

@@ -14,7 +14,7 @@ from harness.model.settings_errors import SettingsError
 if TYPE_CHECKING:
     from harness.reporting.dashboard.view import Dashboard
 
-PAGE = Path("dashboard.html")
+_PAGE = Path("dashboard.html")
 
 
 def dashboard(
@@ -22,7 +22,7 @@ def dashboard(
         str, typer.Option(help="The run: last, last-1, an id, or the beginning of an id.", metavar="RUN")
     ] = "last",
     output: Annotated[
-        Path | None, typer.Option(help=f"The file to write; it is replaced. Default: {PAGE}.", show_default=False)
+        Path | None, typer.Option(help=f"The file to write; it is replaced. Default: {_PAGE}.", show_default=False)
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the page's data as JSON and write no page.")] = False,
@@ -39,7 +39,7 @@ def dashboard(
 
     if as_json and (open_it or output is not None):
         fail("--json prints the data and writes no page: leave out --output and --open")
-    target = output or PAGE
+    target = output or _PAGE
     view, root = _view(run, target)
     if as_json:
         typer.echo(view.model_dump_json(indent=2))

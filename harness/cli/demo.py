@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-PORT = 8470
+_PORT = 8470
 HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel", "models")
 """The sites, in the order of their ports."""
 
@@ -50,9 +50,9 @@ def settings_text(hosts: Mapping[str, int | str], *, channel: bool = True, isola
     return f"{head}{service}\n{_CHANNEL}" if channel else f"{head}{service}"
 
 
-HEALTH_SECONDS = 3
+_HEALTH_SECONDS = 3
 
-TASK = """\
+_TASK = """\
 # first.task.yaml
 task_id: FIRST-001
 goal: Find the wireless mouse
@@ -67,16 +67,16 @@ success_criteria:
 
 
 def demo(
-    port: Annotated[int, typer.Option(help="Port of the first site; the others have the next ones.")] = PORT,
+    port: Annotated[int, typer.Option(help="Port of the first site; the others have the next ones.")] = _PORT,
 ) -> None:
     """Start the demo sites and show a task to try. Ctrl-C stops the sites.
 
     Example: harness demo --port 9000
     """
-    raise typer.Exit(run_demo(port))
+    raise typer.Exit(_run_demo(port))
 
 
-def run_demo(port: int) -> int:
+def _run_demo(port: int) -> int:
     """Run until Ctrl-C, SIGTERM or SIGHUP; return the exit code: 0, or the sites' own if they cannot start."""
     running = _running(port)
     if running:
@@ -125,7 +125,7 @@ def _running(port: int) -> dict[str, int] | None:
     """Host -> port of demo sites that answer here already; None if there are none."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"http://127.0.0.1:{port}/health", timeout=HEALTH_SECONDS) as answer:
+        with opener.open(f"http://127.0.0.1:{port}/health", timeout=_HEALTH_SECONDS) as answer:
             health = json.load(answer)
     except (OSError, ValueError, HTTPException):
         return None
@@ -138,6 +138,6 @@ def _welcome(hosts: dict[str, int], headline: str) -> str:
     settings = f"# pyproject.toml\n{settings_text(free_ports())}"
     return (
         f"{headline} (bank: demo / demo-pass):\n{places}\n\n"
-        f"A task to try, in an empty folder:\n\n{TASK}\n{settings}\n"
+        f"A task to try, in an empty folder:\n\n{_TASK}\n{settings}\n"
         "Run it with: pytest first.task.yaml    (a run starts sites of its own, on free ports, and ends them)"
     )

@@ -52,8 +52,8 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
 
-NO_VERDICT = 3
-PLACE = Path(".harness", "eval")
+_NO_VERDICT = 3
+_PLACE = Path(".harness", "eval")
 DOCUMENT, MARKDOWN, PAGE = "evaluation.json", "evaluation.md", "index.html"
 
 
@@ -68,39 +68,39 @@ class EvaluationFiles(Struct, frozen=True):
     earlier: Evaluation | None
 
 
-AgentsOption = Annotated[str, typer.Option("--agents", metavar="A,B", help="The agents, with commas between them.")]
-FaultsOption = Annotated[
+_AgentsOption = Annotated[str, typer.Option("--agents", metavar="A,B", help="The agents, with commas between them.")]
+_FaultsOption = Annotated[
     Path | None, typer.Option("--faults", metavar="FILE", help="A fault plan: also try the agents under its faults.")
 ]
-ModelsOption = Annotated[
+_ModelsOption = Annotated[
     CassetteMode | None,
     typer.Option("--models", help="Where the answers of models come from, as `pytest --task-models`."),
 ]
-GateOption = Annotated[
+_GateOption = Annotated[
     Path | None, typer.Option("--gate", metavar="FILE", help="Thresholds that decide the exit code.")
 ]
-ResumeOption = Annotated[
+_ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Go on with an evaluation: with --output, or else with the last one.")
 ]
-OutputOption = Annotated[
+_OutputOption = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: .harness/eval/<run>.")
 ]
-SummaryOption = Annotated[
+_SummaryOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Also append the Markdown to this file, for the page of a job.")
 ]
 
 
 def evaluate(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with task files.")],
-    agents: AgentsOption,
-    faults: FaultsOption = None,
+    agents: _AgentsOption,
+    faults: _FaultsOption = None,
     trials: Annotated[int, typer.Option(min=1, help="Number of trials of each task, agent and fault.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first trials; the next have the next numbers.")] = 0,
-    models: ModelsOption = None,
-    gate: GateOption = None,
-    resume: ResumeOption = False,
-    output: OutputOption = None,
-    summary: SummaryOption = None,
+    models: _ModelsOption = None,
+    gate: _GateOption = None,
+    resume: _ResumeOption = False,
+    output: _OutputOption = None,
+    summary: _SummaryOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document as JSON instead of tables.")] = False,
     workers: WorkersOption = None,
 ) -> None:
@@ -135,7 +135,7 @@ def evaluate(
 
 def _exit_code(document: Evaluation) -> int:
     if document.no_verdict:
-        return NO_VERDICT
+        return _NO_VERDICT
     return 0 if all(each.met for each in document.gate) else 1
 
 
@@ -209,12 +209,12 @@ def _folder(root: Path, output: Path | None, run: str, *, resume: bool) -> Path:
     if output is not None:
         folder = output.absolute()
     elif resume:
-        made = sorted((root / PLACE).glob(f"*/{lock.LOCK}"))
+        made = sorted((root / _PLACE).glob(f"*/{lock.LOCK}"))
         if not made:
-            refuse(f"--resume: there is no evaluation in {shown_path(root / PLACE)}: begin one without --resume")
+            refuse(f"--resume: there is no evaluation in {shown_path(root / _PLACE)}: begin one without --resume")
         folder = made[-1].parent
     else:
-        folder = root / PLACE / run
+        folder = root / _PLACE / run
     if wrong := _unfit(folder, resume=resume):
         refuse(wrong)
     return folder

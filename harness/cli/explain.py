@@ -25,7 +25,7 @@ from harness.spec.warnings import WARNINGS, WarningFacts
 
 _EXAMPLES = Path(__file__).with_name("error_examples.json")
 """Code -> what its example report has beyond the catalog: `message`, `step`, `step_index`, `context`."""
-USUAL_INDEX = 3
+_USUAL_INDEX = 3
 """The index of the failing step in examples without one."""
 
 
@@ -89,7 +89,7 @@ class Example(Struct, frozen=True):
     message: str
     context: dict[str, Any]
     step: dict[str, Any] | None = None
-    step_index: int = USUAL_INDEX
+    step_index: int = _USUAL_INDEX
 
 
 @lru_cache

@@ -118,8 +118,8 @@ def unknown(root: Path, folders: list[Path], task: str, run: str | None) -> str:
 
 # The failures under `errors/`: found by task id, read and checked.
 
-REPORT = "error_report.json"
-PREVIOUS = ".previous"
+_REPORT = "error_report.json"
+_PREVIOUS = ".previous"
 
 
 class UnreadableReportError(ValueError):
@@ -152,12 +152,12 @@ class ArtifactDirectory(Struct, frozen=True):
 
 
 def is_kept(folder: Path) -> bool:
-    return (folder / REPORT).is_file()
+    return (folder / _REPORT).is_file()
 
 
 def read_kept(folder: Path) -> ArtifactDirectory:
     """Read a directory. Raises UnreadableReportError; manifest and trace may be missing."""
-    file = folder / REPORT
+    file = folder / _REPORT
     try:
         report = ErrorReport.model_validate_json(read_regular(file))
     except OSError as error:
@@ -189,7 +189,7 @@ def latest(root: Path) -> list[Path]:
 
 def earlier(root: Path) -> dict[str, list[Path]]:
     """Run -> its directories, the newest run first."""
-    runs = sorted(filter(Path.is_dir, _entries(root / PREVIOUS)), reverse=True)  # a run's name begins with its time
+    runs = sorted(filter(Path.is_dir, _entries(root / _PREVIOUS)), reverse=True)  # a run's name begins with its time
     return {run.name: sorted(_directories(run)) for run in runs}
 
 

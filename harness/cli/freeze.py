@@ -49,7 +49,7 @@ def freeze(
         return
     text = file.read_text("utf-8")
     wanted = _wanted(found, steps, _document(text, file))
-    frozen = json_with(text, wanted) if file.suffix == ".json" else yaml_with(text, wanted)
+    frozen = _json_with(text, wanted) if file.suffix == ".json" else yaml_with(text, wanted)
     if _document(frozen, file) != {**_document(text, file), **wanted}:
         fail(f"{shown_path(file)} cannot be changed safely: write its top keys at the beginning of lines", file=file)
     write_text(file, frozen)
@@ -158,7 +158,7 @@ def _check(file: Path, steps: Sequence[dict[str, Any]], found: Trajectory) -> No
     fail(f"{shown_path(file)} does not have the steps of run {found.task.run}: harness freeze writes them", file=file)
 
 
-def json_with(text: str, wanted: Mapping[str, Any]) -> str:
+def _json_with(text: str, wanted: Mapping[str, Any]) -> str:
     """A JSON file with these values of top keys."""
     return json.dumps({**json.loads(text), **wanted}, indent=2, ensure_ascii=False) + "\n"
 

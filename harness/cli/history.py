@@ -19,31 +19,33 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, help="Show and compare earlier runs, and find flaky tasks.")
 
-NEWEST = 30
+_NEWEST = 30
 """The default number of runs."""
 
-Project = Annotated[
+_Project = Annotated[
     Path | None, typer.Option(metavar="DIR", help="The project's folder. Default: the project of this folder.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Runs = Annotated[int, typer.Option("--runs", min=1, help="Number of runs to read, newest first.")]
-Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="Number of runs to list, newest first.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+_Runs = Annotated[int, typer.Option("--runs", min=1, help="Number of runs to read, newest first.")]
+_Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="Number of runs to list, newest first.")]
 
 
 @app.callback(invoke_without_command=True)
-def history(context: typer.Context, limit: Limit = NEWEST, project: Project = None, as_json: AsJson = False) -> None:
+def history(
+    context: typer.Context, limit: _Limit = _NEWEST, project: _Project = None, as_json: _AsJson = False
+) -> None:
     """Show and compare earlier runs from .harness/history.sqlite3. Without a command, list them.
 
     Example: harness history
     """
     if context.invoked_subcommand is None:
         list_runs(limit, project, as_json)
-    elif project is not None or as_json or limit != NEWEST:
+    elif project is not None or as_json or limit != _NEWEST:
         raise typer.BadParameter(f"options go after the command: harness history {context.invoked_subcommand} ...")
 
 
 @app.command(name="list")
-def list_runs(limit: Limit = NEWEST, project: Project = None, as_json: AsJson = False) -> None:
+def list_runs(limit: _Limit = _NEWEST, project: _Project = None, as_json: _AsJson = False) -> None:
     """List the newest runs: when they ran, how they ended, how many tasks passed, failed, were flaky or healed.
 
     Example: harness history list --limit 10 --json
@@ -52,15 +54,15 @@ def list_runs(limit: Limit = NEWEST, project: Project = None, as_json: AsJson = 
     from harness.reporting.history.reading import recent_runs
 
     with _report_history_errors():
-        found = recent_runs(root_of(project), limit)
+        found = recent_runs(_root_of(project), limit)
     _tell(found, as_json, lambda: run_lines(found))
 
 
 @app.command()
 def show(
     run: Annotated[str, typer.Argument(help="The run: last, last-1, an id, or the beginning of an id.")] = "last",
-    project: Project = None,
-    as_json: AsJson = False,
+    project: _Project = None,
+    as_json: _AsJson = False,
 ) -> None:
     """Show one run: its environment, how each task ended, and what happened to services and circuits.
 
@@ -70,7 +72,7 @@ def show(
     from harness.reporting.history.reading import load_run
 
     with _report_history_errors():
-        found = load_run(root_of(project), run)
+        found = load_run(_root_of(project), run)
     _tell(found, as_json, lambda: single_run_lines(found))
 
 
@@ -84,8 +86,8 @@ def compare(
         ),
     ] = None,
     new: Annotated[str, typer.Argument(help="The newer run.")] = "last",
-    project: Project = None,
-    as_json: AsJson = False,
+    project: _Project = None,
+    as_json: _AsJson = False,
 ) -> None:
     """Compare two runs: newly failing, fixed, slower, faster, flakier and new tasks.
 
@@ -100,16 +102,16 @@ def compare(
     from harness.reporting.history.reading import compare_runs
 
     with _report_history_errors():
-        found = compare_runs(root_of(project), old, new)
+        found = compare_runs(_root_of(project), old, new)
     _tell(found, as_json, lambda: comparison_lines(found))
 
 
 @app.command()
 def task(
     task_id: Annotated[str, typer.Argument(metavar="TASK_ID", help="A task's id, or its node id.")],
-    runs: Runs = NEWEST,
-    project: Project = None,
-    as_json: AsJson = False,
+    runs: _Runs = _NEWEST,
+    project: _Project = None,
+    as_json: _AsJson = False,
 ) -> None:
     """Show how one task ended in each run.
 
@@ -120,7 +122,7 @@ def task(
     from harness.reporting.history.reading import task_points
 
     with _report_history_errors():
-        points = task_points(root_of(project), runs)
+        points = task_points(_root_of(project), runs)
     found = {name: each for name, each in points.items() if task_id in (name, name.partition("::")[2])}
     if not found:
         fail(_unknown(task_id, [name.partition("::")[2] for name in points], runs))
@@ -128,7 +130,7 @@ def task(
 
 
 @app.command()
-def flaky(runs: Runs = NEWEST, project: Project = None, as_json: AsJson = False) -> None:
+def flaky(runs: _Runs = _NEWEST, project: _Project = None, as_json: _AsJson = False) -> None:
     """List the flaky tasks, the worst first, with the 95 % interval of their failure rate.
 
     A task is flaky when it passed after a rerun in the same run, or when its outcome changed from run to run at least
@@ -141,12 +143,12 @@ def flaky(runs: Runs = NEWEST, project: Project = None, as_json: AsJson = False)
     from harness.reporting.history.reading import task_points
 
     with _report_history_errors():
-        found = flaky_tasks(task_points(root_of(project), runs))
+        found = flaky_tasks(task_points(_root_of(project), runs))
     _tell(found, as_json, lambda: flaky_lines(found, runs))
 
 
 @app.command()
-def durations(runs: Runs = NEWEST, project: Project = None) -> None:
+def durations(runs: _Runs = _NEWEST, project: _Project = None) -> None:
     """Print the usual seconds of each task as JSON, for --task-durations: the median of its passed executions.
 
     Example: harness history durations > durations.json
@@ -157,7 +159,7 @@ def durations(runs: Runs = NEWEST, project: Project = None) -> None:
     from harness.reporting.history.reading import usual_seconds
 
     with _report_history_errors():
-        seconds = usual_seconds(root_of(project), runs)
+        seconds = usual_seconds(_root_of(project), runs)
     document = msgspec.to_builtins(Durations(dict(sorted(seconds.items())), runs))
     typer.echo(json.dumps(document, indent=2))
 
@@ -165,8 +167,8 @@ def durations(runs: Runs = NEWEST, project: Project = None) -> None:
 @app.command()
 def prune(
     keep: Annotated[int, typer.Option(min=0, help="Number of runs to keep, newest first.")],
-    project: Project = None,
-    as_json: AsJson = False,
+    project: _Project = None,
+    as_json: _AsJson = False,
 ) -> None:
     """Delete old runs from the history. Each run of pytest also does that, by `[tool.harness] history_runs` (200).
 
@@ -175,7 +177,7 @@ def prune(
     from harness.reporting.history.reading import recent_runs
     from harness.reporting.history.writing import drop_old_runs
 
-    root = root_of(project)
+    root = _root_of(project)
     with _report_history_errors():
         recent_runs(root, 1)  # otherwise an empty history would be created
         gone = drop_old_runs(root, keep)
@@ -185,7 +187,7 @@ def prune(
         typer.echo(f"{how_many(len(gone), 'run')} dropped")
 
 
-def root_of(project: Path | None) -> Path:
+def _root_of(project: Path | None) -> Path:
     """The named folder, else the project of the current one, else the current one itself."""
     return project if project is not None else project_of(Path.cwd()) or Path.cwd()
 

@@ -21,7 +21,7 @@ from harness.spec.problems import SpecError, did_you_mean
 from harness.spec.recorded.importing import ImportedTask, imported_tasks
 
 _JAVASCRIPT = (".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx")
-Folder = Annotated[
+_Folder = Annotated[
     Path | None,
     typer.Option(
         "--output",
@@ -31,23 +31,23 @@ Folder = Annotated[
         show_default=False,
     ),
 ]
-Pages = Annotated[
+_Pages = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Of miniwob: the folder with its pages.", show_default=False)
 ]
-Only = Annotated[str, typer.Option(metavar="PAGE,PAGE", help="Of miniwob: only these pages.", show_default=False)]
-Seeds = Annotated[str, typer.Option(metavar="N,N", help="Of miniwob: the seeds; each makes a task.")]
-Partial = Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
+_Only = Annotated[str, typer.Option(metavar="PAGE,PAGE", help="Of miniwob: only these pages.", show_default=False)]
+_Seeds = Annotated[str, typer.Option(metavar="N,N", help="Of miniwob: the seeds; each makes a task.")]
+_Partial = Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")]
+_Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
 
 def import_tests(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tests in Python, or what codegen wrote.")],
-    folder: Folder = None,
-    pages: Pages = None,
-    only: Only = "",
-    seeds: Seeds = "1",
-    partial: Partial = False,
-    force: Force = False,
+    folder: _Folder = None,
+    pages: _Pages = None,
+    only: _Only = "",
+    seeds: _Seeds = "1",
+    partial: _Partial = False,
+    force: _Force = False,
 ) -> None:
     """Turn Playwright tests in Python into task files, line by line.
 
@@ -165,7 +165,7 @@ def _tell_missing(tasks: list[ImportedTask]) -> None:
 
 NAME: Final = "miniwob"
 """What `harness import` is given in place of a file."""
-HOST: Final = "miniwob.local"
+_HOST: Final = "miniwob.local"
 _PAGES: Final = Path("html")
 _NO_PAGES: Final = (
     "the pages of MiniWoB++ are not here: `pip install --no-deps miniwob` brings them, and --pages names a folder "
@@ -173,7 +173,7 @@ _NO_PAGES: Final = (
 )
 SECONDS: Final = 60
 """Seconds for which a page waits for its answer; the pages' own 10 are for people."""
-SCRIPT: Final = """\
+_SCRIPT: Final = """\
 // Starts the episode of a MiniWoB++ page with the seed of the task, and writes its end where a criterion reads it.
 (() => {
   const given = window.__taskspec?.miniwob;
@@ -192,7 +192,7 @@ SCRIPT: Final = """\
   }, 0));
 })();
 """
-PROJECT: Final = """\
+_PROJECT: Final = """\
 # Written by `harness import miniwob`. Run it with: pytest tasks/ --agent NAME
 [tool.harness]
 init_script = "miniwob.js"
@@ -202,7 +202,7 @@ command = ["{{python}}", "-m", "http.server", "{{port}}", "--bind", "127.0.0.1",
 hosts = {{ "{host}" = "auto" }}
 health = "http://{host}/core/core.js"
 """
-TASK: Final = """\
+_TASK: Final = """\
 task_id: MINIWOB-{name}
 goal: Open http://{host}/miniwob/{name}.html and do what the page asks for at its top. There is one attempt.
 {cases}page_values: {{miniwob: {{seed: {seed}, seconds: {seconds}}}}}
@@ -222,14 +222,14 @@ def import_miniwob(pages: Path | None, folder: Path, only: Sequence[str], seeds:
             hint = did_you_mean(name, known)
             fail(f"MiniWoB++ has no page `{name}`{f' ({hint})' if hint else ''}: {shown_path(place / 'miniwob')}")
     names = [name for name in known if not only or name in only]
-    project = PROJECT.format(pages=json.dumps(str(place)), host=HOST)
-    texts = {folder / "pyproject.toml": project, folder / "miniwob.js": SCRIPT}
+    project = _PROJECT.format(pages=json.dumps(str(place)), host=_HOST)
+    texts = {folder / "pyproject.toml": project, folder / "miniwob.js": _SCRIPT}
     for name in names:
         file = folder / "tasks" / f"{name}.task.yaml"
         several = len(seeds) > 1
         cases = f"parametrize: {{seed: [{', '.join(map(str, seeds))}]}}\n" if several else ""
         seed = '"${param.seed}"' if several else seeds[0]
-        task = TASK.format(name=name, host=HOST, cases=cases, seed=seed, seconds=SECONDS, timeout=2 * SECONDS)
+        task = _TASK.format(name=name, host=_HOST, cases=cases, seed=seed, seconds=SECONDS, timeout=2 * SECONDS)
         texts[file] = f"{schema_line(file)}{task}"
     if there := [file for file in texts if file.exists() and not force]:
         fail(f"{shown_path(there[0])} exists already: --force replaces it")

@@ -10,7 +10,7 @@ from types import FrameType
 
 from harness.cli.main import INTERRUPTED
 
-BOUND = 15.0
+_BOUND = 15.0
 """Seconds that the end may take after a second Ctrl-C. Then the process ends at once."""
 
 
@@ -24,7 +24,7 @@ def end_once() -> None:
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python itself would put the default back
             signal.default_int_handler(number, frame)
         if pressed[0] == 2:
-            last = threading.Timer(BOUND, os._exit, (INTERRUPTED,))
+            last = threading.Timer(_BOUND, os._exit, (INTERRUPTED,))
             last.daemon = True
             last.start()
 

@@ -24,12 +24,12 @@ app = typer.Typer(
     help="Offer the tasks of the project to an agent that speaks MCP, over standard input and output.",
     invoke_without_command=True,
 )
-LOG: Final = Path(".harness/logs/mcp.log")
+_LOG: Final = Path(".harness/logs/mcp.log")
 LAST_WORDS: Final = 0.05
 """Seconds in which answers that are ready are still written after the end of the input."""
-HOOK_WITHIN: Final = 2.0
+_HOOK_WITHIN: Final = 2.0
 """Seconds that a hook may take: the agent waits for it."""
-FOLDER = typer.Option(help="Folder of the project. Default: the present one.", show_default=False)
+_FOLDER = typer.Option(help="Folder of the project. Default: the present one.", show_default=False)
 
 
 @app.callback()
@@ -38,7 +38,7 @@ def mcp(
     persist: Annotated[
         bool, typer.Option("--persist", help="Let a server that is started for this stay when the agent goes.")
     ] = False,
-    project: Annotated[Path | None, FOLDER] = None,
+    project: Annotated[Path | None, _FOLDER] = None,
 ) -> None:
     """Offer the tasks of the project to an agent that speaks MCP, over standard input and output.
 
@@ -89,8 +89,8 @@ def _leave(root: Path, ended: int | None, error: BaseException | None) -> None:
         sys.stderr.write(line)
         sys.stderr.flush()
     with suppress(OSError):
-        (root / LOG).parent.mkdir(parents=True, exist_ok=True)
-        with (root / LOG).open("a", encoding="utf-8") as log:
+        (root / _LOG).parent.mkdir(parents=True, exist_ok=True)
+        with (root / _LOG).open("a", encoding="utf-8") as log:
             log.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {line}")
     os._exit(1 if error is not None else 0)
 
@@ -113,7 +113,7 @@ class InputLines:
 
 
 @app.command()
-def hook(project: Annotated[Path | None, FOLDER] = None) -> None:
+def hook(project: Annotated[Path | None, _FOLDER] = None) -> None:
     """Pass on what a hook of a coding agent gives on standard input, as Claude Code does. It never fails the hook.
 
     Example: echo '{"hook_event_name": "Stop", "session_id": "s1"}' | harness mcp hook
@@ -130,11 +130,11 @@ def hook(project: Annotated[Path | None, FOLDER] = None) -> None:
         return
     addresses = [address_of(settings.root, BRIDGE), address_of(settings.root)]
     for address in [each for each in addresses if each is not None]:
-        if _told(settings, address, hook_document(given, datetime.now(UTC))):
+        if _told(settings, address, _hook_document(given, datetime.now(UTC))):
             return
 
 
-def hook_document(given: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _hook_document(given: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """The event of 001 that says what a hook of Claude Code was given; one of 001 stays as it is."""
     if "hook_event_name" not in given:
         return dict(given)
@@ -154,7 +154,7 @@ def _told(settings: Settings, address: Any, document: Mapping[str, Any]) -> bool
     from harness.serve.start import connection_to
     from harness.serve.tokens import Tokens, TokenScope
 
-    connection = connection_to(address, HOOK_WITHIN)
+    connection = connection_to(address, _HOOK_WITHIN)
     try:
         token = Tokens.of(settings.root).issue(TokenScope.AGENT, datetime.now(UTC), timedelta(minutes=1))
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}

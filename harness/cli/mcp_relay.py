@@ -27,10 +27,10 @@ AWAY: Final = 6.0
 """Seconds that a call waits for another server when there is none, as after a kill: one starts within that time."""
 LOOK: Final = 0.5
 """Seconds between two looks for a run that offers tasks."""
-VALID: Final = timedelta(hours=1)
+_VALID: Final = timedelta(hours=1)
 AGAIN: Final = frozenset({"observe", "act", "finish", "command_result", "session_status", "tasks_list"})
 """Tools that may be called again when the answer is lost: the bridge knows an act by what is asked."""
-NO_RUN: Final = (
+_NO_RUN: Final = (
     "the server only shows pages (--page-only): `pytest tasks/ --agent bridge` starts a run that offers tasks"
 )
 _AWAY: Final = "the server is gone or does not answer; another one is being started"
@@ -117,8 +117,8 @@ class ServerRelay:
         if self.trouble or not self._only_pages:
             return refusal_reply(RefusedMessageError("CONN_NO_SERVER", self.trouble or _AWAY).payload)
         if tool == "tasks_list":
-            return FaceReply({"tasks": [], "sessions": [], "hint": NO_RUN})
-        return refusal_reply(RefusedMessageError("CONN_NO_SERVER", NO_RUN).payload)
+            return FaceReply({"tasks": [], "sessions": [], "hint": _NO_RUN})
+        return refusal_reply(RefusedMessageError("CONN_NO_SERVER", _NO_RUN).payload)
 
     async def _passed_on(self, tool: str, arguments: Mapping[str, Any], client: str) -> FaceReply | None:
         """The answer of the server that knows the session; None if none has a bridge."""
@@ -140,7 +140,7 @@ class ServerRelay:
     async def _asked(self, address: ServeAddress, call: Mapping[str, Any]) -> FaceReply | bool | None:
         """The answer of one server; True if it has no bridge, None if it cannot be reached."""
         for _ in range(2 if call["tool"] in AGAIN else 1):
-            token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), VALID)
+            token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), _VALID)
             try:
                 answer = await self._client().post(
                     f"{'https' if address.secure else 'http'}://{_host(address)}:{address.port}/calls",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.agents.python import AgentSource
 
 
-OURS = "harness.agents."
+_OURS = "harness.agents."
 """Where the harness's own agents are: what they take as options is known, and they may be made to check it."""
 
 
@@ -57,7 +57,7 @@ def _sources_of(task: Loaded, settings: Settings) -> tuple[AgentSource, ...]:
 
 def _problem_of(source: AgentSource, settings: Settings) -> str | None:
     """What is wrong with the options of an agent of the harness: it would be told when the agent is first asked."""
-    if not source.module.startswith(OURS):
+    if not source.module.startswith(_OURS):
         return None
     model = source.options.get("model")
     try:

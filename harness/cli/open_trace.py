@@ -30,7 +30,7 @@ from harness.reporting.files import is_inside, shown_path
 from harness.reporting.task_record import LAST_RUN, TaskRecord, load_last_run
 
 TRACE, FULL_TRACE = "trace.zip", "trace_full.zip"
-KEPT = ".kept"
+_KEPT = ".kept"
 """The folder below the artifacts with files of passed tasks, among them the trace of `--task-tracing on`."""
 
 
@@ -83,7 +83,7 @@ def _trace(task: str, run: str | None, artifacts: Path | None) -> Path:
     kept = the_failure(task, run, artifacts, "harness open")
     full = kept.folder / FULL_TRACE
     if not full.is_file() and not (kept.folder / TRACE).is_file():
-        fail(no_trace(kept))
+        fail(_no_trace(kept))
     return full if full.is_file() else kept.folder / TRACE
 
 
@@ -91,8 +91,8 @@ def _of_passed(task: str, root: Path) -> Path | None:
     """The trace of a task that passed in its last run; without one the command ends and says how to get one."""
     if task == LAST or directories_of(latest(root), task) or cases_of(latest(root), task):
         return None  # the last run of the task failed
-    trace = root / KEPT / task / TRACE
-    if trace.is_file() and is_inside(root / KEPT, trace):
+    trace = root / _KEPT / task / TRACE
+    if trace.is_file() and is_inside(root / _KEPT, trace):
         return trace
     record = next((each for each in _last_records() if task in (each.task_id, each.key)), None)
     if record is not None and record.final_state in ("completed", "partial_success"):
@@ -108,7 +108,7 @@ def _last_records() -> Sequence[TaskRecord]:
     return found.results if found else ()
 
 
-def no_trace(kept: ArtifactDirectory) -> str:
+def _no_trace(kept: ArtifactDirectory) -> str:
     """The message why there is no trace, and how to get one."""
     entries = kept.manifest.get("artifacts")
     found = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []

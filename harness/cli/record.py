@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from harness.model.plan import Plan
     from harness.model.record import TaskResult
 
-NO_DISPLAY = (
+_NO_DISPLAY = (
     "harness record shows a browser window, and there is no display: use a machine with a desktop, or a virtual one "
     "(apt-get install xvfb chromium; xvfb-run harness record ...)"
 )
@@ -77,7 +77,7 @@ def record(
     url = _address(url, settings)
     _check_file(file := output or Path("tasks", f"{slug(host_of(url) or 'recorded')}.task.yaml"), force)
     if not has_display(os.environ, sys.platform):
-        fail(NO_DISPLAY)
+        fail(_NO_DISPLAY)
     emulated = {"browser": {"ignore_https_errors": True}} if ignore_https_errors else {}
     keys = {**({"login": login} if login else {}), **emulated}
     with tempfile.TemporaryDirectory(prefix="taskspec-record-") as folder:

@@ -18,7 +18,7 @@ from harness.spec.problems import SpecError
 if TYPE_CHECKING:
     from harness.reporting.regrade import TaskFiles
 
-UNDECIDED = 3
+_UNDECIDED = 3
 """The exit code if nothing fails and something is undecided."""
 
 
@@ -49,7 +49,7 @@ def regrade(
     if not counts["tasks"] or counts["fail"]:
         raise typer.Exit(1)
     if counts["undecided"] and not allow_undecided:
-        raise typer.Exit(UNDECIDED)
+        raise typer.Exit(_UNDECIDED)
 
 
 def _usual() -> list[Path]:

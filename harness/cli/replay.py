@@ -114,7 +114,7 @@ def _forget(_: asyncio.AbstractEventLoop, __: object) -> None:
     """Ignore the errors of browser and driver after the end: they got the same Ctrl-C."""
 
 
-def replay_until(
+def _replay_until(
     plan: Plan,
     settings: Settings,
     run_id: str,
@@ -152,8 +152,8 @@ def replay_until(
 
 # Requests that a replay does not send: they may change something on sites that the project does not serve.
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-REFUSAL = "blockedbyclient"
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_REFUSAL = "blockedbyclient"
 
 
 class RequestLike(Protocol):
@@ -198,7 +198,7 @@ class RequestBlocker:
     def refuses(self, request: RequestLike) -> bool:
         """Return whether the request is blocked. An address without a host (`data:`, `blob:`) is never sent."""
         host = host_of(request.url)
-        return bool(host) and request.method.upper() not in SAFE and host not in self._own
+        return bool(host) and request.method.upper() not in _SAFE and host not in self._own
 
     async def install(self, tab: Tab) -> None:
         """Install it in a new context. Raises Playwright's errors."""
@@ -213,7 +213,7 @@ class RequestBlocker:
             await route.fallback()
             return
         self._found.setdefault(f"{request.method} {_bare(request.url)}")
-        await route.abort(REFUSAL)
+        await route.abort(_REFUSAL)
 
     def refuses_socket(self, url: str) -> bool:
         """Return whether a WebSocket is blocked; its messages are not examined."""
@@ -245,7 +245,7 @@ class CarefulHarness(Harness):
 
 # The plan of a replay: the task, its last step, and where the replay writes.
 
-LONGEST = 100
+_LONGEST = 100
 """The number of characters shown of a step."""
 
 
@@ -313,7 +313,7 @@ def place(plan: Plan, index: int) -> str:
 def step_text(plan: Plan, index: int) -> str:
     """A step as text, such as `4 click #buy`, without secrets."""
     step = plan.steps[index]
-    return printable(Redactor(plan.secrets).text(shortened(f"{index} {step.act} {step_target(step)}", LONGEST)))
+    return printable(Redactor(plan.secrets).text(shortened(f"{index} {step.act} {step_target(step)}", _LONGEST)))
 
 
 def setting(settings: Settings) -> str:
@@ -327,12 +327,12 @@ def setting(settings: Settings) -> str:
             return "in the present state (no `isolation` resets it)"
 
 
-def own_hosts(settings: Settings) -> frozenset[str]:
+def _own_hosts(settings: Settings) -> frozenset[str]:
     """The hosts that the project serves, and where a replay's writes do not last."""
-    return _served_hosts(settings) - lasting_hosts(settings)
+    return _served_hosts(settings) - _lasting_hosts(settings)
 
 
-def lasting_hosts(settings: Settings) -> frozenset[str]:
+def _lasting_hosts(settings: Settings) -> frozenset[str]:
     """The project's own hosts where writes last, because the service outlives the replay and is not reset."""
     if settings.isolation in ("world", "reset"):
         return frozenset()
@@ -355,14 +355,14 @@ def _served_hosts(settings: Settings) -> frozenset[str]:
 
 def why_asked(hosts: Iterable[str], settings: Settings) -> str:
     """The reason why writes to these hosts last."""
-    if set(hosts) <= lasting_hosts(settings):
+    if set(hosts) <= _lasting_hosts(settings):
         return "kept between runs, and no `isolation` resets its state"
     return "not served by this project"
 
 
 def foreign_hosts(plan: Plan, index: int, settings: Settings) -> tuple[str, ...]:
     """The hosts that the task visits and where its writes last."""
-    own = own_hosts(settings)
+    own = _own_hosts(settings)
     return tuple(host for host in dict.fromkeys(_hosts(plan, index, settings)) if host not in own)
 
 
@@ -385,7 +385,7 @@ def left_out(plan: Plan, settings: Settings) -> Iterator[str]:
         yield f"the earlier tasks of episode {plan.spec.episode_id} are not run first; it begins {setting(settings)}"
 
 
-PLACE = Path(".harness", "replay")
+_PLACE = Path(".harness", "replay")
 """The folder of a replay's evidence; the failure itself is not changed."""
 
 
@@ -420,9 +420,9 @@ def replay(
     index = stop_index(kept, plan, step)
     _announce(plan, index, settings, yes)
     redactor = Redactor.of(settings, plan.secrets)
-    held, pause = None if yes else RequestBlocker(own_hosts(settings)), Pause(headed, place(plan, index), redactor)
+    held, pause = None if yes else RequestBlocker(_own_hosts(settings)), Pause(headed, place(plan, index), redactor)
     try:
-        result, stopped = replay_until(plan, settings, run_id, index, pause, held)
+        result, stopped = _replay_until(plan, settings, run_id, index, pause, held)
     except (ValueError, OSError) as error:
         fail(str(error))
     _tell_blocked(held, redactor, settings)
@@ -437,7 +437,7 @@ def _settings(headed: bool) -> Settings:
     if headed and not has_display(os.environ, sys.platform):
         fail("there is no display for a window: leave out --headed, or use xvfb-run")
     browser = settings.browser.model_copy(update={"headed": headed})
-    apart = {"artifacts": settings.root / PLACE, "keep_previous": 0, "recording": "full", "browser": browser}
+    apart = {"artifacts": settings.root / _PLACE, "keep_previous": 0, "recording": "full", "browser": browser}
     return settings.model_copy(update=apart)
 
 

@@ -95,12 +95,12 @@ def document(built: Report) -> str:
 
 def lines(built: Report) -> list[str]:
     """The lines about the report, with control characters of file names made visible."""
-    told = [f"left out: {shown(line)}" for line in built.left_out[:TOLD]]
+    told = [f"left out: {_shown(line)}" for line in built.left_out[:TOLD]]
     more = len(built.left_out) - TOLD
     told += [f"left out: {more} more (--json names them)"] if more > 0 else []
-    told += [f"note: {shown(line)}" for line in built.notes]
+    told += [f"note: {_shown(line)}" for line in built.notes]
     return [*told, f"report: {built.index} ({built.results} results, Allure {built.allure})"]
 
 
-def shown(text: str) -> str:
+def _shown(text: str) -> str:
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

@@ -12,7 +12,7 @@ import typer
 
 from harness.cli.ending import fail
 
-DEFAULT = "tasks"
+_DEFAULT = "tasks"
 _PATH_OPTIONS = frozenset({
     "--alluredir", "--basetemp", "--browser-executable", "--confcutdir", "--deselect", "--faults", "--ignore",
     "--junit-xml", "--junitxml", "--log-file", "--output", "--rootdir", "--summary", "--task-artifacts",
@@ -48,9 +48,9 @@ def run(
     """
     given = arguments or []
     if not names_tasks(given):
-        if not Path(DEFAULT).is_dir():
-            fail(f"there is no folder `{DEFAULT}` here: name the task files, as in `harness run PATH`")
-        given = [DEFAULT, *given]
+        if not Path(_DEFAULT).is_dir():
+            fail(f"there is no folder `{_DEFAULT}` here: name the task files, as in `harness run PATH`")
+        given = [_DEFAULT, *given]
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-c", _PYTEST, *given])  # noqa: S606 - that is its job
 

@@ -25,7 +25,7 @@ from harness.spec.step_groups import SAMPLES, StepGroup, Use
 from harness.spec.task import TaskSpec
 from harness.spec.validation import ACTS, FAULTS, RULES
 
-VALUES: Mapping[str, Mapping[str, str]] = {
+_VALUES: Mapping[str, Mapping[str, str]] = {
     "method": {
         "GET": "Reads a resource.",
         "HEAD": "Reads the headers of a resource, without its body.",
@@ -131,15 +131,15 @@ VALUES: Mapping[str, Mapping[str, str]] = {
 }
 """Key -> the meaning of each of its values."""
 
-STRATEGY = "What is done about the failure. The settings beside it are those of this strategy."
-ACT = "What the step does."
-KIND = "What goes wrong."
-TASK = "A browser task: its goal, steps and success criteria, and what is done when something fails."
-ERROR_TYPE = "The type of a failure; `harness explain` lists the more precise codes."
-SCHEMA = "The JSON Schema that editors check this file with; a run ignores it."
+_STRATEGY = "What is done about the failure. The settings beside it are those of this strategy."
+_ACT = "What the step does."
+_KIND = "What goes wrong."
+_TASK = "A browser task: its goal, steps and success criteria, and what is done when something fails."
+_ERROR_TYPE = "The type of a failure; `harness explain` lists the more precise codes."
+_SCHEMA = "The JSON Schema that editors check this file with; a run ignores it."
 _REFERENCE = re.compile(r" \(docs/(?:design|decisions)/[^)]*\)")
 
-Schema = dict[str, Any]
+_Schema = dict[str, Any]
 
 
 def for_readers(node: Any) -> Any:
@@ -162,19 +162,19 @@ def _read(key: str, value: Any) -> Any:
     return for_readers(value)
 
 
-def describe_values(schema: Schema) -> None:
+def _describe_values(schema: _Schema) -> None:
     """Add a description to every enumerated value of a schema, in place. Raises KeyError for a value without one."""
     for definition in (schema, *schema.get("$defs", {}).values()):
         for name, each in definition.get("properties", {}).items():
             for enum in _enums(each):
                 if "enumDescriptions" not in enum:
-                    enum["enumDescriptions"] = [VALUES[name][value] for value in enum["enum"]]
+                    enum["enumDescriptions"] = [_VALUES[name][value] for value in enum["enum"]]
     if found := schema.get("$defs", {}).get("ErrorType"):
-        found["enumDescriptions"] = [VALUES["error_type"][value] for value in found["enum"]]
-        found["description"] = ERROR_TYPE
+        found["enumDescriptions"] = [_VALUES["error_type"][value] for value in found["enum"]]
+        found["description"] = _ERROR_TYPE
 
 
-def _enums(schema: Schema) -> Iterator[Schema]:
+def _enums(schema: _Schema) -> Iterator[_Schema]:
     """The enumerations of one key: its own, those of its alternatives, and of a list or mapping that it holds."""
     if "enum" in schema:
         yield schema
@@ -183,12 +183,12 @@ def _enums(schema: Schema) -> Iterator[Schema]:
             yield from _enums(each)
 
 
-def describe_tags(definitions: Mapping[str, Schema], tag: str, text: str) -> None:
+def _describe_tags(definitions: Mapping[str, _Schema], tag: str, text: str) -> None:
     """Describe each `act` and `kind` in place by the sentence of the act or the kind that it chooses."""
     for definition in definitions.values():
         property_ = definition.get("properties", {}).get(tag, {})
         if "const" in property_:
-            property_["description"] = f"{text} `{property_['const']}`: {first_line(definition)}"
+            property_["description"] = f"{text} `{property_['const']}`: {_first_line(definition)}"
 
 
 def rule(answers: str, meanings: Iterable[str], strategies: Iterable[str], default: str) -> str:
@@ -200,7 +200,7 @@ def rule(answers: str, meanings: Iterable[str], strategies: Iterable[str], defau
     return "\n".join((answers, *lines))
 
 
-def first_line(definition: Schema) -> str:
+def _first_line(definition: _Schema) -> str:
     """The first sentence of the model's docstring."""
     return str(definition["description"]).partition("\n")[0]
 
@@ -208,20 +208,20 @@ def first_line(definition: Schema) -> str:
 # JSON Schemas, generated from the models; `schemas/` holds them as files (a test compares).
 
 BASE = "https://pytest-taskspec.dev/schemas/"
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-SHORT_BINDING: Schema = {"type": "string", "pattern": r"^[^.]+\.."}
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_SHORT_BINDING: _Schema = {"type": "string", "pattern": r"^[^.]+\.."}
 """`env.shop.cart` in place of `{channel: env, path: shop.cart}`."""
 
-SHORT_WRITE: Schema = {"type": "string", "minLength": 1}
+_SHORT_WRITE: _Schema = {"type": "string", "minLength": 1}
 """`POST http://shop.local/cart` in place of `{method: POST, url: http://shop.local/cart}`."""
 
-EDITORS_KEY: Schema = {"type": "string", "description": SCHEMA}
+_EDITORS_KEY: _Schema = {"type": "string", "description": _SCHEMA}
 
 
-def schemas() -> dict[str, Schema]:
+def schemas() -> dict[str, _Schema]:
     """File name -> schema."""
     return {
-        name: {"$schema": DIALECT, "$id": BASE + name, **for_readers(document)}
+        name: {"$schema": _DIALECT, "$id": BASE + name, **for_readers(document)}
         for name, document in {
             "task_spec.schema.json": _task_spec(),
             "error_report.schema.json": _error_report(),
@@ -238,15 +238,15 @@ def schemas() -> dict[str, Schema]:
     }
 
 
-def _task_spec() -> Schema:
+def _task_spec() -> _Schema:
     """The schema of task files, with shorthands, settings of any strategy, and the project's own keys."""
-    schema = {**TaskSpec.model_json_schema(), "description": TASK}
-    schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
+    schema = {**TaskSpec.model_json_schema(), "description": _TASK}
+    schema["properties"] = {"$schema": dict(_EDITORS_KEY), **schema["properties"]}
     bindings = schema["properties"]["state_bindings"]
-    bindings["additionalProperties"] = {"anyOf": [SHORT_BINDING, bindings["additionalProperties"]]}
+    bindings["additionalProperties"] = {"anyOf": [_SHORT_BINDING, bindings["additionalProperties"]]}
     writes = schema["properties"]["allowed_writes"]
-    writes["items"] = {"anyOf": [SHORT_WRITE, writes["items"]]}
-    definitions: dict[str, Schema] = schema["$defs"]
+    writes["items"] = {"anyOf": [_SHORT_WRITE, writes["items"]]}
+    definitions: dict[str, _Schema] = schema["$defs"]
     definitions["Use"] = Use.model_json_schema()
     for around in (schema, definitions["Repair"]):
         around["properties"]["steps"]["items"]["oneOf"].append({"$ref": "#/$defs/Use"})
@@ -257,11 +257,11 @@ def _task_spec() -> Schema:
     return _with_descriptions(_without_unused_definitions(schema))
 
 
-def _step_group() -> Schema:
+def _step_group() -> _Schema:
     """The schema of step groups. Their steps may have `${with.x}` everywhere, so only the acts are known."""
     schema = StepGroup.model_json_schema()
-    schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
-    step = {"type": "object", "required": ["act"], "properties": {"act": {"enum": list(ACTS), "description": ACT}}}
+    schema["properties"] = {"$schema": dict(_EDITORS_KEY), **schema["properties"]}
+    step = {"type": "object", "required": ["act"], "properties": {"act": {"enum": list(ACTS), "description": _ACT}}}
     schema["$defs"]["Use"] = Use.model_json_schema()
     schema["properties"]["steps"]["items"] = {"anyOf": [{"$ref": "#/$defs/Use"}, step]}
     words = {name: f"A value of this type: {each!r}." for name, each in SAMPLES.items()}
@@ -269,11 +269,11 @@ def _step_group() -> Schema:
     return schema
 
 
-def _fault_plan() -> Schema:
+def _fault_plan() -> _Schema:
     """The schema of fault plans: the keys of a fault are beside `tasks`, which may be a single id."""
     schema = FaultPlan.model_json_schema()
-    schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
-    definitions: dict[str, Schema] = schema["$defs"]
+    schema["properties"] = {"$schema": dict(_EDITORS_KEY), **schema["properties"]}
+    definitions: dict[str, _Schema] = schema["$defs"]
     _require(definitions, FAULTS.values(), "kind")
     planned = definitions["PlannedFault"]["properties"]
     several = {key: planned["tasks"][key] for key in ("type", "items", "minItems")}
@@ -286,35 +286,35 @@ def _fault_plan() -> Schema:
     return _with_descriptions(_without_unused_definitions(schema))
 
 
-def _evaluation_gate() -> Schema:
+def _evaluation_gate() -> _Schema:
     schema = EvaluationGate.model_json_schema()
-    schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
+    schema["properties"] = {"$schema": dict(_EDITORS_KEY), **schema["properties"]}
     return schema
 
 
-def _with_descriptions(schema: Schema) -> Schema:
-    describe_tags(schema["$defs"], "act", ACT)
-    describe_tags(schema["$defs"], "kind", KIND)
-    describe_values(schema)
+def _with_descriptions(schema: _Schema) -> _Schema:
+    _describe_tags(schema["$defs"], "act", _ACT)
+    _describe_tags(schema["$defs"], "kind", _KIND)
+    _describe_values(schema)
     return schema
 
 
-def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Mapping[str, Schema]) -> Schema:
+def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Mapping[str, _Schema]) -> _Schema:
     """The schema of a rule: a strategy's name alone, or an object with the settings of all strategies."""
-    settings: Schema = {}
+    settings: _Schema = {}
     for model in strategies.values():
         settings = {**definitions[model.__name__]["properties"], **settings}
-    meanings = [first_line(definitions[model.__name__]) for model in strategies.values()]
-    enum: Schema = {"type": "string", "enum": list(strategies), "enumDescriptions": meanings}
-    settings["strategy"] = {**enum, "description": STRATEGY}
+    meanings = [_first_line(definitions[model.__name__]) for model in strategies.values()]
+    enum: _Schema = {"type": "string", "enum": list(strategies), "enumDescriptions": meanings}
+    settings["strategy"] = {**enum, "description": _STRATEGY}
     if "capture" in settings:
-        describe_values({"properties": {"capture": settings["capture"]}})
-    words: list[Schema] = [enum]
+        _describe_values({"properties": {"capture": settings["capture"]}})
+    words: list[_Schema] = [enum]
     if name == "on_network_error":
         times = "Retry this number of times, as in `retry_3_times`."
         words.append({"type": "string", "pattern": "^retry_[0-9]{1,3}_times?$", "description": times})
     mapping = {"type": "object", "additionalProperties": False, "properties": settings}
-    absent: list[Schema] = [{"type": "null"}] if name == "on_state_inconsistency" else []
+    absent: list[_Schema] = [{"type": "null"}] if name == "on_state_inconsistency" else []
     said = rule(Rulebook.model_fields[name].description or "", meanings, strategies, _default_of(name))
     return {"description": said, "anyOf": [*words, mapping, *absent]}
 
@@ -323,20 +323,20 @@ def _default_of(rule: str) -> str:
     return str(Rulebook.model_fields[rule].default.strategy)
 
 
-def _require(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> None:
+def _require(definitions: Mapping[str, _Schema], models: Iterable[type[BaseModel]], tag: str) -> None:
     """Require the tag, which pydantic takes for optional because it has a default: in a file it selects the model."""
     for definition in _tagged(definitions, models, tag):
         definition["properties"][tag].pop("default", None)
         definition["required"] = [tag, *definition.get("required", [])]
 
 
-def _tagged(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> list[Schema]:
+def _tagged(definitions: Mapping[str, _Schema], models: Iterable[type[BaseModel]], tag: str) -> list[_Schema]:
     """The definitions of the models, found by their tags, since an act and a fault may both be called `Dialog`."""
     tags = {model.model_fields[tag].default for model in models}
     return [each for each in definitions.values() if each.get("properties", {}).get(tag, {}).get("const") in tags]
 
 
-def _error_report() -> Schema:
+def _error_report() -> _Schema:
     """The schema of error reports; it requires only what every report has."""
     schema = ErrorReport.model_json_schema()
     for definition in schema["$defs"].values():
@@ -344,17 +344,17 @@ def _error_report() -> Schema:
     return schema
 
 
-def _trajectory() -> Schema:
+def _trajectory() -> _Schema:
     import msgspec
 
     from harness.model.trajectory import TrajectoryLine
 
-    schema: Schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(TrajectoryLine)))  # () becomes []
+    schema: _Schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(TrajectoryLine)))  # () becomes []
     described = "A line of trajectory.jsonl: the task, or a choice of an agent, which may have led to a step."
     return {"title": "Trajectory", "description": described, **schema}
 
 
-def _without_unused_definitions(schema: Schema) -> Schema:
+def _without_unused_definitions(schema: _Schema) -> _Schema:
     definitions = schema["$defs"]
     used: set[str] = set()
     fresh = _referenced_definitions({key: value for key, value in schema.items() if key != "$defs"})
@@ -371,8 +371,8 @@ def _referenced_definitions(node: Any) -> set[str]:
     return set().union(*map(_referenced_definitions, node)) if isinstance(node, list) else set()
 
 
-TASK_SPEC = "task_spec.schema.json"
-SUFFIX = ".schema.json"
+_TASK_SPEC = "task_spec.schema.json"
+_SUFFIX = ".schema.json"
 
 
 def schema(
@@ -396,17 +396,17 @@ def schema(
             (write / file).write_text(_text(document), "utf-8")
             typer.echo(str(write / file))
     else:
-        typer.echo(_text(documents[_schema_file(which or name or TASK_SPEC, list(documents))]), nl=False)
+        typer.echo(_text(documents[_schema_file(which or name or _TASK_SPEC, list(documents))]), nl=False)
 
 
 def _schema_file(name: str, known: list[str]) -> str:
     """The file name of a schema: `task_spec` means `task_spec.schema.json`."""
     if name in known:
         return name
-    if name + SUFFIX in known:
-        return name + SUFFIX
-    short = [each.removesuffix(SUFFIX) for each in known]
-    meant = did_you_mean(name.removesuffix(SUFFIX), short)
+    if name + _SUFFIX in known:
+        return name + _SUFFIX
+    short = [each.removesuffix(_SUFFIX) for each in known]
+    meant = did_you_mean(name.removesuffix(_SUFFIX), short)
     fail(f"no schema {name!r}; {meant or 'there are: ' + ', '.join(short)}")
 
 

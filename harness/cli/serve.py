@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Serve a page that shows the project's runs as they happen.", invoke_without_command=True)
 _FOR = re.compile(r"([0-9]{1,5})(s|m|h|d)")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-TAKEN_WITHIN = 60.0
+_TAKEN_WITHIN = 60.0
 """Seconds for which a started task waits for the session that has asked for it."""
-NOT_RUNNING = 3
+_NOT_RUNNING = 3
 """The exit code of `status` without a server, as of an init script."""
 
 
-def tokens_of(settings: Settings) -> Tokens:
+def _tokens_of(settings: Settings) -> Tokens:
     """The tokens of the project; ends the command if its key cannot be read or made."""
     try:
         return Tokens.of(settings.root)
@@ -171,7 +171,7 @@ def _serve(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
     from harness.resilience import SystemClock
     from harness.serve.server import CannotListenError, ProjectServer, check_certificate
 
-    tokens, clock, wanted = tokens_of(settings), SystemClock(), settings.serve
+    tokens, clock, wanted = _tokens_of(settings), SystemClock(), settings.serve
     live = LiveView(settings.root, settings.root / settings.artifacts)
     certificate = wanted.certificate(settings.root)
     try:
@@ -229,7 +229,7 @@ async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[S
     for told in await asyncio.to_thread(report_dead_tasks, settings):  # before a session goes on here
         typer.echo(told)
     runs = RequestedRuns(settings.root, settings.serve.workers, typer.echo)
-    host = BridgeHost(settings, Redactor.of(settings), SystemClock(), runs.emit, TAKEN_WITHIN)
+    host = BridgeHost(settings, Redactor.of(settings), SystemClock(), runs.emit, _TAKEN_WITHIN)
     runs.serve(host)
     if host.note:
         typer.echo(host.note)
@@ -302,7 +302,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print the facts
     else:
         typer.echo(f"pid {found.pid} serves {_address(settings, found)}")
     if found is None:
-        raise typer.Exit(NOT_RUNNING)
+        raise typer.Exit(_NOT_RUNNING)
 
 
 @app.command()
@@ -334,7 +334,7 @@ def token(
     if (length := _FOR.fullmatch(valid)) is None:
         fail(f"--for {valid!r} is no duration: write a number and s, m, h or d, as in 8h")
     lasts = timedelta(**{_UNITS[length[2]]: int(length[1])})
-    typer.echo(tokens_of(settings_here()).issue(TokenScope[scope.upper()], datetime.now(UTC), lasts))
+    typer.echo(_tokens_of(settings_here()).issue(TokenScope[scope.upper()], datetime.now(UTC), lasts))
 
 
 @app.command()
@@ -343,10 +343,10 @@ def client() -> None:
 
     Example: harness serve client > bridge.mjs
     """
-    typer.echo(javascript_client().read_text("utf-8"), nl=False)
+    typer.echo(_javascript_client().read_text("utf-8"), nl=False)
 
 
-def javascript_client() -> Path:
+def _javascript_client() -> Path:
     """The file of the client in JavaScript: it is in the wheel, and a clone has it elsewhere."""
     import harness.bridge.client
 

@@ -48,7 +48,7 @@ class Chosen(Struct, frozen=True):
         return (*found, *(kept_only(name, held, self.logs, clock) for name, held in self.forgotten.items()))
 
 
-def chosen_services(names: Sequence[str] | None, *, kept: bool = False) -> Chosen:
+def _chosen_services(names: Sequence[str] | None, *, kept: bool = False) -> Chosen:
     """The services with these names, or all; `kept`: also those only their daemon knows. Ends for an unknown name."""
     settings = settings_here()
     logs = settings.root / LOGS
@@ -73,7 +73,7 @@ def lines(found: ServiceStatus) -> str:
     """One service as text."""
     port = f", port {found.port}" if found.port is not None else ""
     listener = f", pid {found.pid}" if found.pid is not None else ""
-    uptime = f" for {duration(found.uptime)}" if found.uptime is not None and found.state is ServiceState.UP else ""
+    uptime = f" for {_duration(found.uptime)}" if found.uptime is not None and found.state is ServiceState.UP else ""
     restarts = f", {found.restarts} restarts" if found.owner is not None else ""
     facts = {
         "problem": found.problem,
@@ -95,12 +95,12 @@ def _daemon(found: ServiceStatus) -> str:
     return "no process of this project; it was started by hand" if found.state is ServiceState.UP else ""
 
 
-def document(found: ServiceStatus) -> dict[str, Any]:
+def _document(found: ServiceStatus) -> dict[str, Any]:
     """The same as plain JSON."""
     return {**asdict(found), "hosts": dict(found.hosts), "state": str(found.state), "log": str(found.log)}
 
 
-def duration(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     """`42 s`, `3 min`, `2.5 h`, `4 d`."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= length:
@@ -108,42 +108,42 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-NOT_UP = 3
+_NOT_UP = 3
 """The exit code of `status` if not every service runs, as of an init script."""
 
-AWAITED = 3
+_AWAITED = 3
 """The multiple of `ready_timeout` for which a service started by another command is awaited."""
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Show, start and stop the services, and read their logs."
 )
 
-Names = Annotated[
+_Names = Annotated[
     list[str] | None, typer.Argument(metavar="NAME", help="Names from [tool.harness.services]. Default: all services.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 @app.command()
-def status(names: Names = None, as_json: AsJson = False) -> None:
+def status(names: _Names = None, as_json: _AsJson = False) -> None:
     """Show the state, pid, ports, uptime, restarts, owner and log file of the services.
 
     Exit code: 0 all are up, 3 one is not up, 1 a name or a setting is wrong.
 
     Example: harness services status
     """
-    found = chosen_services(names, kept=True).look()
+    found = _chosen_services(names, kept=True).look()
     _tell(found, as_json)
-    raise typer.Exit(0 if all(each.state is ServiceState.UP for each in found) else NOT_UP)
+    raise typer.Exit(0 if all(each.state is ServiceState.UP for each in found) else _NOT_UP)
 
 
 @app.command()
 def start(
-    names: Names = None,
+    names: _Names = None,
     persist: Annotated[
         bool, typer.Option("--persist", help="Keep the services running after this command ends.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: _AsJson = False,
 ) -> None:
     """Start the services that do not run. They run until Ctrl-C, or with --persist until `harness services stop`.
 
@@ -153,7 +153,7 @@ def start(
 
     Example: harness services start --persist
     """
-    chosen = chosen_services(names)
+    chosen = _chosen_services(names)
     if persist:
         _persist(chosen)
         _tell(chosen.look(), as_json)
@@ -162,7 +162,7 @@ def start(
 
 
 @app.command()
-def stop(names: Names = None, as_json: AsJson = False) -> None:
+def stop(names: _Names = None, as_json: _AsJson = False) -> None:
     """Stop the services that `start --persist` keeps running, and nothing else.
 
     That includes services that were since renamed in pyproject.toml or removed from it.
@@ -171,7 +171,7 @@ def stop(names: Names = None, as_json: AsJson = False) -> None:
 
     Example: harness services stop
     """
-    chosen = chosen_services(names, kept=True)
+    chosen = _chosen_services(names, kept=True)
     try:
         ended = asyncio.run(_stop(chosen))
     except TimeoutError as error:
@@ -185,7 +185,7 @@ def stop(names: Names = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def logs(
-    names: Names = None,
+    names: _Names = None,
     count: Count = 20,
     wait: Wait = False,
     as_json: AsJsonLines = False,
@@ -196,14 +196,14 @@ def logs(
 
     Example: harness services logs shop -n 50 --follow
     """
-    chosen = chosen_services(names)
+    chosen = _chosen_services(names)
     files = {name: log_file(chosen.logs, name) for name in chosen.settings}
     show_logs(files, "service", count, wait=wait, as_json=as_json)
 
 
 def _tell(found: Sequence[ServiceStatus], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps([document(each) for each in found], indent=2))
+        typer.echo(json.dumps([_document(each) for each in found], indent=2))
         return
     for each in found:
         typer.echo(lines(each))
@@ -231,7 +231,7 @@ def _persist(chosen: Chosen) -> None:
 def _problem_elsewhere(chosen: Chosen, kept: PersistedServices) -> str:
     """The problem of a service that another command has begun to keep, and may be starting now."""
     try:
-        asyncio.run(kept.await_up(AWAITED * chosen.settings[kept.name].ready_timeout))
+        asyncio.run(kept.await_up(_AWAITED * chosen.settings[kept.name].ready_timeout))
     except ValueError as error:
         return str(error)
     return ""

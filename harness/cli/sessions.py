@@ -25,7 +25,7 @@ _ANSWERS_WITHIN = 5.0
 """Seconds that the run of a session has to close it."""
 _LABELS = {"turn": "turn when last written", "wrote": "had begun to write", "had": "tasks it has had"}
 """What `show` calls a value, where its name alone would mislead: the store is not written at each turn."""
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def _known(root: Path) -> list[StoredSession]:
@@ -54,7 +54,7 @@ def _state(session: StoredSession) -> str:
 
 
 @app.command("list")
-def list_sessions(as_json: AsJson = False) -> None:
+def list_sessions(as_json: _AsJson = False) -> None:
     """List the sessions of this project, the newest first."""
     found = _known(settings_here().root)
     if as_json:
@@ -68,7 +68,7 @@ def list_sessions(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def show(session: Annotated[str, typer.Argument(help="Its id.")], as_json: AsJson = False) -> None:
+def show(session: Annotated[str, typer.Argument(help="Its id.")], as_json: _AsJson = False) -> None:
     """Show all that is kept of one session."""
     found = _document(_found(settings_here().root, session))
     if as_json:

@@ -140,7 +140,7 @@ def line(kept: ArtifactDirectory, last_run: str | None) -> str:
     return visible(f"{local_time(kept.report):%Y-%m-%d %H:%M}  {_headline(kept.story)}{''.join(notes)}")
 
 
-NARROWEST = 60
+_NARROWEST = 60
 
 
 def show(
@@ -197,7 +197,7 @@ def _show_agent(task: str | None, run: str | None, artifacts: Path | None, as_js
             {"task": msgspec.to_builtins(found.task), "choices": [msgspec.to_builtins(each) for each in found.choices]}
         )
         return
-    typer.echo(way_text(found, max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)))
+    typer.echo(way_text(found, max(_NARROWEST, shutil.get_terminal_size((120, 24)).columns)))
 
 
 def _show(folders: list[Path], as_json: bool) -> None:

@@ -20,11 +20,11 @@ from harness.spec.tool_checks import tools_called
 if TYPE_CHECKING:
     from harness.cli.tool_calls import ListedServer
 
-Known = Mapping[str, "ListedServer"]
+_Known = Mapping[str, "ListedServer"]
 """Name of a server -> what it has answered."""
 _OF_KEYS = ("required", "additionalProperties", "propertyNames", "dependentRequired", "minProperties", "maxProperties")
 """Words of a schema that do not look at values: references in them decide nothing."""
-MOST = 10
+_MOST = 10
 """Problems of the arguments of one step that are reported."""
 
 
@@ -102,7 +102,7 @@ def _misfits(path: JsonPath, step: Tool, tool: ToolDescription, task: Loaded) ->
     for arguments in _cases(step, task):
         for error in misfits(tool.parameters, arguments):
             place = (*path, *error.absolute_path)
-            if (place, error.message) in told or len(told) >= MOST or _depends(error):
+            if (place, error.message) in told or len(told) >= _MOST or _depends(error):
                 continue
             told.add((place, error.message))
             message = f"does not fit the schema of {step.server}.{step.tool}: {error.message[:300]}"

@@ -28,7 +28,7 @@ from harness.tools.catalogue import effect_of, find
 from harness.tools.exchange import ToolServerError
 from harness.tools.server import ToolServer
 
-LOG_LINES = 5
+_LOG_LINES = 5
 """The number of lines of a dead server's log that are shown, the last ones."""
 _DESCRIPTION = 100
 
@@ -183,7 +183,7 @@ def _problem(server: ToolServer, error: ToolServerError | Failed) -> str:
     else:
         death = error.died or server.last_death
         told, log, died = f"{server.name}: {error.message}", death.log_end if death else "", death is not None
-    lines = [line for line in log.splitlines() if line.strip()][-LOG_LINES:]
+    lines = [line for line in log.splitlines() if line.strip()][-_LOG_LINES:]
     more = [f"  `harness tools logs {server.name}` has its log"] if died and server.stdio else []
     return "\n".join([told, *(f"  | {line}" for line in lines), *more])
 

@@ -35,14 +35,14 @@ app = typer.Typer(
     help="Show tool servers and their tools, call a tool, order a restart, and read their logs.",
 )
 
-Names = Annotated[
+_Names = Annotated[
     list[str] | None, typer.Argument(metavar="SERVER", help="Names from [tool.harness.tools]. Default: all.")
 ]
-Name = Annotated[str, typer.Argument(metavar="SERVER", help="Name from [tool.harness.tools].")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+_Name = Annotated[str, typer.Argument(metavar="SERVER", help="Name from [tool.harness.tools].")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
-def project() -> Settings:
+def _project() -> Settings:
     """The settings of this folder's project. Ends without tool servers."""
     settings = settings_here()
     if not settings.tools:
@@ -50,7 +50,7 @@ def project() -> Settings:
     return settings
 
 
-def check_names(names: Iterable[str], known: Collection[str]) -> None:
+def _check_names(names: Iterable[str], known: Collection[str]) -> None:
     """End for a name that is not known, with the nearest one."""
     for name in names:
         if name not in known:
@@ -58,16 +58,16 @@ def check_names(names: Iterable[str], known: Collection[str]) -> None:
             fail(f"no server `{name}` in [tool.harness.tools]; {near}")
 
 
-def placed(settings: Settings, name: str) -> str:
+def _placed(settings: Settings, name: str) -> str:
     """The name of a server with a place of its own; ends for `page`, which only a task has."""
-    check_names((name,), settings.tools)
+    _check_names((name,), settings.tools)
     if name == PAGE:
         fail(f"`{PAGE}` stands for the page of a task: its tools are there only while a task runs")
     return name
 
 
 @app.command()
-def status(names: Names = None, as_json: AsJson = False) -> None:
+def status(names: _Names = None, as_json: _AsJson = False) -> None:
     """Show the state of each tool server as runs have seen it: reason, tools, crashes, and since when.
 
     A run that is under way is named; otherwise this is how the last run has left the server. Nothing is connected to.
@@ -76,10 +76,10 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
 
     Example: harness tools status
     """
-    settings = project()
+    settings = _project()
     found = kept_states(settings.root)
     known = tuple(dict.fromkeys((*settings.tools, *(each.server for each in found))))
-    check_names(names or (), known)
+    _check_names(names or (), known)
     wanted = tuple(names or known)
     states = [each for each in found if each.server in wanted]
     unseen = [name for name in wanted if all(each.server != name for each in states)]
@@ -139,11 +139,11 @@ def _mended(each: KeptState) -> str:
 
 @app.command("list")
 def list_(
-    names: Names = None,
+    names: _Names = None,
     seconds: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Limit for each server.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: _AsJson = False,
 ) -> None:
     """Connect to tool servers and list their tools: the effect of each, where that comes from, and whether it may be
     called.
@@ -154,9 +154,9 @@ def list_(
     """
     from harness.cli.tool_calls import listed  # it needs the room of tools, and the SDK
 
-    settings = project()
+    settings = _project()
     for name in names or ():
-        placed(settings, name)
+        _placed(settings, name)
     wanted = names or [name for name in settings.tools if name != PAGE]
     found, redactor = asyncio.run(listed(settings, wanted, seconds)), Redactor.of(settings)
     if as_json:
@@ -172,14 +172,14 @@ def list_(
 
 @app.command()
 def call(
-    server: Name,
+    server: _Name,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool.")],
     arguments: Annotated[str, typer.Argument(metavar="ARGUMENTS", help="Arguments as a JSON object.")] = "{}",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before a call that writes.")] = False,
     seconds: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Limit. Default: as in the settings.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: _AsJson = False,
 ) -> None:
     """Call a tool and print its result. Its effect is said, and a call that writes is asked about first.
 
@@ -189,8 +189,8 @@ def call(
     """
     from harness.cli.tool_calls import CallByHand
 
-    settings = project()
-    by_hand = CallByHand(settings, placed(settings, server), tool, _object(arguments), seconds)
+    settings = _project()
+    by_hand = CallByHand(settings, _placed(settings, server), tool, _object(arguments), seconds)
     name = printable(f"{server}.{tool}")
     found = asyncio.run(by_hand.made(lambda effect, source: ask_before(name, effect, source, yes)))
     redactor = Redactor.of(settings)
@@ -227,7 +227,7 @@ def ask_before(name: str, effect: str, source: str, yes: bool) -> None:
 
 
 @app.command()
-def restart(server: Name, as_json: AsJson = False) -> None:
+def restart(server: _Name, as_json: _AsJson = False) -> None:
     """Let the runs that use a tool server connect to it anew: its crashes and refused credentials are forgotten.
 
     A run notices it within a second. Later runs begin without crashes and refusals anyway.
@@ -236,8 +236,8 @@ def restart(server: Name, as_json: AsJson = False) -> None:
 
     Example: harness tools restart mail
     """
-    settings = project()
-    name = placed(settings, server)
+    settings = _project()
+    name = _placed(settings, server)
     try:
         using = order_restart(settings.root, name)
     except OSError as error:
@@ -256,7 +256,7 @@ def restart(server: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def logs(
-    names: Names = None,
+    names: _Names = None,
     count: Count = 20,
     wait: Wait = False,
     as_json: AsJsonLines = False,
@@ -267,9 +267,9 @@ def logs(
 
     Example: harness tools logs mail -n 50 --follow
     """
-    settings = project()
+    settings = _project()
     for name in names or ():
-        placed(settings, name)
+        _placed(settings, name)
     started = [name for name, each in settings.tools.items() if each.command is not None]
     if elsewhere := [name for name in names or () if name not in started]:
         fail(f"`{elsewhere[0]}` has a `url`: whoever runs it has its log")

@@ -22,7 +22,7 @@ from harness.reporting.words import shortened
 from harness.spec.names import how_many
 from harness.values import replace
 
-ROOMY = 180
+_ROOMY = 180
 """The number of columns of a line that is written to a file."""
 
 
@@ -55,7 +55,7 @@ def triage(
     if as_json:
         typer.echo(json.dumps(document(found, grouped), indent=2, ensure_ascii=False))
         return
-    for line in lines(found, grouped, shutil.get_terminal_size((ROOMY, 24)).columns):
+    for line in lines(found, grouped, shutil.get_terminal_size((_ROOMY, 24)).columns):
         typer.echo(line)
 
 
@@ -97,7 +97,7 @@ def _at_work(found: FailedTasks, settings: Settings) -> FailedTasks:
     return replace(found, notes=(still_running(found.tasks or 0),)) if running else found
 
 
-FEW = 3
+_FEW = 3
 """The number of tasks that a line names."""
 NARROWEST, WIDEST = 30, 90
 """The number of columns for what happened."""
@@ -134,8 +134,8 @@ def _count_others(found: FailedTasks, causes: Sequence[Cause]) -> str:
 
 def tasks(cause: Cause) -> str:
     """The ids of the first few tasks."""
-    names = [printable(task.task_id) for task in cause.tasks[:FEW]]
-    more = f" +{cause.count - FEW}" if cause.count > FEW else ""
+    names = [printable(task.task_id) for task in cause.tasks[:_FEW]]
+    more = f" +{cause.count - _FEW}" if cause.count > _FEW else ""
     return f"{', '.join(names)}{more}"
 
 

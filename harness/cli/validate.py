@@ -301,7 +301,7 @@ class _Projects:
 
 # The findings of `harness validate`, for people, for programs, and for GitHub's annotations.
 
-PLACES = 3
+_PLACES = 3
 """The number of further places of the same problem that are named."""
 
 
@@ -343,8 +343,8 @@ def _other_places(others: Sequence[Problem]) -> Iterator[str]:
     """A line with the number of other places of a problem, and the first few."""
     if others:
         times = "once more" if len(others) == 1 else f"{len(others)} times more"
-        more = f" and {len(others) - PLACES} more" if len(others) > PLACES else ""
-        yield f"  {times}: {', '.join(each.place for each in others[:PLACES])}{more}"
+        more = f" and {len(others) - _PLACES} more" if len(others) > _PLACES else ""
+        yield f"  {times}: {', '.join(each.place for each in others[:_PLACES])}{more}"
 
 
 def _github(checked: Checked) -> None:
@@ -404,10 +404,10 @@ def _list(checked: Checked, groups: Sequence[Path]) -> None:
         typer.echo(f"    {spec.goal}" if spec.goal else "    (no goal)")
     for path in groups:
         with suppress(SpecError):
-            typer.echo(described(load_group(path)))
+            typer.echo(_described(load_group(path)))
 
 
-def described(loaded: LoadedGroup) -> str:
+def _described(loaded: LoadedGroup) -> str:
     """A step group with its parameters and outputs, as text."""
     group = loaded.group
     lines = [f"use: {loaded.name}  {loaded.source.file}  {how_many(len(group.steps), 'step')}"]

@@ -43,7 +43,7 @@ from harness.spec.problems import SpecError
 from harness.spec.steps import Assert
 from harness.spec.suite import dependencies, tasks_before, with_episodes
 
-KEYS: Mapping[str, str] = {
+_KEYS: Mapping[str, str] = {
     "r": "run again",
     "a": "run all",
     "b": "accept baselines",
@@ -51,7 +51,7 @@ KEYS: Mapping[str, str] = {
     "q": "quit",
 }
 """Key -> what it does."""
-END = "\x04"
+_END = "\x04"
 """What stands for the end of the input: unlike `q`, it lets the tasks that run come to their end."""
 _IGNORED = frozenset({"__pycache__", "node_modules", "allure-results", "allure-report"})
 
@@ -149,7 +149,7 @@ class WatchSession:
         """Run all tasks, then whatever is asked for, until `q` or the end of the input."""
         self._load()
         self._play(self._tasks)
-        while (found := self._next()).key not in ("q", END):
+        while (found := self._next()).key not in ("q", _END):
             with suppress(SettingsError):
                 self._answer(found)
 
@@ -163,7 +163,7 @@ class WatchSession:
                 found = self._inputs.get_nowait()
                 if found.key or self._concerned(found.changed) or any(map(self._may_be_new, found.changed)):
                     self._pending.append(found)
-        return any(each.key != END for each in self._pending)
+        return any(each.key != _END for each in self._pending)
 
     def _concerned(self, changed: Collection[Path]) -> list[Loaded]:
         return concerned(changed, self._tasks, self._failed, self._logins)
@@ -193,7 +193,7 @@ class WatchSession:
             case _ if found.changed:
                 self._saved(found.changed)
             case _:
-                _say(help_line())
+                _say(_help_line())
 
     def _saved(self, changed: frozenset[Path]) -> None:
         names = ", ".join(sorted(shown_path(path) for path in changed))
@@ -244,7 +244,7 @@ class WatchSession:
             results[task.spec.task_id] = self._passes(task, chosen)
         failed = [name for name, passed in results.items() if not passed]
         self._failed = [*(name for name in self._failed if name not in results), *failed]
-        _say(f"{len(results)} run, {len(failed)} failed" + (f"  ({help_line()})" if self.has_keys else ""))
+        _say(f"{len(results)} run, {len(failed)} failed" + (f"  ({_help_line()})" if self.has_keys else ""))
 
     def _with_what_comes_first(self, tasks: Sequence[Loaded]) -> list[Loaded]:
         known, graph = {task.spec.task_id: task for task in self._tasks}, dependencies(self._tasks)
@@ -299,9 +299,9 @@ def _show_result(plan: Plan, result: TaskResult, harness: SyncHarness) -> bool:
     return False
 
 
-def help_line() -> str:
+def _help_line() -> str:
     """The keys and what they do, in one line."""
-    return ", ".join(f"{key}: {text}" for key, text in KEYS.items())
+    return ", ".join(f"{key}: {text}" for key, text in _KEYS.items())
 
 
 def _say(text: str) -> None:
@@ -312,8 +312,8 @@ def _say(text: str) -> None:
 
 
 @contextmanager
-def keys(inputs: queue.Queue[Input]) -> Iterator[None]:
-    """Put each key that is pressed into the queue, and `END` at the end of the input. Without an input it says so."""
+def _keys(inputs: queue.Queue[Input]) -> Iterator[None]:
+    """Put each key that is pressed into the queue, and `_END` at the end of the input. Without an input it says so."""
     if not _has_input():
         _say("there is no terminal, so no keys are read: files that are saved run tasks, and Ctrl-C or SIGTERM ends")
         yield
@@ -322,7 +322,7 @@ def keys(inputs: queue.Queue[Input]) -> Iterator[None]:
     def read() -> None:
         while key := sys.stdin.read(1):
             inputs.put(Input(key))
-        inputs.put(Input(END))
+        inputs.put(Input(_END))
 
     with _single_keys():
         threading.Thread(target=read, daemon=True).start()
@@ -354,7 +354,7 @@ def _single_keys() -> Iterator[None]:
 
 
 @contextmanager
-def saves(root: Path, artifacts: Path, inputs: queue.Queue[Input]) -> Iterator[None]:
+def _saves(root: Path, artifacts: Path, inputs: queue.Queue[Input]) -> Iterator[None]:
     """Put the files that are saved below `root` into the queue. Ends the command if the library is not there."""
     try:
         from watchfiles import watch as changes
@@ -399,7 +399,7 @@ def watch(
     inputs: queue.Queue[Input] = queue.Queue()
     session = WatchSession(chosen, settings, inputs)
     session.has_keys = _has_input()
-    with saves(root, settings.artifacts.resolve(), inputs), keys(inputs):
+    with _saves(root, settings.artifacts.resolve(), inputs), _keys(inputs):
         try:
             session.run()
         except KeyboardInterrupt:

@@ -14,9 +14,9 @@ from harness.values import replace
 
 LONGEST = 120.0
 """Expected seconds of the longest batch that has more than one component."""
-FRACTION = 2
+_FRACTION = 2
 """A batch is one part in `FRACTION * slots` of what is left."""
-UNKNOWN = 5.0
+_UNKNOWN = 5.0
 """Expected seconds of an item if no item of the run has a known duration."""
 
 
@@ -45,7 +45,7 @@ def components(
     `durations`: node id -> expected seconds. `alone`: items that get a batch of their own.
     """
     known = [durations[node] for group in groups for node in group if node in durations]
-    usual = median(known) if known else UNKNOWN
+    usual = median(known) if known else _UNKNOWN
     return [
         Component(
             tuple(group),
@@ -91,7 +91,7 @@ class Batches:
         until it may begin.
         """
         others = set(slots) - {slot}
-        share = min(LONGEST, self._seconds / (FRACTION * max(len(slots), 1)))
+        share = min(LONGEST, self._seconds / (_FRACTION * max(len(slots), 1)))
         chosen: list[Component] = []
         passed: list[Component] = []
         looked, total = 0, 0.0

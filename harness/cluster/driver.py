@@ -37,18 +37,18 @@ from harness.cluster.messages import (
 from harness.model.ledger import RULES, Gone, Word
 from harness.resilience import Clock
 
-NO_BROWSER = "BROWSER_LAUNCH_FAILED"
+_NO_BROWSER = "BROWSER_LAUNCH_FAILED"
 LOOK = 0.5
 """Seconds of one wait for news of the slots."""
 STARTS = 120.0
 """Seconds for the child of a slot to give its first sign of life."""
-RESTS = 60.0
+_RESTS = 60.0
 """Seconds without work after which a slot is given back, unless so few are left that the run keeps it."""
 SOON = 20.0
 """Seconds without any usable slot after which the run says what it waits for."""
-NONE_COMES = 300.0
+_NONE_COMES = 300.0
 """Seconds without any usable slot after which the run ends."""
-ENDS_WITHIN = 8.0
+_ENDS_WITHIN = 8.0
 """Seconds for the slots to end after an interruption."""
 DIES_OFTEN = 3
 """So many deaths of its child before it has collected, and a slot is refused. After so many in a row that could not
@@ -62,9 +62,9 @@ STARTING = (
     "loaded there first; this is waited for until {:g} s are over"
 )
 UNBORN = f"its pytest process has given no sign of life within {STARTS:g} s: Python and pytest did not start there"
-SHOWN = 200
+_SHOWN = 200
 """The number of characters of a line of a log that a message shows."""
-NOT_COLLECTED = "slot {} did not collect it, although its files are the same{}"
+_NOT_COLLECTED = "slot {} did not collect it, although its files are the same{}"
 
 
 class Up(Struct, frozen=True):
@@ -218,8 +218,8 @@ class ClusterDriver:
         if waited > SOON and self._patient:
             self._patient = False
             self._reporter.say(NONE_YET)
-        if waited > NONE_COMES:
-            return f"no slot of the cluster could be used for {NONE_COMES:g} s"
+        if waited > _NONE_COMES:
+            return f"no slot of the cluster could be used for {_NONE_COMES:g} s"
         return ""
 
     def interrupt(self) -> None:
@@ -237,7 +237,7 @@ class ClusterDriver:
 
     def _end_all(self, how: Literal["stop", "interrupt"]) -> None:
         self._order_end(how)
-        until = self._clock.now() + ENDS_WITHIN
+        until = self._clock.now() + _ENDS_WITHIN
         while self._clock.now() < until and any(map(_is_awaited, self._states.values())):
             for news in self._slots.wait(LOOK):
                 self._hear(news)
@@ -293,7 +293,7 @@ class ClusterDriver:
         """A slot has nothing to do; after a while it is given back, so that its machine can go."""
         now = self._clock.now()
         state.idle_since = now if state.idle_since is None else state.idle_since
-        if now - state.idle_since > RESTS and len(self.up) > self._cluster.fewest:
+        if now - state.idle_since > _RESTS and len(self.up) > self._cluster.fewest:
             self._forget(name)
 
     def _hear(self, news: News) -> None:
@@ -411,7 +411,7 @@ class ClusterDriver:
         elif self._ledger.finish(name, done.node, done.attempt):
             self._reporter.done(name, done, blob)
         if self._ledger.entry(done.node).task:
-            state.browserless = state.browserless + 1 if code == NO_BROWSER else 0
+            state.browserless = state.browserless + 1 if code == _NO_BROWSER else 0
         if state.browserless == DIES_OFTEN:  # else it would fail one task after the other, faster than others pass
             state.leaving = True
             self._refused += 1
@@ -426,8 +426,8 @@ class ClusterDriver:
     def _absent(self, name: str, message: NotCollected) -> None:
         if message.node in self._ledger.held_by(name):
             self._ledger.close(message.node)
-            why = f" ({message.why[:SHOWN]})" if message.why else ""
-            self._reporter.crashed(name, message.node, NOT_COLLECTED.format(name, why))
+            why = f" ({message.why[:_SHOWN]})" if message.why else ""
+            self._reporter.crashed(name, message.node, _NOT_COLLECTED.format(name, why))
 
     def _died(self, name: str, state: SlotState, died: Died) -> None:
         """The child has died for certain, so nothing of it can write any more: its lease need not be awaited."""
@@ -488,7 +488,7 @@ def _end_of(died: Died) -> str:
     """How a child has ended, with the last line of its log if it was not killed: an error ends it."""
     ended = f"ended with exit code {died.code}"
     last = next((line.strip() for line in reversed(died.tail) if line.strip()), "")
-    return f"{ended} ({last[:SHOWN]})" if last and died.code and 0 < died.code < 128 else ended
+    return f"{ended} ({last[:_SHOWN]})" if last and died.code and 0 < died.code < 128 else ended
 
 
 def _is_awaited(state: SlotState) -> bool:

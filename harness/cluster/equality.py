@@ -13,11 +13,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-SUFFIXES = (".py", ".toml", ".ini", ".cfg", ".yaml", ".yml")
+_SUFFIXES = (".py", ".toml", ".ini", ".cfg", ".yaml", ".yml")
 """The files of a project whose content counts. JSON counts only as a task file: a run writes JSON too."""
-TASKS = ("*.task.json",)
-SKIPPED = (".*", "__pycache__", "node_modules", "venv", "build", "dist", "*.egg", "*.egg-info", "CVS", "_darcs")
-MOST_FILES = 20_000
+_TASKS = ("*.task.json",)
+_SKIPPED = (".*", "__pycache__", "node_modules", "venv", "build", "dist", "*.egg", "*.egg-info", "CVS", "_darcs")
+_MOST_FILES = 20_000
 """The number of files whose content counts; a project with more is told apart by the first ones, in order."""
 
 
@@ -63,7 +63,7 @@ def differences(driver: NodeFacts, slot: NodeFacts) -> list[str]:
 
 def _digests(root: Path, leave_out: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
     for number, path in enumerate(_files(root, leave_out)):
-        if number >= MOST_FILES:
+        if number >= _MOST_FILES:
             return
         try:
             content = path.read_bytes()
@@ -76,12 +76,12 @@ def _files(root: Path, leave_out: tuple[Path, ...]) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(each for each in folders if not _is_skipped(each) and Path(folder, each) not in leave_out)
         for name in sorted(files):
-            if name.endswith(SUFFIXES) or any(fnmatch(name, pattern) for pattern in TASKS):
+            if name.endswith(_SUFFIXES) or any(fnmatch(name, pattern) for pattern in _TASKS):
                 yield Path(folder, name)
 
 
 def _is_skipped(folder: str) -> bool:
-    return any(fnmatch(folder, pattern) for pattern in SKIPPED)
+    return any(fnmatch(folder, pattern) for pattern in _SKIPPED)
 
 
 def _version(package: str) -> str:

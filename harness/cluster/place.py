@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 from msgspec import Struct
 
-MOST_SLOTS = 1000
+_MOST_SLOTS = 1000
 """The largest number of slots of a run."""
 
 
@@ -35,8 +35,8 @@ class ClusterPlace(Struct, frozen=True):
         if not (colon and host and number.isdecimal()):
             raise ArgumentTypeError(f"{text!r} is no cluster: expected auto, HOST:PORT or local:N")
         if host == "local":
-            if not 1 <= int(number) <= MOST_SLOTS:
-                raise ArgumentTypeError(f"{text!r}: expected local:N, with N from 1 to {MOST_SLOTS}")
+            if not 1 <= int(number) <= _MOST_SLOTS:
+                raise ArgumentTypeError(f"{text!r}: expected local:N, with N from 1 to {_MOST_SLOTS}")
             return cls(text, "local", local=int(number))
         if not 1 <= int(number) <= 65535:
             raise ArgumentTypeError(f"{text!r}: {number} is no port")
@@ -57,6 +57,6 @@ class SlotRange(Struct, frozen=True):
         """Parse `4` or `2:20`; raises ArgumentTypeError for other texts."""
         fewest, colon, most = text.partition(":")
         most = most if colon else fewest
-        if fewest.isdecimal() and most.isdecimal() and 1 <= int(fewest) <= int(most) <= MOST_SLOTS:
+        if fewest.isdecimal() and most.isdecimal() and 1 <= int(fewest) <= int(most) <= _MOST_SLOTS:
             return cls(int(fewest), int(most))
-        raise ArgumentTypeError(f"{text!r} is no number of slots: expected N or MIN:MAX, from 1 to {MOST_SLOTS}")
+        raise ArgumentTypeError(f"{text!r} is no number of slots: expected N or MIN:MAX, from 1 to {_MOST_SLOTS}")

@@ -29,19 +29,21 @@ from harness.cluster.place import ClusterPlace
 from harness.cluster.slot import ClusterSlot, SlotOrder, hears_sigterm, own_folder
 from harness.resilience import Clock
 
-INSTALL = "pip install 'pytest-taskspec[ray]'"
-CONNECTS = 5.0
+_INSTALL = "pip install 'pytest-taskspec[ray]'"
+_CONNECTS = 5.0
 """Seconds for a TCP connection to the head of a cluster."""
-NICENESS = "RAY_worker_niceness"
+_NICENESS = "RAY_worker_niceness"
 """What Ray adds to the niceness of its workers, and so of a slot, its child and its browser: 15 by default."""
-EXPECTED = "the address that `ray start --head` has printed, by default HOST:6379 (8265 and 10001 serve other purposes)"
-TRIES = "2"
+_EXPECTED = (
+    "the address that `ray start --head` has printed, by default HOST:6379 (8265 and 10001 serve other purposes)"
+)
+_TRIES = "2"
 """How often Ray tries to speak with what answers at an address; one try takes 40 seconds."""
 SHORT, PREFIX = "/tmp", "taskspec-ray-"  # noqa: S108 - mkdtemp makes the folder
 """Where a Ray that is started for a run has its files: it has sockets there, whose paths must be short."""
-RESOURCE = "browser"
+_RESOURCE = "browser"
 """The custom resource that limits the slots of a node, where a node declares it."""
-THREADS = 4
+_THREADS = 4
 """Calls that an actor answers at once: a poll waits, and must not hold up the others."""
 AGAIN = 1.0
 """Seconds after which a slot whose connection broke is asked again."""
@@ -121,13 +123,13 @@ class RaySlots:
         self._folder = own_folder(Path(os.environ.get("RAY_TMPDIR", SHORT)), PREFIX) if place.local else None
         self._ray = connected(place, self._folder)
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0)(_RaySlot)
-        self._resources = {RESOURCE: 1} if RESOURCE in self._ray.cluster_resources() else {}
+        self._resources = {_RESOURCE: 1} if _RESOURCE in self._ray.cluster_resources() else {}
 
     @property
     def places(self) -> int:
         """How many slots the cluster has room for now: its `browser` resources, else its processors."""
         found = self._ray.cluster_resources()
-        return max(int(found.get(RESOURCE, 0) or found.get("CPU", 1)), 1)
+        return max(int(found.get(_RESOURCE, 0) or found.get("CPU", 1)), 1)
 
     def want(self, number: int) -> None:
         """Ask for as many slots; actors that wait for a machine are what makes an autoscaler start one."""
@@ -135,7 +137,7 @@ class RaySlots:
         for _ in range(number - living):
             self._made += 1
             name = f"slot{self._made}"
-            options = {"num_cpus": 1, "resources": self._resources, "max_concurrency": THREADS}
+            options = {"num_cpus": 1, "resources": self._resources, "max_concurrency": _THREADS}
             self._actors[name] = _Actor(self._kind.options(**options).remote(self._order(name)))
 
     def wait(self, seconds: float) -> list[News]:
@@ -206,32 +208,32 @@ class RaySlots:
 def check(place: ClusterPlace) -> None:
     """Raise ClusterError for what can be said at once: Ray is not installed, or nothing answers."""
     if find_spec("ray") is None:
-        raise ClusterError(f"--task-cluster {place} needs the package ray, which is not installed: {INSTALL}")
+        raise ClusterError(f"--task-cluster {place} needs the package ray, which is not installed: {_INSTALL}")
     if place.port is None:
         return
     try:
-        with socket.create_connection((place.host, place.port), CONNECTS):
+        with socket.create_connection((place.host, place.port), _CONNECTS):
             return
     except OSError as error:
         raise ClusterError(
             f"--task-cluster {place}: nothing answers at {place.host}:{place.port} ({error.strerror or error}). "
-            f"Expected: {EXPECTED}."
+            f"Expected: {_EXPECTED}."
         ) from error
 
 
 def connected(place: ClusterPlace, folder: Path | None) -> Any:
     """Ray, connected; `folder`: where a cluster that is started here has its files. Raises ClusterError."""
-    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", TRIES)
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", _TRIES)
     import ray
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if place.local:
         options |= {"num_cpus": place.local, "include_dashboard": False, "_temp_dir": str(folder)}
-        os.environ.setdefault(NICENESS, "0")  # else the tests wait for whatever else the machine does
+        os.environ.setdefault(_NICENESS, "0")  # else the tests wait for whatever else the machine does
     try:
         ray.init(address=place.address, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        expected = f" Expected: {EXPECTED}." if place.port else ""
+        expected = f" Expected: {_EXPECTED}." if place.port else ""
         raise ClusterError(f"--task-cluster {place}: {_first_line(error).rstrip('.')}.{expected}") from error
     return ray
 

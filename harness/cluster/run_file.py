@@ -20,10 +20,10 @@ from harness.cluster.messages import Done, encode, from_slot
 from harness.model.ledger import Note, read_note
 from harness.values import replace
 
-FOLDER = Path(".harness/cluster")
-KEPT = 5
+_FOLDER = Path(".harness/cluster")
+_KEPT = 5
 """The number of files of unfinished runs that are kept."""
-ANEW = "restore the file, or run the tasks anew, which repeats what the run has done"
+_ANEW = "restore the file, or run the tasks anew, which repeats what the run has done"
 _head = msgspec.json.Decoder(tuple[Literal["project"], str])
 
 
@@ -47,7 +47,7 @@ class RunFile:
     def __init__(self, root: Path, run: str, project: str, *, goes_on: bool = False) -> None:
         """Make the file, or open the one that there is. Raises OSError, and RunIsDrivenError."""
         self.run = run
-        self.path = root / FOLDER / f"{run}.jsonl"
+        self.path = root / _FOLDER / f"{run}.jsonl"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         made = 0 if goes_on else os.O_CREAT
         self._file: int | None = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | made, 0o600)
@@ -92,23 +92,23 @@ class RunFile:
 
 def unfinished_runs(root: Path) -> list[str]:
     """The runs that can be gone on with, the newest last."""
-    files = sorted((root / FOLDER).glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    files = sorted((root / _FOLDER).glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
     return [path.stem for path in files]
 
 
 def read_run(root: Path, run: str) -> EarlierRun:
     """Read what a run has left. Raises OSError, and ValueError for a broken file."""
-    path = root / FOLDER / f"{run}.jsonl"
+    path = root / _FOLDER / f"{run}.jsonl"
     lines = _whole_lines(path)
     try:
         found = EarlierRun(_head.decode(next(lines, b""))[1])
     except ValueError:
-        raise ValueError(f"{path}:1: the digest of the project is missing; {ANEW}") from None
+        raise ValueError(f"{path}:1: the digest of the project is missing; {_ANEW}") from None
     for number, line in enumerate(lines, start=2):
         try:
             _take(found, line)
         except ValueError as error:
-            raise ValueError(f"{path}:{number}: this line cannot be read: {error}; {ANEW}") from error
+            raise ValueError(f"{path}:{number}: this line cannot be read: {error}; {_ANEW}") from error
     return found
 
 
@@ -136,5 +136,5 @@ def _forget_old(present: Path) -> None:
     others = sorted(
         (path for path in present.parent.glob("*.jsonl") if path != present), key=lambda p: p.stat().st_mtime
     )
-    for path in others[: -KEPT + 1]:
+    for path in others[: -_KEPT + 1]:
         path.unlink(missing_ok=True)

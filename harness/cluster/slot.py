@@ -23,15 +23,15 @@ from harness.resilience import SystemClock
 from harness.resilience.process import PipedChild, Program
 from harness.values import replace
 
-CHILD = "harness.pytest_plugin.cluster_child"
+_CHILD = "harness.pytest_plugin.cluster_child"
 """The plugin that makes a pytest process a child."""
 FOLDER = "TASKSPEC_SLOT_FOLDER"
 """The variable with the child's own folder."""
-PREFIX = "taskspec-slot-"
+_PREFIX = "taskspec-slot-"
 """How the folder of a slot is called, before the number of its process."""
 GRACE = 30.0
 """Seconds for a child to end after SIGTERM to its slot."""
-POLLED = 2.0
+_POLLED = 2.0
 """Seconds that a poll waits for the first message."""
 
 
@@ -63,7 +63,7 @@ class ClusterSlot:
         self._order = order
         same = Path(order.root)
         self._root = same if same.is_dir() else Path.cwd()  # the same path as the driver's, or where this one began
-        self._folder = own_folder(Path(tempfile.gettempdir()), PREFIX)
+        self._folder = own_folder(Path(tempfile.gettempdir()), _PREFIX)
         self._said: SendBuffer[tuple[bytes, bytes]] = SendBuffer()
         """The messages to the driver, each with the content of the file that it names."""
         self._told: ReceiveBuffer[tuple[int, bytes]] = ReceiveBuffer()
@@ -113,7 +113,7 @@ class ClusterSlot:
                 stdin.write(line)
                 stdin.flush()
 
-    def poll(self, heard: int, within: float = POLLED) -> tuple[int, list[tuple[int, tuple[bytes, bytes]]]]:
+    def poll(self, heard: int, within: float = _POLLED) -> tuple[int, list[tuple[int, tuple[bytes, bytes]]]]:
         """The number of the last message that was taken, and what was said since the message `heard`.
 
         It waits for something to be said.
@@ -148,7 +148,7 @@ class ClusterSlot:
         environment = {**order.environment, FOLDER: str(own), "TASKSPEC_SLOT": order.name, "TASKSPEC_RUN": order.run}
         environment["PYTEST_XDIST_WORKER_COUNT"] = str(order.slots)
         environment |= self._search_path()
-        command = [sys.executable, "-P", "-m", "pytest", "-p", CHILD, *arguments]
+        command = [sys.executable, "-P", "-m", "pytest", "-p", _CHILD, *arguments]
         start = self._root / order.start
         program = Program(command, environment, start if start.is_dir() else self._root)
         return PipedChild(program, self._folder / "child.log", SystemClock())

@@ -48,7 +48,7 @@ from harness.criteria.syntax import (
     suggestion,
 )
 
-DEEPEST = 50
+_DEEPEST = 50
 _LISTS = ("items", "entries")
 
 
@@ -81,8 +81,8 @@ class Branch(Struct, frozen=True):
     @property
     def parts(self) -> list[Branch]:
         """The direct parts, tokens included; a token has none."""
-        if self.part.parts and self.depth >= DEEPEST:
-            self.fail(f"nested more than {DEEPEST} deep")
+        if self.part.parts and self.depth >= _DEEPEST:
+            self.fail(f"nested more than {_DEEPEST} deep")
         return [Branch(part, self.text, self.depth + 1) for part in self.part.parts]
 
     @property
@@ -258,7 +258,7 @@ def _stray_name(branch: Branch) -> NoReturn:
 def _number_in(branch: Branch, items: list[Branch]) -> Number:
     """`number(value)`, or `number(value, 'pattern')` with one group around the number."""
     if not 1 <= len(items) <= 2:
-        branch.fail("`number` takes a value, and a pattern if the text has several numbers", (NUMBER_FORM,))
+        branch.fail("`number` takes a value, and a pattern if the text has several numbers", (_NUMBER_FORM,))
     of = value(items[0])
     if len(items) == 1:
         return Number(of, **branch.place)
@@ -266,11 +266,11 @@ def _number_in(branch: Branch, items: list[Branch]) -> Number:
     groups = _check_pattern(items[1], pattern, "number")
     assert isinstance(pattern, Literal)
     if groups != 1:
-        items[1].fail("the pattern of `number` has one group, which is around the number", (NUMBER_FORM,))
+        items[1].fail("the pattern of `number` has one group, which is around the number", (_NUMBER_FORM,))
     return Number(of, str(pattern.value), **branch.place)
 
 
-NUMBER_FORM = "number(text('#n'), '([0-9]+) of')"
+_NUMBER_FORM = "number(text('#n'), '([0-9]+) of')"
 
 
 def form(function: str) -> str:
@@ -401,7 +401,7 @@ _EXPRESSIONS: MappingProxyType[str, Callable[[Branch], Value]] = MappingProxyTyp
 
 # Constants: quoted texts, numbers, durations.
 
-LONGEST_NUMBER = 100
+_LONGEST_NUMBER = 100
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _DURATION = re.compile(r"(?P<amount>-?[0-9.]+)(?P<unit>[a-z]+)")
@@ -427,8 +427,8 @@ def _unescaped(match: re.Match[str]) -> str:
 
 def number(text: str) -> int | float:
     """Whole numbers stay integers; durations (`7d`, `1.5h`, `200ms`) become seconds. Raises ValueError."""
-    if len(text) > LONGEST_NUMBER:
-        raise ValueError(f"a number has at most {LONGEST_NUMBER} characters")
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError(f"a number has at most {_LONGEST_NUMBER} characters")
     if duration := _DURATION.fullmatch(text):
         return number(duration["amount"]) * UNITS[duration["unit"]]
     value = int(text) if text.lstrip("-").isdigit() else float(text)

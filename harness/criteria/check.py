@@ -68,10 +68,10 @@ def _judged(condition: Compare, left: Operand, right: Operand, reads: Pass) -> J
     operator, subject, wanted = oriented(condition)
     left, right = _folded(operator, left, right)
     if not condition.over:
-        return judge(operator, left, right, reads)
+        return _judge(operator, left, right, reads)
     apart = one_by_one(operator, subject, wanted)
     sides = [side.apart() if spread else (side,) for side, spread in zip((left, right), apart, strict=True)]
-    return judge_each(operator, sides[0], sides[1], reads, condition.over)
+    return _judge_each(operator, sides[0], sides[1], reads, condition.over)
 
 
 def _relation(operator: str, over: str) -> str:
@@ -137,7 +137,7 @@ async def _question(condition: Test, reads: Pass) -> Finding:
 
 # The operands of a comparison, and its result.
 
-MOST_PAIRS = 20_000
+_MOST_PAIRS = 20_000
 
 
 class Operand(Struct, frozen=True):
@@ -183,7 +183,7 @@ class Judgement(Struct, frozen=True):
     """Whether it is known not to hold. If not, its opposite does not hold either."""
 
 
-def judge(operator: str, left: Operand, right: Operand, reads: Pass) -> Judgement:
+def _judge(operator: str, left: Operand, right: Operand, reads: Pass) -> Judgement:
     """Make a comparison of two operands; a list is one value here."""
     if left.unread or right.unread:
         return Judgement(False, left.note if left.unread else right.note, decided=False)
@@ -221,12 +221,14 @@ def _judge_missing(operator: str, left: Operand, right: Operand) -> Judgement:
     return Judgement(False, note, decided and operator not in MIRRORED and not right.missing)
 
 
-def judge_each(operator: str, lefts: Sequence[Operand], rights: Sequence[Operand], reads: Pass, over: str) -> Judgement:
+def _judge_each(
+    operator: str, lefts: Sequence[Operand], rights: Sequence[Operand], reads: Pass, over: str
+) -> Judgement:
     """Compare each value of the one side with each of the other: one pair or all pairs must satisfy the operator."""
-    most = max(len(lefts), len(rights)) if 1 in (len(lefts), len(rights)) else MOST_PAIRS
+    most = max(len(lefts), len(rights)) if 1 in (len(lefts), len(rights)) else _MOST_PAIRS
     pairs, undecided = product(lefts, rights), None
     for left, right in islice(pairs, most):
-        found = judge(operator, left, right, reads)
+        found = _judge(operator, left, right, reads)
         if found.holds and over == "ANY":
             return found
         if not found.holds and over == "ALL":

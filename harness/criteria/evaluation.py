@@ -16,7 +16,7 @@ from harness.criteria.written import difference
 from harness.resilience import Clock, Deadline
 from harness.values import replace
 
-FIRST_PAUSE = 0.1
+_FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 0.25
 SHORTEST_PAUSE = 0.001
 
@@ -30,7 +30,7 @@ async def evaluate(
     busy is waited for: a look that does not end in time is no outcome, and what was last seen counts. Only if nothing
     was seen at all, the error of the source is raised.
     """
-    watched = monitor(_patient(criterion, expect), deadline.at)
+    watched = _monitor(_patient(criterion, expect), deadline.at)
     waits, patience = pauses(), Patience()
     try:
         standing = first = await watched.look(Pass(sources, patience), clock.now())
@@ -49,7 +49,7 @@ async def look_once(
 
     `expect`: as in `evaluate`. Errors of a source are raised.
     """
-    return await monitor(_patient(criterion, expect), math.inf).look(Pass(sources, patience), 0.0)
+    return await _monitor(_patient(criterion, expect), math.inf).look(Pass(sources, patience), 0.0)
 
 
 def _patient(criterion: Criterion, expect: float) -> Condition:
@@ -58,7 +58,7 @@ def _patient(criterion: Criterion, expect: float) -> Condition:
 
 def pauses() -> Iterator[float]:
     """Seconds between one pass and the next, without end: short at first, then a quarter of a second."""
-    pause = FIRST_PAUSE
+    pause = _FIRST_PAUSE
     while True:
         yield pause
         pause = min(pause * 1.5, LONGEST_PAUSE)
@@ -82,20 +82,20 @@ async def evaluate_value(
                 raise late.cause from late
             return None
         seen = True
-        if value is not None or clock.now() >= end - HAIR:
+        if value is not None or clock.now() >= end - _HAIR:
             return value
         await clock.sleep(max(SHORTEST_PAUSE, min(next(waits), end - clock.now())))
 
 
 STUCK_SECONDS = 2.0
 """A page that has given no answer for so long is not merely slow: that it does not answer is the outcome."""
-LEAST_LOOK = 1.0
+_LEAST_LOOK = 1.0
 """Seconds that a look has at least, so that the last one of a wait does not depend on how busy the machine is."""
 
 
 def _limit(end: float, now: float, *, seen: bool) -> float:
     """The end of a look that begins now, in a wait until `end`: the first one takes as long as it needs."""
-    return max(end, now + LEAST_LOOK) if seen else math.inf
+    return max(end, now + _LEAST_LOOK) if seen else math.inf
 
 
 def _verdict(finding: Finding) -> Verdict:
@@ -113,7 +113,7 @@ def _verdict(finding: Finding) -> Verdict:
 # Conditions over time: each is judged again until it is settled. Only `evaluate` sleeps.
 
 # A sleep that ends slightly too early must not cost one more poll.
-HAIR = 1e-6
+_HAIR = 1e-6
 
 
 class Unsettled(Struct, frozen=True):
@@ -123,28 +123,28 @@ class Unsettled(Struct, frozen=True):
     so_far: Finding
 
 
-Standing: TypeAlias = Finding | Unsettled
+_Standing: TypeAlias = Finding | Unsettled
 
 
 class Monitor(Protocol):
     """Watches a condition until it is settled."""
 
-    async def look(self, reads: Pass, now: float) -> Standing:
+    async def look(self, reads: Pass, now: float) -> _Standing:
         """Evaluate the condition at `now` (monotonic seconds). It is not called again once settled."""
         ...
 
 
-def monitor(condition: Condition, deadline: float) -> Monitor:
+def _monitor(condition: Condition, deadline: float) -> Monitor:
     """Make a monitor; `deadline` is in monotonic seconds, and no wait goes beyond it."""
     match condition:
         case Compare() | Test():
             return SettledMonitor(condition)
         case Every(parts=parts):
-            return Sequence(condition, [monitor(part, deadline) for part in parts])
+            return Sequence(condition, [_monitor(part, deadline) for part in parts])
         case Some(parts=parts):
-            return AnyMonitor(condition, [monitor(part, deadline) for part in parts])
+            return AnyMonitor(condition, [_monitor(part, deadline) for part in parts])
         case Not(part=part):
-            return Inverse(condition, monitor(part, deadline))
+            return Inverse(condition, _monitor(part, deadline))
         case Within():
             return WindowMonitor(condition, deadline)
         case Stable():
@@ -156,7 +156,7 @@ class SettledMonitor(Struct):
 
     condition: Compare | Test
 
-    async def look(self, reads: Pass, now: float) -> Standing:  # noqa: ARG002 (a check takes no time)
+    async def look(self, reads: Pass, now: float) -> _Standing:  # noqa: ARG002 (a check takes no time)
         return await check(self.condition, reads)
 
 
@@ -167,7 +167,7 @@ class Sequence(Struct):
     parts: list[Monitor]
     held: list[Finding] = field(default_factory=list)
 
-    async def look(self, reads: Pass, now: float) -> Standing:
+    async def look(self, reads: Pass, now: float) -> _Standing:
         for part in self.parts[len(self.held) :]:
             standing = await part.look(reads, now)
             if isinstance(standing, Unsettled) or not standing.holds:
@@ -184,7 +184,7 @@ class AnyMonitor(Struct):
     parts: list[Monitor]
     failed: dict[int, Finding] = field(default_factory=dict)
 
-    async def look(self, reads: Pass, now: float) -> Standing:
+    async def look(self, reads: Pass, now: float) -> _Standing:
         pending: list[Unsettled] = []
         for place, part in enumerate(self.parts):
             if place in self.failed:
@@ -221,7 +221,7 @@ class Inverse(Struct):
     condition: Not
     part: Monitor
 
-    async def look(self, reads: Pass, now: float) -> Standing:
+    async def look(self, reads: Pass, now: float) -> _Standing:
         standing = await self.part.look(reads, now)
         if isinstance(standing, Unsettled):
             return replace(standing, so_far=self._negate(standing.so_far))
@@ -249,9 +249,9 @@ class WindowMonitor:
         self.start: float | None = None
         self.seen: Finding | None = None
         """The state at the last look."""
-        self.part = monitor(condition.part, deadline)
+        self.part = _monitor(condition.part, deadline)
 
-    async def look(self, reads: Pass, now: float) -> Standing:
+    async def look(self, reads: Pass, now: float) -> _Standing:
         self.start = now if self.start is None else self.start
         end = min(self.start + self.condition.seconds, self.deadline)
         limit = _limit(end, now, seen=self.seen is not None)
@@ -265,11 +265,11 @@ class WindowMonitor:
         if isinstance(standing, Finding) and standing.holds:
             return standing
         self.seen = so_far = standing if isinstance(standing, Finding) else standing.so_far
-        if now >= end - HAIR:
+        if now >= end - _HAIR:
             return self._too_late(so_far, now - self.start, cut=end == self.deadline)
         if isinstance(standing, Unsettled):
             return Unsettled(min(end, standing.until), so_far)
-        self.part = monitor(self.condition.part, self.deadline)
+        self.part = _monitor(self.condition.part, self.deadline)
         return Unsettled(end, so_far)
 
     def _too_late(self, so_far: Finding, waited: float, *, cut: bool) -> Finding:
@@ -285,9 +285,9 @@ class Steady:
         self.condition = condition
         self.deadline = deadline
         self.start: float | None = None
-        self.part = monitor(condition.part, deadline)
+        self.part = _monitor(condition.part, deadline)
 
-    async def look(self, reads: Pass, now: float) -> Standing:
+    async def look(self, reads: Pass, now: float) -> _Standing:
         first, self.start = self.start is None, now if self.start is None else self.start
         end = self.start + self.condition.seconds
         try:
@@ -300,11 +300,11 @@ class Steady:
             return standing
         if not standing.holds:
             return replace(standing, message=f"not stable, after {now - self.start:.3g} s: {standing.message}")
-        if now >= end - HAIR:
+        if now >= end - _HAIR:
             return standing
-        if now >= self.deadline - HAIR:
+        if now >= self.deadline - _HAIR:
             return self._cut(now - self.start)
-        self.part = monitor(self.condition.part, self.deadline)
+        self.part = _monitor(self.condition.part, self.deadline)
         return Unsettled(min(end, self.deadline), standing)
 
     def _cut(self, stable: float) -> Finding:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-END = "$END"
+_END = "$END"
 
 
 class ParseNode(NamedTuple):
@@ -82,7 +82,7 @@ class Tables:
             if token.kind not in self.ignored and not self._feed(stack, found, token):
                 raise UnexpectedError(offset, self._accepted(stack))
             offset = token.end
-        if not self._feed(stack, found, ParseNode(END, offset, offset)):
+        if not self._feed(stack, found, ParseNode(_END, offset, offset)):
             raise UnexpectedError(len(text.rstrip()), self._accepted(stack))
         return found[0].node
 
@@ -111,7 +111,7 @@ class Tables:
             start, end = parts[0].start, parts[-1].end
             found.append(Placed(rule.node([each.node for each in parts], start, end), start, end))
             stack.append(self.states[stack[-1]][rule.origin])
-            if token.kind == END and stack[-1] == self.end:
+            if token.kind == _END and stack[-1] == self.end:
                 return True
         return False
 
@@ -126,7 +126,7 @@ class Tables:
             rule = self.rules[-1 - step]
             del stack[-len(rule.parts) :]
             stack.append(self.states[stack[-1]][rule.origin])
-            if name == END and stack[-1] == self.end:
+            if name == _END and stack[-1] == self.end:
                 return True
         return False
 

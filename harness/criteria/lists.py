@@ -8,10 +8,10 @@ from harness.criteria.syntax import Compare, Condition, CriterionError, ListOf, 
 _WITH_PATHS = frozenset({"json", "mem", "result", "time_since", "time_until"})
 
 
-def is_list(value: Value) -> bool:
+def _is_list(value: Value) -> bool:
     """Return whether the value is the list of what a path with `*` finds."""
     if isinstance(value, Number):
-        return is_list(value.of)
+        return _is_list(value.of)
     return isinstance(value, Read) and value.function in _WITH_PATHS and list_root(value.arguments[-1]) is not None
 
 
@@ -20,10 +20,10 @@ def one_by_one(operator: str, left: Value, right: Value) -> tuple[bool, bool]:
 
     Two lists are equal or not, and `includes` asks for an item of the list. Every other comparison is about one value.
     """
-    lists = is_list(left), is_list(right)
+    lists = _is_list(left), _is_list(right)
     if operator == "includes":
         return False, lists[1]
-    if operator in ("==", "!=") and all(is_list(side) or isinstance(side, ListOf) for side in (left, right)):
+    if operator in ("==", "!=") and all(_is_list(side) or isinstance(side, ListOf) for side in (left, right)):
         return False, False
     return lists
 
@@ -51,5 +51,5 @@ def _lines_to_write(comparison: Compare) -> str:
     some, each = f"ANY[{comparison.source}]", f"ALL[{comparison.source}]"
     if operator == "!=":
         return f"write `{each}` if no value may be this one, or `{some}` if one other value is enough"
-    member = f", which is also `{left.source} includes {right.source}`" if operator == "==" and is_list(left) else ""
+    member = f", which is also `{left.source} includes {right.source}`" if operator == "==" and _is_list(left) else ""
     return f"write `{some}` if one of them is enough{member}, or `{each}` if each of them must"

@@ -16,7 +16,7 @@ from typing import Any
 import regex
 from msgspec import Struct
 
-DEFAULT_LOCALE = "en-US"
+_DEFAULT_LOCALE = "en-US"
 MACHINE = regex.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 """A number as programs write it."""
 _LATIN = "latn"
@@ -35,8 +35,8 @@ _WORD_AFTER = regex.compile(r"\p{L}[\p{L}.]*")
 _ATTACHED = regex.compile(r"[\p{L}\p{N}\p{M}_]")
 _DOUBTFUL = regex.compile(r"[1-9][0-9]{0,2}\.[0-9]{3}")
 """In en-US a fraction of three digits, in much of the world a thousand: only a declared locale says which."""
-LONGEST_AFFIX = 100
-LONGEST_NUMBER = 1_000
+_LONGEST_AFFIX = 100
+_LONGEST_NUMBER = 1_000
 
 
 class Style(Struct, frozen=True):
@@ -90,13 +90,13 @@ def read_number(text: str, locale: str | None = None) -> Decimal | None:
     """
     text = _UNSEEN.sub("", text).translate(_SPACES).strip()
     digit = _FOREIGN_DIGIT.search(text)
-    style = style_of(locale, None if digit is None else chr(ord(digit.group()) - unicodedata.decimal(digit.group())))
+    style = _style_of(locale, None if digit is None else chr(ord(digit.group()) - unicodedata.decimal(digit.group())))
     if style is None:
         return None
     if digit is not None:
         text = _FOREIGN_DIGIT.sub(lambda each: str(unicodedata.decimal(each.group())), text)
     runs = list(islice(style.run.finditer(text), 2))
-    if len(runs) != 1 or len(runs[0].group()) > LONGEST_NUMBER:
+    if len(runs) != 1 or len(runs[0].group()) > _LONGEST_NUMBER:
         return None
     start, end = runs[0].span()
     if text[start - 1 : start] in style.decimals and start and not _ATTACHED.match(text[start - 2 : start - 1]):
@@ -105,21 +105,21 @@ def read_number(text: str, locale: str | None = None) -> Decimal | None:
     amount = _amount(written, style)
     if amount is None or (locale is None and _DOUBTFUL.fullmatch(written)):
         return None
-    sign = _sign(text[max(0, start - LONGEST_AFFIX) : start], text[end : end + LONGEST_AFFIX], style)
+    sign = _sign(text[max(0, start - _LONGEST_AFFIX) : start], text[end : end + _LONGEST_AFFIX], style)
     return None if sign is None else sign * amount
 
 
 def unread(text: str, locale: str | None) -> str:
     """The reason why the text is no number, for people. It is asked only about texts that are none."""
     told = " ".join(text.split())
-    shown = told if len(told) <= LONGEST_AFFIX else f"{told[:LONGEST_AFFIX]}..."
+    shown = told if len(told) <= _LONGEST_AFFIX else f"{told[:_LONGEST_AFFIX]}..."
     runs = list(islice(_run_pattern("").finditer(_FOREIGN_DIGIT.sub("0", text.translate(_SPACES))), 2))
     mends = []
     if locale is None and any(not each.group().isdigit() for each in runs):
         mends.append("declare `locale`")
     if len(runs) > 1:
         mends.append("pick one number with a group: number(..., '([0-9]+) of')")
-    return f"`{shown}` is no number in {locale or DEFAULT_LOCALE}" + ("; " + ", or ".join(mends) if mends else "")
+    return f"`{shown}` is no number in {locale or _DEFAULT_LOCALE}" + ("; " + ", or ".join(mends) if mends else "")
 
 
 def _amount(written: str, style: Style) -> Decimal | None:
@@ -184,7 +184,7 @@ def _money_before(near: str, style: Style, apart: bool) -> str:
     """The currency at the end; a word after which a space stands counts only if a sign or bracket belongs to it."""
     if sign := _MONEY_BEFORE.search(near):
         return sign.group()
-    word = _WORD_BEFORE.search(near, max(0, len(near) - LONGEST_AFFIX))
+    word = _WORD_BEFORE.search(near, max(0, len(near) - _LONGEST_AFFIX))
     if word is None:
         return ""
     signed = near[: word.start()][-1:]
@@ -241,9 +241,9 @@ def _codes() -> frozenset[str]:
 
 
 @lru_cache(maxsize=256)
-def style_of(locale: str | None, zero: str | None = None) -> Style | None:
+def _style_of(locale: str | None, zero: str | None = None) -> Style | None:
     """How the locale writes numbers, with the digits of this zero; None if it does not, or is not known."""
-    if locale is None or locale.replace("_", "-") in ("en", DEFAULT_LOCALE):
+    if locale is None or locale.replace("_", "-") in ("en", _DEFAULT_LOCALE):
         return _ENGLISH if zero is None else None
     known = _babel_locale(locale)
     if known is None:

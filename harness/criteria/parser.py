@@ -46,7 +46,7 @@ _EQUALS = re.compile(r"=(?!=)")
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-def bad_character(text: str, offset: int) -> CriterionError:
+def _bad_character(text: str, offset: int) -> CriterionError:
     """Make the error for a character that begins nothing in the language."""
     if _QUOTE.match(text, offset):
         return CriterionError(text, offset, "the quoted text that starts here never ends", ("a closing quote",))
@@ -59,7 +59,7 @@ def _look(text: str, offset: int) -> str:
     return next((hint for shape, hint in _LOOKS if shape.match(text, offset)), "")
 
 
-def bad_token(text: str, offset: int, accepted: frozenset[str]) -> CriterionError:
+def _bad_token(text: str, offset: int, accepted: frozenset[str]) -> CriterionError:
     """Make the error for a word or mark in a place where another one is required."""
     word = _WORD.match(text, offset)
     found = word.group() if word else text[offset : offset + 1].strip()
@@ -176,7 +176,7 @@ def text_comparison(selector: str, frame: str | None, operator: str, expected: V
     return Criterion(text, Compare(operator, read, expected, source=text))
 
 
-LONGEST = 10_000
+_LONGEST = 10_000
 
 
 @lru_cache(maxsize=16_384)
@@ -202,13 +202,13 @@ def _grammar() -> Tables:
 
 
 def _branch(text: str, wanted: str) -> Branch:
-    if len(text) > LONGEST:
-        raise CriterionError(text, LONGEST, f"a criterion has at most {LONGEST} characters, this has {len(text)}")
+    if len(text) > _LONGEST:
+        raise CriterionError(text, _LONGEST, f"a criterion has at most {_LONGEST} characters, this has {len(text)}")
     if not text.strip():
         raise CriterionError(text, 0, "the text is empty", (wanted,))
     try:
         return Branch(_grammar().parse(text), text)
     except UnexpectedError as error:
         if error.accepted is None or _EQUALS.match(text, error.offset):
-            raise bad_character(text, error.offset) from None
-        raise bad_token(text, error.offset, error.accepted) from None
+            raise _bad_character(text, error.offset) from None
+        raise _bad_token(text, error.offset, error.accepted) from None

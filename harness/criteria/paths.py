@@ -173,7 +173,7 @@ class Filter(Struct, frozen=True):
 
 
 Segment: TypeAlias = str | int | Wildcard | Filter
-MOST_SEGMENTS = 200
+_MOST_SEGMENTS = 200
 
 
 @lru_cache(maxsize=4096)
@@ -203,7 +203,7 @@ def ambiguous(document: Json, path: str) -> str:
     for segment in segments(path):
         if isinstance(segment, Filter) and segment.pick is None and any(len(segment.matches(at)) > 1 for at in places):
             return segment.source
-        places = follow_one(places, segment)
+        places = _follow_one(places, segment)
     return ""
 
 
@@ -213,8 +213,8 @@ def _placed_segments(path: str) -> tuple[tuple[Segment, int], ...]:
     found: list[tuple[Segment, int]] = []
     offset = 0
     while offset < len(path):
-        if len(found) == MOST_SEGMENTS:
-            raise PathError(f"a path has at most {MOST_SEGMENTS} segments", offset)
+        if len(found) == _MOST_SEGMENTS:
+            raise PathError(f"a path has at most {_MOST_SEGMENTS} segments", offset)
         start = offset
         if found and path[offset] == ".":
             offset += 1
@@ -281,11 +281,11 @@ def follow(document: Json, way: tuple[Segment, ...]) -> list[Json]:
     """`lookup` for a path that is already split."""
     matches = [document]
     for segment in way:
-        matches = follow_one(matches, segment)
+        matches = _follow_one(matches, segment)
     return matches
 
 
-def follow_one(places: list[Json], segment: Segment) -> list[Json]:
+def _follow_one(places: list[Json], segment: Segment) -> list[Json]:
     """What one segment leads to from all of these places."""
     return [child for place in places for child in _children(place, segment)]
 

@@ -9,10 +9,10 @@ from functools import lru_cache
 import regex
 from msgspec import Struct
 
-LONGEST = 1_000
+_LONGEST = 1_000
 LARGEST = 10_000
 SECONDS = 0.4
-SHORTEST_SECONDS = 0.01
+_SHORTEST_SECONDS = 0.01
 
 _CHARACTER = re.compile(r"\\.|\[\^?\]?(?:[^\\\[\]]|\\.)*\]", re.DOTALL)  # an escape, or a set without sets inside
 _COUNT = re.compile(r"(?P<count>\{(?P<least>\d*)(?:,(?P<most>\d*))?\})")
@@ -64,13 +64,13 @@ class Patience(Struct):
     seconds: float = SECONDS
 
     def shorten(self) -> None:
-        self.seconds = max(SHORTEST_SECONDS, self.seconds / 2)
+        self.seconds = max(_SHORTEST_SECONDS, self.seconds / 2)
 
 
 def _check_cost(pattern: str) -> None:
     """Refuse costly counts: compiling writes them out. Many fill the memory; `(?:a|bc){250000}` overflows the stack."""
-    if len(pattern) > LONGEST:
-        raise PatternError(f"a regular expression has at most {LONGEST} characters")
+    if len(pattern) > _LONGEST:
+        raise PatternError(f"a regular expression has at most {_LONGEST} characters")
     if recursion := _RECURSION.search(pattern):
         raise PatternError("recursion is not allowed in a regular expression", recursion.start())
     if remark := _REMARK.match(pattern):  # a bracket or count within it, or spread out by it, would be misread

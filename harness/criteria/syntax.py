@@ -11,7 +11,7 @@ from unicodedata import east_asian_width
 
 # The error in the text of a criterion, and its place.
 
-WINDOW = 60
+_WINDOW = 60
 
 
 class CriterionError(ValueError):
@@ -41,7 +41,7 @@ def _mark_offset(text: str, offset: int) -> tuple[str, str]:
     start = text.rfind("\n", 0, offset) + 1
     end = text.find("\n", offset)
     end = len(text) if end < 0 else end
-    left, right = max(start, offset - WINDOW), min(end, offset + WINDOW)
+    left, right = max(start, offset - _WINDOW), min(end, offset + _WINDOW)
     before, after = text[left:offset], text[offset:right]
     shown = ("..." if left > start else "") + before
     return (
@@ -85,9 +85,9 @@ NAMED = MappingProxyType({"frame": SELECTOR_FUNCTIONS})
 QUESTIONS = frozenset({"exists", "visible"})
 HAPPENINGS = frozenset({"requests", "dialogs"})  # what pages have done so far: lists, of which a path takes an item
 
-SYMBOLS = ("==", "!=", "<", "<=", ">", ">=")
+_SYMBOLS = ("==", "!=", "<", "<=", ">", ">=")
 WORDS = ("includes", "matches")
-OPERATORS = SYMBOLS + WORDS
+OPERATORS = _SYMBOLS + WORDS
 MIRRORED = MappingProxyType({"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="})
 
 BRACKETS = ("ALL", "ANY", "NOT")
@@ -95,7 +95,7 @@ WAITS = MappingProxyType({"WITHIN": True, "EVENTUALLY": False, "STABLE": True}) 
 CONSTANTS: MappingProxyType[str, bool | None] = MappingProxyType({"true": True, "false": False, "null": None})
 UNITS = MappingProxyType({"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800})
 
-HABITS = MappingProxyType(
+_HABITS = MappingProxyType(
     {
         "and": "use `&&` or ALL[...]",
         "or": "use `||` or ANY[...]",
@@ -123,9 +123,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     names = tuple(known)
     folded = {candidate.casefold(): candidate for candidate in names}
     close = get_close_matches(name.casefold(), list(folded), n=1)
-    if name.casefold() in folded or (close and name.casefold() not in HABITS):
+    if name.casefold() in folded or (close and name.casefold() not in _HABITS):
         return f"did you mean `{folded[name.casefold() if name.casefold() in folded else close[0]]}`?"
-    return HABITS.get(name.casefold(), "")
+    return _HABITS.get(name.casefold(), "")
 
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -279,7 +279,7 @@ Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Part | Length | Number |
 Condition: TypeAlias = Compare | Test | Every | Some | Not | Within | Stable
 
 
-def children(node: Value | Condition) -> tuple[Value | Condition, ...]:
+def _children(node: Value | Condition) -> tuple[Value | Condition, ...]:
     match node:
         case ListOf(items=parts) | Every(parts=parts) | Some(parts=parts):
             return parts
@@ -304,7 +304,7 @@ def children(node: Value | Condition) -> tuple[Value | Condition, ...]:
 def walk(node: Value | Condition) -> Iterator[Value | Condition]:
     """The node and everything below it."""
     yield node
-    for child in children(node):
+    for child in _children(node):
         yield from walk(child)
 
 

@@ -16,7 +16,7 @@ _TWINS = str.maketrans(
     "ABEKMHOPCTYXaeopcyxABEZHIKMNOPTYXo------''\"\"",
 )
 """Cyrillic and Greek letters that look like Latin ones, dashes and quotes."""
-LONGEST = 2_000
+_LONGEST = 2_000
 """Characters of a text in which the differing ones are searched; in a longer one all others than ASCII are written."""
 
 
@@ -37,7 +37,7 @@ def look_alike(text: str, other: str) -> bool:
 
 def with_escapes(expected: str, actual: str) -> tuple[str, str]:
     """Both texts, with escapes for the characters in which they differ."""
-    if max(len(expected), len(actual)) > LONGEST:
+    if max(len(expected), len(actual)) > _LONGEST:
         return _escaped(expected), _escaped(actual)
     shown: tuple[list[str], list[str]] = ([], [])
     for kind, i1, i2, j1, j2 in SequenceMatcher(None, expected, actual, autojunk=False).get_opcodes():

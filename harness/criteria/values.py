@@ -114,7 +114,7 @@ def satisfied(
         case "includes":
             return includes(left, right)
         case "matches":
-            text = as_text(left)
+            text = _as_text(left)
             return text is not None and isinstance(right, str) and has_match(plain(right), plain(text), seconds)
         case _ if operator in _ORDERS:
             pair = _orderable(left, right, readings)
@@ -131,14 +131,14 @@ def includes(whole: Json, part: Json) -> bool:
     """A text includes its parts, a list includes its items, an object includes its keys."""
     if isinstance(whole, list):
         return any(equal(item, part) for item in whole)
-    wanted = as_text(part)
+    wanted = _as_text(part)
     if isinstance(whole, dict):
         return wanted in whole
-    text = as_text(whole)
+    text = _as_text(whole)
     return text is not None and wanted is not None and plain(wanted) in plain(text)
 
 
-def as_text(value: Json) -> str | None:
+def _as_text(value: Json) -> str | None:
     """A scalar as text; None for null, lists and objects."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -11,11 +11,11 @@ from itertools import islice
 from harness.criteria.syntax import Json
 from harness.task_secrets import hidden
 
-SHOWN = 200
-SHORT = 60
-WIDTH = 80
-MOST_LINES = 400
-SHOWN_LINES = 40
+_SHOWN = 200
+_SHORT = 60
+_WIDTH = 80
+_MOST_LINES = 400
+_SHOWN_LINES = 40
 _ADDRESS = re.compile(r"://|[?#&][^\s=]{1,80}=")
 """Matches text that looks like an address, and hardly any other text."""
 
@@ -28,9 +28,9 @@ def difference(expected: Json, actual: Json) -> str:
     left, right = _lines(expected), _lines(actual)
     if len(left) == len(right) == 1:
         return "" if left == right else f"- {left[0]}\n+ {right[0]}"
-    lines = unified_diff(left[:MOST_LINES], right[:MOST_LINES], "expected", "actual", lineterm="", n=2)
-    shown = list(islice(lines, SHOWN_LINES + 1))
-    return "\n".join([*shown[:SHOWN_LINES], "..."] if len(shown) > SHOWN_LINES else shown)
+    lines = unified_diff(left[:_MOST_LINES], right[:_MOST_LINES], "expected", "actual", lineterm="", n=2)
+    shown = list(islice(lines, _SHOWN_LINES + 1))
+    return "\n".join([*shown[:_SHOWN_LINES], "..."] if len(shown) > _SHOWN_LINES else shown)
 
 
 def _lines(value: Json) -> list[str]:
@@ -39,18 +39,18 @@ def _lines(value: Json) -> list[str]:
     if not isinstance(value, str):
         return [hidden(written(value))]
     value = hidden(value)
-    return [value] if "\n" not in value and len(value) <= SHORT else _wrap_lines(value)
+    return [value] if "\n" not in value and len(value) <= _SHORT else _wrap_lines(value)
 
 
 def _wrap_lines(text: str) -> list[str]:
-    head = text[: WIDTH * MOST_LINES]
+    head = text[: _WIDTH * _MOST_LINES]
     return [piece for line in head.splitlines() for piece in _pieces(line) or [""]]
 
 
 def _pieces(line: str) -> list[str]:
     """Pieces of at most WIDTH letters. An address stays whole: a broken one can be neither copied nor redacted."""
     breaks = not _ADDRESS.search(line)
-    return textwrap.wrap(line, WIDTH, drop_whitespace=False, break_long_words=breaks, break_on_hyphens=breaks)
+    return textwrap.wrap(line, _WIDTH, drop_whitespace=False, break_long_words=breaks, break_on_hyphens=breaks)
 
 
 def written(value: Json, indent: int | None = None) -> str:
@@ -65,4 +65,4 @@ def in_sentence(given: Json) -> str:
     """A value inside a sentence: several lines are folded into one, and a long text is cut."""
     value = hidden(given if isinstance(given, str) else written(given))
     text = repr(" ".join(value.split()) if "\n" in value else value) if isinstance(given, str) else value
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"

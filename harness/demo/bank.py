@@ -62,7 +62,7 @@ def _transactions(bank: Document, account: str | None) -> list[dict[str, Any]]:
 
 # Cards: the list, replacing one, deactivating one.
 
-REASONS = {"replaced": "Replaced by a new card", "lost": "Lost", "stolen": "Stolen", "damaged": "Damaged"}
+_REASONS = {"replaced": "Replaced by a new card", "lost": "Lost", "stolen": "Stolen", "damaged": "Damaged"}
 DONE = {
     "activated": "The new card is active.",
     "deactivated": "The card is inactive now.",
@@ -113,7 +113,7 @@ async def deactivating(request: Request, document: Document, user: str) -> Respo
 async def deactivate(request: Request, document: Document, user: str) -> Response:
     """POST: deactivate the card."""
     reason = field(await request.form(), "reason")
-    if reason not in REASONS:
+    if reason not in _REASONS:
         return _deactivate_form(request, document, user, "Please choose a reason.")
     with worlds(request).change(world_id(request)) as world:
         card = find(world, request) | {"status": "inactive", "reason": reason, "deactivated": world["world"]["now"]}
@@ -127,7 +127,7 @@ def _replace_form(request: Request, document: Document, user: str, error: str) -
 
 
 def _deactivate_form(request: Request, document: Document, user: str, error: str) -> Response:
-    context = {"card": find(document, request), "error": error, "reasons": REASONS}
+    context = {"card": find(document, request), "error": error, "reasons": _REASONS}
     return page(request, "bank/deactivate.html", context | {"user": document["bank"]["users"][user]})
 
 
@@ -141,9 +141,9 @@ def find(document: Document, request: Request) -> dict[str, Any]:
 
 # A lost card: block it, pay with a virtual one at once, have its replacement sent.
 
-CIRCUMSTANCES = {"lost": "I have lost it", "stolen": "It was stolen"}
-DELIVERIES = {"standard": "Standard (5 working days)", "express": "Express (next working day)"}
-VIRTUAL_YEARS = 3
+_CIRCUMSTANCES = {"lost": "I have lost it", "stolen": "It was stolen"}
+_DELIVERIES = {"standard": "Standard (5 working days)", "express": "Express (next working day)"}
+_VIRTUAL_YEARS = 3
 
 
 @LOGIN.required
@@ -156,7 +156,7 @@ async def reporting(request: Request, document: Document, user: str) -> Response
 async def report(request: Request, document: Document, user: str) -> Response:
     """POST: the card is blocked."""
     reason = field(await request.form(), "reason")
-    if reason not in CIRCUMSTANCES:
+    if reason not in _CIRCUMSTANCES:
         return _form(request, document, user, "lost", "Please say what happened.")
     with worlds(request).change(world_id(request)) as world:
         card = find(world, request)
@@ -195,7 +195,7 @@ async def ordering(request: Request, document: Document, user: str) -> Response:
 async def order(request: Request, document: Document, user: str) -> Response:
     """POST: the replacement is on its way; one per card."""
     delivery = field(await request.form(), "delivery")
-    if delivery not in DELIVERIES:
+    if delivery not in _DELIVERIES:
         return _form(request, document, user, "order_replacement", "Please choose a delivery.")
     with worlds(request).change(world_id(request)) as world:
         number = _replacement_of(world["bank"], find(world, request)["last4"]) or _order(world, request, delivery)
@@ -209,13 +209,13 @@ async def replacement(request: Request, document: Document, user: str) -> Respon
     entry = bank["replacements"].get(request.path_params["number"])
     if entry is None:
         raise HTTPException(404)
-    context = {"replacement": entry, "delivery": DELIVERIES[entry["delivery"]], "user": bank["users"][user]}
+    context = {"replacement": entry, "delivery": _DELIVERIES[entry["delivery"]], "user": bank["users"][user]}
     return page(request, "bank/replacement.html", context)
 
 
 def _virtual_card(old: dict[str, Any], last4: str, now: str) -> dict[str, Any]:
     kept = {name: old[name] for name in ("brand", "holder", "account")}
-    expiry = f"{now[5:7]}/{int(now[:4]) + VIRTUAL_YEARS}"
+    expiry = f"{now[5:7]}/{int(now[:4]) + _VIRTUAL_YEARS}"
     made = {"last4": last4, "kind": "virtual", "expiry": expiry, "status": "active", "activated": now}
     return kept | made | {"replaces": old["last4"]}
 
@@ -242,7 +242,7 @@ def _order(world: Document, request: Request, delivery: str) -> str:
 
 def _form(request: Request, document: Document, user: str, template: str, error: str) -> Response:
     bank = document["bank"]
-    choices = {"circumstances": CIRCUMSTANCES, "deliveries": DELIVERIES, "address": bank["customer"]["address"]}
+    choices = {"circumstances": _CIRCUMSTANCES, "deliveries": _DELIVERIES, "address": bank["customer"]["address"]}
     context = {"card": find(document, request), "error": error, "user": bank["users"][user]}
     return page(request, f"bank/{template}.html", context | choices)
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-EXTENSION: Final = "taskspec.connection"
+_EXTENSION: Final = "taskspec.connection"
 _LINGER_NOT: Final = struct.pack("ii", 1, 0)
 """``SO_LINGER`` on, 0 seconds: closing sends RST instead of FIN and drops what was not yet sent."""
 _INTERIM: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -28,7 +28,7 @@ class HttpConnection(H11Protocol):
         site: ASGIApp = self.app
 
         async def known(scope: Scope, receive: Receive, send: Send) -> None:
-            await site({**scope, "extensions": {EXTENSION: self}}, receive, send)
+            await site({**scope, "extensions": {_EXTENSION: self}}, receive, send)
 
         self.app = known
 
@@ -47,7 +47,7 @@ class ConnectionReset(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Reset the connection, and return when it is closed."""
-        connection: HttpConnection = scope["extensions"][EXTENSION]
+        connection: HttpConnection = scope["extensions"][_EXTENSION]
         connection.transport.write(_INTERIM)
         await asyncio.sleep(_READ_SECONDS)
         connection.reset()

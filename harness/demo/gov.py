@@ -27,7 +27,7 @@ def owned(collection: Document, key: str, citizen: str) -> dict[str, Any]:
     return dict(entry)
 
 
-def own_application(document: Document, request: Request, citizen: str) -> dict[str, Any]:
+def _own_application(document: Document, request: Request, citizen: str) -> dict[str, Any]:
     """Return the application that the address of the request names; raise 404 for anyone else's."""
     return owned(document["gov"]["applications"], request.path_params["application"], citizen)
 
@@ -100,7 +100,7 @@ def _entries_of(collection: Document, citizen: str) -> list[dict[str, Any]]:
 
 DOCUMENTS = {"passport": "Passport", "photo": "Passport photo", "address": "Proof of address"}
 ACCEPTED = (".pdf", ".png", ".jpg", ".jpeg")
-LARGEST_BYTES = 5_000_000
+_LARGEST_BYTES = 5_000_000
 
 
 @LOGIN.required
@@ -117,7 +117,7 @@ async def confirm_details(request: Request, document: Document, user: str) -> Re
     if not phone or "@" not in email:
         return _page(request, document, user, "details", "Please give a phone number and an e-mail address.")
     with worlds(request).change(world_id(request)) as world:
-        application = own_application(world, request, user)
+        application = _own_application(world, request, user)
         world["gov"]["citizens"][user] |= {"phone": phone, "email": email}
         world["gov"]["applications"][application["id"]] = application | {"details_confirmed": True}
     return see_other(f"/renewal/{application['id']}/documents")
@@ -138,7 +138,7 @@ async def take_documents(request: Request, document: Document, user: str) -> Res
     if error:
         return _page(request, document, user, "documents", error)
     with worlds(request).change(world_id(request)) as world:
-        application = own_application(world, request, user)
+        application = _own_application(world, request, user)
         world["gov"]["documents"] |= {
             f"{application['id']}-{kind}": {"application": application["id"], "kind": kind, **(file or {})}
             for kind, file in files.items()
@@ -156,17 +156,17 @@ async def review(request: Request, document: Document, user: str) -> Response:
 async def declare(request: Request, document: Document, user: str) -> Response:
     """POST: accept the declaration; every document must be uploaded."""
     form = await request.form()
-    if len(uploaded(document["gov"], request.path_params["application"])) < len(DOCUMENTS):
+    if len(_uploaded(document["gov"], request.path_params["application"])) < len(DOCUMENTS):
         return _page(request, document, user, "review", "Some documents are missing.")
     if not field(form, "declaration"):
         return _page(request, document, user, "review", "Please accept the declaration.")
     with worlds(request).change(world_id(request)) as world:
-        application = own_application(world, request, user)
+        application = _own_application(world, request, user)
         world["gov"]["applications"][application["id"]] = application | {"declared": world["world"]["now"]}
     return see_other(f"/renewal/{application['id']}/appointment")
 
 
-def uploaded(gov: Document, application: str) -> list[dict[str, Any]]:
+def _uploaded(gov: Document, application: str) -> list[dict[str, Any]]:
     """Return the documents of an application in the order of the form."""
     found = (gov["documents"].get(f"{application}-{kind}") for kind in DOCUMENTS)
     return [dict(entry) for entry in found if entry]
@@ -178,19 +178,19 @@ def _objection(kind: str, file: dict[str, Any] | None) -> str:
         return f"{label}: please choose a file."
     if not str(file["name"]).lower().endswith(ACCEPTED):
         return f"{label}: only PDF, PNG and JPEG files are accepted."
-    if not 0 < file["size"] <= LARGEST_BYTES:
+    if not 0 < file["size"] <= _LARGEST_BYTES:
         return f"{label}: the file is empty or larger than 5 MB."
     return ""
 
 
 def _page(request: Request, document: Document, user: str, name: str, error: str) -> Response:
     gov = document["gov"]
-    application = own_application(document, request, user)
+    application = _own_application(document, request, user)
     context = {
         "application": application,
         "permit": gov["permits"][application["permit"]],
         "citizen": gov["citizens"][user],
-        "documents": uploaded(gov, application["id"]),
+        "documents": _uploaded(gov, application["id"]),
         "kinds": DOCUMENTS,
     }
     return page(request, f"gov/{name}.html", context | {"error": error, "user": gov["users"][user]})
@@ -198,7 +198,7 @@ def _page(request: Request, document: Document, user: str, name: str, error: str
 
 # The appointment: calendar, booking, confirmation.
 
-OFFICE = "Citizen Service Centre, 1 Capitol Square"
+_OFFICE = "Citizen Service Centre, 1 Capitol Square"
 _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII)
 
 
@@ -213,12 +213,12 @@ async def book(request: Request, document: Document, user: str) -> Response:
     """POST: book the chosen day and time."""
     form = await request.form()
     day, time = field(form, "date"), field(form, "time")
-    if time not in free_times(document["gov"], day, document["world"]["now"][:10]):
+    if time not in _free_times(document["gov"], day, document["world"]["now"][:10]):
         return _choose(request, document, user, "This time is not free. Please choose another one.")
-    if not own_application(document, request, user).get("declared"):
+    if not _own_application(document, request, user).get("declared"):
         return _choose(request, document, user, "")
     with worlds(request).change(world_id(request)) as world:
-        number = _book(world, own_application(world, request, user), day, time)
+        number = _book(world, _own_application(world, request, user), day, time)
     return see_other(f"/appointments/{number}")
 
 
@@ -252,7 +252,7 @@ async def times(request: Request) -> JSONResponse:
     """GET /api/slots?date=YYYY-MM-DD: the free times of a day."""
     world = document(request)
     day = request.query_params.get("date", "")
-    return JSONResponse({"date": day, "times": free_times(world["gov"], day, world["world"]["now"][:10])})
+    return JSONResponse({"date": day, "times": _free_times(world["gov"], day, world["world"]["now"][:10])})
 
 
 def _book(world: Document, application: dict[str, Any], day: str, time: str) -> str:
@@ -265,7 +265,7 @@ def _book(world: Document, application: dict[str, Any], day: str, time: str) -> 
         "holder": application["holder"],
         "date": day,
         "time": time,
-        "office": OFFICE,
+        "office": _OFFICE,
         "status": "booked",
         "booked": world["world"]["now"],
     }
@@ -275,7 +275,7 @@ def _book(world: Document, application: dict[str, Any], day: str, time: str) -> 
 
 
 def _choose(request: Request, document: Document, user: str, error: str) -> Response:
-    application = own_application(document, request, user)
+    application = _own_application(document, request, user)
     if not application.get("declared"):
         return see_other(f"/renewal/{application['id']}/review")
     context = {
@@ -288,8 +288,8 @@ def _choose(request: Request, document: Document, user: str, error: str) -> Resp
     return page(request, "gov/appointment.html", context)
 
 
-TIMES = ("09:00", "10:00", "11:00")
-SATURDAY = 5
+_TIMES = ("09:00", "10:00", "11:00")
+_SATURDAY = 5
 
 
 def days(year: int, month: int, today: str) -> list[dict[str, Any]]:
@@ -301,10 +301,10 @@ def days(year: int, month: int, today: str) -> list[dict[str, Any]]:
 
 def is_open(day: date, today: str) -> bool:
     """Return whether the office takes appointments on a day."""
-    return day.weekday() < SATURDAY and day.isoformat() > today
+    return day.weekday() < _SATURDAY and day.isoformat() > today
 
 
-def free_times(gov: Document, day: str, today: str) -> list[str]:
+def _free_times(gov: Document, day: str, today: str) -> list[str]:
     """Return the free times of a day; none for a closed day or an invalid date."""
     try:
         wanted = date.fromisoformat(day)
@@ -313,7 +313,7 @@ def free_times(gov: Document, day: str, today: str) -> list[str]:
     if not is_open(wanted, today):
         return []
     booked = {(entry.get("date"), entry.get("time")) for entry in gov["appointments"].values()}
-    return [time for time in TIMES if (day, time) not in booked]
+    return [time for time in _TIMES if (day, time) not in booked]
 
 
 ROUTES = [

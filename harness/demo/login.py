@@ -14,11 +14,11 @@ from harness.demo import sessions
 from harness.demo.rows import Document
 from harness.demo.visit import document, field, page, see_other, world_id, worlds
 
-MOST_FAILURES = 3
-WRONG = "Unknown user or wrong password."
-LOCKED = "This account is locked after too many failed attempts."
+_MOST_FAILURES = 3
+_WRONG = "Unknown user or wrong password."
+_LOCKED = "This account is locked after too many failed attempts."
 
-Page = Callable[[Request, Document, str], Awaitable[Response]]
+_Page = Callable[[Request, Document, str], Awaitable[Response]]
 
 
 class Login(Struct, frozen=True):
@@ -37,7 +37,7 @@ class Login(Struct, frozen=True):
             Route("/logout", self.logout, methods=["POST"]),
         ]
 
-    def required(self, handler: Page) -> Callable[[Request], Awaitable[Response]]:
+    def required(self, handler: _Page) -> Callable[[Request], Awaitable[Response]]:
         """Wrap a page (request, document, user) so that it needs a session; without one it goes to the login."""
 
         async def guarded(request: Request) -> Response:
@@ -71,16 +71,16 @@ class Login(Struct, frozen=True):
         site = world[self.site]
         known = site["users"].get(user)
         if known is None:
-            return "", WRONG
+            return "", _WRONG
         if known.get("locked"):
-            return "", LOCKED
+            return "", _LOCKED
         if hmac.compare_digest(self.secrets.get(user, "").encode(), secret.encode()):
             known["failed_logins"] = 0
             return sessions.start(site, user, world["world"]["now"]), ""
         known["failed_logins"] = known.get("failed_logins", 0) + 1
-        known["locked"] = known["failed_logins"] >= MOST_FAILURES
-        return "", LOCKED if known["locked"] else WRONG
+        known["locked"] = known["failed_logins"] >= _MOST_FAILURES
+        return "", _LOCKED if known["locked"] else _WRONG
 
     def _form(self, request: Request, following: str, error: str) -> HTMLResponse:
-        status = {"": 200, LOCKED: 403}.get(error, 401)
+        status = {"": 200, _LOCKED: 403}.get(error, 401)
         return page(request, self.template, {"site": self.site, "following": following, "error": error}, status)

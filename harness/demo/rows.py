@@ -12,7 +12,7 @@ Document: TypeAlias = dict[str, Any]
 Key: TypeAlias = tuple[str, ...]
 """``(site,)``, ``(site, collection)`` or ``(site, collection, id)``."""
 
-DEPTH = 3
+_DEPTH = 3
 
 
 def to_rows(document: Document) -> dict[Key, str]:
@@ -23,7 +23,7 @@ def to_rows(document: Document) -> dict[Key, str]:
 def _leaves(node: dict[str, Any], above: Key) -> Iterator[tuple[Key, Any]]:
     for name, body in node.items():
         key = (*above, name)
-        if isinstance(body, dict) and body and len(key) < DEPTH:
+        if isinstance(body, dict) and body and len(key) < _DEPTH:
             yield from _leaves(body, key)
         else:
             yield key, body

@@ -18,8 +18,8 @@ from harness.demo.connection import HttpConnection
 from harness.demo.sites import HOSTS, applications
 from harness.demo.worlds import Worlds
 
-ADDRESS: Final = "127.0.0.1"
-STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_ADDRESS: Final = "127.0.0.1"
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class PortTakenError(Exception):
@@ -36,12 +36,12 @@ def bind(ports: Mapping[str, int]) -> dict[str, socket.socket]:
     bound: dict[str, socket.socket] = {}
     for host, port in ports.items():
         try:
-            bound[host] = socket.create_server((ADDRESS, port), backlog=512)
+            bound[host] = socket.create_server((_ADDRESS, port), backlog=512)
         except OSError as error:
             for taken in bound.values():
                 taken.close()
             raise PortTakenError(
-                f"cannot listen on {ADDRESS}:{port} for {host}: {os.strerror(error.errno or 0)}"
+                f"cannot listen on {_ADDRESS}:{port} for {host}: {os.strerror(error.errno or 0)}"
             ) from error
     return bound
 
@@ -91,6 +91,6 @@ async def _run(server: Server, sockets: list[socket.socket]) -> None:
     def stop() -> None:
         server.should_exit = True
 
-    for number in STOP_SIGNALS:
+    for number in _STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, stop)
     await server.serve(sockets)

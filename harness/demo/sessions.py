@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from harness.demo.rows import Document
 from harness.demo.visit import see_other
 
-COOKIE: Final = "session"
+_COOKIE: Final = "session"
 
 
 def start(site: Document, user: str, now: str) -> str:
@@ -25,19 +25,19 @@ def start(site: Document, user: str, now: str) -> str:
 
 def user(request: Request, site: Document) -> str | None:
     """Return the logged-in user; None if the cookie is missing or its session is not in the document."""
-    session = _sessions(site).get(digest(request.cookies.get(COOKIE, "")), {})
+    session = _sessions(site).get(digest(request.cookies.get(_COOKIE, "")), {})
     known = session.get("user")
     return str(known) if known in site.get("users", {}) else None
 
 
 def end(request: Request, site: Document) -> None:
     """Close the session of this browser."""
-    _sessions(site).pop(digest(request.cookies.get(COOKIE, "")), None)
+    _sessions(site).pop(digest(request.cookies.get(_COOKIE, "")), None)
 
 
 def remember(response: Response, token: str) -> Response:
     """Put the token into the browser's cookie."""
-    response.set_cookie(COOKIE, token, httponly=True, samesite="lax")
+    response.set_cookie(_COOKIE, token, httponly=True, samesite="lax")
     return response
 
 

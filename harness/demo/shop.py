@@ -32,15 +32,15 @@ from harness.demo.visit import (
 
 LOGIN = Login(site="shop", secrets={"demo": "demo-pass"}, home="/orders")
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+_Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def members_only(routes: Sequence[Route]) -> list[Route]:
+def _members_only(routes: Sequence[Route]) -> list[Route]:
     """Return the same routes; in a world whose shop requires a login they need a session."""
     return [Route(route.path, _require_login(route.endpoint), methods=list(route.methods or ())) for route in routes]
 
 
-def _require_login(endpoint: Endpoint) -> Endpoint:
+def _require_login(endpoint: _Endpoint) -> _Endpoint:
     async def guarded(request: Request) -> Response:
         shop = document(request)["shop"]
         demanded = shop["settings"].get("login") == "required"
@@ -51,8 +51,8 @@ def _require_login(endpoint: Endpoint) -> Endpoint:
 
 # Home, search and product pages.
 
-FEATURED = 4
-SAME_DAY = "same-day"
+_FEATURED = 4
+_SAME_DAY = "same-day"
 """A word of a search: only products that the warehouse can send today."""
 WAREHOUSE_SECONDS = 2.5
 """How long the warehouse takes to answer; it is not asked again when the price is limited afterwards."""
@@ -61,7 +61,7 @@ WAREHOUSE_SECONDS = 2.5
 async def home(request: Request) -> HTMLResponse:
     """The page with the search box and a few products."""
     shop = document(request)["shop"]
-    featured = search(shop["products"], "", "", None)[:FEATURED]
+    featured = search(shop["products"], "", "", None)[:_FEATURED]
     return page(request, "shop/home.html", {"featured": featured, "cart": shop["cart"]})
 
 
@@ -81,10 +81,10 @@ async def found(request: Request) -> JSONResponse:
         return JSONResponse({"error": "max_price is no number"}, status_code=400)
     products = document(request)["shop"]["products"]
     words = query.get("q", "").lower().split()
-    if SAME_DAY in words:
+    if _SAME_DAY in words:
         await asyncio.sleep(WAREHOUSE_SECONDS if limit is None else 0)
         products = {sku: product for sku, product in products.items() if product["stock"] > 0}
-    items = search(products, " ".join(word for word in words if word != SAME_DAY), query.get("category", ""), limit)
+    items = search(products, " ".join(word for word in words if word != _SAME_DAY), query.get("category", ""), limit)
     return JSONResponse({"items": items})
 
 
@@ -129,7 +129,7 @@ def total(items: list[dict[str, Any]]) -> float:
     return float(round(sum(item["price"] * item["qty"] for item in items), 2))
 
 
-async def show_cart(request: Request) -> HTMLResponse:
+async def _show_cart(request: Request) -> HTMLResponse:
     """The cart page."""
     shop = document(request)["shop"]
     items = lines(shop)
@@ -175,7 +175,7 @@ class RefusedError(Exception):
     """The order cannot be placed; the customer sees the text."""
 
 
-async def show_checkout(request: Request) -> Response:
+async def _show_checkout(request: Request) -> Response:
     """The checkout form; an empty cart redirects to the cart page."""
     shop = document(request)["shop"]
     if not lines(shop):
@@ -183,7 +183,7 @@ async def show_checkout(request: Request) -> Response:
     return _checkout_form(request, shop, dict(shop["customer"]), "")
 
 
-async def check_out(request: Request) -> Response:
+async def _check_out(request: Request) -> Response:
     """POST /checkout: place the order."""
     form = await request.form()
     with worlds(request).change(world_id(request)) as world:
@@ -251,14 +251,14 @@ def _checkout_form(request: Request, shop: Document, sent: dict[str, Any], error
 
 # Intended breakdowns of the checkout: before or after it has placed the order, by the world's settings.
 
-Moment = Literal["before_commit", "after_commit"]
+_Moment = Literal["before_commit", "after_commit"]
 
 NONE: Final = "none"
 _ONCE: Final = "_once"
 _ANSWERS: Final = {"reset": ConnectionReset, "hang": Silence}
 
 
-def strike(shop: Document, moment: Moment) -> Response | None:
+def strike(shop: Document, moment: _Moment) -> Response | None:
     """Return the broken answer if the checkout breaks down now, else None; a ``..._once`` setting is used up by it."""
     settings = shop["settings"].get("checkout", {})
     breakdown = settings.get(moment, NONE)
@@ -286,14 +286,14 @@ async def confirmation(request: Request) -> HTMLResponse:
     return page(request, "shop/confirmation.html", {"order": find(shop, request), "cart": shop["cart"]})
 
 
-async def listing(request: Request) -> HTMLResponse:
+async def _listing(request: Request) -> HTMLResponse:
     """The page with all orders and returns, the newest first."""
     shop = document(request)["shop"]
     orders = sorted(shop["orders"].values(), key=lambda order: str(order.get("placed", "")), reverse=True)
     return page(request, "shop/orders.html", {"orders": orders, "returns": shop["returns"], "cart": shop["cart"]})
 
 
-async def detail(request: Request) -> HTMLResponse:
+async def _detail(request: Request) -> HTMLResponse:
     """The page of one order with its items and their returns."""
     shop = document(request)["shop"]
     order = find(shop, request)
@@ -319,37 +319,37 @@ async def receipt(request: Request) -> Response:
 
 # Returns: the form, the request, the state that the page polls.
 
-REASONS = {"defective": "Defective", "wrong_item": "Wrong item", "not_needed": "No longer needed"}
-SHOP_PAYS_SHIPPING = ("defective", "wrong_item")
+_REASONS = {"defective": "Defective", "wrong_item": "Wrong item", "not_needed": "No longer needed"}
+_SHOP_PAYS_SHIPPING = ("defective", "wrong_item")
 
 
-async def show_return_form(request: Request) -> HTMLResponse:
+async def _show_return_form(request: Request) -> HTMLResponse:
     """The return form of one item."""
     return _return_form(request, "")
 
 
-async def order_return(request: Request) -> Response:
+async def _order_return(request: Request) -> Response:
     """POST: request the return; an item is returned once."""
     form = await request.form()
     photo = await upload(form, "photo")
-    if field(form, "reason") not in REASONS:
+    if field(form, "reason") not in _REASONS:
         return _return_form(request, "Please choose a reason.")
     with worlds(request).change(world_id(request)) as world:
         order, item = _item(world["shop"], request)
-        number = None if _is_returned(world["shop"], order, item) else request_return(world, order, item, form, photo)
+        number = None if _is_returned(world["shop"], order, item) else _request_return(world, order, item, form, photo)
     if number is None:
         return _return_form(request, "This item has already been returned.")
     return see_other(f"/returns/{number}/requested")
 
 
-def request_return(
+def _request_return(
     world: Document, order: dict[str, Any], item: dict[str, Any], form: FormData, photo: dict[str, Any] | None
 ) -> str:
     """Store the return and, if it is approved at once, the refund; return its number."""
     shop = world["shop"]
     number = f"R-{next_number(shop['numbers'], 'return'):05d}"
     reason = field(form, "reason")
-    shipping = order.get("shipping", 0.0) if reason in SHOP_PAYS_SHIPPING else 0.0
+    shipping = order.get("shipping", 0.0) if reason in _SHOP_PAYS_SHIPPING else 0.0
     entry = {
         "id": number,
         "order": order["id"],
@@ -388,7 +388,7 @@ async def label(request: Request) -> Response:
     return attachment(text, f"return-label-{entry['id']}.txt")
 
 
-async def polled(request: Request) -> JSONResponse:
+async def _polled(request: Request) -> JSONResponse:
     """GET /api/returns/{id}: the state for the page's polling."""
     entry = _return(document(request)["shop"], request)
     return JSONResponse({"id": entry["id"], "state": entry.get("state"), "refund": entry.get("refund")})
@@ -399,7 +399,7 @@ def _return_form(request: Request, error: str) -> HTMLResponse:
     order, item = _item(shop, request)
     if not error and _is_returned(shop, order, item):
         error = "This item has already been returned."
-    context = {"order": order, "item": item, "reasons": REASONS, "error": error, "cart": shop["cart"]}
+    context = {"order": order, "item": item, "reasons": _REASONS, "error": error, "cart": shop["cart"]}
     return page(request, "shop/return_form.html", context)
 
 
@@ -425,7 +425,7 @@ def _return(shop: Document, request: Request) -> dict[str, Any]:
 
 # Payment methods: the cards that the shop charges.
 
-LISTING = "/account/payment-methods"
+_LISTING = "/account/payment-methods"
 
 
 async def methods(request: Request) -> HTMLResponse:
@@ -435,12 +435,12 @@ async def methods(request: Request) -> HTMLResponse:
     return page(request, "shop/payment_methods.html", context)
 
 
-async def show_card_form(request: Request) -> HTMLResponse:
+async def _show_card_form(request: Request) -> HTMLResponse:
     """The form for replacing a card."""
     return _card_form(request, "", "", "")
 
 
-async def replace_card(request: Request) -> Response:
+async def _replace_card(request: Request) -> Response:
     """POST: store another card."""
     form = await request.form()
     method = request.path_params["method"]
@@ -450,7 +450,7 @@ async def replace_card(request: Request) -> Response:
         if not error:
             binding |= {"last4": last4, "expiry": expiry, "updated": world["world"]["now"]}
             world["shop"]["bindings"][method] = binding
-    return _card_form(request, last4, expiry, error) if error else see_other(f"{LISTING}?updated={method}")
+    return _card_form(request, last4, expiry, error) if error else see_other(f"{_LISTING}?updated={method}")
 
 
 def _card_form(request: Request, last4: str, expiry: str, error: str) -> HTMLResponse:
@@ -472,30 +472,30 @@ ROUTES = [
     Route("/search", results),
     Route("/api/search", found),
     Route("/product/{sku}", product),
-    Route("/cart", show_cart),
+    Route("/cart", _show_cart),
     Route("/cart/items", add, methods=["POST"]),
     Route("/cart/items/{sku}", change, methods=["POST"]),
-    *members_only(
+    *_members_only(
         [
-            Route("/checkout", show_checkout, methods=["GET"]),
-            Route("/checkout", check_out, methods=["POST"]),
-            Route("/orders", listing),
-            Route("/orders/{order}", detail),
+            Route("/checkout", _show_checkout, methods=["GET"]),
+            Route("/checkout", _check_out, methods=["POST"]),
+            Route("/orders", _listing),
+            Route("/orders/{order}", _detail),
             Route("/orders/{order}/confirmation", confirmation),
             Route("/orders/{order}/receipt", receipt),
-            Route("/orders/{order}/return/{sku}", show_return_form, methods=["GET"]),
-            Route("/orders/{order}/return/{sku}", order_return, methods=["POST"]),
+            Route("/orders/{order}/return/{sku}", _show_return_form, methods=["GET"]),
+            Route("/orders/{order}/return/{sku}", _order_return, methods=["POST"]),
             Route("/returns/{number}/requested", requested),
             Route("/returns/{number}", state),
             Route("/returns/{number}/label", label),
         ]
     ),
-    Route("/api/returns/{number}", polled),
-    *members_only(
+    Route("/api/returns/{number}", _polled),
+    *_members_only(
         [
-            Route(LISTING, methods),
-            Route(f"{LISTING}/{{method}}/replace", show_card_form, methods=["GET"]),
-            Route(f"{LISTING}/{{method}}/replace", replace_card, methods=["POST"]),
+            Route(_LISTING, methods),
+            Route(f"{_LISTING}/{{method}}/replace", _show_card_form, methods=["GET"]),
+            Route(f"{_LISTING}/{{method}}/replace", _replace_card, methods=["POST"]),
         ]
     ),
 ]

@@ -19,7 +19,7 @@ from harness.demo.merchants import sites as merchants
 from harness.demo.visit import page
 from harness.demo.worlds import Worlds
 
-STATIC: Final = Path(__file__).with_name("static")
+_STATIC: Final = Path(__file__).with_name("static")
 HOSTS: Final[Mapping[str, Sequence[BaseRoute]]] = {
     "world.local": control.ROUTES,
     "shop.local": [*shop.ROUTES, *tools.ROUTES],
@@ -45,7 +45,7 @@ def _application(host: str, routes: Sequence[BaseRoute], worlds: Worlds, ports: 
     shared = [
         Route("/health", _health),
         Route("/favicon.ico", _favicon),
-        Mount("/static", StaticFiles(directory=STATIC)),
+        Mount("/static", StaticFiles(directory=_STATIC)),
     ]
     application = Starlette(routes=[*shared, *routes], exception_handlers={404: partial(_not_found, site)})
     application.state.worlds = worlds
@@ -59,7 +59,7 @@ async def _health(request: Request) -> JSONResponse:
 
 
 async def _favicon(_request: Request) -> FileResponse:
-    return FileResponse(STATIC / "favicon.svg", media_type="image/svg+xml")
+    return FileResponse(_STATIC / "favicon.svg", media_type="image/svg+xml")
 
 
 async def _not_found(site: str, request: Request, _error: Exception) -> Response:

@@ -7,11 +7,11 @@ from typing import Final
 
 from harness.demo.rows import Document
 
-BREAKDOWNS: Final = ("none", "reset", "reset_once", "hang", "hang_once")
-SWITCHES: Final[Mapping[Sequence[str], Sequence[str]]] = {
+_BREAKDOWNS: Final = ("none", "reset", "reset_once", "hang", "hang_once")
+_SWITCHES: Final[Mapping[Sequence[str], Sequence[str]]] = {
     ("shop", "settings", "login"): ("optional", "required"),
-    ("shop", "settings", "checkout", "before_commit"): BREAKDOWNS,
-    ("shop", "settings", "checkout", "after_commit"): BREAKDOWNS,
+    ("shop", "settings", "checkout", "before_commit"): _BREAKDOWNS,
+    ("shop", "settings", "checkout", "after_commit"): _BREAKDOWNS,
     ("shop", "settings", "returns", "initial_state"): ("approved", "processing", "rejected"),
     ("gov", "settings", "calendar", "widget"): ("grid", "table"),
 }
@@ -19,7 +19,7 @@ SWITCHES: Final[Mapping[Sequence[str], Sequence[str]]] = {
 
 def objection(document: Document) -> str:
     """Return the error in the switches of a document; empty if there is none. A missing switch has its default."""
-    for path, allowed in SWITCHES.items():
+    for path, allowed in _SWITCHES.items():
         found = _at(document, path)
         if found is not None and found not in allowed:
             return f"{'.'.join(path)}: expected one of {', '.join(allowed)}; found {found!r}"

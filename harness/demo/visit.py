@@ -24,7 +24,7 @@ def money(amount: object) -> str:
     return f"{amount:.2f}" if isinstance(amount, int | float) else ""
 
 
-def long_date(day: object) -> str:
+def _long_date(day: object) -> str:
     """Format an ISO day as ``December 1, 2025``; anything else is shown as it is."""
     try:
         parsed = date.fromisoformat(str(day)[:10])
@@ -39,7 +39,7 @@ _TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.filters.update(money=money, long_date=long_date)
+_TEMPLATES.filters.update(money=money, long_date=_long_date)
 
 
 def world_id(request: Request) -> str:

@@ -13,8 +13,8 @@ from harness.demo.rows import Document, Key, to_document, to_rows
 
 # The database file of the worlds: it outlives the process, and a broken one is replaced by a new one.
 
-MEMORY: Final = ":memory:"
-LAYOUT: Final = 1
+_MEMORY: Final = ":memory:"
+_LAYOUT: Final = 1
 """The version of the tables; a file with another version is put aside."""
 
 _SCHEMA: Final = """
@@ -31,7 +31,7 @@ _COMPANIONS: Final = ("-wal", "-shm", "-journal")
 """The suffixes of files that SQLite keeps next to its own."""
 
 
-def open_state(path: str) -> sqlite3.Connection:
+def _open_state(path: str) -> sqlite3.Connection:
     """Open or create the database; raise ``sqlite3.Error`` if that is impossible at ``path``."""
     try:
         return _open_database(path)
@@ -50,7 +50,7 @@ def _open_database(path: str) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous = OFF")
         _check(database)
         database.executescript(_SCHEMA)
-        database.execute(f"PRAGMA user_version = {LAYOUT}")
+        database.execute(f"PRAGMA user_version = {_LAYOUT}")
     except sqlite3.Error:
         database.close()
         raise
@@ -61,8 +61,8 @@ def _check(database: sqlite3.Connection) -> None:
     """Raise ``sqlite3.DatabaseError`` for a file that is damaged, or has another version."""
     ((layout,),) = database.execute("PRAGMA user_version")
     ((tables,),) = database.execute("SELECT count(*) FROM sqlite_schema")
-    if tables and layout != LAYOUT:
-        raise sqlite3.DatabaseError(f"its layout is {layout} instead of {LAYOUT}")
+    if tables and layout != _LAYOUT:
+        raise sqlite3.DatabaseError(f"its layout is {layout} instead of {_LAYOUT}")
     ((found,),) = database.execute("PRAGMA quick_check(1)")
     if found != "ok":
         raise sqlite3.DatabaseError(found)
@@ -76,7 +76,7 @@ def _put_aside(file: Path) -> None:
 
 
 SEED: Final = Path(__file__).with_name("seed.json")
-KEPT_WORLDS: Final = 500
+_KEPT_WORLDS: Final = 500
 DEFAULT_WORLD: Final = "default"
 """The world of requests without a world id; unlike the others it is reset when the process starts."""
 
@@ -98,11 +98,11 @@ _STALE: Final = "SELECT world FROM worlds ORDER BY used DESC LIMIT -1 OFFSET ?"
 class Worlds:
     """Documents by world id; a world starts as a copy of the seed, the least recently used ones are dropped."""
 
-    def __init__(self, path: str = MEMORY, *, kept: int = KEPT_WORLDS, seed: Document | None = None) -> None:
+    def __init__(self, path: str = _MEMORY, *, kept: int = _KEPT_WORLDS, seed: Document | None = None) -> None:
         """Open or create the database at ``path``; raise ``sqlite3.Error`` if that is impossible."""
         self._seed = to_rows(seed if seed is not None else json.loads(SEED.read_text(encoding="utf-8")))
         self._kept = kept
-        self._db = open_state(path)
+        self._db = _open_state(path)
         self._drop(DEFAULT_WORLD)
 
     def read(self, world: str) -> Document:

@@ -47,8 +47,8 @@ from harness.spec.validation import problems_of_error
 from harness.task_secrets import hidden
 from harness.values import replace
 
-INVALID = "AGENT_INVALID_STEP"
-INVALID_IN_A_ROW = 3
+_INVALID = "AGENT_INVALID_STEP"
+_INVALID_IN_A_ROW = 3
 """The number of invalid proposals in a row that ends the task; the agent is told about the ones before."""
 
 
@@ -97,7 +97,7 @@ async def next_proposal(run: Run) -> Step | TaskStop | None:
         except BadProposalError as error:
             record = _record(run, answer, error, number=len(refused) + 1)
         refused = (*refused, record)
-        if len(refused) == INVALID_IN_A_ROW and record.failure:
+        if len(refused) == _INVALID_IN_A_ROW and record.failure:
             return TaskStop(record.failure, record.index, GiveUp())
 
 
@@ -134,7 +134,7 @@ async def _answer(run: Run, history: History) -> Any:
         async with limit:
             return await run.ports.agent.propose(run.plan_now, history, sight)
     except Failed as failed:
-        if failed.failure.code == INVALID:
+        if failed.failure.code == _INVALID:
             return _Refused(failed.failure)
         raise
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything; this is the one place
@@ -204,7 +204,7 @@ class _Sight:
         run = self._run
         own = run.plan.step_timeout * run.stretch
         within = min(own, run.left)
-        tools = await offered(run, within)
+        tools = await _offered(run, within)
         try:
             seen = await run.stage.session.observe(within, screenshot=screenshot)
         except Failed as failed:
@@ -212,7 +212,7 @@ class _Sight:
                 raise Failed(task_timeout(run, failed.failure)) from failed
             raise
         last = self._history[-1].attempts[-1:] if self._history else ()
-        return replace(seen, last=last[0].outcome if last else None, left=left(run), tools=tools)
+        return replace(seen, last=last[0].outcome if last else None, left=_left(run), tools=tools)
 
     async def suspend(self) -> Resume:
         """Close the pages until the returned function is called (ports.Sight). Raises Failed."""
@@ -261,35 +261,35 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
     `number`: the count of successive invalid proposals.
     """
     index, started = run.journal.under_way, run.ports.clock.wall()
-    step = cast("Step", Invalid(value=describe_proposal(proposal)))
-    what = "is not a step" if error.code == INVALID else "it may not do"
+    step = cast("Step", Invalid(value=_describe_proposal(proposal)))
+    what = "is not a step" if error.code == _INVALID else "it may not do"
     failure = Failure(error.code, f"Agent `{run.agent}` proposed something that {what}: {error}")
     attempt = Attempt(step, run.t, 0.0, started, failure)
-    answers = (Answer(failure.family, Retry()),) if number < INVALID_IN_A_ROW else ()
+    answers = (Answer(failure.family, Retry()),) if number < _INVALID_IN_A_ROW else ()
     record = StepRecord(index, step, (attempt,), answers=answers, agent=run.agent or "")
     run.journal.trace.append(record)
     run.ports.emit(StepStarted(run.plan, index, step, started))
     attempt_ended(run, index, step, attempt)
-    proposal_refused(run, index, failure, number, INVALID_IN_A_ROW)
+    proposal_refused(run, index, failure, number, _INVALID_IN_A_ROW)
     step_ended(run, record)
     return record
 
 
-LEARNING = 15.0
+_LEARNING = 15.0
 """Seconds that the first look at the page waits for the tools of servers: what a model is asked must not depend on who
 was quicker."""
 
 
-async def offered(run: Run, within: float) -> tuple[OfferedTool, ...]:
+async def _offered(run: Run, within: float) -> tuple[OfferedTool, ...]:
     """The tools beside the page that the agent may call, as far as they are known now."""
     toolbox, policy = run.stage.toolbox, run.ports.policy(run.plan_now)
     if toolbox is None or not policy.tools:
         return ()
-    await toolbox.learn(min(LEARNING, within))
+    await toolbox.learn(min(_LEARNING, within))
     return tuple(each for each in toolbox.offered() if policy.offers(each.server, each.tool.name))
 
 
-def left(run: Run) -> dict[str, float]:
+def _left(run: Run) -> dict[str, float]:
     """What the task may still use, as an agent is told."""
     most = run.plan.spec.budget.max_steps or AGENT_STEPS
     return {"steps": max(0, most - run.journal.begun), "seconds": round(max(0.0, run.left)), **_of_models(run)}
@@ -319,14 +319,14 @@ def is_stuck(history: list[StepRecord]) -> bool:
 
 # Converts a proposal of an agent to a step: it is checked like a step of a file, references are filled in.
 
-LONGEST_SHOWN = 300
+_LONGEST_SHOWN = 300
 _PLACE = "steps[0]"
 
 
 class BadProposalError(ValueError):
     """An agent's proposal is no step, or none that it may do; the message says why."""
 
-    def __init__(self, message: str, code: str = INVALID) -> None:
+    def __init__(self, message: str, code: str = _INVALID) -> None:
         super().__init__(message)
         self.code = code
 
@@ -349,13 +349,13 @@ def step_of(proposal: Any, plan: Plan) -> Step:
     return step
 
 
-def describe_proposal(proposal: Any) -> str:
+def _describe_proposal(proposal: Any) -> str:
     """A proposal as reports show it, shortened."""
     if isinstance(proposal, _Refused):
-        return hidden(str(proposal.failure.details.get("proposal", "something")))[:LONGEST_SHOWN]
+        return hidden(str(proposal.failure.details.get("proposal", "something")))[:_LONGEST_SHOWN]
     text = str(_plain(proposal)) if isinstance(proposal, BaseModel | Mapping) else repr(proposal)
     text = hidden(text)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
 def _document(proposal: Any, plan: Plan) -> dict[str, Any]:
@@ -364,7 +364,7 @@ def _document(proposal: Any, plan: Plan) -> dict[str, Any]:
         raise BadProposalError(proposal.failure.message)
     if not isinstance(proposal, BaseModel | Mapping):
         what = f"it is a {type(proposal).__name__}, not a step, a mapping with `act`, or None"
-        raise BadProposalError(f"{what} ({describe_proposal(proposal)})")
+        raise BadProposalError(f"{what} ({_describe_proposal(proposal)})")
     document = {"task_id": plan.task_id, "steps": [_plain(proposal)]}
     try:
         return json.loads(json.dumps(document, allow_nan=False))  # type: ignore[no-any-return]

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 LEFT_ALONE = "CIRCUIT_OPEN"
 """Nothing was sent: no attempt failed, and waiting for the circuit is no retry."""
-LIMIT = "limit"
+_LIMIT = "limit"
 """The detail of a failure that names the limit which ended its attempt."""
-AT_THE_LIMIT = 0.1
+_AT_THE_LIMIT = 0.1
 """Seconds before its limit from which on an attempt that fails has used up its time."""
 
 
@@ -71,10 +71,10 @@ async def attempt(
         return outcome
     if within < own and _cut_off(run, outcome):
         return task_timeout(run, outcome)
-    if outcome.assertion is None and run.ports.clock.now() >= until - AT_THE_LIMIT:
+    if outcome.assertion is None and run.ports.clock.now() >= until - _AT_THE_LIMIT:
         name = "step_timeout" if step.timeout is None else "timeout of the step"
         advice = outcome.advice if step.timeout is None else outcome.hint.replace("`step_timeout`", "its own `timeout`")
-        outcome = replace(outcome, details={**outcome.details, LIMIT: f"{name} {own:g} s"}, advice=advice)
+        outcome = replace(outcome, details={**outcome.details, _LIMIT: f"{name} {own:g} s"}, advice=advice)
     return outcome
 
 
@@ -84,7 +84,7 @@ def _cut_off(run: Run, failure: Failure) -> bool:
     A driver that is lost in the middle of it has not used up the task's time.
     """
     if failure.type == "timeout_step":
-        return "driver" not in failure.details or run.left <= AT_THE_LIMIT
+        return "driver" not in failure.details or run.left <= _AT_THE_LIMIT
     return FAMILIES[failure.family].awaits and run.left <= 0
 
 
@@ -96,7 +96,7 @@ def task_timeout(run: Run, last: Failure | None = None) -> Failure:
     if last is None:
         return over
     limit = f"timeout {run.timeout:g} s" if over.code == "TASK_TIMEOUT" else f"max_seconds {run.allowance:g} s"
-    message, details = f"{over.message} ({last.message})", {**last.details, "last_code": last.code, LIMIT: limit}
+    message, details = f"{over.message} ({last.message})", {**last.details, "last_code": last.code, _LIMIT: limit}
     advice = over.advice
     if last.family is not Family.TIMEOUT:
         advice = f"{last.hint} If it only needs more time: {over.hint[:1].lower()}{over.hint[1:]}"
@@ -229,18 +229,18 @@ async def _compare_text(judge: AssertionJudge, step: Assert, patience: float) ->
     if not verdict.holds and verdict.explanation and verdict.explanation.actual is None:
         began, left = clock.now(), until.left(clock.now())
         text = await run.stage.session.text(step.selector, step.frame, min(patience, left), left)
-        if isinstance(text, Failure) and text.code == HIDDEN:  # it may be shown as long as a wrong text may change
+        if isinstance(text, Failure) and text.code == _HIDDEN:  # it may be shown as long as a wrong text may change
             left = until.clip(expect - (clock.now() - began), clock.now())
             text = await run.stage.session.text(step.selector, step.frame, left, left) if left > 0 else text
         if isinstance(text, Failure):
-            return _not_shown(step, operator, expected, text) if text.code == HIDDEN else text
+            return _not_shown(step, operator, expected, text) if text.code == _HIDDEN else text
     elif verdict.holds or not expect:
         return await _compared(run, step, verdict, 0.0, until)
     verdict = await evaluate(comparison, sources, clock, until, expect=expect)
     return await _compared(run, step, verdict, expect, until)
 
 
-HIDDEN = "ELEMENT_HIDDEN"
+_HIDDEN = "ELEMENT_HIDDEN"
 _COMPARATOR = re.compile(r"(==|!=|<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
 _CALL = re.compile(r"(?:mem|json)\(.*\)", re.DOTALL)
 
@@ -313,7 +313,7 @@ async def _value(run: Run, text: str, until: Deadline, answer: StepAnswer | None
 
 # One step under way.
 
-ApplyRepair = Callable[[RepairPrecondition | Trust], Awaitable[str | Failure | None]]
+_ApplyRepair = Callable[[RepairPrecondition | Trust], Awaitable[str | Failure | None]]
 """Repairs the state that an assertion found wrong; returns None, or the reason why it could not.
 
 A Failure means that page or browser were lost meanwhile, which is for another rule to answer.
@@ -327,7 +327,7 @@ class StepRequest(Struct, frozen=True):
     step: Step
     code: str = ASSERTION
     """The code of the failure of its assertion."""
-    apply_repair: ApplyRepair | None = None
+    apply_repair: _ApplyRepair | None = None
     expect: float = 0.0
     """Seconds to wait for its assertion to hold."""
     agent: str = ""

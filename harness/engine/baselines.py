@@ -21,14 +21,14 @@ from harness.spec.names import ABSENT, file_problem, how_many, slug
 from harness.spec.pictures import ACTUAL, COMPARISONS, DIFF, EXPECTED, LOOKS_LIKE, baseline_name
 from harness.spec.steps import Assert
 
-UPDATE = "`--task-update-baselines`"
-RENEW = f"{UPDATE} writes the file anew."
-POLL = 0.1
+_UPDATE = "`--task-update-baselines`"
+_RENEW = f"{_UPDATE} writes the file anew."
+_POLL = 0.1
 """Seconds between two screenshots of a page that gave none; a call has at least as many."""
-FIRST_RUN = f"Run the task once with {UPDATE}, and look at what it has written."
+_FIRST_RUN = f"Run the task once with {_UPDATE}, and look at what it has written."
 
 
-def write_baseline(file: Path, content: bytes) -> bool:
+def _write_baseline(file: Path, content: bytes) -> bool:
     """Write a baseline. Returns whether it has changed."""
     if file.is_file() and file.read_bytes() == content:
         return False
@@ -53,7 +53,7 @@ def _written(changed: bool, name: str) -> Passed:
 
 async def compare_aria(judge: AssertionJudge, step: Assert, expected: str) -> Outcome:
     """Compare the element's ARIA snapshot with that of the step, or of its file, which may be written instead."""
-    run, selector, within = judge.run, step.selector or "body", max(POLL, judge.left)
+    run, selector, within = judge.run, step.selector or "body", max(_POLL, judge.left)
     session = run.stage.session
     file = _file_of(run, step.baseline) if step.baseline else None
     if isinstance(file, Failure):
@@ -62,12 +62,12 @@ async def compare_aria(judge: AssertionJudge, step: Assert, expected: str) -> Ou
         found = await session.aria(selector, step.frame, within)
         if isinstance(found, Failure):
             return found
-        changed = await asyncio.to_thread(write_baseline, file, f"{found}\n".encode())
+        changed = await asyncio.to_thread(_write_baseline, file, f"{found}\n".encode())
         return _written(changed, step.baseline or "")
     if file is not None:
         if not file.is_file():
             message = f"Assertion failed: there is no baseline {step.baseline} beside the task"
-            return Failure(ASSERTION, message, selector, advice=FIRST_RUN)
+            return Failure(ASSERTION, message, selector, advice=_FIRST_RUN)
         expected = await asyncio.to_thread(file.read_text, "utf-8")
     actual = await session.matches_aria(selector, step.frame, expected, judge.expect, within)
     if actual is None or isinstance(actual, Failure):
@@ -75,14 +75,14 @@ async def compare_aria(judge: AssertionJudge, step: Assert, expected: str) -> Ou
     message = f"Assertion failed: the ARIA snapshot of {selector} differs"
     wanted = expected.strip("\n")
     assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual), message)
-    advice = f"If the page is right, {RENEW}" if file else ""
+    advice = f"If the page is right, {_RENEW}" if file else ""
     return Failure(ASSERTION, message, selector, assertion=assertion, advice=advice)
 
 
 # Screenshots.
 
-MOVING = "two screenshots in a row were never equal, so `mask` what moves"
-SETTLE = 5.0
+_MOVING = "two screenshots in a row were never equal, so `mask` what moves"
+_SETTLE = 5.0
 """Seconds within which two screenshots in a row must be equal."""
 
 
@@ -121,7 +121,7 @@ def allowed_pixels(step: Assert, size: tuple[int, int]) -> int:
     return min((each for each in (step.max_diff_pixels, share) if each is not None), default=0)
 
 
-def measured(baseline: Path, shot: bytes, folder: Path, threshold: float, within: float) -> PictureDifference:
+def _measured(baseline: Path, shot: bytes, folder: Path, threshold: float, within: float) -> PictureDifference:
     """Compare a screenshot with the file of its baseline; `folder` gets both, and a picture of what differs.
 
     Raises ValueError for a baseline that is no PNG, TimeoutError after `within` seconds.
@@ -150,7 +150,7 @@ class _Comparison:
 
     def left(self) -> float:
         """Seconds that are left; at least a moment, since a call without time would tell nothing."""
-        return max(POLL, self.judge.left)
+        return max(_POLL, self.judge.left)
 
     def within(self, seconds: float) -> float:
         """The moment after so many seconds, or the end of the attempt if that comes first."""
@@ -165,21 +165,21 @@ class _Comparison:
         clock, session = self.run.ports.clock, self.run.stage.session
         while True:
             began = clock.now()
-            within = min(self.left(), max(SETTLE, end - began))
-            shot = await session.picture(self.step, min(SETTLE, within), within)
+            within = min(self.left(), max(_SETTLE, end - began))
+            shot = await session.picture(self.step, min(_SETTLE, within), within)
             if isinstance(shot, bytes) or not (shot.family is Family.ELEMENT or shot.type == ErrorType.TIMEOUT_STEP):
                 return shot
             if shot.family is Family.BROWSER and clock.now() - began >= STUCK_SECONDS:
                 return shot
             if clock.now() >= end:
                 return seen
-            await clock.sleep(POLL)
+            await clock.sleep(_POLL)
 
     async def difference(self, shot: bytes) -> PictureDifference:
         """Compare a screenshot with the baseline. Raises ValueError, OSError, TimeoutError."""
         if self._last is None or self._last[0] != shot:
             self._folder.mkdir(parents=True, exist_ok=True)
-            told = await asyncio.to_thread(measured, self.file, shot, self._folder, self.step.threshold, self.left())
+            told = await asyncio.to_thread(_measured, self.file, shot, self._folder, self.step.threshold, self.left())
             self._last = shot, told
         return self._last[1]
 
@@ -223,16 +223,16 @@ async def compare_screenshot(judge: AssertionJudge, index: int, step: Assert, pa
     except TimeoutError as error:
         return Failure("STEP_TIMEOUT", f"{step.describe()}: {error}")
     except (ValueError, OSError) as error:
-        return Failure("INVALID_INPUT", f"the baseline {name} cannot be used: {error}", advice=RENEW)
+        return Failure("INVALID_INPUT", f"the baseline {name} cannot be used: {error}", advice=_RENEW)
     if isinstance(outcome, Passed):
         await work.forget()
     return outcome
 
 
 async def _compare(work: _Comparison, patience: float) -> Outcome:
-    """Compare until the screenshot matches, as long as the judge waits; and until it rests, at most `SETTLE`."""
+    """Compare until the screenshot matches, as long as the judge waits; and until it rests, at most `_SETTLE`."""
     expect = work.judge.expect
-    end, restless_end = work.within(expect), work.within(max(expect, SETTLE))
+    end, restless_end = work.within(expect), work.within(max(expect, _SETTLE))
     told: PictureDifference | None = None
     previous, clock = b"", work.run.ports.clock
     for pause in pauses():
@@ -242,7 +242,7 @@ async def _compare(work: _Comparison, patience: float) -> Outcome:
             return shot
         if not work.file.is_file():
             await work.keep(shot)
-            return work.failure(f"there is no baseline {work.name} beside the task", FIRST_RUN)
+            return work.failure(f"there is no baseline {work.name} beside the task", _FIRST_RUN)
         rests = shot == previous
         late = clock.now() >= (end if rests else restless_end)
         if rests or late or not previous:
@@ -262,15 +262,15 @@ def _differs(work: _Comparison, told: PictureDifference, *, rests: bool) -> Fail
     waited = f" (waited {expect:g} s for it)" if expect else ""
     message = f"{subject} {LOOKS_LIKE} {work.name}: {told.told(work.step)}{waited}"
     if not rests:
-        message += f"; it does not come to rest: {MOVING}"
+        message += f"; it does not come to rest: {_MOVING}"
     return work.failure(
-        message, f"Look at the pictures. If the page is right, {RENEW}", told, plain=rests and not expect
+        message, f"Look at the pictures. If the page is right, {_RENEW}", told, plain=rests and not expect
     )
 
 
 async def _update(work: _Comparison, patience: float) -> Outcome:
     """Write the baseline once the screenshot rests, unless what is there matches."""
-    end, previous, clock = work.within(SETTLE), b"", work.run.ports.clock
+    end, previous, clock = work.within(_SETTLE), b"", work.run.ports.clock
     for pause in pauses():
         shot = await work.shot(patience)
         if isinstance(shot, Failure):
@@ -278,7 +278,7 @@ async def _update(work: _Comparison, patience: float) -> Outcome:
         if shot == previous:
             break
         if clock.now() >= end:
-            return work.failure(f"no baseline was written, for the page does not come to rest: {MOVING}", "")
+            return work.failure(f"no baseline was written, for the page does not come to rest: {_MOVING}", "")
         previous = shot
         await clock.sleep(pause)
     there = work.file.is_file() and pixels.size_of(await asyncio.to_thread(work.file.read_bytes)) is not None
@@ -286,4 +286,4 @@ async def _update(work: _Comparison, patience: float) -> Outcome:
         with suppress(ValueError):  # the file is broken
             if (await work.difference(previous)).allowed_by(work.step):
                 return _written(False, work.name)
-    return _written(await asyncio.to_thread(write_baseline, work.file, previous), work.name)
+    return _written(await asyncio.to_thread(_write_baseline, work.file, previous), work.name)

@@ -16,12 +16,12 @@ from harness.recovery.catalog import Family, Scope
 from harness.recovery.failure import Failed, Failure
 from harness.values import replace
 
-RESTORE_SECONDS = 10.0
-RESTORE_STEPS = 2
-"""Going back takes at most `RESTORE_SECONDS` and the time of so many steps: it needs a browser and a few pages."""
+_RESTORE_SECONDS = 10.0
+_RESTORE_STEPS = 2
+"""Going back takes at most `_RESTORE_SECONDS` and the time of so many steps: it needs a browser and a few pages."""
 SITE_TRIES, SITE_PAUSE = 3, 1.0
 """How many times a site is asked again on the way back if it does not answer, and the seconds between."""
-LEAST_SECONDS = 0.5
+_LEAST_SECONDS = 0.5
 """Seconds that going back gets for a new page even when the limits are nearly over."""
 
 
@@ -47,7 +47,7 @@ async def checkpoint(run: Run, index: int) -> None:
     if index not in run.plan.spec.checkpoints or index in journal.checkpoints:
         return
     try:
-        async with asyncio.timeout(max(LEAST_SECONDS, _time_to_save(run))):
+        async with asyncio.timeout(max(_LEAST_SECONDS, _time_to_save(run))):
             page = await run.stage.session.save(_time_to_save(run))
             journal.checkpoints[index] = Checkpoint(index, page, await run.stage.world.save())
             journal.unsaved.pop(index, None)  # saving it failed the first time
@@ -102,7 +102,7 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
     """Restore the checkpoint; returns the differences from what was saved."""
     saved, journal = back.checkpoint, run.journal
     try:
-        async with asyncio.timeout(max(LEAST_SECONDS, run.left)):
+        async with asyncio.timeout(max(_LEAST_SECONDS, run.left)):
             shown = saved.world.whole and await run.stage.world.has_changed(saved.world)
             state = await run.stage.world.restore(saved.world)
     except Failed as failed:
@@ -110,7 +110,7 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
     except TimeoutError as error:
         return Failure("CHANNEL_UNREADABLE", "The environment was not restored in time", cause=error)
     filling = await refill_refusal(run, saved)
-    within = max(LEAST_SECONDS, min(run.left, _time_to_restore(run)))
+    within = max(_LEAST_SECONDS, min(run.left, _time_to_restore(run)))
     page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart, barred=filling)
     if isinstance(page, Failure):
         return page
@@ -176,4 +176,4 @@ def _time_to_save(run: Run) -> float:
 
 def _time_to_restore(run: Run) -> float:
     """Seconds for a restore, whatever is left of the task."""
-    return RESTORE_SECONDS + RESTORE_STEPS * run.plan.step_timeout * run.stretch
+    return _RESTORE_SECONDS + _RESTORE_STEPS * run.plan.step_timeout * run.stretch

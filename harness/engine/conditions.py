@@ -23,9 +23,9 @@ from harness.spec.task import StateBinding
 from harness.values import replace
 
 T = TypeVar("T")
-ENVIRONMENT = "environment"
+_ENVIRONMENT = "environment"
 """The source of a memory entry that came from the environment."""
-CHOICES = (ENVIRONMENT, "memory")
+_CHOICES = (_ENVIRONMENT, "memory")
 
 
 async def consistent(run: Run, index: int, step: Step | None) -> StepTransition:
@@ -74,7 +74,7 @@ class _Truth:
                 chosen = await self._ask_person(there)
                 if chosen is None:
                     return "nobody decided which value is right"
-                source = "environment" if chosen == ENVIRONMENT else "memory"
+                source = "environment" if chosen == _ENVIRONMENT else "memory"
             if source == "environment" and not found:
                 return f"the channel `{self._binding.channel}` has no value at {self._binding.path}"
             await self._in_time(self._take(source, there))
@@ -92,7 +92,7 @@ class _Truth:
     async def _take(self, source: str, there: Json) -> None:
         world = self._run.stage.world
         if source == "environment":
-            world.remember(self._key, there, ENVIRONMENT)
+            world.remember(self._key, there, _ENVIRONMENT)
             await world.synchronize()
         else:
             await world.merge(self._binding.channel, self._binding.path, _memory_value(self._run, self._key))
@@ -101,7 +101,7 @@ class _Truth:
         here, place = json.dumps(_memory_value(self._run, self._key)), f"{self._binding.channel} {self._binding.path}"
         sides = f"memory {self._key!r} is {here}, {place} is {json.dumps(there)}"
         ask = self._run.ports.ask
-        return await ask(f"{self._run.plan.task_id}: {sides}. Which is right?", CHOICES) if ask else None
+        return await ask(f"{self._run.plan.task_id}: {sides}. Which is right?", _CHOICES) if ask else None
 
 
 # Success criteria, at the end: each is judged, and then all of them in one last look (docs/decisions/021).
@@ -232,8 +232,8 @@ async def _unless_relaxed(run: Run, ending: TaskStop) -> TaskStop | None:
 
 # Before the first step (step_index -1): preconditions and their repairs.
 
-BEFORE = -1
-REPAIR = "repair"
+_BEFORE = -1
+_REPAIR = "repair"
 """The source of a memory entry that came from a repair."""
 
 
@@ -241,11 +241,11 @@ async def preconditions(run: Run) -> StepTransition:
     """Judge each precondition once, and apply the rule to the first that does not hold."""
     if run.journal.admitted:
         return None
-    run.journal.under_way = BEFORE
+    run.journal.under_way = _BEFORE
     for number, criterion in enumerate(run.plan.preconditions):
         cure = _Repairs(run, number)
         record, turn = await do_step(
-            run, StepRequest(BEFORE, Assert(expr=str(criterion)), "PRECONDITION_NOT_MET", cure)
+            run, StepRequest(_BEFORE, Assert(expr=str(criterion)), "PRECONDITION_NOT_MET", cure)
         )
         run.journal.trace.append(record)
         if turn:
@@ -285,7 +285,7 @@ class _Repairs:
 
     async def _apply(self, repair: ReadyRepair) -> Failure | None:
         for key, value in repair.memory.items():
-            self._run.stage.world.remember(key, value, REPAIR)
+            self._run.stage.world.remember(key, value, _REPAIR)
         await self._run.synchronize(self._run.deadline)
         if repair.task and (why := await _run_first(self._run, repair.task)):
             return why
@@ -295,7 +295,7 @@ class _Repairs:
             if down := await self._down():
                 return down
             self._run.journal.begun += 1
-            record, turn = await do_step(self._run, StepRequest(BEFORE, step, expect=self._run.plan.expect_timeout))
+            record, turn = await do_step(self._run, StepRequest(_BEFORE, step, expect=self._run.plan.expect_timeout))
             self._run.journal.trace.append(record)
             if turn:
                 return turn.failure
@@ -327,7 +327,7 @@ class _Repairs:
         answer = run.journal.hooked[self._number]
         if isinstance(answer, Mapping):
             for key, value in answer.items():
-                run.stage.world.remember(key, value, REPAIR)
+                run.stage.world.remember(key, value, _REPAIR)
             await run.synchronize(run.deadline)
         return answer is not False
 

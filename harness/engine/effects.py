@@ -20,15 +20,15 @@ from harness.resilience import Deadline
 from harness.spec.references import MissingMemory
 from harness.spec.steps import Api, Check, Download, Open, Select, Step, Tool, Type, Uncheck, Upload
 
-UNCERTAIN = (408, 429)
+_UNCERTAIN = (408, 429)
 """Statuses that leave it open whether something was done, like those from 500 on."""
 _FILLS = (Type, Select, Check, Uncheck, Upload)
-UNTOLD = "its page was lost, or hung and could not be freed, before it told"
-AGAIN = 0.5
+_UNTOLD = "its page was lost, or hung and could not be freed, before it told"
+_AGAIN = 0.5
 """Seconds between two requests to a channel that does not answer."""
-SOON = 2.0
+_SOON = 2.0
 """Seconds that a site has to show a write that passed: what a script sends may still be under way."""
-LEAST = 1.0
+_LEAST = 1.0
 """Seconds for asking `done_when` even when the task's time is over: a wrong answer would cost more."""
 
 
@@ -71,7 +71,7 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
     else:
         run.journal.attribute(run.stage.session.take_sent())
     if not told and failure is not None and _may_send_on(progress, failure):
-        unseen = Sent("", run.stage.session.url or "", unseen=UNTOLD)
+        unseen = Sent("", run.stage.session.url or "", unseen=_UNTOLD)
         if progress is not None and not progress.declared.looks_only:
             progress.sent += (unseen,)
         else:
@@ -125,7 +125,7 @@ def write_left(run: Run, index: int, step: Step, sent: Sent) -> None:
         run.ports.emit(WriteSeen(run.plan, index, sent))
 
 
-def is_only_unanswered(step: Step, failure: Failure) -> bool:
+def _is_only_unanswered(step: Step, failure: Failure) -> bool:
     """Return whether the act was done, and only what must follow it is missing: no retry does it again.
 
     That is the request that a page must send, or the judgement of a tool's answer.
@@ -152,17 +152,17 @@ def _leaves_open(failure: Failure) -> bool:
     status = failure.details.get("status")
     if not isinstance(status, int) or failure.circumstances.opened_before or failure.code.startswith("TOOL_"):
         return False
-    return status in UNCERTAIN or status >= 500
+    return status in _UNCERTAIN or status >= 500
 
 
 async def knowledge(run: Run, step: Step, failure: Failure, sent: Sequence[Sent] = ()) -> Known:
     """What is known of the effect of a step that failed; its `done_when` is asked unless nothing was done."""
-    if _is_certainly_undone(step, failure, sent) or is_only_unanswered(step, failure):
+    if _is_certainly_undone(step, failure, sent) or _is_only_unanswered(step, failure):
         return Known(wrote=False)
     posted = has_posted(failure) or seen_writing(step, sent)
     never_came = any(each.page for each in sent) and "status" not in failure.details
     unseen = posted or never_came or any(each.unsafe for each in sent) or isinstance(step, Api | Tool)
-    return Known(step.effect_class == "write" or posted, await answer_of(run, step, unseen=unseen))
+    return Known(step.effect_class == "write" or posted, await _answer_of(run, step, unseen=unseen))
 
 
 def taken_back(record: StepRecord, *, restored: bool = True, shown: bool = True) -> bool:
@@ -182,14 +182,14 @@ async def contradicted(run: Run, step: Step) -> bool:
 
     Only a `done_when` that could allow a repetition is evaluated, and none that itself waits for a slow site.
     """
-    until = Deadline.after(min(SOON, run.left), run.ports.clock.now())
+    until = Deadline.after(min(_SOON, run.left), run.ports.clock.now())
     if step.effect_class != "write" or step.done_when is None:
         return False
     try:
         criterion = (await resolved(run, step, until)).done_when
         if criterion is None or not _asks_the_environment(criterion) or _waits(criterion):
             return False
-        return isinstance(await AssertionJudge(run, until, expect=SOON).criterion(criterion), Failure)
+        return isinstance(await AssertionJudge(run, until, expect=_SOON).criterion(criterion), Failure)
     except (Failed, MissingMemory):
         return False
 
@@ -225,10 +225,10 @@ async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
 
 async def once_more(run: Run, way: RepeatWay, step: Step) -> bool:
     """Return whether a write may be done again on this way, as its `done_when` answers."""
-    return again(way, Known(True, await answer_of(run, step, unseen=True))) is RepeatVerdict.AGAIN
+    return again(way, Known(True, await _answer_of(run, step, unseen=True))) is RepeatVerdict.AGAIN
 
 
-async def answer_of(run: Run, step: Step, *, unseen: bool) -> EffectAnswer:
+async def _answer_of(run: Run, step: Step, *, unseen: bool) -> EffectAnswer:
     """The answer of `done_when`.
 
     `unseen`: the page and the memory are still as before the step, so a criterion about them cannot deny the effect.
@@ -252,9 +252,9 @@ async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
         try:
             return isinstance(await AssertionJudge(run, until).criterion(criterion), Passed)
         except Failed as failed:
-            if failed.failure.code != "CHANNEL_UNREADABLE" or not until.allows(AGAIN, run.ports.clock.now()):
+            if failed.failure.code != "CHANNEL_UNREADABLE" or not until.allows(_AGAIN, run.ports.clock.now()):
                 raise
-            await run.ports.clock.sleep(AGAIN)
+            await run.ports.clock.sleep(_AGAIN)
 
 
 def _waits(text: str) -> bool:
@@ -286,7 +286,7 @@ def doubt(step: Step, sent: Iterable[Sent] = ()) -> str:
 
 
 def _until(run: Run, step: Step) -> Deadline:
-    return Deadline.after(max(LEAST, min(run.limit(step), run.left)), run.ports.clock.now())
+    return Deadline.after(max(_LEAST, min(run.limit(step), run.left)), run.ports.clock.now())
 
 
 async def settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition]:
@@ -301,7 +301,7 @@ async def settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransi
 
 async def done_before(run: Run, progress: StepState, earlier: StepRecord) -> tuple[StepRecord, StepTransition] | None:
     """The record of a write that was done before a rewind and still has its effect; None if it is to be done again."""
-    known = Known(True, await answer_of(run, progress.declared, unseen=True))
+    known = Known(True, await _answer_of(run, progress.declared, unseen=True))
     verdict = again(RepeatWay.REPLAY, known)
     if verdict is RepeatVerdict.UNKNOWN:
         why = doubt(progress.declared)

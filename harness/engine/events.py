@@ -17,9 +17,9 @@ from harness.recovery.failure import Failure
 from harness.resilience.events import AGENT, Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.spec.steps import Step
 
-LOOK_ACT = "observe"
+_LOOK_ACT = "observe"
 """The act of a failed observation of the page (`harness/engine/agent.py:Looking`)."""
-UNTRIED = (LEFT_ALONE, "AGENT_INVALID_STEP")
+_UNTRIED = (LEFT_ALONE, "AGENT_INVALID_STEP")
 """Failures of attempts in which nothing was done: they do not count as failed attempts."""
 
 
@@ -33,7 +33,7 @@ def attempt_ended(run: Run, index: int, step: Step, attempt: Attempt) -> None:
     failing = _failing_step(run, index, step)
     failing.since = attempt.t + attempt.seconds if failing.since is None else failing.since
     failing.category = failure.event_category
-    failing.attempts += failure.code not in UNTRIED
+    failing.attempts += failure.code not in _UNTRIED
 
 
 def remedy_chosen(run: Run, progress: StepState, failure: Failure, remedy: Remedy) -> None:
@@ -146,7 +146,7 @@ def _answer_event(
 def _step_name(progress: StepState) -> str:
     """The step's name for people. An observation of the page is no step: it has the name of the step to follow."""
     act: str = progress.declared.act
-    return f"step {progress.index}" if act == LOOK_ACT else progress.declared.describe()
+    return f"step {progress.index}" if act == _LOOK_ACT else progress.declared.describe()
 
 
 def _circuit(refusal: Failure) -> str:

@@ -9,12 +9,12 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.values import replace
 
-IN_FRAME = "{} is in the frame {}: write `frame={}` after the selector."
-OTHER_MATCH = (
+_IN_FRAME = "{} is in the frame {}: write `frame={}` after the selector."
+_OTHER_MATCH = (
     "{} matches {} elements, and the first that is shown was read; number {} has {!r}: select that one, such as `{}`."
 )
-AS_NUMBER = "`==` compares the text; to compare the number in it, write the criterion `{} == {}`."
-MOST = 10
+_AS_NUMBER = "`==` compares the text; to compare the number in it, write the criterion `{} == {}`."
+_MOST = 10
 """The most matches that are read."""
 
 
@@ -37,7 +37,7 @@ async def _in_frame(run: Run, failure: Failure, criterion: Criterion, sources: P
             continue
         if inside := await run.stage.session.frame_of(selector):
             details = {**failure.details, "in_frame": inside}
-            return replace(failure, details=details, advice=IN_FRAME.format(selector, inside, repr(inside)))
+            return replace(failure, details=details, advice=_IN_FRAME.format(selector, inside, repr(inside)))
     return failure
 
 
@@ -48,7 +48,7 @@ async def _other_reading(run: Run, failure: Failure, tree: Compare, sources: Pag
     if operator == "==" and isinstance(wanted, Literal) and isinstance(wanted.value, int | float):
         number = Number(subject, source=f"number({subject.source})")
         if await _holds(run, Compare("==", number, wanted), sources):
-            return replace(failure, advice=AS_NUMBER.format(number.source, wanted.source))
+            return replace(failure, advice=_AS_NUMBER.format(number.source, wanted.source))
     return await _other_match(run, failure, tree, sources) if operator in ("==", "includes", "matches") else None
 
 
@@ -60,12 +60,12 @@ async def _other_match(run: Run, failure: Failure, tree: Compare, sources: PageS
     count = await sources.page(subject.query._replace(function="count"))
     if not isinstance(count, int) or count < 2:
         return None
-    for number in range(min(count, MOST)):
+    for number in range(min(count, _MOST)):
         one = replace(subject, arguments=(f"{selector} >> nth={number}",))
         if await _holds(run, Compare(operator, one, wanted), sources):
             text = str(await sources.page(one.query)).strip()
             details = {**failure.details, "other_match": {"count": count, "number": number + 1, "text": text}}
-            advice = OTHER_MATCH.format(selector, count, number + 1, text, one.arguments[0])
+            advice = _OTHER_MATCH.format(selector, count, number + 1, text, one.arguments[0])
             return replace(failure, details=details, advice=advice)
     return None
 

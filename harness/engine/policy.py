@@ -31,12 +31,12 @@ def act_refusal(policy: AgentPolicy, act: str) -> str | None:
 
 def tool_refusal(policy: AgentPolicy, step: Tool) -> str | None:
     """Why an agent may not call a tool; None: it is offered."""
-    if _BEGIN in named(step):
+    if _BEGIN in _named(step):
         return "server and tool must be named in full: a reference in them is not filled in"
     if policy.offers(step.server, step.tool):
         return None
     if policy.only is not None and step.server in policy.tools:
-        return f"the tool {named(step)} is not offered to this agent: only {', '.join(policy.only) or 'none'}"
+        return f"the tool {_named(step)} is not offered to this agent: only {', '.join(policy.only) or 'none'}"
     if step.server not in policy.tools:
         known = f"those of {join_or(sorted(policy.tools))} are" if policy.tools else "none are"
         return f"the tools of the server `{step.server}` are not offered to agents: {known}"
@@ -46,19 +46,19 @@ def tool_refusal(policy: AgentPolicy, step: Tool) -> str | None:
 
 async def undeclared_call(run: Run, step: Tool) -> str | None:
     """Why a call that writes is held back; None: it may be made. Under `writes = "ask"` a person is asked."""
-    policy, name = run.ports.policy(run.plan_now), named(step)
+    policy, name = run.ports.policy(run.plan_now), _named(step)
     if not policy.restricts_writes or step.effect_class != "write":
         return None
     if name in run.journal.allowed_tools or _is_declared_call(run.plan, step):
         return None
-    arguments = hiding(run.plan.secrets)(json.dumps(step.arguments, ensure_ascii=False))[:LONGEST_ASKED]
+    arguments = hiding(run.plan.secrets)(json.dumps(step.arguments, ensure_ascii=False))[:_LONGEST_ASKED]
     if policy.writes == "ask" and await _person_allows(run, f"call {name} with {arguments}"):
         run.journal.allowed_tools.add(name)
         return None
     return f"the tool {name} writes, and the task does not declare that it may be called, so it was not called"
 
 
-def named(step: Tool) -> str:
+def _named(step: Tool) -> str:
     """The tool as `allowed_writes` names it: `server.tool`."""
     return f"{step.server}.{step.tool}"
 
@@ -66,19 +66,19 @@ def named(step: Tool) -> str:
 def with_evidence(plan: Plan, step: Tool) -> Tool:
     """The call with the `done_when` of `allowed_writes`, if the agent has given none."""
     entries = (each for each in plan.spec.allowed_writes if each.tool and each.done_when)
-    found = next((each.done_when for each in entries if fnmatchcase(named(step), each.tool or "")), None)
+    found = next((each.done_when for each in entries if fnmatchcase(_named(step), each.tool or "")), None)
     return step if step.done_when or found is None else step.model_copy(update={"done_when": found})
 
 
-LONGEST_ASKED = 500
+_LONGEST_ASKED = 500
 """Characters of the arguments that a person sees."""
 
 
 def _is_declared_call(plan: Plan, step: Tool) -> bool:
     """Return whether `allowed_writes` or a step of the file names the tool, or the step declares itself a write."""
     patterns = tuple(each.tool for each in plan.spec.allowed_writes if each.tool)
-    own = {named(each) for each in plan.steps if isinstance(each, Tool) and each.effect_class == "write"}
-    return named(step) in own or (bool(patterns) and matches_any(named(step), patterns)) or _is_declared(plan, step)
+    own = {_named(each) for each in plan.steps if isinstance(each, Tool) and each.effect_class == "write"}
+    return _named(step) in own or (bool(patterns) and matches_any(_named(step), patterns)) or _is_declared(plan, step)
 
 
 def permission(run: Run, step: Step) -> WritePermission | None:

@@ -17,23 +17,23 @@ from harness.recovery.rulebook import PERMANENT, WITHIN
 from harness.spec.steps import Tool
 from harness.values import replace
 
-Ruling = tuple[Failure, Remedy]
+_Ruling = tuple[Failure, Remedy]
 NO_WAY_BACK = GiveUp()
 """Takes the place of a Rewind that is not possible: the rule is asked for its next remedy."""
-UNSURE = "whether it took effect is not known"
+_UNSURE = "whether it took effect is not known"
 """The note about a `write` that ends the task or is left out, and was not to be repeated anyway."""
-ANSWERS = ("HTTP_CLIENT_ERROR", "HTTP_NOT_FOUND", "HTTP_UNEXPECTED_STATUS")
+_ANSWERS = ("HTTP_CLIENT_ERROR", "HTTP_NOT_FOUND", "HTTP_UNEXPECTED_STATUS")
 """Network failures that are answers: the site has refused."""
 
 
 def is_unsure(failure: Failure) -> bool:
     """Return whether a task ends without knowledge of what its write did: then no other task may run in its place."""
-    return failure.code == "OUTCOME_UNKNOWN" or UNSURE in failure.message
+    return failure.code == "OUTCOME_UNKNOWN" or _UNSURE in failure.message
 
 
 def permitted(
     run: Run, progress: StepState, failure: Failure, remedy: Remedy, *, known: bool, barred: str | None = None
-) -> Ruling:
+) -> _Ruling:
     """Return the remedy, or the end in its place if it has no use, no time or no budget, or could repeat a `write`.
 
     `barred` is the reason why one of the addresses that it requests (`asked_again`) must not be requested.
@@ -62,7 +62,7 @@ def _leaves_unjudged(progress: StepState, remedy: Trust | Skip) -> bool:
     return isinstance(remedy, Skip) and remedy.what == "step" and progress.request.code != ASSERTION
 
 
-def _page_hung(progress: StepState, failure: Failure) -> Ruling | None:
+def _page_hung(progress: StepState, failure: Failure) -> _Ruling | None:
     """The end of a criterion whose page hung until the limit: a page opened anew is not the one that the task left."""
     hung = failure.code == "PAGE_UNRESPONSIVE" and progress.request.code != ASSERTION
     return (failure, GiveUp()) if hung else None
@@ -70,9 +70,9 @@ def _page_hung(progress: StepState, failure: Failure) -> Ruling | None:
 
 def _note_doubt(failure: Failure) -> Failure:
     """The failure of a task that ends while its write may have taken effect, with a note if that is open."""
-    if not FAMILIES[failure.family].leaves_open or failure.code in ANSWERS or failure.act_done:
+    if not FAMILIES[failure.family].leaves_open or failure.code in _ANSWERS or failure.act_done:
         return failure
-    return replace(failure, message=f"{failure.message}; {UNSURE}")
+    return replace(failure, message=f"{failure.message}; {_UNSURE}")
 
 
 def asked_again(run: Run, progress: StepState, failure: Failure, remedy: Remedy, *, known: bool) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def with_stretched_limits(run: Run, remedy: Rewind) -> Run:
     return replace(run, stretch=max(run.stretch, remedy.stretch))
 
 
-def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> Ruling | None:
+def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> _Ruling | None:
     """End the task if `budget: max_retries` is used up."""
     allowed = run.plan.spec.budget.max_retries
     spent = run.journal.spent + progress.record().spent
@@ -116,7 +116,7 @@ def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> Rulin
     return replace(ended, advice=over.advice), GiveUp("aborted")
 
 
-def _rewind_instead(run: Run, progress: StepState, failure: Failure, known: bool) -> Ruling | None:
+def _rewind_instead(run: Run, progress: StepState, failure: Failure, known: bool) -> _Ruling | None:
     """Go back in place of a retry that could repeat a write or has lost its form: once, if all can be restored."""
     if not _may_undo(run, failure, known) or isinstance(progress.declared, Tool):
         return None
@@ -132,7 +132,7 @@ def _may_undo(run: Run, failure: Failure, known: bool) -> bool:
     return lost and failure.family is Family.NETWORK and failure.retryable
 
 
-def _unknown(progress: StepState, failure: Failure, known: bool) -> Ruling | None:
+def _unknown(progress: StepState, failure: Failure, known: bool) -> _Ruling | None:
     if known:
         return None
     message = f"Whether step {progress.index} took effect is not known, so it was not repeated: {failure.message}"
@@ -140,7 +140,7 @@ def _unknown(progress: StepState, failure: Failure, known: bool) -> Ruling | Non
     return _outcome_unknown(failure, message)
 
 
-def _outcome_unknown(failure: Failure, message: str) -> Ruling:
+def _outcome_unknown(failure: Failure, message: str) -> _Ruling:
     return _in_place_of(failure, "OUTCOME_UNKNOWN", message), GiveUp()
 
 
@@ -150,7 +150,7 @@ def _in_place_of(failure: Failure, code: str, message: str) -> Failure:
     return Failure(code, message, failure.selector, details, cause=failure.cause, circumstances=how)
 
 
-def _retry(run: Run, progress: StepState, failure: Failure, remedy: Retry) -> Ruling:
+def _retry(run: Run, progress: StepState, failure: Failure, remedy: Retry) -> _Ruling:
     if failure.family is Family.BROWSER:
         return _permanent(run, progress, failure) or (failure, remedy)
     remedy = Retry(max(remedy.after, failure.retry_after or 0.0))
@@ -182,7 +182,9 @@ def _form_gone(run: Run, failure: Failure) -> bool:
     return has_posted(failure) and (run.stage.session.url or "").startswith("chrome-error:")
 
 
-def _rewind(run: Run, progress: StepState, failure: Failure, remedy: Rewind, known: bool, barred: str | None) -> Ruling:
+def _rewind(
+    run: Run, progress: StepState, failure: Failure, remedy: Rewind, known: bool, barred: str | None
+) -> _Ruling:
     """Allow one rewind after a timeout; after a lost page or browser up to the third loss within five minutes."""
     if failure.family is Family.BROWSER:
         if lost := _permanent(run, progress, failure):
@@ -203,7 +205,7 @@ def _rewind(run: Run, progress: StepState, failure: Failure, remedy: Rewind, kno
     return _over_writes(run, progress, failure, checkpoint, known) or (failure, remedy)
 
 
-def _permanent(run: Run, progress: StepState, failure: Failure) -> Ruling | None:
+def _permanent(run: Run, progress: StepState, failure: Failure) -> _Ruling | None:
     """End the task at the third loss within five minutes."""
     here = sum(isinstance(each.outcome, Failure) and counts(each.outcome) for each in progress.attempts)
     if counts(failure) and (permanent := for_good(run, here)):
@@ -218,7 +220,9 @@ def for_good(run: Run, here: int = 0) -> str:
     return f"; page or browser was lost {PERMANENT} times within {WITHIN / 60:g} minutes: permanent for this task"
 
 
-def _over_writes(run: Run, progress: StepState, failure: Failure, checkpoint: Checkpoint, known: bool) -> Ruling | None:
+def _over_writes(
+    run: Run, progress: StepState, failure: Failure, checkpoint: Checkpoint, known: bool
+) -> _Ruling | None:
     """Refuse to go back over a write whose effect is unknown, unless the environment is restored.
 
     What a tool did is not restored with it: its server may keep it elsewhere.

@@ -39,16 +39,16 @@ from harness.values import replace
 T = TypeVar("T")
 SNAPSHOT_LIMIT = 3.0
 """Seconds for the snapshot of all environment channels together."""
-ERROR_PAGE = "chrome-error:"
+_ERROR_PAGE = "chrome-error:"
 """The scheme of the page that Chromium shows if it could not load one: it is no address of the site."""
-NOT_BEGUN = "the task ended before it had a page"
+_NOT_BEGUN = "the task ended before it had a page"
 TORN = "A fixture failed after the task, which itself had passed"
 TRACE = "trace.zip"
 PASSED = Capture(screenshot=False, logs=False, why="the task passed")
 """The evidence of a task that passed, if it is wanted."""
-RECENT = 60.0
+_RECENT = 60.0
 """A service that crashed more seconds before a failure is not its cause, even in a long task."""
-AT_ONCE = 0.05
+_AT_ONCE = 0.05
 """Seconds that are shown as none."""
 FULL = (None, errno.ENOSPC, errno.EDQUOT)
 """The `errno` values of an OSError from a full disk; None, since some errors have none."""
@@ -109,13 +109,13 @@ async def _last_memory(stage: Stage | None, scale: float) -> None:
 
 async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, ending: TaskStop) -> TaskResult:
     plan, ports, folder = played.plan, played.ports, played.folder
-    evidence, state, failed = Evidence(folder, why=NOT_BEGUN), Snapshot(), ports.clock.now()
+    evidence, state, failed = Evidence(folder, why=_NOT_BEGUN), Snapshot(), ports.clock.now()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
         state = await _snapshot(stage, capture, _scale(plan))
         evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
         result = await _end_session(played, stage, result)
-    result = after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
+    result = _after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
     expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
     report = error_report(plan, result, _context(result, evidence, state), expected)
     result = replace(result, error=report)
@@ -131,9 +131,9 @@ async def _kept(result: TaskResult, keep: Callable[[], T]) -> tuple[T | None, Ta
         return None, not_kept(result, error)
 
 
-def after_crashes(result: TaskResult, crashes: Iterable[tuple[str, float]], failed: float) -> TaskResult:
+def _after_crashes(result: TaskResult, crashes: Iterable[tuple[str, float]], failed: float) -> TaskResult:
     """The same result, whose failure names the services that crashed shortly before it."""
-    told = {name: _crash_words(name, failed - at) for name, at in crashes if failed - at <= RECENT}
+    told = {name: _crash_words(name, failed - at) for name, at in crashes if failed - at <= _RECENT}
     if result.failure is None or not told:
         return result
     details = {**result.failure.details, "service_crashes": told}
@@ -141,7 +141,7 @@ def after_crashes(result: TaskResult, crashes: Iterable[tuple[str, float]], fail
 
 
 def _crash_words(name: str, seconds: float) -> str:
-    when = f"{seconds:.1f} s before" if seconds >= AT_ONCE else "at"
+    when = f"{seconds:.1f} s before" if seconds >= _AT_ONCE else "at"
     return f"service `{name}` crashed {when} the failure"
 
 
@@ -243,7 +243,7 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
     if evidence.vanished:
         fixed["vanished_texts"] = evidence.vanished
     details = failure.evidence if failure else {}
-    page = None if (evidence.url or "").startswith(ERROR_PAGE) else evidence.url
+    page = None if (evidence.url or "").startswith(_ERROR_PAGE) else evidence.url
     return Context(**{**details, **_of_the_step(result), **fixed, "url": page or details.get("url")})
 
 

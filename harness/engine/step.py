@@ -43,23 +43,23 @@ from harness.values import replace
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
 
-DOWN = frozenset({
+_DOWN = frozenset({
     "NET_DNS", "NET_CONNECTION_REFUSED", "NET_TIMEOUT", "NET_CONNECTION_RESET", "NET_EMPTY_RESPONSE", "NET_UNREACHABLE",
     "NET_PROTOCOL", "HTTP_TIMEOUT", "HTTP_UNAVAILABLE", "TOOL_UNAVAILABLE", "TOOL_TIMEOUT",
 })  # fmt: skip
 """Failures that mean that a site or a tool server is down. 429 and 500 do not: the site answers."""
-LOOK = 0.25
+_LOOK = 0.25
 """Seconds between two reads of a circuit that is waited for."""
-RECOVERY_SECONDS = 15.0
+_RECOVERY_SECONDS = 15.0
 """Seconds that a retry waits for a service to be restarted; most take one second."""
 _TOOL_AWAY = (
     "`harness tools status` says how the tool server is. With `wait_for_circuit` in `on_network_error` the task waits "
     "for it; `--task-breaker off` sends every call."
 )
 """What helps if the circuit of a tool server is open."""
-PICTURE_SECONDS = 2.0
+_PICTURE_SECONDS = 2.0
 """Seconds for the screenshot of a soft assertion that failed."""
-PROBE_SECONDS = 5.0
+_PROBE_SECONDS = 5.0
 """Seconds that a task waits at a time while another one probes the site."""
 
 
@@ -104,7 +104,7 @@ def _has_answered(run: Run, step: Step, made: int) -> bool:
     return any(each.server == step.server and each.outcome in ("answered", "error") for each in calls)
 
 
-async def sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None:
+async def _sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None:
     """Wait before a retry, but no longer than a circuit stays open.
 
     A service of the harness is waited for until it is back.
@@ -113,11 +113,11 @@ async def sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None
     breaker = _open_circuit(run, failure) if failure.code == "CIRCUIT_OPEN" else None
     clock = run.ports.clock
     until = clock.now() + seconds
-    while breaker is not None and breaker.rests_for() > LOOK and until - clock.now() > LOOK:
-        await clock.sleep(LOOK)
+    while breaker is not None and breaker.rests_for() > _LOOK and until - clock.now() > _LOOK:
+        await clock.sleep(_LOOK)
     left = until - clock.now()
     await clock.sleep(left if breaker is None else min(left, breaker.rests_for()))
-    if (failure.code in DOWN or breaker is not None) and url is not None:
+    if (failure.code in _DOWN or breaker is not None) and url is not None:
         await _await_service(run, url)
 
 
@@ -135,7 +135,7 @@ def _circuit_of_tool(run: Run, step: Step) -> Breaker | None:
 async def _await_service(run: Run, url: str) -> None:
     """Wait for a service of the harness that is being restarted: a retry before would fail again."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(min(run.left, RECOVERY_SECONDS)):
+        async with asyncio.timeout(min(run.left, _RECOVERY_SECONDS)):
             await run.ports.recover(url)
 
 
@@ -151,7 +151,7 @@ def _url(run: Run, step: Step) -> str | None:
 
 
 def _blamed_circuit(run: Run, step: Step, outcome: Outcome) -> Breaker | None:
-    if not isinstance(outcome, Failure) or outcome.code not in DOWN or outcome.circumstances.routed:
+    if not isinstance(outcome, Failure) or outcome.code not in _DOWN or outcome.circumstances.routed:
         return None
     if outcome.code.startswith("TOOL_"):
         circumstances = outcome.circumstances  # a server that only a person can mend is not asked again anyway
@@ -199,7 +199,7 @@ def _note_transition(outcome: Outcome, before: Transition | None, breaker: Break
 def _circuit_refused(run: Run, breaker: Breaker, refusal: CircuitOpen, whom: Mapping[str, str | None]) -> Failure:
     """The failure of a step that was held back. `whom`: the `url` of the site, or the `server` of the tool."""
     waits = _waits(run, breaker)
-    longest = min(PROBE_SECONDS, refusal.reopens_in) if refusal.probing else refusal.reopens_in
+    longest = min(_PROBE_SECONDS, refusal.reopens_in) if refusal.probing else refusal.reopens_in
     details = {
         **whom,
         "circuit": {"name": refusal.name, "state": "open"},
@@ -227,7 +227,7 @@ def _waits(run: Run, breaker: Breaker) -> bool:
     return opened is None or opened.before is CircuitState.CLOSED
 
 
-SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
+_SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 """Failures after which an `optional` step is skipped: not policy, authentication, or a lost browser."""
 
 
@@ -262,14 +262,14 @@ async def _softened(run: Run, request: StepRequest, turn: StepTransition) -> Ste
         return turn
     run.journal.soft[request.index] = turn
     name = request.step.screenshot_id or f"soft-{request.index}"
-    await run.stage.session.screenshot(name, min(PICTURE_SECONDS * max(1.0, run.plan.timeout_scale), run.left))
+    await run.stage.session.screenshot(name, min(_PICTURE_SECONDS * max(1.0, run.plan.timeout_scale), run.left))
     return await go_on(run, request.index, turn.failure)
 
 
 def skippable(failure: Failure) -> bool:
     """Return whether a task can go on after a step that failed so."""
     hung = failure.family is Family.BROWSER and failure.scope is Scope.PAGE
-    return (failure.family in SKIPPABLE or hung) and failure.type != "timeout_task"
+    return (failure.family in _SKIPPABLE or hung) and failure.type != "timeout_task"
 
 
 async def go_on(run: Run, index: int, failure: Failure) -> TaskStop | None:
@@ -452,7 +452,7 @@ async def _answer(run: Run, progress: StepState, failure: Failure, *, known: boo
     progress.answered(failure, remedy)
     match remedy:
         case Retry(after=after):
-            await sleep_before_retry(run, failure, after)
+            await _sleep_before_retry(run, failure, after)
             progress.current = _retry_step(progress, failure)
         case Substitute(selector=selector):
             progress.current = progress.declared.model_copy(update={"selector": selector})

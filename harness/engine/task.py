@@ -35,9 +35,9 @@ from harness.spec.steps import Step
 from harness.task_secrets import learn_named, masking
 from harness.values import replace
 
-MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING", "AGENT_STALE_REF", "POLICY_WRITE")
+_MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING", "AGENT_STALE_REF", "POLICY_WRITE")
 """Failures that an agent can avoid with another step, although in a file only its author can."""
-NOWHERE = ".no-scratch-folder"
+_NOWHERE = ".no-scratch-folder"
 
 
 async def run_task(plan: Plan, ports: Ports, written: Sequence[StepRecord] = ()) -> TaskResult:
@@ -67,7 +67,7 @@ def _scratch(plan: Plan, ports: Ports) -> tuple[Path, Failure | None]:
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         message = f"No folder for the task's files could be made: {error.strerror or error}{where}"
-        return plan.folder / NOWHERE, Failure("ARTIFACTS_UNWRITABLE", message, cause=error)
+        return plan.folder / _NOWHERE, Failure("ARTIFACTS_UNWRITABLE", message, cause=error)
 
 
 async def _shield_from_interruption(closing: Coroutine[Any, Any, TaskResult]) -> TaskResult:
@@ -208,7 +208,7 @@ async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
 
 async def _agent_goes_on(run: Run, ending: TaskStop) -> TaskStop | None:
     """Show a failed step to the agent, which may go on differently; the same failure does not repeat for ever."""
-    if ending.skipped or not (skippable(ending.failure) or ending.failure.code in MENDABLE):
+    if ending.skipped or not (skippable(ending.failure) or ending.failure.code in _MENDABLE):
         return ending
     if is_stuck(run.journal.history):
         message = f"The agent proposed the same failing step three times: {ending.failure.message}"
@@ -290,7 +290,7 @@ async def _run_subtask(played: TaskRun, other: Plan, written: Sequence[StepRecor
 
 LEAST_SECONDS = 10.0
 """The task's time that an agent needs at least: with less it is not begun."""
-START = Rewind(to_start=True)
+_START = Rewind(to_start=True)
 
 
 async def take_over(run: Run, ending: TaskStop) -> StepTransition:
@@ -341,13 +341,13 @@ async def _hand_over(run: Run, ending: TaskStop, name: str) -> StepTransition:
         return await take_over(run, replace(ending, failure=Failure("AGENT_UNAVAILABLE", why)))
     if ending.failure.code == UNMET:
         _show_unmet(run)
-    return RewindRequest(ending.failure, ending.index, checkpoint, START) if checkpoint and not refused else None
+    return RewindRequest(ending.failure, ending.index, checkpoint, _START) if checkpoint and not refused else None
 
 
 def _way_back(run: Run, name: str) -> Checkpoint | None:
     """The state from which the agent begins anew; None if it goes on, or if nothing was done so far."""
     anew = run.plan.chain is not None and name in run.plan.chain.restarts
-    return nearest(run, 0, START) if anew and run.journal.history else None
+    return nearest(run, 0, _START) if anew and run.journal.history else None
 
 
 async def _restart_refusal(run: Run, checkpoint: Checkpoint) -> str:

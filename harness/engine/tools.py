@@ -20,11 +20,11 @@ from harness.spec.steps import Step, Tool
 from harness.task_secrets import hidden
 from harness.values import replace
 
-GRACE = 0.5
+_GRACE = 0.5
 """Seconds after the limit of a call in which the ToolBox may say itself that it was too slow."""
-AGAIN = 1.0
+_AGAIN = 1.0
 """Seconds between two calls of a tool that only reads, while a criterion waits for its answer to change."""
-LONGEST_TEXT = 500
+_LONGEST_TEXT = 500
 """Characters of a tool's own words in the message of a failure."""
 
 
@@ -72,7 +72,7 @@ class CalledTool(Struct):
     async def read(self) -> Json:
         """The document that `result(...)` reads. Raises Failed."""
         clock = self.run.ports.clock
-        if self.changes and clock.now() >= self.at + AGAIN and self.until.left(clock.now()) > 0:
+        if self.changes and clock.now() >= self.at + _AGAIN and self.until.left(clock.now()) > 0:
             await self.call()
         assert self.answer is not None  # criteria are judged after the call
         document: Json = self.answer.document
@@ -88,7 +88,7 @@ class CalledTool(Struct):
         request = ToolRequest(step.server, step.tool, step.arguments, step.effect_class, self.index)
         within = max(SHORTEST_READ, self.until.left(clock.now()))
         try:
-            async with asyncio.timeout(within + GRACE):
+            async with asyncio.timeout(within + _GRACE):
                 self.answer = await box.call(request, within)
         except Failed as failed:
             details = {**self.named, **failed.failure.details}
@@ -164,7 +164,7 @@ def _status_failure(called: CalledTool, answer: ToolAnswer) -> Failure | None:
 
 def _shortened(text: str) -> str:
     text = hidden(text).strip() or "it gave no reason"
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}... ({len(text)} characters)"
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}... ({len(text)} characters)"
 
 
 def _answered(step: Tool, failure: Failure) -> Failure:

@@ -48,7 +48,7 @@ class Channel(ABC):
     async def write(self, world: str, path: str, value: Any) -> None:
         """Write one value into the document."""
         async with self._writing(world):
-            await self._replace(world, assigned(self._name, await self.read(world), path, value))
+            await self._replace(world, _assigned(self._name, await self.read(world), path, value))
 
     async def restore(self, world: str, document: Any) -> None:
         """Replace the whole document."""
@@ -104,7 +104,7 @@ def encoded(document: Any, indent: int | None = None) -> bytes:
         return json.dumps(document, indent=indent, separators=separators).encode()
 
 
-def assigned(name: str, document: Any, path: str, value: Any) -> Any:
+def _assigned(name: str, document: Any, path: str, value: Any) -> Any:
     """The document with the value at the path. Raises Failed if the path does not fit."""
     try:
         return assign(document, path, value)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 # A channel in a JSON file, the same for every world.
 
-READABLE = 200_000
+_READABLE = 200_000
 """Bytes from which a document is written without line breaks: they would cost seconds, and triple its size."""
-HALF_WRITTEN = 0.2
+_HALF_WRITTEN = 0.2
 """Seconds after which a file that does not parse is read once more."""
 
 
@@ -72,7 +72,7 @@ class FileChannel(Channel):
         try:
             return await on_own_thread(self._load)
         except (json.JSONDecodeError, UnicodeDecodeError):
-            await asyncio.sleep(HALF_WRITTEN)
+            await asyncio.sleep(_HALF_WRITTEN)
             return await on_own_thread(self._load)
 
     async def writable(self) -> bool:
@@ -119,7 +119,7 @@ class FileChannel(Channel):
     def _store(self, document: Any) -> None:
         """Replace the file. A reader sees the old file or the new one, never half of one."""
         content = _check_size(encoded(document))
-        if len(content) <= READABLE:
+        if len(content) <= _READABLE:
             content = encoded(document, indent=2) + b"\n"
         target = self._path.resolve()  # a symbolic link stays a link
         target.parent.stat()  # `write_whole` would make a folder that is missing, and hide that the path is wrong

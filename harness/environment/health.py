@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROBE_TIMEOUT = 0.5
 """Seconds for one request."""
 ADDRESS = "127.0.0.1"
-MAX_ANSWER = 1_000_000
+_MAX_ANSWER = 1_000_000
 """The number of bytes of an answer that are read; a health answer is much smaller."""
 
 
@@ -108,7 +108,7 @@ async def _ask(http: httpx2.AsyncClient, endpoint: HealthEndpoint) -> HealthAnsw
             return HealthAnswer(Health.OTHER, f"it answers {response.status_code}")
         async for chunk in response.aiter_bytes():
             body += chunk
-            if len(body) > MAX_ANSWER:
+            if len(body) > _MAX_ANSWER:
                 return HealthAnswer(Health.OTHER, "its health answer does not end")
     return _identify(bytes(body), endpoint.identity)
 

@@ -24,7 +24,7 @@ from harness.model.settings import WorldMark
 from harness.recovery.failure import Failed
 from harness.task_secrets import hidden
 
-ADDRESS = "127.0.0.1"
+_ADDRESS = "127.0.0.1"
 
 
 Recover = Callable[[str], Awaitable[None]]
@@ -144,7 +144,7 @@ class HttpChannel(Channel):
             raise unreadable(self._name, f"{method} {url}: {error or type(error).__name__}", error) from error
 
     async def _exchange(self, method: str, url: httpx2.URL, world: str, body: Any) -> bytes:
-        target = url if self._port is None else url.copy_with(scheme="http", host=ADDRESS, port=self._port)
+        target = url if self._port is None else url.copy_with(scheme="http", host=_ADDRESS, port=self._port)
         headers = {"Host": url.netloc.decode("ascii"), "User-Agent": f"harness-channel harness-world/{world}"}
         headers |= self._mark.headers(world)
         if cookies := self._mark.cookies(world):

@@ -26,7 +26,7 @@ from harness.resilience.process import GRACE, KILLED_WITHIN, POLL
 
 # Keeps one service running until it is stopped: `python -m harness.environment.persistence <project> <service>`.
 
-STOPS = (signal.SIGTERM, signal.SIGINT)
+_STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 async def keep(services: Services, announce: Callable[[], None]) -> Failure | None:
@@ -35,7 +35,7 @@ async def keep(services: Services, announce: Callable[[], None]) -> Failure | No
     Returns the failure if one of them fails permanently. Raises Failed if they cannot be started.
     """
     stop = asyncio.Event()
-    for number in STOPS:
+    for number in _STOPS:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
         if not await _finish_unless(stop, services.start()):
@@ -89,9 +89,9 @@ def _say(answer: dict[str, object]) -> None:
 if __name__ == "__main__":
     sys.exit(main(*sys.argv[1:]))
 
-ENDED_WITHIN = GRACE + KILLED_WITHIN + 2.0
+_ENDED_WITHIN = GRACE + KILLED_WITHIN + 2.0
 """Seconds that a daemon may take to end its service and itself."""
-WITHDRAWN_WITHIN = GRACE + 2.0
+_WITHDRAWN_WITHIN = GRACE + 2.0
 """Seconds that a watchdog takes to end the service after its daemon was killed."""
 
 
@@ -127,7 +127,7 @@ class StartingDaemon:
         """End the daemon and what it has started."""
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(ENDED_WITHIN)
+            self._process.wait(_ENDED_WITHIN)
         self._process.kill()
 
 
@@ -167,7 +167,7 @@ class PersistedServices(Struct, frozen=True):
         alive = held.owner.alive
         if alive:
             _signal(held.owner, signal.SIGTERM)
-            if not await self._has_ended(held.owner, ENDED_WITHIN):
+            if not await self._has_ended(held.owner, _ENDED_WITHIN):
                 _signal(held.owner, signal.SIGKILL)
         ended = await self._has_ended(held.owner, KILLED_WITHIN) and await self._program_gone(held)
         if not ended:
@@ -177,7 +177,7 @@ class PersistedServices(Struct, frozen=True):
 
     async def _program_gone(self, held: Held) -> bool:
         """Wait until the service has ended. Its watchdog ends it if the daemon was killed."""
-        if held.program is None or await self._has_ended(held.program, WITHDRAWN_WITHIN):
+        if held.program is None or await self._has_ended(held.program, _WITHDRAWN_WITHIN):
             return True
         if held.program.alive:
             with contextlib.suppress(ProcessLookupError):

@@ -12,20 +12,20 @@ from pathlib import Path
 from harness.environment.health import ADDRESS
 from harness.model.service_settings import AUTO, ServiceSettings
 
-RANGE = range(20_000, 30_000)
+_RANGE = range(20_000, 30_000)
 """Ports below those that Linux (from 32768) and macOS (from 49152) use for outgoing connections, so that none of these
 takes the port of a service that is being restarted.
 """
-TRIES = 1000
+_TRIES = 1000
 
 
-def free_port(taken: Container[int]) -> int:
+def _free_port(taken: Container[int]) -> int:
     """A port that has no listener now and is not `taken`. Raises OSError if none is found."""
-    for _ in range(TRIES):
-        port = random.choice(RANGE)
+    for _ in range(_TRIES):
+        port = random.choice(_RANGE)
         if port not in taken and is_free(port):
             return port
-    raise OSError(f"no free port between {RANGE.start} and {RANGE.stop - 1}")
+    raise OSError(f"no free port between {_RANGE.start} and {_RANGE.stop - 1}")
 
 
 def is_free(port: int) -> bool:
@@ -43,10 +43,10 @@ def chosen_ports(settings: ServiceSettings, taken: Collection[int]) -> dict[str,
     """Host name, in lower case -> its declared port, or a free one. Raises ValueError if none is free."""
     try:
         if settings.port == AUTO:
-            return dict.fromkeys(settings.declared, free_port(taken))
+            return dict.fromkeys(settings.declared, _free_port(taken))
         found: dict[str, int] = {}
         for host, port in settings.declared.items():
-            found[host] = port if isinstance(port, int) else free_port({*taken, *found.values()})
+            found[host] = port if isinstance(port, int) else _free_port({*taken, *found.values()})
     except OSError as error:
         raise ValueError(str(error)) from error
     return found

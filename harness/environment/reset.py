@@ -25,7 +25,7 @@ from harness.values import replace
 
 TOLD_LINES, TOLD = 20, 2000
 """The numbers of last lines and of last characters of a command's output that its failure shows."""
-ADVICE = (
+_ADVICE = (
     "Run the `reset` of [tool.harness] by hand in the project's folder: it must end without an error "
     "within `reset_timeout`."
 )
@@ -55,7 +55,7 @@ class StateReset(Struct, frozen=True):
     def _reset_failed(self, why: str, cause: BaseException | None = None) -> Failure:
         """The failure, with advice about a callable; the catalog's advice is about channels."""
         failure = reset_failure(why, cause)
-        return failure if self.target is None else replace(failure, advice=ADVICE)
+        return failure if self.target is None else replace(failure, advice=_ADVICE)
 
     async def _channels(self, channels: Channels, world: str) -> None:
         try:

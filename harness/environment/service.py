@@ -178,11 +178,11 @@ def _locked(lock: TextIO) -> bool:
     return True
 
 
-ENDING = 1.0
+_ENDING = 1.0
 """Seconds for which an ending process may still accept connections."""
-CHOICES = 5
+_CHOICES = 5
 """The number of times that ports are chosen for one start."""
-SETTLE = 2.0
+_SETTLE = 2.0
 """Seconds that a child may take to notice that another process took its port first."""
 
 
@@ -318,7 +318,7 @@ class Service:
         A service of another living process is not started here: if it has just died, that process restarts it. A chosen
         port is chosen again if another process took it first.
         """
-        for left in reversed(range(CHOICES)):
+        for left in reversed(range(_CHOICES)):
             try:
                 await self._find_or_start(http)
             except Failed:
@@ -493,7 +493,7 @@ class Service:
 
     async def _settle(self, child: Child, http: httpx2.AsyncClient) -> None:
         """Check who answers: if another harness started the same service at the same moment, ours is about to fail."""
-        if owns_port(child.pid, self._endpoint.port) or not await child.wait(SETTLE):
+        if owns_port(child.pid, self._endpoint.port) or not await child.wait(_SETTLE):
             return
         await self._handle_early_end(child, http)
 
@@ -513,7 +513,7 @@ class Service:
 
         If it did not even answer in HTTP it may be ending, and is asked again: its port is free in a moment.
         """
-        deadline, ending = self._deadline(), Deadline.after(ENDING, self._clock.now())
+        deadline, ending = self._deadline(), Deadline.after(_ENDING, self._clock.now())
         while (answer := await self.ask(http)).health in WAITS or answer.ending:
             if answer.ending and not ending.allows(POLL, self._clock.now()):
                 break

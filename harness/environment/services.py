@@ -31,20 +31,20 @@ from harness.values import replace
 
 # Ends a service on purpose (a fault plan): its owner sees that this was no crash, and restarts it.
 
-GRACE = 3.0
+_GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
-KILLED_WITHIN = 2.0
+_KILLED_WITHIN = 2.0
 """Seconds that a process may take to end after SIGKILL."""
-Needed = Collection[str] | None
+_Needed = Collection[str] | None
 """The names of the services that a task needs; None: all of them."""
 
 
-def is_needed(name: str, needed: Needed) -> bool:
+def _is_needed(name: str, needed: _Needed) -> bool:
     """Return whether a service, or an instance such as `shop[2]`, is one of those."""
     return needed is None or name.partition("[")[0] in needed
 
 
-def watchdog_behind(port: int) -> int | None:
+def _watchdog_behind(port: int) -> int | None:
     """The watchdog of the listener at the port, if this process or its parent owns it; else None.
 
     Under xdist the parent is the controller, which owns the services.
@@ -72,9 +72,9 @@ async def end(pid: int, clock: Clock, *, orderly: bool) -> None:
         all_of_it = (watched, *processes)
         if orderly:
             signal_all(processes, signal.SIGTERM)
-            await await_ends(all_of_it, clock, GRACE)
+            await await_ends(all_of_it, clock, _GRACE)
         signal_all(processes, signal.SIGKILL)
-        await await_ends(all_of_it, clock, KILLED_WITHIN)
+        await await_ends(all_of_it, clock, _KILLED_WITHIN)
 
 
 class Services:
@@ -140,7 +140,7 @@ class Services:
         self._check(slot)
         return Hosts(self._sets.values(), slot)
 
-    async def reset(self, slot: int = 0, needed: Needed = None) -> None:
+    async def reset(self, slot: int = 0, needed: _Needed = None) -> None:
         """Reset the services of that slot that declare a reset. Raises Failed, or IndexError.
 
         One that is not `needed` is reset too, but only the tasks that need it learn that it cannot be.
@@ -148,11 +148,11 @@ class Services:
         await self.await_ready(slot, needed)
         await self._each(self._reset, slot, needed)
 
-    async def _each(self, act: Callable[[Service], Awaitable[None]], slot: int, needed: Needed) -> None:
+    async def _each(self, act: Callable[[Service], Awaitable[None]], slot: int, needed: _Needed) -> None:
         """Call it for each service of the slot. One that is not needed is left out if it is down, or fails."""
 
         async def call(service: Service) -> None:
-            must = is_needed(service.name, needed)
+            must = _is_needed(service.name, needed)
             if must or not self._kept[service.name].down:
                 try:
                     await act(service)
@@ -237,7 +237,7 @@ class Services:
             raise unexpected[0]
         return [each.failure for each in results if isinstance(each, Failed)]
 
-    async def await_ready(self, slot: int = 0, needed: Needed = None) -> None:
+    async def await_ready(self, slot: int = 0, needed: _Needed = None) -> None:
         """Wait until every service of the slot listens and none is being started; one that does not is recovered, once.
 
         Raises Failed(SERVICE_DOWN) for one that is `needed`, at once if it is not restarted any more.
@@ -272,7 +272,7 @@ class Services:
         await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
         return next(kept.failure for kept in self._kept.values() if kept.failure)
 
-    def explain(self, failure: Failure, slot: int = 0, needed: Needed = None) -> Failure:
+    def explain(self, failure: Failure, slot: int = 0, needed: _Needed = None) -> Failure:
         """The failure of a permanently down service that is `needed`, in place of the network error that it causes.
 
         For a host that cannot be resolved, the failure names the host that was probably meant.
@@ -284,14 +284,14 @@ class Services:
         host = urlsplit(failure.requested or "").hostname
         for service in self._of(slot):
             down = self._kept[service.name].failure or service.given_up_failure()
-            if down and (is_needed(service.name, needed) if host is None else host in service.hosts):
+            if down and (_is_needed(service.name, needed) if host is None else host in service.hosts):
                 circuit = {key: failure.details[key] for key in ("circuit",) if key in failure.details}
                 return replace(down, effect=failure.effect, details={**down.details, **circuit})
         return failure
 
-    def crashed(self, since: float, slot: int = 0, needed: Needed = None) -> list[tuple[str, float]]:
+    def crashed(self, since: float, slot: int = 0, needed: _Needed = None) -> list[tuple[str, float]]:
         """The `needed` services that crashed after a moment, each with the time; one that came back counts too."""
-        looked_at = (service.name for service in self._of(slot) if is_needed(service.name, needed))
+        looked_at = (service.name for service in self._of(slot) if _is_needed(service.name, needed))
         return [(name, at) for name in looked_at for at in self._kept[name].crashes if at >= since]
 
     def _suggest_host(self, failure: Failure) -> Failure:
@@ -360,11 +360,11 @@ class Services:
         async def stands() -> bool:
             nonlocal pid
             await self._listening(service)
-            pid = service.watchdog or await asyncio.to_thread(watchdog_behind, service.port)
+            pid = service.watchdog or await asyncio.to_thread(_watchdog_behind, service.port)
             return pid is not None or await _listens(service.port)
 
         await poll_until(self._clock, stands, LOOK, service.settings.ready_timeout)
-        return pid or await asyncio.to_thread(watchdog_behind, service.port)
+        return pid or await asyncio.to_thread(_watchdog_behind, service.port)
 
     async def _listening(self, service: Service) -> None:
         async def listens() -> bool:

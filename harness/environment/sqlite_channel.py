@@ -15,7 +15,7 @@ from harness.environment.channel import MAX_DOCUMENT, Channel, encoded, refusal,
 from harness.resilience.threads import on_own_thread
 
 T = TypeVar("T")
-SOURCE: Final = "taskspec"
+_SOURCE: Final = "taskspec"
 """The value of a column `source` in rows that this channel adds."""
 
 
@@ -116,7 +116,7 @@ class SqliteChannel(Channel):
         if unknown := {str(cell) for cell in cells} - columns:
             raise ValueError(f"the table {self._table} has no column {', '.join(sorted(unknown))}")
         moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        extra = {"ts": moment, "source": SOURCE, "confidence": 1.0} if self._value else {}
+        extra = {"ts": moment, "source": _SOURCE, "confidence": 1.0} if self._value else {}
         fields = {column: cell for column, cell in extra.items() if column in columns} | cells
         if new:
             fields |= {self._key: name}

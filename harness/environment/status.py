@@ -26,9 +26,9 @@ from harness.model.service_settings import ServiceSettings
 from harness.resilience import Clock
 from harness.resilience.process import command_of, listening_pid
 
-LOOK = 0.2
+_LOOK = 0.2
 """Seconds between two reads of the files."""
-BLOCK = 65_536
+_BLOCK = 65_536
 
 
 def last_lines(file: Path, count: int) -> list[str]:
@@ -38,7 +38,7 @@ def last_lines(file: Path, count: int) -> list[str]:
     with file.open("rb") as log:
         start, end = log.seek(0, os.SEEK_END), b""
         while start > 0 and end.count(b"\n") <= count:
-            step = min(BLOCK, start)
+            step = min(_BLOCK, start)
             start = log.seek(start - step)
             end = log.read(step) + end
             log.seek(start)
@@ -52,7 +52,7 @@ async def follow(files: Mapping[str, Path], clock: Clock) -> AsyncIterator[tuple
         for name, tail in tails.items():
             for line in tail.new_lines():
                 yield name, line
-        await clock.sleep(LOOK)
+        await clock.sleep(_LOOK)
 
 
 class _Tail:

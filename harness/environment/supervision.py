@@ -66,11 +66,11 @@ class Pulse(Struct):
 
 LOOK = 0.1
 """Seconds between two checks of a process."""
-AGAIN = 0.25
+_AGAIN = 0.25
 """Seconds until a port that another program has taken is tried again."""
-STOPPING = "is being stopped"
-RUNS_ON = "did not answer and was ended"
-UNANSWERED = (Health.SILENT, Health.ABSENT)
+_STOPPING = "is being stopped"
+_RUNS_ON = "did not answer and was ended"
+_UNANSWERED = (Health.SILENT, Health.ABSENT)
 """The answers of a process that hangs. One that answers with an error does not hang: it is reported and left alone."""
 
 
@@ -135,7 +135,7 @@ class Supervision:
     ) -> None:
         """Do the work, or wait for what is being done; `limit`: seconds that this caller waits. Raises Failed."""
         if self._over:
-            raise Failed(self._service.diagnosis.down(STOPPING))
+            raise Failed(self._service.diagnosis.down(_STOPPING))
         if self.failure is None and not self.recovering:
             self._recovery = asyncio.create_task(work())
         if self.failure is None and self._recovery is not None:
@@ -173,7 +173,7 @@ class Supervision:
         assert recovery is not None
         if not recovery.done():
             return self._service.diagnosis.down("is being started again, and is not ready yet")
-        return self._service.diagnosis.down(STOPPING) if recovery.cancelled() else recovery.result()
+        return self._service.diagnosis.down(_STOPPING) if recovery.cancelled() else recovery.result()
 
     async def _look_after(self) -> None:
         """Supervise it until it has failed permanently, or this is cancelled."""
@@ -195,7 +195,7 @@ class Supervision:
             await self._suspect(http, answer, pulse)
 
     async def _suspect(self, http: httpx2.AsyncClient, answer: HealthAnswer, pulse: Pulse) -> None:
-        missed, failed = pulse.missed, answer.health not in UNANSWERED
+        missed, failed = pulse.missed, answer.health not in _UNANSWERED
         if not failed:
             failed, pulse.missed = await self._is_unhealthy(http, answer), 0
         if failed and self._service.status.state is ServiceState.UP:
@@ -224,7 +224,7 @@ class Supervision:
         deadline = Deadline.after(self._polling.patience, self._clock.now())
         while not self._service.ended:
             answer = await self._service.ask(http, max(POLL, deadline.left(self._clock.now())))
-            if answer.health not in UNANSWERED:
+            if answer.health not in _UNANSWERED:
                 return True
             if not deadline.allows(POLL, self._clock.now()):
                 return False
@@ -279,13 +279,13 @@ class Supervision:
 
     async def _revive(self, http: httpx2.AsyncClient) -> None:
         hangs = not self._service.ended
-        death = await self._service.reap(RUNS_ON if hangs else "ended")
+        death = await self._service.reap(_RUNS_ON if hangs else "ended")
         self._note_death(death, "hung, " if hangs else "")
         while self._supervisor.condition is Condition.RESTARTING:
             try:
                 await self._service.start(http)
             except Occupied:  # another program has its port: it has not crashed, and restarts when the port is free
-                await self._clock.sleep(AGAIN)
+                await self._clock.sleep(_AGAIN)
             except Failed as failed:
                 self._note_death(failed.failure)
             else:

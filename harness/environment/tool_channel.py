@@ -16,7 +16,7 @@ from harness.task_secrets import hidden
 
 CallTool = Callable[[ToolRequest, float], Awaitable[ToolAnswer]]
 """Calls a tool within so many seconds. Raises Failed."""
-WORLD = "{world}"
+_WORLD = "{world}"
 """What stands in `arguments` for the id of the world."""
 _AWAY = ("TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "CIRCUIT_OPEN")
 """Failures of a server that was not reached; any other is an answer."""
@@ -71,5 +71,5 @@ class ToolChannel(Channel):
         return answer
 
     def _arguments(self, world: str) -> dict[str, Any]:
-        given: dict[str, Any] = filled(self._settings.arguments, lambda text: text.replace(WORLD, world))
+        given: dict[str, Any] = filled(self._settings.arguments, lambda text: text.replace(_WORLD, world))
         return given

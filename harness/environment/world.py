@@ -111,16 +111,16 @@ async def _all(jobs: Iterable[Awaitable[T]]) -> list[T]:
 
 # The differences from the saved state, one line each.
 
-MOST = 20
+_MOST = 20
 """The largest number of lines."""
-WIDTH = 80
+_WIDTH = 80
 """The largest number of characters of one value."""
-PLACE = 120
+_PLACE = 120
 """The largest number of characters of one path."""
 _PLAIN = re.compile(r"[^.\[\]'\"*]+\Z")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
-JsonPath: TypeAlias = tuple[str | int, ...]
+_JsonPath: TypeAlias = tuple[str | int, ...]
 
 
 class Absent(Enum):
@@ -133,7 +133,7 @@ class Difference(Struct, frozen=True):
     """A place in the document of a channel, with its value before and after."""
 
     channel: str
-    way: JsonPath
+    way: _JsonPath
     before: Any
     after: Any
 
@@ -150,7 +150,7 @@ class Difference(Struct, frozen=True):
 def differences(channel: str, saved: Any, now: Any, clock: str | None = None) -> Iterator[Difference]:
     """The differences in document order; `clock` is a path that does not count. No recursion: documents may be deep."""
     ignored = segments(clock) if clock else ()
-    pending: list[tuple[JsonPath, Any, Any]] = [((), saved, now)]
+    pending: list[tuple[_JsonPath, Any, Any]] = [((), saved, now)]
     while pending:
         way, before, after = pending.pop()
         if ignored and len(ignored) == len(way) and all(map(_matches_key, ignored, way)):
@@ -216,7 +216,7 @@ def copy_document(document: Any) -> Any:
     return holder[""]
 
 
-def _at(holder: dict[str, Any], way: JsonPath) -> tuple[Any, str | int]:
+def _at(holder: dict[str, Any], way: _JsonPath) -> tuple[Any, str | int]:
     """The container of the value at a path, and the value's key in it."""
     place: Any = holder
     keys: tuple[str | int, ...] = ("", *way)
@@ -240,7 +240,7 @@ def _has_null(value: Any) -> bool:
 def bounded_lines(found: Iterable[Difference | str]) -> tuple[str, ...]:
     """The differences as lines, at most 20; the last line counts those left out."""
     rest = iter(found)
-    lines = [str(each) for each in islice(rest, MOST)]
+    lines = [str(each) for each in islice(rest, _MOST)]
     more = sum(1 for _ in rest)
     if more:
         lines[-1] = f"and {more + 1} more differences"
@@ -271,11 +271,11 @@ def _matches_key(segment: Segment, key: str | int) -> bool:
     return isinstance(key, int) and list_index(segment) == key
 
 
-def _place(way: JsonPath) -> str:
+def _place(way: _JsonPath) -> str:
     """A path in the assertion language; a long one is cut in its middle."""
     text = "".join(map(_step, way)).removeprefix(".") or "the document"
-    half = PLACE // 2
-    return text if len(text) <= PLACE else f"{text[: half - 1]}…{text[-half:]}"
+    half = _PLACE // 2
+    return text if len(text) <= _PLACE else f"{text[: half - 1]}…{text[-half:]}"
 
 
 def _step(key: str | int) -> str:
@@ -291,8 +291,8 @@ def _short(value: Any) -> str:
     text = ""
     for piece in _ENCODER.iterencode(hidden(value) if isinstance(value, str) else value):
         text += piece
-        if len(text) > WIDTH:
-            return text[: WIDTH - 1] + "…"
+        if len(text) > _WIDTH:
+            return text[: _WIDTH - 1] + "…"
     return text
 
 
@@ -301,15 +301,15 @@ def _from_where_they_differ(before: Any, after: Any) -> tuple[Any, Any]:
     if not (isinstance(before, str) and isinstance(after, str)):
         return before, after
     before, after = hidden(before), hidden(after)
-    start = len(os.path.commonprefix((before, after))) - WIDTH // 4  # noqa: RUF071 - letters are what counts
-    return (before, after) if start <= WIDTH // 4 else (f"…{before[start:]}", f"…{after[start:]}")
+    start = len(os.path.commonprefix((before, after))) - _WIDTH // 4  # noqa: RUF071 - letters are what counts
+    return (before, after) if start <= _WIDTH // 4 else (f"…{before[start:]}", f"…{after[start:]}")
 
 
 # Memory and environment of one task or episode, as the engine sees them.
 
-NOT_PUT_BACK = 'the environment was not restored, because of `isolation = "none"` in [tool.harness]'
+_NOT_PUT_BACK = 'the environment was not restored, because of `isolation = "none"` in [tool.harness]'
 """The message after a restore that wrote nothing."""
-INITIAL = "initial"
+_INITIAL = "initial"
 """The source of entries from the task's file."""
 
 
@@ -388,7 +388,7 @@ class TaskWorld:
     async def save(self) -> WorldCheckpoint:
         """Save memory, and the environment if its channels can be written. Raises Failed if one does not answer."""
         if not self._put_back and self._channels.names:
-            return WorldCheckpoint(self._own(), {}, whole=False, refused=NOT_PUT_BACK)
+            return WorldCheckpoint(self._own(), {}, whole=False, refused=_NOT_PUT_BACK)
         environment, whole = await save(self._channels, self._plan.world)
         learn_named(environment)
         return WorldCheckpoint(self._own(), environment, whole)
@@ -431,7 +431,7 @@ class TaskWorld:
         known = {} if alone else self.entries()
         for key, value in self._plan.spec.memory.items():
             if key not in known:
-                self.remember(key, value, INITIAL)
+                self.remember(key, value, _INITIAL)
         await self.synchronize()
         if self._plan.start is not None:
             now = timestamp(self._plan.start)

@@ -19,8 +19,8 @@ from harness.resilience.streams import LINGER, Download, Stream, join, pump
 from harness.spec.faults import Empty, Garbage, Hang, Reset, Slow, SocketFault, Status, Truncate
 from harness.spec.url_patterns import BODILESS
 
-UPGRADED = 101
-PIECES = 10
+_UPGRADED = 101
+_PIECES = 10
 """The number of pieces in which the bytes of one second are sent."""
 
 
@@ -28,14 +28,14 @@ class BrokenOffError(ConnectionError):
     """The answer ends here on purpose."""
 
 
-async def forward_answer(site: Stream, client: Stream) -> None:
+async def _forward_answer(site: Stream, client: Stream) -> None:
     """Pass on the whole answer. Its head closes the connection, even if the site would keep it open."""
     start, body, _ = await _read_answer_head(site, client)
     await client.send(start + body)
     await pump(site, client)
 
 
-async def drop_answer(breaks: Callable[[], None], site: Stream, _: Stream) -> None:
+async def _drop_answer(breaks: Callable[[], None], site: Stream, _: Stream) -> None:
     """Take the whole answer from the site, or what arrives in LINGER seconds; the client gets a RST instead."""
     raw, _end, body = (await read_head(site)).partition(END)
     head = AnswerHead.parse(raw)
@@ -48,7 +48,7 @@ async def drop_answer(breaks: Callable[[], None], site: Stream, _: Stream) -> No
     raise BrokenOffError
 
 
-async def drip(fault: Slow, clock: Clock, site: Stream, client: Stream) -> None:
+async def _drip(fault: Slow, clock: Clock, site: Stream, client: Stream) -> None:
     """Delay the answer, or send it slowly; what the site has not sent yet is delayed with it."""
     head, body, _ = await _read_answer_head(site, client)
     chunk = head + body
@@ -57,7 +57,7 @@ async def drip(fault: Slow, clock: Clock, site: Stream, client: Stream) -> None:
     if rate is None:
         await client.send(chunk)
         return await pump(site, client)
-    size = max(1, rate // PIECES)
+    size = max(1, rate // _PIECES)
     while chunk:
         for start in range(0, len(chunk), size):
             piece = chunk[start : start + size]
@@ -67,7 +67,7 @@ async def drip(fault: Slow, clock: Clock, site: Stream, client: Stream) -> None:
     await client.end()
 
 
-async def break_off(most: int, method: bytes, site: Stream, client: Stream) -> None:
+async def _break_off(most: int, method: bytes, site: Stream, client: Stream) -> None:
     """Send the head, and at most so much of the body, never all of it.
 
     A body with a declared end just ends too early; any other, and an answer without a body, ends with a RST.
@@ -94,7 +94,7 @@ async def _read_answer_head(site: Stream, client: Stream) -> tuple[bytes, bytes,
         if head is None:
             return b"", raw, None
         if not head.interim:
-            return (start + end if head.status == UPGRADED else closing(start.split(b"\r\n"))), body, head
+            return (start + end if head.status == _UPGRADED else closing(start.split(b"\r\n"))), body, head
         await client.send(start + end)
         raw = await read_head(site, body)
 
@@ -145,14 +145,14 @@ async def answer(fault: SocketFault | None, exchange: FaultedExchange, clock: Cl
     """Answer the request as the fault says; without a fault, with the site's answer."""
     match fault:
         case None:
-            await _of_the_site(exchange, forward_answer if exchange.head else pump)
+            await _of_the_site(exchange, _forward_answer if exchange.head else pump)
         case Slow():
-            await _of_the_site(exchange, partial(drip, fault, clock))
+            await _of_the_site(exchange, partial(_drip, fault, clock))
         case Truncate():
             method = exchange.head.method if exchange.head else b"GET"
-            await _of_the_site(exchange, partial(break_off, fault.bytes, method))
+            await _of_the_site(exchange, partial(_break_off, fault.bytes, method))
         case Reset(commit=True):
-            await _of_the_site(exchange, partial(drop_answer, exchange.breaks))
+            await _of_the_site(exchange, partial(_drop_answer, exchange.breaks))
         case _:
             await _answer_for_site(fault, exchange, clock)
 

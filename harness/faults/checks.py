@@ -28,8 +28,8 @@ from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.source import Origin
 from harness.spec.url_patterns import UrlPattern
 
-ELSEWHERE = "the fault cannot strike: the process of a browser at --task-browser-endpoint cannot be stopped from here"
-OPEN = ReferenceScope()
+_ELSEWHERE = "the fault cannot strike: the process of a browser at --task-browser-endpoint cannot be stopped from here"
+_OPEN = ReferenceScope()
 """The scope for a plan: the values of its references are known only with each task."""
 
 
@@ -53,7 +53,7 @@ def misplaced_faults(task: Loaded, project: Project) -> Iterator[Problem]:
 
 def misplaced_in_plan(loaded: LoadedFaultPlan, project: Project) -> Iterator[Problem]:
     """Yield the problems of a plan's faults; those that refer to values of the task are not checked."""
-    yield from _of([planned.fault for planned in loaded.plan.faults], [OPEN], project, loaded.origin)
+    yield from _of([planned.fault for planned in loaded.plan.faults], [_OPEN], project, loaded.origin)
 
 
 def _of(
@@ -77,7 +77,7 @@ def _of_no_host(fault: Fault, path: JsonPath, project: Project, origin: Origin) 
     elif isinstance(fault, ToolFault):
         yield from _of_tool(fault, path, project, origin)
     elif isinstance(fault, BrowserStop) and project.settings.browser_endpoint:
-        yield origin.problem(path, ELSEWHERE, hint="leave the task out, or run it with a browser on this machine")
+        yield origin.problem(path, _ELSEWHERE, hint="leave the task out, or run it with a browser on this machine")
     elif isinstance(fault, DatabaseLocked) and "${" not in fault.path and project.known:
         yield from _of_database(fault.path, (*path, "path"), project, origin)
 

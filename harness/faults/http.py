@@ -105,7 +105,7 @@ class AnswerHead(Struct, frozen=True):
         return method != b"HEAD" and self.status not in BODILESS and self.length != 0
 
 
-MAX_HEAD = 65_536
+_MAX_HEAD = 65_536
 """Bytes; a longer head is passed on without being parsed."""
 
 
@@ -115,7 +115,7 @@ async def read_head(stream: Stream, raw: bytes = b"") -> bytes:
     `raw` is what was read of it before.
     """
     with contextlib.suppress(OSError):
-        while END not in raw and len(raw) < MAX_HEAD and (not raw or raw[:1].isalpha()):
+        while END not in raw and len(raw) < _MAX_HEAD and (not raw or raw[:1].isalpha()):
             chunk = await stream.read()
             if not chunk:
                 break

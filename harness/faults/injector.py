@@ -194,9 +194,9 @@ _WANTED: tuple[tuple[type[FaultBase], str], ...] = (
 )
 """What a fault that was injected may have waited for in vain."""
 
-NOTICED = 1
+_NOTICED = 1
 """The number of steps within which a lost page or browser is noticed."""
-ENDS_THE_BROWSER = ("page_crash", "endless_loop", "browser_stop", "browser_kill", "driver_kill")
+_ENDS_THE_BROWSER = ("page_crash", "endless_loop", "browser_stop", "browser_kill", "driver_kill")
 """Kinds of faults after which a page or browser is lost: neither the site nor the machine caused that loss."""
 STRIKE_SECONDS = 10.0
 """Seconds that the end of a task waits for a running injection."""
@@ -348,7 +348,7 @@ class FaultInjector:
 
     def claim_loss(self) -> bool:
         """Return whether a fault ended the page or browser that was just lost; each loss can be claimed once."""
-        recent = [entry for entry in self._losses if entry[1] >= self._begun - NOTICED]
+        recent = [entry for entry in self._losses if entry[1] >= self._begun - _NOTICED]
         self._losses = recent[1:]
         return bool(recent)
 
@@ -378,7 +378,7 @@ class FaultInjector:
 
     def _note_strike(self, triggers: Triggers) -> None:
         self._tallies[id(triggers)].strike(self._t, self._step)
-        if triggers.fault.kind in ENDS_THE_BROWSER:
+        if triggers.fault.kind in _ENDS_THE_BROWSER:
             self._losses.append((triggers, self._begun))
 
     async def _route(self) -> None:

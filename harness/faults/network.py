@@ -137,7 +137,7 @@ class FaultGate:
         fault = self._resends.fault_for_repeat(head, self._clock.now()) or self.struck(urls)
 
         def breaks() -> None:
-            if fault is not None and stood >= FRESH:
+            if fault is not None and stood >= _FRESH:
                 self._resends.remember(head, urls, fault, self._clock.now())
 
         first = raw if request.upgrade else request.closing() + rest
@@ -198,7 +198,7 @@ class Refusals:
 
 # Requests that the browser itself repeats after a fault.
 
-FRESH = 0.01
+_FRESH = 0.01
 """Seconds; a request within this time was sent over a connection that was opened for it."""
 WITHIN = 1.0
 """Seconds within which a request is repeated, if at all."""

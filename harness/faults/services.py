@@ -32,8 +32,8 @@ class SiteTarget:
         return occupier.free_ports
 
 
-ADDRESS = "127.0.0.1"
-GREETING = b"HTTP/1.1 \x00 a stranger is listening here\r\n\r\n"
+_ADDRESS = "127.0.0.1"
+_GREETING = b"HTTP/1.1 \x00 a stranger is listening here\r\n\r\n"
 """The answer to every client. The NUL makes it invalid HTTP; mere words would be shown as a page (HTTP/0.9)."""
 
 
@@ -60,7 +60,7 @@ class PortOccupier:
 
     async def _take(self, port: int) -> None:
         """Keep the server before it listens: one that listens at once would be lost if this is cancelled."""
-        server = await asyncio.start_server(_greet, ADDRESS, port, reuse_address=True, start_serving=False)
+        server = await asyncio.start_server(_greet, _ADDRESS, port, reuse_address=True, start_serving=False)
         self._servers.append(server)
         await server.start_serving()
 
@@ -74,7 +74,7 @@ class PortOccupier:
 async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Send the greeting, read what the client sends, and close."""
     with contextlib.suppress(OSError):
-        writer.write(GREETING)
+        writer.write(_GREETING)
         await writer.drain()
         await reader.read(65_536)
     writer.close()

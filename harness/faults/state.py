@@ -18,7 +18,7 @@ PATIENCE = 5.0
 """Seconds to wait for another process that has locked it."""
 
 
-def resolve_in(root: Path, path: str) -> Path:
+def _resolve_in(root: Path, path: str) -> Path:
     """The file. Raises Failed(INVALID_INPUT) if it lies outside of `root`, or does not exist."""
     folder = root.resolve()
     try:
@@ -58,7 +58,7 @@ def _cannot_lock(path: str, why: str) -> Failed:
     return Failed(Failure("INVALID_INPUT", f"database_locked: {path}: {why}"))
 
 
-SOURCE = "fault"
+_SOURCE = "fault"
 """The source of memory entries that a fault has written."""
 
 
@@ -81,7 +81,7 @@ class StateTarget:
             case MemoryAltered() as fault:
                 heal = self._alter_memory(fault)
             case DatabaseLocked() as fault:
-                heal = await lock(resolve_in(*self._locate_file(fault.path)))
+                heal = await lock(_resolve_in(*self._locate_file(fault.path)))
             case other:
                 raise Failed(Failure("INTERNAL_ERROR", f"{other.kind} is not a fault of the state"))
         strike.met()
@@ -123,7 +123,7 @@ class StateTarget:
     def _alter_memory(self, fault: MemoryAltered) -> Undo:
         world, key = self._world, fault.key
         before = world.entries().get(key)
-        world.remember(key, fault.value, SOURCE)
+        world.remember(key, fault.value, _SOURCE)
         altered = world.entries()[key]
 
         async def put_back() -> None:

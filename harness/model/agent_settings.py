@@ -13,7 +13,7 @@ from harness.recovery.declaration import Declaration
 from harness.spec.agents import BRIDGE, BUILT_IN
 from harness.spec.problems import did_you_mean, join_or
 
-Takeover = Literal["resume", "restart"]
+_Takeover = Literal["resume", "restart"]
 
 
 class OwnBreakerTable(Declaration):
@@ -74,12 +74,12 @@ class AgentPolicyTable(Declaration):
         return acts
 
 
-RESERVED: Final = ("TASKSPEC_TOKEN", "TASKSPEC_BRIDGE")
+_RESERVED: Final = ("TASKSPEC_TOKEN", "TASKSPEC_BRIDGE")
 """The variables of a command that no table may set."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-PLACEHOLDERS = ("prompt", "mcp", "bridge", "token", "cdp", "browser_use", "python")
+_PLACEHOLDERS = ("prompt", "mcp", "bridge", "token", "cdp", "browser_use", "python")
 """What a `command` may contain in braces."""
-DRIVES: Final = "cdp"
+_DRIVES: Final = "cdp"
 """The placeholder of a command that drives the browser itself: the harness observes it, and performs no step of it."""
 _NOT_OF_DRIVERS = {
     "policy": "its steps are not the harness's: `allowed_domains` and routes of the task hold",
@@ -90,7 +90,7 @@ _NOT_OF_DRIVERS = {
 }
 _STEP_BY_STEP: Final = ("mcp", "bridge")
 """The placeholders of the ways to a task on which the harness performs each step."""
-OF_COMMANDS = ("environment", "cwd", "models")
+_OF_COMMANDS = ("environment", "cwd", "models")
 """The keys that only a `command` has."""
 _NOT_OF_COMMANDS = {
     "options": "write them into the command itself",
@@ -146,7 +146,7 @@ class AgentSettings(Declaration):
         False,
         description="Whether the next agent also goes on when this one is done and a success criterion does not hold.",
     )
-    takeover: Takeover = Field(
+    takeover: _Takeover = Field(
         "resume",
         description="How it begins in place of another agent. `resume`: on the same page, with the whole history. "
         "`restart`: from the start, unless something was written meanwhile that cannot be taken back.",
@@ -166,7 +166,7 @@ class AgentSettings(Declaration):
         if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
             raise ValueError(f"`python` must be written `package.module:name`, not {self.python!r}")
         if self.command is None:
-            for key in OF_COMMANDS:
+            for key in _OF_COMMANDS:
                 if key in self.model_fields_set:
                     raise ValueError(f"`{key}` has no effect without `command`: leave it out")
         else:
@@ -180,8 +180,8 @@ class AgentSettings(Declaration):
                 raise ValueError(f"`{key}` has no effect on a `command`: {why}")
         for word in command:
             for found in placeholders_in(word):
-                if found not in PLACEHOLDERS:
-                    known = join_or([f"{{{each}}}" for each in PLACEHOLDERS])
+                if found not in _PLACEHOLDERS:
+                    known = join_or([f"{{{each}}}" for each in _PLACEHOLDERS])
                     text = f"`{{{{{found}}}}}` is the text {{{found}}}"
                     raise ValueError(f"`command` has no placeholder {{{found}}}: there is {known}; {text}")
         if not command[0]:
@@ -215,7 +215,7 @@ class AgentSettings(Declaration):
                 raise ValueError(
                     f"`environment` has no variable of the name {name!r}: letters, digits and `_` make one"
                 )
-            if name in RESERVED:
+            if name in _RESERVED:
                 raise ValueError(f"`environment.{name}` is set by the run, which finds by it what the command started")
             if "\0" in value:
                 raise ValueError(f"`environment.{name}` must not contain the character NUL")
@@ -223,7 +223,7 @@ class AgentSettings(Declaration):
     @property
     def drives_itself(self) -> bool:
         """Whether it is a command that drives the browser itself, over the DevTools protocol."""
-        return any(DRIVES in placeholders_in(word) for word in self.command or ())
+        return any(_DRIVES in placeholders_in(word) for word in self.command or ())
 
 
 def drives_itself(name: str | None, agents: Mapping[str, AgentSettings]) -> bool:
@@ -240,7 +240,7 @@ def drives_itself(name: str | None, agents: Mapping[str, AgentSettings]) -> bool
 
 def agents_problem(agents: Mapping[str, AgentSettings]) -> str:
     """The first problem of these agents, with its place; empty if there is none."""
-    found = ((name, chain_problem(name, each, agents)) for name, each in agents.items())
+    found = ((name, _chain_problem(name, each, agents)) for name, each in agents.items())
     return next((f"agents.{name}{problem}" for name, problem in found if problem), "")
 
 
@@ -297,7 +297,7 @@ def _stands_for_problem(name: str, settings: AgentSettings, agents: Mapping[str,
     return ""
 
 
-def chain_problem(name: str, settings: AgentSettings, agents: Mapping[str, AgentSettings]) -> str:
+def _chain_problem(name: str, settings: AgentSettings, agents: Mapping[str, AgentSettings]) -> str:
     """The problem of an agent's name, of the one that it stands for, or of those that follow it; empty if none."""
     if name == BRIDGE:
         if problem := _bridge_problem(settings):

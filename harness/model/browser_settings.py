@@ -48,7 +48,7 @@ VARIABLE = "HARNESS_BROWSER_ENDPOINT"
 _PARTS = re.compile(r"(?P<scheme>[^:/?#]+://|)(?P<login>[^/?#]*@|)(?P<host>[^/?#]*)(?P<path>[^?#]*)(?P<query>.*)", re.S)
 """Matches every text, also one that is no URL."""
 _PORT = re.compile(r":([0-9]{1,9})$", re.ASCII)
-HIGHEST_PORT = 65535
+_HIGHEST_PORT = 65535
 _LONG = 12
 """The length from which a text counts as a secret by itself: nobody guesses it."""
 _TOLD = 4
@@ -66,20 +66,20 @@ def check_urls(urls: Sequence[str]) -> tuple[str, ...]:
         except ValueError:  # the port is invalid
             whole = False
         if not whole:
-            which = f"{shown_url(url)!r} (URL {number} of {len(urls)})"
+            which = f"{_shown_url(url)!r} (URL {number} of {len(urls)})"
             wanted = "expected ws://HOST:PORT/PATH or wss://HOST/PATH"
             raise ValueError(f"{which} is not a browser endpoint: {wanted}{_url_advice(url)}")
     if twice := next((url for url in urls if urls.count(url) > 1), None):
-        raise ValueError(f"{shown_url(twice)!r} is given twice: name each browser endpoint once")
+        raise ValueError(f"{_shown_url(twice)!r} is given twice: name each browser endpoint once")
     return tuple(urls)
 
 
 def _url_advice(url: str) -> str:
     """More about a bad URL: that it is not shown, or the range of ports."""
-    if shown_url(url).endswith("..."):
+    if _shown_url(url).endswith("..."):
         return " (what was written is not shown: it may hold a secret)"
     port = _PORT.search(_parts(url)["host"])
-    return f"; a port is at most {HIGHEST_PORT}" if port and int(port[1]) > HIGHEST_PORT else ""
+    return f"; a port is at most {_HIGHEST_PORT}" if port and int(port[1]) > _HIGHEST_PORT else ""
 
 
 def split(text: str) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ def of_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
         raise ValueError(f"{VARIABLE}: {error}") from error
 
 
-def shown_url(url: str) -> str:
+def _shown_url(url: str) -> str:
     """The URL without path and user, which may be secrets. Of a mistyped URL only the scheme is shown."""
     parts = _parts(url)
     if not parts["scheme"] or "@" in parts["path"] + parts["query"]:
@@ -108,7 +108,7 @@ def shown_url(url: str) -> str:
 
 def names(urls: Sequence[str]) -> tuple[str, ...]:
     """The texts shown for endpoints; equal ones are numbered."""
-    hosts = [shown_url(url) for url in urls]
+    hosts = [_shown_url(url) for url in urls]
     return tuple(
         name if hosts.count(name) == 1 else f"{name}#{hosts[: number + 1].count(name)}"
         for number, name in enumerate(hosts)

@@ -14,7 +14,7 @@ CassetteMode = Literal["live", "record", "replay", "auto"]
 
 CASSETTES = "cassettes"
 """The folder of the recordings, beside the task's file."""
-DIFFERENT = (
+_DIFFERENT = (
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?",
     r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b",
     r"(?m)^Left: .*$",
@@ -22,7 +22,7 @@ DIFFERENT = (
 """Times, UUIDs, and the line about the budget that is left: they differ in every run of the same task."""
 
 
-def pattern(text: str) -> str:
+def _pattern(text: str) -> str:
     """Return the text; raises ValueError if it is no regular expression, or matches everywhere."""
     try:
         found = re.compile(text)
@@ -42,8 +42,8 @@ class CassetteSettings(Declaration):
         "and they are recorded; replay: only from recordings; auto: from recordings, and what is missing is asked and "
         "recorded. Default: replay if the environment variable `CI` is set, else live.",
     )
-    ignore: tuple[Annotated[str, AfterValidator(pattern)], ...] = Field(
-        DIFFERENT,
+    ignore: tuple[Annotated[str, AfterValidator(_pattern)], ...] = Field(
+        _DIFFERENT,
         description="Regular expressions for parts of a request that differ in every run. They do not count when a "
         "recording is looked for.",
     )

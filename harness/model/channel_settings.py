@@ -12,7 +12,7 @@ from harness.recovery.declaration import Declaration
 from harness.spec.problems import did_you_mean
 from harness.values import texts_of
 
-PLACEHOLDERS = ("folder", "port", "slot")
+_PLACEHOLDERS = ("folder", "port", "slot")
 """The placeholders of `file`, `sqlite` and the `arguments` of `python`, as the slot of the task sees them."""
 _GIVEN = ("world", "document")
 """The arguments that a callable gets anyway."""
@@ -157,8 +157,8 @@ def _unknown_place(text: str, services: Mapping[str, ServiceSettings]) -> str:
     hosts = [host for each in services.values() for host in each.declared]
     for name, target in targets_in(text):
         shown = f"`{{{name}{f':{target}' if target is not None else ''}}}`"
-        if name not in PLACEHOLDERS or (name == "slot" and target is not None):
-            meant = did_you_mean(name, PLACEHOLDERS) or "there are: {folder}, {folder:NAME}, {port:HOST}, {slot}"
+        if name not in _PLACEHOLDERS or (name == "slot" and target is not None):
+            meant = did_you_mean(name, _PLACEHOLDERS) or "there are: {folder}, {folder:NAME}, {port:HOST}, {slot}"
             return f"unknown placeholder {shown} ({meant}); `{{{shown[1:-1]}}}` is that text itself"
         if name == "port" and (target or "").lower() not in hosts:
             meant = did_you_mean(target or "", hosts) or f"write {{port:HOST}}; there are: {', '.join(hosts) or 'none'}"

@@ -110,7 +110,7 @@ def money_text(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.4f}"
 
 
-MOST_CALLS = 200
+_MOST_CALLS = 200
 """The number of calls that are kept of a task; the sums count all of them."""
 
 
@@ -146,5 +146,5 @@ def call_lines(calls: Sequence[ModelCall], started: datetime) -> tuple[ModelCall
             output_tokens=each.usage.output,
             cost_usd=None if is_unpriced(each) else each.cost or 0.0,
         )
-        for each in calls[:MOST_CALLS]
+        for each in calls[:_MOST_CALLS]
     )

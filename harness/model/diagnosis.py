@@ -37,7 +37,7 @@ from harness.spec.steps import Step
 
 # The consequences of a fault: the failure that it caused, whether the task recovered, and how long it took.
 
-SLACK = 0.01
+_SLACK = 0.01
 """Seconds by which the times of strikes and attempts may differ, since both are rounded."""
 
 
@@ -61,7 +61,7 @@ def fault_effect(met: MetFault, result: TaskResult) -> FaultEffect:
     if (effect := _in_models(met, result)) is not None:
         return effect
     failures = ((r.index, each) for r in result.history for each in r.attempts if not each.passed)
-    failed = next(((index, each) for index, each in failures if each.t + each.seconds >= first - SLACK), None)
+    failed = next(((index, each) for index, each in failures if each.t + each.seconds >= first - _SLACK), None)
     if failed is None:
         return FaultEffect(True, result.failure.code if result.failure else None, result.failed_index)
     index, attempt = failed
@@ -138,8 +138,8 @@ def _is_failure(met: MetFault, failure: Failure) -> bool:
 
 
 def _is_in_window(met: MetFault, start: float, failing: float, end: float) -> bool:
-    struck = any(start - SLACK <= t <= end + SLACK for t in met.strikes)
-    stood = any(t <= end for t in met.strikes) and any(t >= failing - SLACK for t in met.healed)
+    struck = any(start - _SLACK <= t <= end + _SLACK for t in met.strikes)
+    stood = any(t <= end for t in met.strikes) and any(t >= failing - _SLACK for t in met.healed)
     return struck or stood
 
 
@@ -164,7 +164,7 @@ def _end(record: StepRecord) -> float:
 
 # The report's view of a task's faults: the outcome of each, and whether the failure follows it.
 
-NAMED = 2
+_NAMED = 2
 """The number of faults that a headline names."""
 
 
@@ -226,8 +226,8 @@ def _following(titles: Sequence[str], *, undone: bool) -> str:
         return ""
     if undone:
         return f", because injected fault {titles[0]} could not be done"
-    more = f" and {len(titles) - NAMED} more" if len(titles) > NAMED else ""
-    return f", after injected fault{'s' if len(titles) > 1 else ''} {', '.join(titles[:NAMED])}{more}"
+    more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
+    return f", after injected fault{'s' if len(titles) > 1 else ''} {', '.join(titles[:_NAMED])}{more}"
 
 
 def advice(result: TaskResult, *, expected: bool = False) -> str:
@@ -388,7 +388,7 @@ def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> di
     step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})
     timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
-    back = f"; WENT BACK {went_back(record)}" if record.rewound and attempt is record.attempts[-1] else ""
+    back = f"; WENT BACK {_went_back(record)}" if record.rewound and attempt is record.attempts[-1] else ""
     if record.extra_attempts or not attempt.passed or back:
         line["note"] = note(attempt, record.step) + back
     if calls:
@@ -407,7 +407,7 @@ def substitute_text(done: Step, declared: Step) -> str:
     return f" by {'opening' if done.act == 'open' else done.act} {done.target or getattr(done, 'url', '')}"
 
 
-def went_back(record: StepRecord) -> str:
+def _went_back(record: StepRecord) -> str:
     """`from step 4 to the checkpoint before step 2`, for a record that was rewound."""
     place = record.rewound.checkpoint if record.rewound else None
     return f"from step {record.index} to the checkpoint before step {place}"

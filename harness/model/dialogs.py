@@ -11,9 +11,9 @@ from harness.recovery.failure import Failure
 from harness.task_secrets import hidden
 from harness.values import replace
 
-SHOWN = 3
+_SHOWN = 3
 """The number of dialogs that a failure names."""
-LENGTH = 200
+_LENGTH = 200
 """Characters of a dialog's text in a message."""
 
 
@@ -25,8 +25,8 @@ def with_dialogs(failure: Failure, dialogs: Sequence[MetDialog]) -> Failure:
     unasked = [each for each in dialogs if not each.declared]
     if not unasked or failure.code in _TOLD:
         return replace(failure, details=details)
-    shown = ", ".join(each.describe() for each in unasked[-SHOWN:])
-    more = f" (and {len(unasked) - SHOWN} more before)" if len(unasked) > SHOWN else ""
+    shown = ", ".join(each.describe() for each in unasked[-_SHOWN:])
+    more = f" (and {len(unasked) - _SHOWN} more before)" if len(unasked) > _SHOWN else ""
     return replace(failure, message=f"{failure.message}; the page had opened: {shown}{more}", details=details)
 
 
@@ -72,4 +72,4 @@ class MetDialog(Struct, frozen=True):
 
 def shortened(text: str) -> str:
     text = hidden(text)
-    return text if len(text) <= LENGTH else f"{text[:LENGTH]}..."
+    return text if len(text) <= _LENGTH else f"{text[:_LENGTH]}..."

@@ -11,10 +11,10 @@ from harness.model.consumption import ModelFigures
 from harness.model.statistics import FEWEST_TASKS, PairTally, TaskMean, TaskTally, mean_pass_hat, mean_rate
 from harness.recovery.declaration import Declaration
 
-EVALUATION_VERSION: Final = 1
+_EVALUATION_VERSION: Final = 1
 Better = Literal["first", "second", "open"]
 """Which of two agents is better, as far as is known."""
-TrialOutcome = Literal["passed", "failed", "void"]
+_TrialOutcome = Literal["passed", "failed", "void"]
 
 
 class EvaluationPart(Declaration):
@@ -23,7 +23,7 @@ class EvaluationPart(Declaration):
     model_config = ConfigDict(allow_inf_nan=False)
 
 
-Share = Annotated[float, Field(ge=0, le=1)]
+_Share = Annotated[float, Field(ge=0, le=1)]
 """A share of trials, or of tasks."""
 
 
@@ -47,12 +47,12 @@ class MeanRate(EvaluationPart):
     """How much passes, as a mean over tasks: each task has a rate of its own, and each counts the same."""
 
     tasks: int = Field(description="Number of tasks that have a trial that counts.")
-    share: Share | None = Field(description="Mean of the tasks' own rates, 0 to 1; null if no trial counts.")
+    share: _Share | None = Field(description="Mean of the tasks' own rates, 0 to 1; null if no trial counts.")
     interval: tuple[float, float] | None = Field(
         description="95 % interval of the mean over tasks such as these, by the bootstrap over tasks (BCa); null with "
         f"fewer than {FEWEST_TASKS} tasks."
     )
-    pass_hat: tuple[Share, ...] = Field(
+    pass_hat: tuple[_Share, ...] = Field(
         description="pass^k for k = 1, 2, ...: the probability that k trials of a task all pass, as a mean over the "
         "tasks with at least k trials."
     )
@@ -82,7 +82,7 @@ class EvaluationTrial(EvaluationPart):
     number: int = Field(description="Number of the trial of this task, agent and fault, counted from 0.")
     attempt: int = Field(1, description="Number of the attempt at this trial, from 1; it is made again if it was void.")
     seed: int = Field(description="Seed of the trial: equal in all agents' trials with the same number.")
-    outcome: TrialOutcome = Field(description="void: infrastructure broke, so it says nothing about the agent.")
+    outcome: _TrialOutcome = Field(description="void: infrastructure broke, so it says nothing about the agent.")
     why_void: str = Field("", description="Why it is void; empty if it is not.")
     final_state: str = Field("", description="Final state as in error_report.json; empty if it could not be made.")
     code: str | None = Field(None, description="Code of the task's failure; null if it did not fail.")
@@ -117,7 +117,7 @@ class EvaluatedTask(EvaluationPart):
     passed: int
     failed: int
     void: int
-    rate: Share | None = Field(description="Share of the trials that count; null if none counts.")
+    rate: _Share | None = Field(description="Share of the trials that count; null if none counts.")
     interval: tuple[float, float] | None = Field(description="Wilson's 95 % interval of the rate of this task.")
 
 
@@ -128,9 +128,9 @@ class EvaluatedCell(EvaluationPart):
     fault: str | None
     trials: int = Field(description="Number of trials; one that was made again counts once.")
     void: int = Field(description="Number of trials that are void.")
-    void_share: Share
-    worst: Share | None = Field(description="The rate if all void trials had failed.")
-    best: Share | None = Field(description="The rate if all void trials had passed.")
+    void_share: _Share
+    worst: _Share | None = Field(description="The rate if all void trials had failed.")
+    best: _Share | None = Field(description="The rate if all void trials had passed.")
     struck: int = Field(description="Number of trials in which the fault struck.")
     rate: MeanRate
     tasks: tuple[EvaluatedTask, ...]
@@ -194,7 +194,7 @@ class CauseCount(EvaluationPart):
     code: str
     fault: str | None
     cause: str = Field(description="What the code means.")
-    outcome: TrialOutcome = Field(description="failed or void.")
+    outcome: _TrialOutcome = Field(description="failed or void.")
     counts: dict[str, int] = Field(description="Agent -> number of trials.")
     example: str = Field(description="The message of the first one.")
     artifacts: str | None = Field(None, description="Folder of the first one, relative to the evaluation's folder.")
@@ -212,7 +212,7 @@ class GateResult(EvaluationPart):
 class Evaluation(EvaluationPart):
     """The document."""
 
-    version: Literal[1] = EVALUATION_VERSION
+    version: Literal[1] = _EVALUATION_VERSION
     started: AwareDatetime
     seconds: float = Field(description="Seconds of all trials.")
     agents: tuple[str, ...]

@@ -8,7 +8,7 @@ from harness.model.statistics import FEWEST_TASKS
 from harness.spec.fault_plan import CLEAN
 from harness.spec.names import how_many
 
-Bounds = tuple[float, float] | None
+_Bounds = tuple[float, float] | None
 
 
 def share_text(share: float | None) -> str:
@@ -22,7 +22,7 @@ def points_text(difference: float) -> str:
     return f"{'0' if number in ('+0', '-0') else number} points"
 
 
-def interval_text(interval: Bounds) -> str:
+def interval_text(interval: _Bounds) -> str:
     """`71 to 93 %`, or that there is none."""
     if interval is None:
         return f"not given below {FEWEST_TASKS} tasks"
@@ -52,7 +52,7 @@ def shown_ks(trials: int) -> tuple[int, ...]:
     return tuple(sorted({k for k in (1, 2, 3, 5, 8, 13, 21) if k < trials} | {trials}))
 
 
-def cost_text(total: AgentTotals) -> str:
+def _cost_text(total: AgentTotals) -> str:
     """The cost of an agent: `$0.62`, and how many calls have no known price."""
     if not total.models.calls:
         return "no model"
@@ -61,7 +61,7 @@ def cost_text(total: AgentTotals) -> str:
     return money_text(total.models.cost_usd)
 
 
-def cost_per_success_text(total: AgentTotals) -> str:
+def _cost_per_success_text(total: AgentTotals) -> str:
     """The cost of each success; `not known` if a price is not known or nothing passed; empty without a model."""
     if not total.models.calls:
         return ""
@@ -74,7 +74,7 @@ def use_cells(total: AgentTotals) -> tuple[str, ...]:
     tokens = f"{tokens_text(models.input_tokens)} / {tokens_text(models.output_tokens)}" if models.calls else ""
     times = " / ".join(f"{each:.1f}" for each in (total.thinking, total.acting, total.waiting))
     counts = (str(each) for each in (total.steps, total.recovered, total.takeovers))
-    cost = (cost_text(total), cost_per_success_text(total))
+    cost = (_cost_text(total), _cost_per_success_text(total))
     return (total.agent, str(total.trials), str(models.calls or ""), tokens, *cost, times, *counts)
 
 
@@ -84,7 +84,7 @@ USE_HEAD = (
 )  # fmt: skip
 
 
-MOST_DECIDED = 2
+_MOST_DECIDED = 2
 """Comparisons that the headline has; the page, the tables and the document have all."""
 
 
@@ -93,8 +93,8 @@ def headline(found: Evaluation) -> str:
     if not found.complete or found.no_verdict or found.gate or not found.comparisons:
         return found.verdict
     decided = [f"{_head(each)} ({condition_text(each.fault)})" for each in found.comparisons if each.better != "open"]
-    more = (f"and {len(decided) - MOST_DECIDED} more",) if len(decided) > MOST_DECIDED else ()
-    return ", ".join((*decided[:MOST_DECIDED], *more)) or "no agent is better, as far as is known"
+    more = (f"and {len(decided) - _MOST_DECIDED} more",) if len(decided) > _MOST_DECIDED else ()
+    return ", ".join((*decided[:_MOST_DECIDED], *more)) or "no agent is better, as far as is known"
 
 
 def verdict_sentence(found: Comparison) -> str:

@@ -11,12 +11,12 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from harness.recovery.declaration import Declaration
 from harness.spec.problems import did_you_mean
 
-Provider = Literal["openai", "anthropic", "openai-compatible"]
+_Provider = Literal["openai", "anthropic", "openai-compatible"]
 _REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _ADDRESS = re.compile(r"https?://[^\s/@?#]+(?:/[^\s?#]*)?")
 
 
-def key_reference(text: str) -> str:
+def _key_reference(text: str) -> str:
     """Return the text; raises ValueError if it is not a reference to one variable of the environment."""
     if not _REFERENCE.fullmatch(text):
         raise ValueError(
@@ -25,7 +25,7 @@ def key_reference(text: str) -> str:
     return text
 
 
-def address(text: str) -> str:
+def _address(text: str) -> str:
     """Return the text; raises ValueError if it is no address of an API."""
     if not _ADDRESS.fullmatch(text):
         raise ValueError("must be an address such as http://localhost:8080/v1, without a login, a query or a fragment")
@@ -99,16 +99,16 @@ class ModelPrice(Declaration):
 class ModelSettings(Declaration):
     """`[tool.harness.models.<name>]`: a model that agents may ask."""
 
-    provider: Provider = Field(
+    provider: _Provider = Field(
         description="Whose API it is. `openai-compatible`: another server with the API of OpenAI, at `base_url`."
     )
     model: str = Field(min_length=1, description="The provider's name of the model.")
-    base_url: Annotated[str, AfterValidator(address), WithJsonSchema({"type": "string"})] | None = Field(
+    base_url: Annotated[str, AfterValidator(_address), WithJsonSchema({"type": "string"})] | None = Field(
         None,
         description="Address of the API, such as http://localhost:8080/v1. A host of the project's services is found "
         "there. Default: that of the provider.",
     )
-    key: Annotated[str, AfterValidator(key_reference), WithJsonSchema({"type": "string"})] | None = Field(
+    key: Annotated[str, AfterValidator(_key_reference), WithJsonSchema({"type": "string"})] | None = Field(
         None, description="Reference to the variable that holds the key, such as `${env:OPENAI_API_KEY}`."
     )
     api: Literal["chat", "responses"] = Field(

@@ -18,7 +18,7 @@ def score_of(
 
     `attempts`: see `attempts_of`.
     """
-    parts = weighted(looked)
+    parts = _weighted(looked)
     values = metrics(parts, attempts, succeeded)
     shown = {name: values[name] for name in rubrics if name in values}
     weight = sum(rubrics[name] for name in shown)
@@ -27,7 +27,7 @@ def score_of(
     return Score(round(reached if mean is None else mean, 4), parts, shown)
 
 
-def weighted(looked: Sequence[Looked]) -> tuple[ScorePart, ...]:
+def _weighted(looked: Sequence[Looked]) -> tuple[ScorePart, ...]:
     """The parts with weights that add up to 1 over those that apply; one is met only if those it depends on are."""
     whole = sum(part.weight for part, applies, _ in looked if applies)
     met: dict[str, bool] = {}

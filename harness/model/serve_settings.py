@@ -12,9 +12,9 @@ from pydantic import Field, field_validator, model_validator
 from harness.model.service_settings import HIGHEST_PORT
 from harness.recovery.declaration import Declaration
 
-LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 """The hosts that only this machine reaches."""
-SERVE_PORT: Final = "HARNESS_SERVE_PORT"
+_SERVE_PORT: Final = "HARNESS_SERVE_PORT"
 """The environment variable that overrides `port`."""
 
 
@@ -87,7 +87,7 @@ class ServeSettings(Declaration):
     @property
     def is_local(self) -> bool:
         """Whether only this machine reaches the server."""
-        return self.host in LOOPBACK
+        return self.host in _LOOPBACK
 
     def certificate(self, root: Path) -> tuple[Path, Path] | None:
         """The files of the certificate and of its key; None without TLS."""
@@ -98,9 +98,9 @@ class ServeSettings(Declaration):
 
 def serve_port_of(environ: Mapping[str, str]) -> int | None:
     """The port of `HARNESS_SERVE_PORT`; None if it is not set. Raises ValueError."""
-    text = environ.get(SERVE_PORT, "")
+    text = environ.get(_SERVE_PORT, "")
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and int(text) <= HIGHEST_PORT):
-        raise ValueError(f"{SERVE_PORT}: {text!r} is no port from 0 to {HIGHEST_PORT}")
+        raise ValueError(f"{_SERVE_PORT}: {text!r} is no port from 0 to {HIGHEST_PORT}")
     return int(text)

@@ -16,11 +16,11 @@ HIGHEST_PORT = 65_535
 PORT_VARIABLE = "HARNESS_PORT_"
 """The prefix of an environment variable that sets a port; the service's name in capitals follows."""
 AUTO = "auto"
-PLACEHOLDERS = ("port", "ports", "folder", "python")
+_PLACEHOLDERS = ("port", "ports", "folder", "python")
 _PLACEHOLDER = re.compile(r"\{(\{[a-z][a-z_]*(?::[^{}]*)?\})\}|\{([a-z][a-z_]*)(?::([^{}]*))?\}")
 
 
-def port_or_auto(value: object) -> object:
+def _port_or_auto(value: object) -> object:
     """Return the value; raises one ValueError where pydantic would report one for the number and one for the word."""
     number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= HIGHEST_PORT
     if not number and value != AUTO:
@@ -28,7 +28,7 @@ def port_or_auto(value: object) -> object:
     return value
 
 
-def reset_way(value: object) -> object:
+def _reset_way(value: object) -> object:
     """Return the value; raises ValueError if it is neither a command nor "restart"."""
     command = isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
     if value is not None and value != "restart" and not command:
@@ -36,7 +36,7 @@ def reset_way(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-Port = Annotated[int | Literal["auto"], BeforeValidator(port_or_auto)]
+_Port = Annotated[int | Literal["auto"], BeforeValidator(_port_or_auto)]
 
 
 class ServiceSettings(Declaration):
@@ -47,12 +47,12 @@ class ServiceSettings(Declaration):
         description="Program and arguments, which a run starts and ends. Without it, the service is started by others "
         "and a run only waits until it answers.",
     )
-    port: Port | None = Field(
+    port: _Port | None = Field(
         None,
         description='Port of all hosts, when `hosts` is a list: a number, or "auto" (the default) for a free port in '
         "each run.",
     )
-    hosts: dict[str, Port] = Field(
+    hosts: dict[str, _Port] = Field(
         description="Host names: a list (all on `port`), or a table host -> port, where a port is a number or `auto`."
     )
     health: str = Field(description="URL on one of the hosts that answers 200 when the service is ready.")
@@ -90,7 +90,7 @@ class ServiceSettings(Declaration):
     instances: int = Field(
         1, ge=1, le=100, description="Number of processes of the service. Each has its own ports and its own folder."
     )
-    reset: Annotated[tuple[str, ...] | Literal["restart"] | None, BeforeValidator(reset_way)] = Field(
+    reset: Annotated[tuple[str, ...] | Literal["restart"] | None, BeforeValidator(_reset_way)] = Field(
         None,
         description="How the service's first state is restored: a command, which runs in the project's folder, or "
         '"restart" (stop, copy `template` again, start).',
@@ -249,7 +249,7 @@ def ports_of_environment(services: Mapping[str, ServiceSettings], environ: Mappi
 
 def _port(text: str) -> int | str:
     port = int(text) if text.isascii() and text.isdigit() else text
-    port_or_auto(port)
+    _port_or_auto(port)
     return port
 
 
@@ -259,9 +259,9 @@ def _check_placeholders(key: str, text: str, hosts: Mapping[str, object]) -> Non
         name, host = match[2], match[3]
         if name is None:
             continue
-        if name not in PLACEHOLDERS or (host is not None and name != "port"):
+        if name not in _PLACEHOLDERS or (host is not None and name != "port"):
             meant = (
-                did_you_mean(name, PLACEHOLDERS) or f"there are: {', '.join(f'{{{each}}}' for each in PLACEHOLDERS)}"
+                did_you_mean(name, _PLACEHOLDERS) or f"there are: {', '.join(f'{{{each}}}' for each in _PLACEHOLDERS)}"
             )
             raise ValueError(f"{key}: unknown placeholder `{match[0]}` ({meant}); `{{{match[0]}}}` is that text itself")
         if host is not None and host.lower() not in known:

@@ -39,16 +39,16 @@ from harness.spec.task import TimeoutProfile
 
 Recording = Literal["auto", "full", "minimal"]
 Tracing = Literal["off", "on", "retain-on-failure"]
-KeptEvidence = Literal["failed", "all"]
+_KeptEvidence = Literal["failed", "all"]
 LogProfile = Literal["production", "evaluation", "debug"]
-Isolation = Literal["world", "reset", "none"]
+_Isolation = Literal["world", "reset", "none"]
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _OWN_HEADERS = frozenset({"connection", "content-length", "cookie", "host", "origin", "referer", "user-agent"})
 LOGINS = Path(".harness", "logins")
 """The folder of logins that are kept, and of those of each run, relative to the project."""
-FLOORS = Path(".harness", "floors")
+_FLOORS = Path(".harness", "floors")
 """The folder of the files through which the workers of a run share how long providers of models have asked to wait."""
-MOST_WORKERS = 100
+_MOST_WORKERS = 100
 """The largest number of tasks at the same time in one process."""
 
 
@@ -169,7 +169,7 @@ def _token(value: str) -> str:
     return value
 
 
-def reset_target(value: object) -> object:
+def _reset_target(value: object) -> object:
     """Check a reset: a command as a list, or `module:callable`. Raises ValueError."""
     if isinstance(value, str) and not all(value.partition(":")):
         raise ValueError('must be a command, as in ["{python}", "reset.py"], or "module:callable"')
@@ -180,13 +180,13 @@ def reset_target(value: object) -> object:
 
 def workers_or_auto(value: object) -> object:
     """Return the value; raises one ValueError where pydantic would report one for the number and one for the word."""
-    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_WORKERS
+    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST_WORKERS
     if not number and value != "auto":
-        raise ValueError(f"is neither `auto` nor a number from 1 to {MOST_WORKERS}")
+        raise ValueError(f"is neither `auto` nor a number from 1 to {_MOST_WORKERS}")
     return value
 
 
-def template_of_hosts(text: str) -> str:
+def _template_of_hosts(text: str) -> str:
     """Return the text; raises ValueError if it is no template of virtual hosts."""
     if problem := template_problem(text):
         raise ValueError(problem)
@@ -240,12 +240,12 @@ class Settings(SettingsTable):
         description="A JavaScript file, relative to the project, that runs in every page and frame before the "
         "page's own scripts. It can read the task's `page_values` as `window.__taskspec`.",
     )
-    virtual_hosts: tuple[Annotated[str, AfterValidator(template_of_hosts)], ...] = Field(
+    virtual_hosts: tuple[Annotated[str, AfterValidator(_template_of_hosts)], ...] = Field(
         (),
         description="URL patterns of servers that serve several sites below one host, such as "
         "`http://localhost:80/{host}/`. That part of the path counts as the host, in `allowed_domains` and reports.",
     )
-    isolation: Isolation | None = Field(
+    isolation: _Isolation | None = Field(
         None,
         description="How tasks are kept from each other's state. world: the site keeps a state for each id that "
         "requests carry; reset: the site has one state, which is reset before each task; none: nothing is reset or "
@@ -260,7 +260,7 @@ class Settings(SettingsTable):
     world_cookie: Annotated[str, AfterValidator(_token)] | None = Field(
         None, description="A cookie that names the world, for every host of the services and of `base_url`."
     )
-    reset: Annotated[tuple[str, ...] | str | None, BeforeValidator(reset_target)] = Field(
+    reset: Annotated[tuple[str, ...] | str | None, BeforeValidator(_reset_target)] = Field(
         None,
         description='What resets the state, for `isolation = "reset"`: a command (a list; `{python}` is the '
         "running interpreter) or `module:callable`, which gets a mapping of hosts to ports. Default: every channel "
@@ -315,7 +315,7 @@ class Settings(SettingsTable):
     serve: ServeSettings = Field(
         ServeSettings(), description="Where the project's server listens, and what it keeps for agents."
     )
-    evidence: KeptEvidence = Field(
+    evidence: _KeptEvidence = Field(
         "failed",
         description="With `all`, the evidence of passed tasks is also kept, in .harness/evidence, for regrade.",
     )
@@ -390,7 +390,7 @@ class Settings(SettingsTable):
 
     def floors_of(self, run_id: str) -> Path:
         """The folder of the floors of the run of this id."""
-        return self.root / FLOORS / run_id
+        return self.root / _FLOORS / run_id
 
     @property
     def world_mark(self) -> WorldMark:

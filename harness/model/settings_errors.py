@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from harness.spec.problems import JsonPath, Problem, did_you_mean
 
-SECRET_DEPTH = 3
+_SECRET_DEPTH = 3
 """The length of a place inside the table of a model or program; a shorter one is the whole table, with its secrets."""
-SAID = {
+_SAID = {
     "tuple_type": 'must be a list, as in ["..."]',
     "dict_type": "must be a table, as in { name = ... }",
     "too_short": "has too few entries",
@@ -69,7 +69,7 @@ def _told(model: type[BaseModel], found: Any) -> tuple[str, str]:
         return _dotted(way), f"unknown key `{name}`{f' ({meant})' if meant else ''}"
     unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
     value = "" if place[:1] in unsaid or _may_be_secret(place) else f" (found: {found['input']!r:.80})"
-    said = SAID.get(found["type"], found["msg"].removeprefix("Value error, "))
+    said = _SAID.get(found["type"], found["msg"].removeprefix("Value error, "))
     path = _dotted(place).replace("harness.defaults.0", "harness.defaults")
     inner, colon, rest = said.partition(": ")
     if inner.startswith("."):  # the message names the key inside of the value itself
@@ -86,9 +86,9 @@ def _may_be_secret(place: Sequence[str | int]) -> bool:
     if not place:
         return True  # all settings
     if place[0] == "models":
-        return len(place) < SECRET_DEPTH or place[-1] in ("key", "base_url")
+        return len(place) < _SECRET_DEPTH or place[-1] in ("key", "base_url")
     programs = place[0] in ("tools", "agents", "services")
-    return programs and (len(place) < SECRET_DEPTH or place[2] in ("url", "headers", "environment", "options"))
+    return programs and (len(place) < _SECRET_DEPTH or place[2] in ("url", "headers", "environment", "options"))
 
 
 def _known_keys(model: Any, way: Sequence[str | int]) -> Iterator[str]:

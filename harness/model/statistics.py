@@ -10,7 +10,7 @@ from typing import Self
 
 from msgspec import Struct
 
-Z = 1.959963984540054
+_Z = 1.959963984540054
 """The quantile of the normal distribution for 95 %."""
 Interval = tuple[float, float]
 """The lower and the upper bound of a 95 % interval."""
@@ -22,9 +22,9 @@ def wilson(passed: float, trials: int) -> Interval | None:
     """The 95 % interval (Wilson's) of the share that passes; None without trials."""
     if trials == 0:
         return None
-    share, square = passed / trials, Z * Z / trials
+    share, square = passed / trials, _Z * _Z / trials
     middle = (share + square / 2) / (1 + square)
-    half = Z * sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
+    half = _Z * sqrt(share * (1 - share) / trials + square / (4 * trials)) / (1 + square)
     return (0.0 if passed == 0 else max(0.0, middle - half), 1.0 if passed == trials else min(1.0, middle + half))
 
 
@@ -67,7 +67,7 @@ class TaskTally(Struct, frozen=True):
 
 FEWEST_TASKS = 10
 """With fewer tasks no interval over tasks is given: it would be too narrow, and nobody could see that."""
-RESAMPLES = 2000
+_RESAMPLES = 2000
 _NORMAL = NormalDist()
 
 
@@ -125,7 +125,7 @@ def difference_interval(differences: Sequence[float], seed: int = 0) -> Interval
     if len(differences) < FEWEST_TASKS:
         return None
     if same_everywhere(differences):
-        hidden = Z * Z / (len(differences) + Z * Z)
+        hidden = _Z * _Z / (len(differences) + _Z * _Z)
         return max(-1.0, differences[0] - hidden), min(1.0, differences[0] + hidden)
     return _bootstrap(differences, seed)
 
@@ -142,9 +142,9 @@ def _bootstrap(values: Sequence[float], seed: int) -> Interval:
     """
     count, mean = len(values), fmean(values)
     choices = Random(seed).choices
-    means = sorted(sum(choices(values, k=count)) / count for _ in range(RESAMPLES))
+    means = sorted(sum(choices(values, k=count)) / count for _ in range(_RESAMPLES))
     below = sum(each < mean - 1e-12 for each in means) + sum(abs(each - mean) <= 1e-12 for each in means) / 2
-    bias = _NORMAL.inv_cdf(min(max(below / RESAMPLES, 1 / RESAMPLES), 1 - 1 / RESAMPLES))
+    bias = _NORMAL.inv_cdf(min(max(below / _RESAMPLES, 1 / _RESAMPLES), 1 - 1 / _RESAMPLES))
     squares = sum((each - mean) ** 2 for each in values)
     skew = sum((each - mean) ** 3 for each in values) / (6 * squares**1.5)
     wide = sqrt(count / (count - 1)) * _student(count - 1)
@@ -154,9 +154,9 @@ def _bootstrap(values: Sequence[float], seed: int) -> Interval:
 
 def _student(freedom: int) -> float:
     """The quantile of Student's distribution for 95 %, right to three digits from 9 degrees of freedom on."""
-    first, second = (Z**3 + Z) / 4, (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96
-    third = (3 * Z**7 + 19 * Z**5 + 17 * Z**3 - 15 * Z) / 384
-    return Z + first / freedom + second / freedom**2 + third / freedom**3
+    first, second = (_Z**3 + _Z) / 4, (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / 96
+    third = (3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / 384
+    return _Z + first / freedom + second / freedom**2 + third / freedom**3
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
@@ -168,10 +168,10 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 # Two agents, in pairs of trials that have task, fault and seed in common.
 
-POWER_Z = _NORMAL.inv_cdf(0.8)
+_POWER_Z = _NORMAL.inv_cdf(0.8)
 SMALL = 0.05
 """A difference of the rates that is worth finding: five points."""
-FEWEST_UNEVEN = 6
+_FEWEST_UNEVEN = 6
 """McNemar's exact p can be below 0.05 only if at least so many pairs differ."""
 
 
@@ -207,15 +207,15 @@ class PairTally(Struct, frozen=True):
         """How many pairs show a difference of the rates in four of five evaluations (Connor 1987).
 
         It takes the pairs to differ as often as here. The formula is one for many pairs; where almost all differ, its
-        number is too small for the exact test, so `FEWEST_UNEVEN` of them must be expected to differ. None without
+        number is too small for the exact test, so `_FEWEST_UNEVEN` of them must be expected to differ. None without
         pairs, or for no difference.
         """
         if not self.pairs or not difference:
             return None
         square = difference * difference
         uneven = max((self.only_first + self.only_second) / self.pairs, abs(difference))
-        connor = (Z * sqrt(uneven) + POWER_Z * sqrt(uneven - square)) ** 2 / square
-        return ceil(max(connor, FEWEST_UNEVEN / uneven))
+        connor = (_Z * sqrt(uneven) + _POWER_Z * sqrt(uneven - square)) ** 2 / square
+        return ceil(max(connor, _FEWEST_UNEVEN / uneven))
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

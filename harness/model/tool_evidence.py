@@ -14,7 +14,7 @@ from harness.spec.steps import Tool
 
 _LIMITS: Final = (16_384, 4_096, 1_024, 256, 64, 16)
 """Characters of a text, and sixteenths of it entries of a list or an object, that are kept; the first that fits."""
-ROUGHLY: Final = 16 * LONGEST_DOCUMENT
+_ROUGHLY: Final = 16 * LONGEST_DOCUMENT
 """Characters of a document that is not redacted yet: what a first cut leaves of a secret is cut off by the second."""
 _DEEPEST: Final = 40
 """Levels of a document that are kept."""
@@ -50,7 +50,7 @@ def _size(document: Any) -> int:
     try:
         return len(json.dumps(document, ensure_ascii=False, default=str))
     except (RecursionError, ValueError):
-        return ROUGHLY + 1
+        return _ROUGHLY + 1
 
 
 def _cut(value: Any, limit: int, depth: int = 0) -> Any:
@@ -70,8 +70,8 @@ def _cut(value: Any, limit: int, depth: int = 0) -> Any:
 
 def call_document(call: ToolCall) -> dict[str, Any]:
     """The call with its arguments and its result, for the trace. It is not redacted, and bounded only roughly."""
-    arguments, arguments_size = bounded(dict(call.arguments), ROUGHLY)
-    result, result_size = bounded(call.result, ROUGHLY)
+    arguments, arguments_size = bounded(dict(call.arguments), _ROUGHLY)
+    result, result_size = bounded(call.result, _ROUGHLY)
     found: dict[str, Any] = {
         "id": call.id,
         "server": call.server,
@@ -127,8 +127,8 @@ def _is_of_tools(failure: Failure, result: TaskResult) -> bool:
 
 def tool_error(call: ToolCall) -> ToolErrorReport:
     """The document `tool_error` for a call that failed (docs/design/tools.md). It is not redacted."""
-    arguments, _ = bounded(dict(call.arguments), ROUGHLY)
-    result, _ = bounded(call.result, ROUGHLY)
+    arguments, _ = bounded(dict(call.arguments), _ROUGHLY)
+    result, _ = bounded(call.result, _ROUGHLY)
     answered = call.outcome == "error"
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
     return ToolErrorReport(

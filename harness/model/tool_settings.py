@@ -29,7 +29,7 @@ _OWN_HEADERS = frozenset(
 """Headers that the client of MCP sets."""
 _PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
 _ANY_REFERENCE = re.compile(r"\$\{[A-Za-z_]+:[^}]*\}")
-Limit = Annotated[float, Field(gt=0, le=3600)]
+_Limit = Annotated[float, Field(gt=0, le=3600)]
 
 
 class ToolServerSettings(Declaration):
@@ -57,8 +57,8 @@ class ToolServerSettings(Declaration):
     ready_timeout: float = Field(
         30.0, gt=0, le=300, description="Limit for starting the server and connecting to it, in seconds."
     )
-    timeout: Limit = Field(120.0, description="Limit for one call, in seconds; the step's own limit counts too.")
-    timeouts: dict[str, Limit] = Field(
+    timeout: _Limit = Field(120.0, description="Limit for one call, in seconds; the step's own limit counts too.")
+    timeouts: dict[str, _Limit] = Field(
         default_factory=dict,
         description="Name of a tool, in which `*` matches anything -> limit for one call, in seconds. The name itself "
         "counts before patterns, of which the first that fits counts. Default: 300 for `bash`, 10 for `read_file`, "

@@ -68,7 +68,7 @@ def _of_call(call: ToolCall) -> ToolFigures:
     )
 
 
-ByTool = Mapping[str, Mapping[str, ToolFigures]]
+_ByTool = Mapping[str, Mapping[str, ToolFigures]]
 """Name of a server -> name of a tool -> the figures of its calls."""
 
 
@@ -81,7 +81,7 @@ def by_tool(calls: Iterable[ToolCall]) -> dict[str, dict[str, ToolFigures]]:
     return found
 
 
-def tools_added_up(parts: Iterable[ByTool]) -> dict[str, dict[str, ToolFigures]]:
+def tools_added_up(parts: Iterable[_ByTool]) -> dict[str, dict[str, ToolFigures]]:
     """The figures of several tasks, by server and tool."""
     found: dict[str, dict[str, ToolFigures]] = {}
     for part in parts:
@@ -92,12 +92,12 @@ def tools_added_up(parts: Iterable[ByTool]) -> dict[str, dict[str, ToolFigures]]
     return found
 
 
-def of_all_tools(found: ByTool) -> ToolFigures:
+def of_all_tools(found: _ByTool) -> ToolFigures:
     """The figures of all tools together."""
     return sum((used for tools in found.values() for used in tools.values()), ToolFigures())
 
 
-MOST_CALLS = 200
+_MOST_CALLS = 200
 """The number of calls that are kept of a task; the sums count all of them."""
 
 
@@ -131,7 +131,7 @@ def tool_call_lines(calls: Sequence[ToolCall], started: datetime) -> tuple[ToolC
             outcome=each.outcome,
             code=call_code(each),
         )
-        for each in calls[:MOST_CALLS]
+        for each in calls[:_MOST_CALLS]
     )
 
 

@@ -35,9 +35,9 @@ RUN_CODES = frozenset({
 _KINDS = (SITE_CODES, BROWSER_CODES, MODEL_CODES, RUN_CODES)
 VOID = frozenset().union(*_KINDS)
 """The codes that make a trial void. A test names every other code of infrastructure, which counts as a failure."""
-UNPROVOKED = frozenset({"CRITERIA_UNMET", "BUDGET_EXCEEDED"})
+_UNPROVOKED = frozenset({"CRITERIA_UNMET", "BUDGET_EXCEEDED"})
 """With the codes of agents, the ends of a task whose agent may have met a dead site and given up."""
-MOST_WAITING = 0.5
+_MOST_WAITING = 0.5
 """The share of a task's time above which a TASK_TIMEOUT is the provider's fault."""
 
 
@@ -55,7 +55,7 @@ def void_reason(result: TaskResult, hosts: Collection[str], of_fault: str | None
     if found and not alike:
         return f"{found}: {failure.row.cause if found == failure.code else failure.message}"
     late = failure.code == "TASK_TIMEOUT" and of_fault not in MODEL_CODES
-    if late and waited_for_models(model_calls(result)) > MOST_WAITING * result.elapsed:
+    if late and waited_for_models(model_calls(result)) > _MOST_WAITING * result.elapsed:
         return "TASK_TIMEOUT: more than half of the time went by while no model answered."
     return ""
 
@@ -69,7 +69,7 @@ def _void_code(failure: Failure, result: TaskResult, hosts: Collection[str]) -> 
     if failure.code == "AGENTS_EXHAUSTED":
         codes = [str(each.get("code", "")) for each in failure.details.get("tried", ())]
         return codes[-1] if codes and VOID.issuperset(codes) else ""
-    if failure.code.startswith("AGENT_") or failure.code in UNPROVOKED:
+    if failure.code.startswith("AGENT_") or failure.code in _UNPROVOKED:
         return next(_dead_at_the_end(result, hosts), "")
     return ""
 

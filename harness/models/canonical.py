@@ -53,7 +53,7 @@ def canonical(
     names = {ref: f"ref{number}" for number, ref in enumerate(refs, 1)}
 
     def settle(text: str) -> str:
-        text = rename_refs(_PICTURE.sub(PICTURE, text), names)
+        text = _rename_refs(_PICTURE.sub(PICTURE, text), names)
         for pattern in ignore:
             text = pattern.sub(IGNORED, text)
         return redact(text)
@@ -73,7 +73,7 @@ def lines_of(document: Mapping[str, Any]) -> list[str]:
     return text.replace(r"\n", "\n").splitlines()
 
 
-def rename_refs(text: str, names: Mapping[str, str]) -> str:
+def _rename_refs(text: str, names: Mapping[str, str]) -> str:
     """Replace the refs that have another name; a word counts as a ref only where it stands alone."""
     if not names:
         return text
@@ -115,7 +115,7 @@ def translate_answer(body: str, names: Mapping[str, str]) -> str:
         return body
     events = [(line, _event(line)) for line in body.splitlines(keepends=True)]
     if not any(event is not None for _, event in events):
-        return rename_refs(body, names)
+        return _rename_refs(body, names)
     _join_fragments([event for _, event in events if event is not None], names)
     return "".join(line if event is None else _event_line(event, line, names) for line, event in events)
 
@@ -131,7 +131,7 @@ def _event(line: str) -> Any | None:
 
 def _event_line(event: Any, line: str, names: Mapping[str, str]) -> str:
     end = line[len(line.rstrip("\r\n")) :]
-    renamed = map_texts(event, lambda text: rename_refs(text, names))
+    renamed = map_texts(event, lambda text: _rename_refs(text, names))
     return f"data: {json.dumps(renamed, ensure_ascii=False)}{end}"
 
 
@@ -144,7 +144,7 @@ def _join_fragments(events: Sequence[Any], names: Mapping[str, str]) -> None:
     for pieces in grown.values():
         texts = [owner[key] for owner, key in pieces]
         whole = "".join(texts)
-        if rename_refs(whole, names) != "".join(rename_refs(text, names) for text in texts):
+        if _rename_refs(whole, names) != "".join(_rename_refs(text, names) for text in texts):
             for owner, key in pieces:
                 owner[key] = ""
             owner, key = pieces[0]

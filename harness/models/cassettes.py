@@ -117,9 +117,9 @@ def _exchange(file: str, number: int, line: bytes, known: KnownParts) -> Recorde
 
 # A file has a large part of a request once: the tools are the same in all of them.
 
-LARGE = 1000
+_LARGE = 1000
 """The number of characters from which on a part is not repeated."""
-SAME = "same_as"
+_SAME = "same_as"
 """The key of what stands for a part of an earlier line: the beginning of its sha256."""
 
 
@@ -147,20 +147,20 @@ class KnownParts:
     def _pack(self, value: Any) -> Any:
         name = self._named(value)
         if name is None or name in self._parts:
-            return value if name is None else {SAME: name}
+            return value if name is None else {_SAME: name}
         self._parts[name] = value
         return value
 
     def _unpack(self, value: Any) -> Any:
-        if isinstance(value, dict) and value.keys() == {SAME}:
-            return self._parts.get(str(value[SAME]), value)
+        if isinstance(value, dict) and value.keys() == {_SAME}:
+            return self._parts.get(str(value[_SAME]), value)
         if (name := self._named(value)) is not None:
             self._parts[name] = value
         return value
 
     @staticmethod
     def _named(value: Any) -> str | None:
-        if not isinstance(value, dict | list | str) or len(str(value)) < LARGE:
+        if not isinstance(value, dict | list | str) or len(str(value)) < _LARGE:
             return None
         return digest_of(value)[:16]
 
@@ -261,9 +261,9 @@ def _write(file: Path, exchanges: Sequence[RecordedExchange]) -> None:
     write_whole(file, b"".join(msgspec.json.encode(each) + b"\n" for each in packed))
 
 
-WIDTH = 160
+_WIDTH = 160
 """The number of characters of a line that a message shows."""
-BEFORE = 60
+_BEFORE = 60
 """The number of characters before the first that differs."""
 
 
@@ -303,6 +303,6 @@ def _shown(line: str | None, other: str | None) -> str:
     if line is None:
         return "no such line"
     same = next((n for n, (a, b) in enumerate(zip(line, other or "", strict=False)) if a != b), 0)
-    begin = max(0, same - BEFORE) if len(line) > WIDTH else 0
-    part = line[begin : begin + WIDTH].strip()
-    return repr(("…" if begin else "") + part + ("…" if begin + WIDTH < len(line) else ""))
+    begin = max(0, same - _BEFORE) if len(line) > _WIDTH else 0
+    part = line[begin : begin + _WIDTH].strip()
+    return repr(("…" if begin else "") + part + ("…" if begin + _WIDTH < len(line) else ""))

@@ -46,16 +46,16 @@ class Dialect(Struct, frozen=True):
     """Where an answer, or an event of its stream, says what was used."""
 
 
-DIALECTS: Final[Mapping[str, Dialect]] = {
+_DIALECTS: Final[Mapping[str, Dialect]] = {
     "/v1/chat/completions": Dialect(("openai", "openai-compatible"), "/chat/completions", ("usage",)),
     "/v1/responses": Dialect(("openai", "openai-compatible"), "/responses", ("usage", "response.usage")),
     "/v1/messages": Dialect(("anthropic",), "/v1/messages", ("usage", "message.usage")),
 }
 """Path below the gateway -> protocol."""
-PASSED: Final = ("content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta")
+_PASSED: Final = ("content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta")
 """The headers of a client that a provider gets."""
-RETURNED: Final = ("content-type", "retry-after", "retry-after-ms", "request-id", "x-request-id", "x-should-retry")
-WAITING: Final = 64
+_RETURNED: Final = ("content-type", "retry-after", "retry-after-ms", "request-id", "x-request-id", "x-should-retry")
+_WAITING: Final = 64
 """Parts of an answer that may wait for a client that does not read."""
 _STATUS: Final[Mapping[str, int]] = {
     "BUDGET_EXCEEDED": 402,
@@ -82,9 +82,9 @@ class ModelGateway:
         """Answer a request (`forwarding.ForwardsRequests`)."""
         if request.path == "/v1/models" and request.method == "GET":
             return _json(200, {"object": "list", "data": [{"id": each, "object": "model"} for each in self._allowed]})
-        dialect = DIALECTS.get(request.path)
+        dialect = _DIALECTS.get(request.path)
         if dialect is None or request.method != "POST":
-            message = f"{request.method} {request.path} is not served here: there is {join_or(list(DIALECTS))}"
+            message = f"{request.method} {request.path} is not served here: there is {join_or(list(_DIALECTS))}"
             return _refused(404, "not_found", message, request.path)
         try:
             body = json.loads(request.body)
@@ -139,7 +139,7 @@ class ModelGateway:
         """What is sent, and over what. Raises ModelError without the key."""
         assert self._models.sender is not None
         settings, sender = self._models.models[model], self._models.sender(model)
-        headers = {name: request.headers[name] for name in PASSED if name in request.headers}
+        headers = {name: request.headers[name] for name in _PASSED if name in request.headers}
         if sender.key:
             of_anthropic = settings.provider == "anthropic"
             headers |= {"x-api-key": sender.key} if of_anthropic else {"authorization": f"Bearer {sender.key}"}
@@ -179,7 +179,7 @@ class Passage:
         self._models = models
         self._sent = sent
         self._dialect = dialect
-        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue(WAITING)
+        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING)
         self._whole = False
 
     async def run(self, call: Call[None]) -> None:
@@ -230,7 +230,7 @@ class Passage:
         if not any(_documents(bytes(body))):
             shown = bytes(body[:LONGEST_TEXT]).decode("utf-8", "replace")
             raise judged(WireFacts(f"it answered {booking.exchange.head}: {shown}", begun=True), self._sent.model)
-        return usage_of(self._dialect, bytes(body), booking.exchange.input)
+        return _usage_of(self._dialect, bytes(body), booking.exchange.input)
 
     async def _pass_refusal(self, answer: httpx2.Response) -> None:
         """Pass the provider's refusal on as it is, and raise what it means for circuit and pace."""
@@ -255,7 +255,7 @@ class Passage:
 
 
 def _returned(answer: httpx2.Response) -> dict[str, str]:
-    return {name: answer.headers[name] for name in RETURNED if name in answer.headers}
+    return {name: answer.headers[name] for name in _RETURNED if name in answer.headers}
 
 
 def _facts(answer: httpx2.Response, body: bytes) -> WireFacts:
@@ -269,7 +269,7 @@ def _facts(answer: httpx2.Response, body: bytes) -> WireFacts:
     return WireFacts(text, status=answer.status_code, code=code, kind=kind, retry_after=wait)
 
 
-def usage_of(dialect: Dialect, body: bytes, asked: int) -> Usage:
+def _usage_of(dialect: Dialect, body: bytes, asked: int) -> Usage:
     """What an answer says that it used; else an estimate. `asked`: the estimated tokens of the question."""
     told: dict[str, Any] = {}
     letters = 0

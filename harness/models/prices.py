@@ -7,8 +7,8 @@ from typing import Final
 from harness.model.inference import Prompt, Usage
 from harness.model.model_settings import ModelPrice, ModelSettings
 
-LETTERS_PER_TOKEN: Final = 4
-IMAGE_TOKENS: Final = 1500
+_LETTERS_PER_TOKEN: Final = 4
+_IMAGE_TOKENS: Final = 1500
 """The tokens of an image for which no provider has said how many it is."""
 ANSWER_TOKENS: Final = 200
 """The tokens of an answer that has not begun: a call of one tool."""
@@ -19,11 +19,11 @@ def tokens_of(prompt: Prompt) -> int:
     """An estimate of a prompt's tokens, from its length."""
     tools = sum(len(tool.name) + len(tool.description) + len(str(tool.parameters)) for tool in prompt.tools)
     letters = len(prompt.instructions) + sum(map(len, prompt.parts)) + tools
-    return tokens_of_letters(letters) + IMAGE_TOKENS * len(prompt.images)
+    return tokens_of_letters(letters) + _IMAGE_TOKENS * len(prompt.images)
 
 
 def tokens_of_letters(letters: int) -> int:
-    return -(-letters // LETTERS_PER_TOKEN)
+    return -(-letters // _LETTERS_PER_TOKEN)
 
 
 def cost_of(usage: Usage, settings: ModelSettings) -> float | None:

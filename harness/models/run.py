@@ -24,7 +24,7 @@ from harness.resilience.circuits import CircuitName, CircuitScope
 from harness.resilience.events import Emit, discard
 from harness.resilience.pace import FloorStore, ProviderPace
 
-NEEDED = "pip install 'pytest-taskspec[agents]'"
+_NEEDED = "pip install 'pytest-taskspec[agents]'"
 
 
 class RunModels:
@@ -128,5 +128,5 @@ class RunModels:
 
 
 def _not_installed(model: str, error: ImportError) -> Failure:
-    message = f"Model `{model}` cannot be asked, since a package is missing ({error}): {NEEDED}"
-    return Failure("AGENT_UNAVAILABLE", message, details={"model": model}, advice=f"Install it: {NEEDED}.")
+    message = f"Model `{model}` cannot be asked, since a package is missing ({error}): {_NEEDED}"
+    return Failure("AGENT_UNAVAILABLE", message, details={"model": model}, advice=f"Install it: {_NEEDED}.")

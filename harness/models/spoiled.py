@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from harness.spec.faults import ModelBadArguments, ModelEmpty, ModelFault, ModelOverflow, ModelRefusal, ModelUnknownTool
 
-BROKEN = '{"element": "the button, and then'
+_BROKEN = '{"element": "the button, and then'
 """Arguments that end in their middle."""
 UNKNOWN = "no_such_tool"
-REFUSAL = "I cannot help with this."
+_REFUSAL = "I cannot help with this."
 
 INVENTED = ModelBadArguments | ModelUnknownTool | ModelRefusal | ModelOverflow | ModelEmpty
 """Faults that answer without the model; the others spoil its answer."""
@@ -50,11 +50,11 @@ def _said(fault: ModelFault, asked: Mapping[str, Any]) -> _Said:
     model = str(asked.get("model", ""))
     match fault:
         case ModelBadArguments():
-            return _Said(model, _tool_of(asked), BROKEN)
+            return _Said(model, _tool_of(asked), _BROKEN)
         case ModelUnknownTool():
             return _Said(model, UNKNOWN, "{}")
         case ModelRefusal():
-            return _Said(model, refusal=REFUSAL)
+            return _Said(model, refusal=_REFUSAL)
         case _:
             return _Said(model)
 
@@ -239,7 +239,7 @@ class _Messages:
         if said.refusal:
             return {"type": "text", "text": said.refusal if filled else ""}
         # A whole answer has the arguments as an object, which cannot be broken JSON: it has a wrong key instead.
-        wrong = {"no_such_argument": 1} if filled and said.arguments == BROKEN else {}
+        wrong = {"no_such_argument": 1} if filled and said.arguments == _BROKEN else {}
         return {"type": "tool_use", "id": "toolu_fault", "name": said.tool, "input": wrong}
 
     @staticmethod

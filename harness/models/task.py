@@ -38,7 +38,7 @@ from harness.spec.problems import did_you_mean, join_or
 from harness.spec.task import Budget
 from harness.values import replace
 
-MakeWire = Callable[[str], Coroutine[Any, Any, AsksModel]]
+_MakeWire = Callable[[str], Coroutine[Any, Any, AsksModel]]
 """The name of a model -> its wire. It may raise Failed and ModelError."""
 
 
@@ -49,7 +49,7 @@ class Sender(Struct, frozen=True):
     key: str
 
 
-MakeSender = Callable[[str], Sender]
+_MakeSender = Callable[[str], Sender]
 """The name of a model -> what sends requests to it. Raises ModelError without its key."""
 
 
@@ -61,10 +61,10 @@ class TaskModels:
         plan: Plan,
         models: Mapping[str, ModelSettings],
         lane: Callable[[str], ModelLane],
-        wire: MakeWire,
+        wire: _MakeWire,
         around_it: Surroundings,
         emit: Callable[[Event], None],
-        sender: MakeSender | None = None,
+        sender: _MakeSender | None = None,
     ) -> None:
         """`lane` returns what the calls of a model share, by the name of the model.
 
@@ -228,7 +228,7 @@ class Booking:
             cost=None,
             outcome="cancelled",
         )
-        return charged(call, exchange.estimate(), settings)
+        return _charged(call, exchange.estimate(), settings)
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
@@ -258,7 +258,7 @@ class Booking:
             recording=exchange.recording,
         )
         usage = exchange.estimate() if exchange.usage is None else exchange.usage
-        self.entry = charged(ended, usage, task.models[exchange.model])
+        self.entry = _charged(ended, usage, task.models[exchange.model])
         task.ledger.correct(self._place, self.entry)
         task.emit(ModelAnswered(task.plan, self.entry))
 
@@ -282,7 +282,7 @@ class Ledger:
         """Ask the budget before a request. Raises Failed: BUDGET_EXCEEDED, MODEL_UNPRICED."""
         settings, budget = self._models[model], self._budget
         if budget.max_cost is not None and not is_priced(settings):
-            raise Failed(unpriced(model, settings))
+            raise Failed(_unpriced(model, settings))
         need = Usage(input=tokens_of(prompt), output=ANSWER_TOKENS)
         if budget.max_model_calls is not None and len(self._calls) >= budget.max_model_calls:
             allowed = how_many(budget.max_model_calls, "request")
@@ -314,7 +314,7 @@ class Ledger:
         self._calls[place] = call
 
 
-def unpriced(model: str, settings: ModelSettings) -> Failure:
+def _unpriced(model: str, settings: ModelSettings) -> Failure:
     """The failure of a task with `max_cost` whose model has no known price."""
     message = (
         f"The budget has `max_cost`, but the price of model `{model}` ({settings.model}) is not known: set "
@@ -323,6 +323,6 @@ def unpriced(model: str, settings: ModelSettings) -> Failure:
     return Failure("MODEL_UNPRICED", message, details={"model": model})
 
 
-def charged(call: ModelCall, usage: Usage, settings: ModelSettings) -> ModelCall:
+def _charged(call: ModelCall, usage: Usage, settings: ModelSettings) -> ModelCall:
     """The entry with this usage, and its cost; a recording costs nothing."""
     return replace(call, usage=usage, cost=0.0 if call.replayed else cost_of(usage, settings))

@@ -35,10 +35,10 @@ from harness.spec.faults import (
 )
 from harness.spec.url_patterns import plain
 
-LOOPBACK = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 LONGEST = 20 * 1024 * 1024
 """Bytes of an answer that are read."""
-SHOWN = 200
+_SHOWN = 200
 """Bytes of an answer that a message shows."""
 Hosts = Callable[[], Mapping[str, int]]
 """Host name, in lower case -> port on 127.0.0.1, as the task's requests find it; read for each request."""
@@ -160,7 +160,7 @@ class TaskTransport(httpx2.AsyncBaseTransport):
         url = str(request.url)
         port = self._hosts().get(request.url.host.lower())
         if port is not None:
-            request.url = request.url.copy_with(scheme="http", host=LOOPBACK, port=port)
+            request.url = request.url.copy_with(scheme="http", host=_LOOPBACK, port=port)
         try:
             return await self._inner.handle_async_request(request)
         except httpx2.ConnectError:
@@ -221,8 +221,8 @@ class _Answer(Struct, frozen=True):
                 size += len(chunk)
                 if size > LONGEST:
                     raise TooLongError(f"the answer has more than {LONGEST} bytes", request=self.request)
-                if len(seen.beginning) < SHOWN:
-                    seen.beginning = (seen.beginning + chunk)[:SHOWN]
+                if len(seen.beginning) < _SHOWN:
+                    seen.beginning = (seen.beginning + chunk)[:_SHOWN]
                 yield chunk
         finally:
             await stream.aclose()

@@ -49,7 +49,7 @@ SAID_WRONG: Final = ModelVerdict(Kind(_C.VALIDATION, retryable=True, max_retries
 """MODEL_GARBLED of an answer that can be read, and is not what was asked for: the provider is well, and the model is
 told.
 """
-UNREADABLE: Final = "unreadable"
+_UNREADABLE: Final = "unreadable"
 """The detail of a failure that says that an answer could not be read at all, so that no model has said it."""
 
 
@@ -154,7 +154,7 @@ _CODES_OF_STATUS: Final[Mapping[int, str]] = {
     504: "MODEL_UNAVAILABLE",
     529: "MODEL_OVERLOADED",
 }
-DNS_RETRIES: Final = 2
+_DNS_RETRIES: Final = 2
 """The number of retries for a host name without an address, as for sites."""
 
 
@@ -179,7 +179,7 @@ def judged(facts: WireFacts, model: str) -> ModelError:
         f"{head}: {said}" if said else head,
         status=facts.status,
         retry_after=facts.retry_after,
-        max_retries=DNS_RETRIES if facts.unresolved else None,
+        max_retries=_DNS_RETRIES if facts.unresolved else None,
         billed=facts.begun or (facts.status is None and facts.phase != "connect"),
     )
 
@@ -239,5 +239,5 @@ def failure_of(error: Exception, model: str) -> Failed:
     if not isinstance(error, ModelError):
         raise error
     known: dict[str, Any] = {"model": model} | ({} if error.status is None else {"status": error.status})
-    known |= {UNREADABLE: True} if error.code == "MODEL_GARBLED" and error.rule.counts else {}
+    known |= {_UNREADABLE: True} if error.code == "MODEL_GARBLED" and error.rule.counts else {}
     return Failed(Failure(error.code, f"{error}{more}", details=known, retry_after=error.retry_after, cause=error))

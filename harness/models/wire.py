@@ -28,8 +28,8 @@ from harness.resilience.limit import LimitExceeded, paced
 from harness.resilience.outside import count_of, seconds_of
 from harness.resilience.verdict import retry_after
 
-Messages = list[pydantic_messages.ModelMessage]
-NO_KEY: Final = "none"
+_Messages = list[pydantic_messages.ModelMessage]
+_NO_KEY: Final = "none"
 """The key for a server that needs none: the clients would otherwise take one from the environment."""
 
 
@@ -41,21 +41,21 @@ class Wire:
         self._name = name
         self._settings = settings
         self._http = httpx2.AsyncClient(transport=transport, timeout=settings.limits.total, follow_redirects=False)
-        self._model = _model(settings, self._http, key or NO_KEY)
+        self._model = _model(settings, self._http, key or _NO_KEY)
 
     async def ask(self, prompt: Prompt, exchange: Exchange) -> WireAnswer:
         """Make one request, and return its answer. `exchange` is told how far it came.
 
         Raises ModelError, and LimitExceeded if the answer does not begin or go on in time.
         """
-        request: Messages = [ModelRequest(parts=[UserPromptPart(_content(prompt))], instructions=prompt.instructions)]
+        request: _Messages = [ModelRequest(parts=[UserPromptPart(_content(prompt))], instructions=prompt.instructions)]
         parameters = _parameters(prompt)
         with self._translated(exchange):
             answer = await (self._streamed if self._settings.stream else self._whole)(request, parameters, exchange)
         exchange.usage = _usage(answer, exchange)
         return _checked(self._name, prompt, answer)
 
-    async def _whole(self, request: Messages, parameters: ModelRequestParameters, exchange: Exchange) -> ModelResponse:
+    async def _whole(self, request: _Messages, parameters: ModelRequestParameters, exchange: Exchange) -> ModelResponse:
         answer = await model_request(
             self._model, request, model_settings=self._wishes(), model_request_parameters=parameters
         )
@@ -63,7 +63,7 @@ class Wire:
         return answer
 
     async def _streamed(
-        self, request: Messages, parameters: ModelRequestParameters, exchange: Exchange
+        self, request: _Messages, parameters: ModelRequestParameters, exchange: Exchange
     ) -> ModelResponse:
         limits, opened = self._settings.limits, list[StreamedResponse]()
         parts = self._parts(request, parameters, opened)
@@ -73,7 +73,7 @@ class Wire:
         return opened[0].get()
 
     async def _parts(
-        self, request: Messages, parameters: ModelRequestParameters, opened: list[StreamedResponse]
+        self, request: _Messages, parameters: ModelRequestParameters, opened: list[StreamedResponse]
     ) -> AsyncIterator[Any]:
         """The events of the answer. The stream is opened with the first, whose limit thus begins with the request."""
         async with model_request_stream(

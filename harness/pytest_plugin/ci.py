@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from harness.reporting.markdown import Page
     from harness.reporting.triage import Cause
 
-ANNOTATIONS_OPTION = "--task-github-annotations"
-OTHER_ANNOTATOR = "pytest_github_actions_annotate_failures"
+_ANNOTATIONS_OPTION = "--task-github-annotations"
+_OTHER_ANNOTATOR = "pytest_github_actions_annotate_failures"
 """A plugin that annotates every failed test, at the first line of its file."""
 
 
 def is_wanted(config: pytest.Config, environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether to annotate: in GitHub Actions unless the other plugin does it, and wherever it is requested."""
-    if config.getoption(ANNOTATIONS_OPTION):
+    if config.getoption(_ANNOTATIONS_OPTION):
         return True
-    return environment.get("GITHUB_ACTIONS") == "true" and not config.pluginmanager.hasplugin(OTHER_ANNOTATOR)
+    return environment.get("GITHUB_ACTIONS") == "true" and not config.pluginmanager.hasplugin(_OTHER_ANNOTATOR)
 
 
 def annotate(terminal: Any, causes: Sequence[Cause], environment: Mapping[str, str] = os.environ) -> None:

@@ -88,14 +88,14 @@ class CiPage:
         file = summary_file.place(self._config)
         if file is None:
             return
-        reports = tuple(report_lines(self._config, self._state.settings, bool(found)))
+        reports = tuple(_report_lines(self._config, self._state.settings, bool(found)))
         try:
             summary_file.append(file, Page(run, found, self._uncollected, reports))
         except OSError as error:
             self._problem = f"{summary_file.SUMMARY_OPTION}: {file}: {error.strerror}"
 
 
-def report_lines(config: pytest.Config, settings: Settings, failed: bool) -> Iterator[tuple[str, str]]:
+def _report_lines(config: pytest.Config, settings: Settings, failed: bool) -> Iterator[tuple[str, str]]:
     """Name and place of each report that people can open."""
     if failed:
         yield "artifacts of each failure", shown_path(settings.artifacts)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _UNHEARD = "The driver of the cluster was not heard"
 STORE = "TASKSPEC_STORE"
 """The variable with the store of the run, for the process of a slot (`StorePlace.given`)."""
-CHECKED = 0.25
+_CHECKED = 0.25
 """Seconds between two checks whether the driver was heard lately."""
 FENCED = 70
 """The exit status of a process that has not heard of its driver for too long."""
@@ -71,7 +71,7 @@ class DriverWire:
             if self._clock.now() >= due:
                 self.beat()
                 due = self._clock.now() + BEAT
-            threading.Event().wait(CHECKED)
+            threading.Event().wait(_CHECKED)
 
 
 class Permits:

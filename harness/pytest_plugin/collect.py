@@ -14,7 +14,7 @@ from harness.spec.file_names import is_fault_plan, is_gate, is_step_group
 if TYPE_CHECKING:
     from harness.pytest_plugin.items import TaskItem
 
-REFUSED: pytest.StashKey[pytest.UsageError] = pytest.StashKey()
+_REFUSED: pytest.StashKey[pytest.UsageError] = pytest.StashKey()
 """Why tasks cannot be collected: the settings of the project are bad."""
 
 
@@ -27,12 +27,12 @@ class TaskFile(pytest.Module):
     obj = None
 
     def collect(self) -> Iterable[TaskItem]:
-        if REFUSED in self.config.stash:
+        if _REFUSED in self.config.stash:
             return []
         try:
             state = session_state(self.config)
         except pytest.UsageError as error:  # raised here it would be an error of this file
-            self.config.stash[REFUSED] = error
+            self.config.stash[_REFUSED] = error
             return []
         from harness.pytest_plugin.items import items_of
 
@@ -68,5 +68,5 @@ def collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector 
 
 def refuse(config: pytest.Config) -> None:
     """Raise UsageError if tasks could not be collected, with this reason and not for tasks that are missing since."""
-    if refused := config.stash.get(REFUSED, None):
+    if refused := config.stash.get(_REFUSED, None):
         raise refused

@@ -76,13 +76,13 @@ def read_journal(path: Path) -> dict[str, ItemFacts] | None:
 
 # The items of an xdist worker that died: which of them killed it, and which run again (decision 009).
 
-Unit = dict[str, bool]
+_Unit = dict[str, bool]
 """The items of one group, in order -> whether they are done."""
-RUNS = 2
+_RUNS = 2
 """A worker runs an item once it knows the next one, or that there is none. xdist gives a new worker a single item."""
 UNKNOWN = "other tasks may have run in the process at the same time, and any of them may have ended it"
 ENDED = "it had ended, so it probably did not end the process, but its result is lost"
-AT_ONCE = "the process ran at the same time {}: any of them may have ended it"
+_AT_ONCE = "the process ran at the same time {}: any of them may have ended it"
 NO_OTHER = "no other process is started that could show which (--max-worker-restart)"
 AGAIN = "the task ran alone, after a process had died that ran several tasks at the same time"
 
@@ -101,7 +101,7 @@ def verdict(pending: Sequence[str], noted: Mapping[str, ItemFacts], *, last: boo
     for item in suspects:
         others = ", ".join(task_id(other) for other in suspects if other != item)
         if item in found.lost or last:
-            lost[item] = f"{AT_ONCE.format(others)}; {found.lost.get(item, NO_OTHER)}" if others else ""
+            lost[item] = f"{_AT_ONCE.format(others)}; {found.lost.get(item, NO_OTHER)}" if others else ""
     lost |= {item: f"{why}; {ENDED}" for item, why in found.lost.items() if item not in suspects}
     return replace(found, again=() if last else found.again, lost=lost)
 
@@ -146,17 +146,17 @@ class CrashedWorkers:
     """
 
     config: Any
-    workqueue: OrderedDict[str, Unit]
-    assigned_work: dict[Any, dict[str, Unit]]
+    workqueue: OrderedDict[str, _Unit]
+    assigned_work: dict[Any, dict[str, _Unit]]
     _assign_work_unit: Any
     _pending_of: Any
 
     def __init__(self, config: Any, log: Any) -> None:
         base: Any = super()
         base.__init__(config, log)
-        self.left: dict[str, Unit] = {}
+        self.left: dict[str, _Unit] = {}
         """The items of a worker that died, until it is decided what happens to them."""
-        self.held: OrderedDict[str, Unit] = OrderedDict()
+        self.held: OrderedDict[str, _Unit] = OrderedDict()
         """Groups with suspects: they wait for a worker that does one task at a time."""
         self.suspects: set[str] = set()
         self.why: dict[str, str] = {}
@@ -253,7 +253,7 @@ class CrashedWorkers:
             self.why[item] = f"{UNKNOWN}; {NO_OTHER}"
             self._fail(item, node)
 
-    def _suspect(self, unit: Unit) -> bool:
+    def _suspect(self, unit: _Unit) -> bool:
         return any(item in self.suspects for item, done in unit.items() if not done)
 
     def _reschedule(self, node: Any) -> None:
@@ -270,7 +270,7 @@ class CrashedWorkers:
                 self._assign_work_unit(node)
         base: Any = super()
         base._reschedule(node)  # noqa: SLF001 - xdist's schedulers are extended so
-        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < RUNS:
+        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < _RUNS:
             self._assign_work_unit(node)
 
     def _fail(self, item: str, node: Any) -> None:

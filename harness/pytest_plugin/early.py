@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
-TOLD = "interrupted before the run began"
+_TOLD = "interrupted before the run began"
 _before = sys.excepthook
 
 
@@ -22,6 +22,6 @@ def end() -> None:
 
 def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     if issubclass(kind, KeyboardInterrupt):
-        sys.stderr.write(f"\n{TOLD}\n")
+        sys.stderr.write(f"\n{_TOLD}\n")
     else:
         _before(kind, error, trace)

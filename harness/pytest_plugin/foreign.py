@@ -14,7 +14,7 @@ from msgspec import Struct
 
 GIVEN: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 """The options that were really given: name -> value. `addopts` and PYTEST_ADDOPTS count, defaults do not."""
-OWNERS = ("pytest_playwright", "pytest_base_url")
+_OWNERS = ("pytest_playwright", "pytest_base_url")
 """The prefixes of those plugins' modules, also if they are loaded with `-p`."""
 
 
@@ -100,7 +100,7 @@ def note_given(config: pytest.Config, parser: pytest.Parser, words: list[str]) -
     asked = [option for option in FOREIGN if option.name in named]
     if not asked:
         return
-    if not is_theirs(config):
+    if not _is_theirs(config):
         _refuse_unknown(asked, parser, words)
         return
     places = {option.name: option.name.removeprefix("--").replace("-", "_") for option in asked}
@@ -109,10 +109,10 @@ def note_given(config: pytest.Config, parser: pytest.Parser, words: list[str]) -
     config.stash[GIVEN] = {name: value for name, value in given.items() if value is not None}
 
 
-def is_theirs(config: pytest.Config) -> bool:
+def _is_theirs(config: pytest.Config) -> bool:
     """Return whether one of those plugins is loaded; otherwise a conftest.py may use options of these names."""
     modules = (getattr(plugin, "__name__", "") for plugin in config.pluginmanager.get_plugins())
-    return any(isinstance(module, str) and module.startswith(OWNERS) for module in modules)
+    return any(isinstance(module, str) and module.startswith(_OWNERS) for module in modules)
 
 
 def _refuse_unknown(asked: Sequence[ForeignOption], parser: pytest.Parser, words: list[str]) -> None:
@@ -140,13 +140,13 @@ def given_elsewhere(config: pytest.Config) -> Iterator[tuple[str, object]]:
     """The settings and values that options of the other plugins set."""
     given = config.stash.get(GIVEN, {})
     yield from ((option.setting, given[option.name]) for option in FOREIGN if option.setting and option.name in given)
-    if is_theirs(config) and "--base-url" not in given:
+    if _is_theirs(config) and "--base-url" not in given:
         address = config.getoption("--base-url", None) or config.getini("base_url")
         if address:
             yield "base_url", address
 
 
-def refused_options(config: pytest.Config) -> Iterator[str]:
+def _refused_options(config: pytest.Config) -> Iterator[str]:
     """A sentence for each given option that cannot act on tasks."""
     given = config.stash.get(GIVEN, {})
     for option in FOREIGN:
@@ -160,5 +160,5 @@ def refused_options(config: pytest.Config) -> Iterator[str]:
 
 def refuse(config: pytest.Config) -> None:
     """Raise UsageError for options that cannot act on the tasks that are about to run."""
-    if sentences := list(refused_options(config)):
+    if sentences := list(_refused_options(config)):
         raise pytest.UsageError("\n".join(sentences))

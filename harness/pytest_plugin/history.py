@@ -132,7 +132,7 @@ def _start_time(report: Any) -> datetime | None:
 
 # The command line of a run without its secrets, so that it may be stored.
 
-Hide = Callable[[str], str]
+_Hide = Callable[[str], str]
 
 
 def redactor_of(settings: Settings, tasks: Sequence[Loaded], environ: Mapping[str, str]) -> Redactor:
@@ -147,7 +147,7 @@ def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator
 
     Of the URLs of browser endpoints the hosts stay visible.
     """
-    hide: Hide | None = None
+    hide: _Hide | None = None
     for argument in map(str, arguments):
         name, equals, value = argument.partition("=")
         hidden = _hiding_of(name)
@@ -160,7 +160,7 @@ def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator
         hide = None if equals else hidden
 
 
-def _hiding_of(option: str) -> Hide | None:
+def _hiding_of(option: str) -> _Hide | None:
     """The text shown for the value of an option that may be secret."""
     if option in OPTIONS:
         return lambda urls: ",".join(names([url.strip() for url in urls.split(",") if url.strip()]))
@@ -169,8 +169,8 @@ def _hiding_of(option: str) -> Hide | None:
 
 HISTORY = "taskspec-history"
 """The name of the plugin."""
-HISTORY_OUTPUT = "history"
-STORE_OUTPUT = "store"
+_HISTORY_OUTPUT = "history"
+_STORE_OUTPUT = "store"
 _INTERRUPTED = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
 
 
@@ -234,18 +234,18 @@ class RunHistory:
                 self._add(execution)
             for execution in map(self._executions.interrupted, self._state.passed_over if self._stored else ()):
                 self._add(execution)  # the process that goes on with the part must not run them again
-            ended = self._fence.call(HISTORY_OUTPUT, self._ended_record, run) or run
-            self._fence.call(HISTORY_OUTPUT, self._finish, ended)
+            ended = self._fence.call(_HISTORY_OUTPUT, self._ended_record, run) or run
+            self._fence.call(_HISTORY_OUTPUT, self._finish, ended)
             if self._stored is not None:
-                told = self._fence.call(STORE_OUTPUT, self._stored.finish, ended) or []
+                told = self._fence.call(_STORE_OUTPUT, self._stored.finish, ended) or []
         notes, self._notes = self._notes, []
         return [*(f"history: {note}" for note in notes), *told]
 
     def _add(self, execution: Execution) -> None:
         if self._stored is not None:
-            self._fence.call(STORE_OUTPUT, self._stored.add, execution)
+            self._fence.call(_STORE_OUTPUT, self._stored.add, execution)
         if self._writer is not None:
-            self._fence.call(HISTORY_OUTPUT, self._write, self._writer, execution)
+            self._fence.call(_HISTORY_OUTPUT, self._write, self._writer, execution)
 
     def _write(self, writer: RunWriter, execution: Execution) -> None:
         try:
@@ -272,7 +272,7 @@ class RunHistory:
         self._executions = Executions(self._root, tasks, self._redactor.text)
         run = self._run = self._begun_record()
         if self._stored is not None:
-            self._fence.call(STORE_OUTPUT, self._stored.begin, run, tasks)
+            self._fence.call(_STORE_OUTPUT, self._stored.begin, run, tasks)
         if self._state.settings.history_runs > 0:
             self._writer = self._open_history(run)
 

@@ -29,7 +29,7 @@ from harness.spec.task import TaskSpec
 
 # The advice for a project that does not declare how its tasks' states are kept apart.
 
-TOLD = "isolation-told"
+_TOLD = "isolation-told"
 """The file in `.harness` that marks that the first run has said it."""
 
 
@@ -38,7 +38,7 @@ def undeclared_lines(config: pytest.Config, settings: Settings) -> list[str]:
     channels = settings.writable_channels
     if settings.isolation is not None or not channels:
         return []
-    told = settings.root / ".harness" / TOLD
+    told = settings.root / ".harness" / _TOLD
     parallel = settings.task_workers != 1 or role_of(config).distributes
     if told.exists() and not parallel:
         return []

@@ -476,13 +476,13 @@ def refuse_contradictions(config: pytest.Config, aliases: Mapping[str, str]) -> 
             raise pytest.UsageError(problem)
 
 
-ONLY_WITH_CLUSTER = ("task_cluster_slots", "task_cluster_env", "task_resume")
+_ONLY_WITH_CLUSTER = ("task_cluster_slots", "task_cluster_env", "task_resume")
 """Options that mean nothing without `--task-cluster`."""
 
 
 def refuse_without_cluster(config: pytest.Config) -> None:
     """Raise UsageError for an option that acts only with `--task-cluster`."""
-    for dest in ONLY_WITH_CLUSTER:
+    for dest in _ONLY_WITH_CLUSTER:
         if config.getoption(dest, None) is not None:
             name = f"--{dest.replace('_', '-')}"
             raise pytest.UsageError(f"{name} acts only with --task-cluster: add it, or leave {name} out")

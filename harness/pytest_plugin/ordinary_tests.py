@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from harness.faults.python import InjectedFault
     from harness.runner.api import TaskExecution
 
-API = "harness.runner.api"
-FIXTURE = "taskspec_services"
+_API = "harness.runner.api"
+_FIXTURE = "taskspec_services"
 SLOT = "taskspec_slot"
 
 
@@ -63,7 +63,7 @@ def _fail_test() -> Iterator[None]:
         pytest.fail(f"the services cannot be started: {error}", pytrace=False)
 
 
-@pytest.fixture(scope="session", name=FIXTURE)
+@pytest.fixture(scope="session", name=_FIXTURE)
 def taskspec_services(pytestconfig: pytest.Config) -> RunningServices:
     """The project's services, started if they do not run yet: `.hosts`, and `.url(host)` for any HTTP client."""
     return start_services(pytestconfig)
@@ -112,17 +112,17 @@ def inject_fault() -> Iterator[Callable[..., InjectedFault]]:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
     """Remove the faults that a test has injected and not used, so that the next test does not meet them."""
-    if API in sys.modules:
-        sys.modules[API].PENDING.forget()
-        sys.modules[API].EXECUTED.clear()
+    if _API in sys.modules:
+        sys.modules[_API].PENDING.forget()
+        sys.modules[_API].EXECUTED.clear()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the failed tasks of a failed test to its report, since its `assert` cannot show them."""
     report = yield
-    if call.when == "call" and report.failed and API in sys.modules:
-        executed: list[TaskExecution] = [each for each in sys.modules[API].EXECUTED if each.result.failure is not None]
+    if call.when == "call" and report.failed and _API in sys.modules:
+        executed: list[TaskExecution] = [each for each in sys.modules[_API].EXECUTED if each.result.failure is not None]
         report.sections += [(f"task {each.plan.task_id}", _explain_failure(each)) for each in executed]
     return report
 

@@ -33,7 +33,7 @@ from harness.runner.trials import declared_faults
 from harness.spec.suite import dependencies
 from harness.spec.task import TaskSpec
 
-TOLD_IN_TURN = ("skip", "skipif", "xfail")
+_TOLD_IN_TURN = ("skip", "skipif", "xfail")
 """Marks that decide only in the item's turn whether it runs."""
 STEPPING_IN = (
     "pytest_runtest_setup", "pytest_runtest_call", "pytest_runtest_teardown", "pytest_pyfunc_call",
@@ -68,10 +68,10 @@ class ParallelItems:
         return self._runner.stop()
 
     def _add(self, current: pytest.Item) -> None:
-        found = [item for item in task_items(upcoming(current)) if item.nodeid not in self._known]
+        found = [item for item in task_items(_upcoming(current)) if item.nodeid not in self._known]
         if found:
             self._known.update(item.nodeid for item in found)
-            held = steps_in(current.config)
+            held = _steps_in(current.config)
             self._runner.add([self._job(item, current, held=held) for item in found])
 
     def _job(self, item: TaskItem, current: pytest.Item, *, held: bool) -> tuple[Job, Make]:
@@ -89,12 +89,12 @@ class ParallelItems:
         if episode is None:
             return self._is_prepared(item, current)
         together = self._episodes[episode] if self._state.settings.shared_state else [item]
-        return not may_run_again(item) and all(self._is_prepared(each, current) for each in together)
+        return not _may_run_again(item) and all(self._is_prepared(each, current) for each in together)
 
     def _is_prepared(self, item: TaskItem, current: pytest.Item) -> bool:
         task_id = item.loaded.spec.task_id
         apart = item.unloaded or item.loaded.source in self._state.problems or task_id in self._state.lost
-        return is_plain(item, current) and not apart
+        return _is_plain(item, current) and not apart
 
     def _look(self, items: Sequence[pytest.Item]) -> None:
         """Find the ties between the tasks of the session; once."""
@@ -180,15 +180,15 @@ def _describe_record(record: TaskRecord) -> str:
     return f"{record.task_id} ({record.final_state}{place})"
 
 
-def upcoming(item: pytest.Item) -> Sequence[pytest.Item]:
+def _upcoming(item: pytest.Item) -> Sequence[pytest.Item]:
     """The item, and those that this process will run after it, as far as it knows."""
     items = item.session.items
     if role_of(item.config).reports:
         return items[items.index(item) :]
-    return [item, *(items[index] for index in assigned(item.config) if items[index] is not item)]
+    return [item, *(items[index] for index in _assigned(item.config) if items[index] is not item)]
 
 
-def assigned(config: pytest.Config) -> Iterator[int]:
+def _assigned(config: pytest.Config) -> Iterator[int]:
     """Indices in the session's items that xdist has assigned to this worker and that have not begun."""
     for plugin in config.pluginmanager.get_plugins():
         queue = getattr(plugin, "torun", None)
@@ -198,10 +198,10 @@ def assigned(config: pytest.Config) -> Iterator[int]:
                 yield from (index for index in (following, *waiting) if isinstance(index, int))
 
 
-def is_plain(item: TaskItem, current: pytest.Item) -> bool:
+def _is_plain(item: TaskItem, current: pytest.Item) -> bool:
     """Return whether nothing is prepared for the item, or decided about it, in its own turn."""
     ready = HARMLESS | set(session_wide(current))
-    if not ready.issuperset(item.fixturenames) or any(map(item.get_closest_marker, TOLD_IN_TURN)):
+    if not ready.issuperset(item.fixturenames) or any(map(item.get_closest_marker, _TOLD_IN_TURN)):
         return False
     spec = item.loaded.spec
     if spec.error_recovery.on_state_inconsistency.strategy == "manual_resolution":
@@ -223,7 +223,7 @@ def _may_ask_the_hook(spec: TaskSpec) -> bool:
     return spec.error_recovery.on_precondition_fail.strategy == "attempt_repair" or any(inner)
 
 
-def may_run_again(item: pytest.Item) -> bool:
+def _may_run_again(item: pytest.Item) -> bool:
     """Return whether `--reruns` may run it again: then the next task of its episode must wait for it."""
     config = item.config
     if not config.pluginmanager.hasplugin("rerunfailures"):
@@ -232,7 +232,7 @@ def may_run_again(item: pytest.Item) -> bool:
     return bool(asked) or any(each.get_closest_marker("flaky") for each in item.session.items)
 
 
-def steps_in(config: pytest.Config) -> bool:
+def _steps_in(config: pytest.Config) -> bool:
     """Return whether a conftest.py or a plugin of the project handles each item in its turn."""
     hooks = (getattr(config.hook, name) for name in STEPPING_IN)
     return any(_own(impl, config.rootpath) for hook in hooks for impl in hook.get_hookimpls())
@@ -248,8 +248,8 @@ def _own(impl: Any, root: Path) -> bool:
 
 # Output and log records of tasks before their turn must not appear in another test's report (`--task-workers`).
 
-NAMES = ("stdout", "stderr")
-KEPT = "taskspec_kept"
+_NAMES = ("stdout", "stderr")
+_KEPT = "taskspec_kept"
 """The attribute of a log record that is printed later."""
 
 
@@ -258,7 +258,7 @@ class DeferredOutput:
 
     def __init__(self, config: pytest.Config) -> None:
         captures = config.pluginmanager.hasplugin("capturemanager") and config.getoption("capture") != "no"
-        self._streams = Streams(NAMES, straight=not captures)
+        self._streams = Streams(_NAMES, straight=not captures)
         self._logs = DeferredLogs(config.pluginmanager.getplugin("logging-plugin"))
         self._over = False
         config.add_cleanup(self._end)  # an interrupted session may never call the end hook
@@ -375,7 +375,7 @@ class DeferredLogs(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Handle a record. Errors of formatting are raised, as by pytest's handlers: the code that logs made them."""
         if is_deferred() and keep(partial(self._say, _as_now(record))):
-            setattr(record, KEPT, True)
+            setattr(record, _KEPT, True)
 
     def _say(self, record: logging.LogRecord) -> None:
         for handler in self._handlers:
@@ -400,4 +400,4 @@ def _as_now(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _is_due(record: logging.LogRecord) -> bool:
-    return not getattr(record, KEPT, False)
+    return not getattr(record, _KEPT, False)

@@ -15,7 +15,7 @@ from harness.pytest_plugin.ordinary_tests import start_services, uses_services
 if TYPE_CHECKING:
     from harness.model.browser_settings import BrowserSettings
 
-OWN_CHOICES = ("executable_path", "channel")
+_OWN_CHOICES = ("executable_path", "channel")
 """Launch options by which a project chooses its browser itself."""
 
 
@@ -62,7 +62,7 @@ def missing_option(
 
     `settings`: those of the project, which are read only if its browser is not there.
     """
-    if own.is_file() or any(options.get(name) for name in OWN_CHOICES):
+    if own.is_file() or any(options.get(name) for name in _OWN_CHOICES):
         return {}
     from harness.browser.executable import find  # the modules of tasks are loaded only in a session that needs them
     from harness.recovery.failure import Failed

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.model.settings import Settings
     from harness.pytest_plugin.state import SessionState
 
-OPTION = "--task-retrace"
+_OPTION = "--task-retrace"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _FRESH = ("world", "reset")
 """Kinds of isolation under which a task that runs again does not see the effects of its first run."""
@@ -49,9 +49,9 @@ def traced_in_full(state: SessionState, item: pytest.Item, plan: Plan, result: T
     if not state.settings.retrace:
         return "" if refused else f"full trace: {command(item, state)}", result
     if refused:
-        return f"{OPTION}: the task did not run again: {refused}", result
+        return f"{_OPTION}: the task did not run again: {refused}", result
     line, second = _run_again(state, plan)
-    return line, replace(result, warnings=(*result.warnings, *done_twice(second, OPTION)))
+    return line, replace(result, warnings=(*result.warnings, *done_twice(second, _OPTION)))
 
 
 def _run_again(state: SessionState, plan: Plan) -> tuple[str, TaskResult]:
@@ -61,7 +61,7 @@ def _run_again(state: SessionState, plan: Plan) -> tuple[str, TaskResult]:
     found = harness.archive.retraced(plan, second, result)
     how = "did not fail again" if result.failure is None else f"failed with {result.failure.code}"
     if found is None:
-        return f"{OPTION}: the second run {how}, and left no trace", result
+        return f"{_OPTION}: the second run {how}, and left no trace", result
     return f"full trace: {shown_path(found)} (the second run {how})", result
 
 
@@ -81,7 +81,7 @@ def refusal(plan: Plan, result: TaskResult, settings: Settings, *, alone: bool) 
 def _effect_of_second_run(plan: Plan, result: TaskResult, settings: Settings) -> str | None:
     """The effect of a second run on a state that the first has written to, as a reason; None without any."""
     isolated = settings.isolation in _FRESH and not plan.spec.episode_id
-    written = None if isolated else what_was_written(result)
+    written = None if isolated else _what_was_written(result)
     if again(RepeatWay.RETRACE, Known(written is not None, undone=isolated)) is RepeatVerdict.AGAIN:
         return None
     if plan.spec.episode_id:
@@ -89,7 +89,7 @@ def _effect_of_second_run(plan: Plan, result: TaskResult, settings: Settings) ->
     return f'{written}, and the project declares neither `isolation = "world"` nor `"reset"`'
 
 
-def what_was_written(result: TaskResult) -> str | None:
+def _what_was_written(result: TaskResult) -> str | None:
     """The first thing that the task may have changed on its sites; None if nothing was seen."""
     try:
         document = json.loads(Path(result.artifacts or "", "network_logs.har").read_text("utf-8"))
@@ -111,7 +111,7 @@ def command(item: pytest.Item, state: SessionState) -> str:
     file, _, name = item.nodeid.partition("::")
     start = item.config.invocation_params.dir
     here = os.path.relpath(item.path, start)
-    words = ["pytest", f"{here}::{name}" if name else file, OPTION]
+    words = ["pytest", f"{here}::{name}" if name else file, _OPTION]
     for plan in state.settings.faults:
         words += ["--task-faults", os.path.relpath(plan, start)]
     words += ["--task-agent", state.chosen] if state.chosen else []

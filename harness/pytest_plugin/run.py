@@ -44,10 +44,10 @@ from harness.values import replace
 
 # Questions to the person at the terminal (`on_state_inconsistency: manual_resolution`).
 
-Ask = Callable[[str, tuple[str, ...]], str | None]
+_Ask = Callable[[str, tuple[str, ...]], str | None]
 
 
-def person(config: pytest.Config) -> Ask | None:
+def _person(config: pytest.Config) -> _Ask | None:
     """A function that asks a person; None under xdist. In CI, and wherever there is no terminal, it gets no answer."""
     if role_of(config) is not Role.ALONE:
         return None
@@ -124,7 +124,7 @@ def obstacle(
     return None
 
 
-def advice(item: pytest.Item, name: str) -> str:
+def _advice(item: pytest.Item, name: str) -> str:
     """The command that runs the item with all its dependencies, from this run's folder; or that no file has it."""
     config = item.config
     places = (item.path.parent, *(config.rootpath / each for each in config.getini("testpaths") or ["."]))
@@ -250,9 +250,9 @@ def plan_of(state: SessionState, loaded: Loaded, *, judged_later: bool = False) 
     return replace(plan, world=f"{plan.world}.{state.afresh}") if state.afresh and not plan.spec.episode_id else plan
 
 
-def asking(state: SessionState, config: pytest.Config) -> Ask | None:
+def asking(state: SessionState, config: pytest.Config) -> _Ask | None:
     """A function that asks a person, without showing secrets."""
-    ask, redactor = person(config), state.harness().redactor
+    ask, redactor = _person(config), state.harness().redactor
     return ask and (lambda question, choices: ask(redactor.text(question), choices))
 
 
@@ -282,7 +282,7 @@ def _require(state: SessionState, item: pytest.Item, loaded: Loaded) -> None:
         state.ahead.skip(item)
     if found.absent:
         state.unjudged.append(item)
-        raise _skipped(f"{found.reason}; {advice(item, found.absent)}")
+        raise _skipped(f"{found.reason}; {_advice(item, found.absent)}")
     raise _skipped(found.reason)
 
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 RUN = "taskspec-run"
 """The name of this module as a plugin."""
-RUN_LABEL: pytest.StashKey[RunLabel] = pytest.StashKey()
-ONE_PROCESS = "the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`"
-EVIDENCE = "evidence of the task"
+_RUN_LABEL: pytest.StashKey[RunLabel] = pytest.StashKey()
+_ONE_PROCESS = "the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`"
+_EVIDENCE = "evidence of the task"
 """The title of what is said about a task whose fixture failed after it."""
 _MAY_SKIP = {"skip", "skipif"}
 """Marks of an item that is perhaps not run."""
@@ -57,13 +57,13 @@ def _begin(config: pytest.Config) -> None:
     if problem := shared_problem(state.settings.tools, config.getoption("numprocesses", None) or 1):
         raise pytest.UsageError(problem)
     if state.chosen == BRIDGE and role_of(config) is Role.CONTROLLER:
-        raise pytest.UsageError(ONE_PROCESS)
+        raise pytest.UsageError(_ONE_PROCESS)
     if config.getoption("--alluredir", None):
         from harness.reporting.allure.sink import RunLabel, fence_files
 
         fence_files(state.fence)
-        config.stash[RUN_LABEL] = RunLabel(state.run_id)
-        config.stash[RUN_LABEL].register()
+        config.stash[_RUN_LABEL] = RunLabel(state.run_id)
+        config.stash[_RUN_LABEL].register()
     config.stash[TELEMETRY] = RunTelemetry(config, state)
     state.tell = config.stash[TELEMETRY].emit
     for name, plugin in _plugins(config, state):
@@ -98,7 +98,7 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
 
             config.stash[UPLINK].attach(harness, state.stored.ledger if state.stored else None)
         if role_of(config) is not Role.DRIVER:
-            serve_agents(config, state, tasks)
+            _serve_agents(config, state, tasks)
             if first := first_to_run(config, tasks):
                 harness.prepare(first.loaded.spec)
             ahead.begin(config, state)
@@ -111,7 +111,7 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
     history.begin({item.nodeid: item.loaded for item in tasks})
 
 
-def serve_agents(config: pytest.Config, state: SessionState, tasks: Sequence[TaskItem]) -> None:
+def _serve_agents(config: pytest.Config, state: SessionState, tasks: Sequence[TaskItem]) -> None:
     """Serve agents that run elsewhere, if a task is theirs. Raises ValueError and OSError."""
     if not any(is_remote(item.loaded.spec, state.settings, state.chosen) for item in tasks):
         return
@@ -198,8 +198,8 @@ def _torn_down(item: pytest.Item, report: Any, record: TaskRecord) -> None:
     record = torn_down(record, kept, keeps_passed=state.settings.evidence == "all")
     report.taskspec = record.model_dump(mode="json")
     report.user_properties += torn_properties(record)  # junit.xml reads them from this report
-    report.sections.append((EVIDENCE, record.hint))
-    state.fence.call("Allure", attach_text, EVIDENCE, record.hint)
+    report.sections.append((_EVIDENCE, record.hint))
+    state.fence.call("Allure", attach_text, _EVIDENCE, record.hint)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -227,7 +227,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if state := config.stash.get(STATE, None):
-        if label := config.stash.get(RUN_LABEL, None):
+        if label := config.stash.get(_RUN_LABEL, None):
             label.unregister()
         state.close()
         if role_of(config).reports:  # the workers share the logins and floors of the run

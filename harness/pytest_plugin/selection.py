@@ -54,7 +54,7 @@ class WithDependencies:
         collected = list({item.nodeid: item for item in items}.values())
         items[:] = collected
         yield
-        kept = select_items(collected, [item for item in items if self._is_asked(item)])
+        kept = _select_items(collected, [item for item in items if self._is_asked(item)])
         tell_deselected(config, collected, kept)
         items[:] = kept
         arrange(config.stash[STATE], items)
@@ -64,7 +64,7 @@ class WithDependencies:
         return item.path not in self._added or any(each.reaches(item.path, item.name) for each in self._asked)
 
 
-def select_items(collected: Sequence[pytest.Item], left: Iterable[pytest.Item]) -> list[pytest.Item]:
+def _select_items(collected: Sequence[pytest.Item], left: Iterable[pytest.Item]) -> list[pytest.Item]:
     """The selected items, and all that they depend on."""
     tasks = {item.loaded.spec.task_id: item for item in task_items(collected)}
     own = set(left)
@@ -91,7 +91,7 @@ def task_items(items: Iterable[pytest.Item]) -> list[TaskItem]:
     return [item for item in items if isinstance(item, TaskItem)]
 
 
-def ordered(items: Sequence[pytest.Item], *, together: bool = False) -> list[pytest.Item]:
+def _ordered(items: Sequence[pytest.Item], *, together: bool = False) -> list[pytest.Item]:
     """Tasks by priority, each after its dependencies; other items keep their places. All workers get the same.
 
     `together`: the tasks of an episode follow each other, unless dependencies prevent it.
@@ -108,7 +108,7 @@ def arrange(state: SessionState, items: list[pytest.Item]) -> None:
     for problem in check_suite([item.loaded for item in task_items(items)], lambda *_: True):
         if problem.severity == "error":
             state.problems.setdefault(problem.file, []).append(str(problem))
-    items[:] = ordered(items, together=state.settings.isolation == "reset")
+    items[:] = _ordered(items, together=state.settings.isolation == "reset")
 
 
 def _after_dependencies(tasks: Sequence[TaskItem]) -> list[TaskItem]:

@@ -17,18 +17,18 @@ from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import STATE
 from harness.resilience import SystemClock
 
-BOUND = 15.0
+_BOUND = 15.0
 """Seconds that the end of a run may take after a second signal. Then the process ends at once."""
-PATIENCE_OF_XDIST = 12.0
+_PATIENCE_OF_XDIST = 12.0
 """Further seconds for the xdist controller: it waits up to ten for its workers' reports, and then kills them."""
-HEARD = ("SIGINT", "SIGTERM", "SIGHUP")
+_HEARD = ("SIGINT", "SIGTERM", "SIGHUP")
 """SIGTERM: a CI system cancels the run. SIGHUP: the terminal was closed; Windows does not have it."""
 INTERRUPTED = int(pytest.ExitCode.INTERRUPTED)
-HELD = (
+_HELD = (
     "taskspec: the run is already ending: it writes its reports and stops its browser and services. "
     "That takes at most {:g} s."
 )
-GIVEN_UP = (
+_GIVEN_UP = (
     "taskspec: the run had not ended {:g} s later and was stopped; reports that were not written yet are missing."
 )
 
@@ -43,7 +43,7 @@ class Signals:
         self._config = config
         self._clock = SystemClock()
         self._before: dict[int, Any] = {}
-        self._bound = BOUND + (PATIENCE_OF_XDIST if role_of(config).distributes else 0)
+        self._bound = _BOUND + (_PATIENCE_OF_XDIST if role_of(config).distributes else 0)
         self._terminal: int | None = None
         self._wakeup: queue.SimpleQueue[bool] = queue.SimpleQueue()
         """True: a second signal has come. False: the session is over. Its `put` may interrupt itself."""
@@ -57,7 +57,7 @@ class Signals:
         """Handle the signals that have no other handler. Once; on another thread than the main one it does nothing."""
         if self._before or threading.current_thread() is not threading.main_thread():
             return
-        for number in (getattr(signal, name) for name in HEARD if hasattr(signal, name)):
+        for number in (getattr(signal, name) for name in _HEARD if hasattr(signal, name)):
             before = signal.getsignal(number)
             if before in (signal.SIG_DFL, signal.default_int_handler):
                 self._before[number] = signal.signal(number, self.handle_signal)
@@ -67,7 +67,7 @@ class Signals:
 
     def handle_signal(self, number: int, frame: FrameType | None) -> None:
         """The handler. It takes no lock, since the main thread may hold any."""
-        if self._over is not None and self._clock.now() - self._over > BOUND:
+        if self._over is not None and self._clock.now() - self._over > _BOUND:
             self._restore()  # the caller of `pytest.main` continues
             signal.raise_signal(number)
         elif self._debugging or not self._ending:
@@ -76,7 +76,7 @@ class Signals:
             signal.default_int_handler(number, frame)
         elif not self._held:
             self._heard = self._held = True
-            self._say(HELD)
+            self._say(_HELD)
             self._wakeup.put(True)
 
     def _watch(self) -> None:
@@ -84,7 +84,7 @@ class Signals:
             if self._wakeup.get():
                 self._wakeup.get(timeout=self._bound)
             return
-        self._say(GIVEN_UP)
+        self._say(_GIVEN_UP)
         os._exit(self._status())  # the reaper ends the processes that this one has started
 
     def _note_signal(self, number: int) -> None:

@@ -19,11 +19,11 @@ from harness.spec.names import list_some
 
 LAST = 30.0
 """Seconds that the end of a run waits for the store, as long as it takes anything in that time."""
-LAST_OF_INTERRUPTED = 25.0
+_LAST_OF_INTERRUPTED = 25.0
 """The same after a signal: the machine is about to be taken away."""
-ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals by which a machine says that it is taken away. Ctrl-C is a person's."""
-UNNOTED = (
+_UNNOTED = (
     "it does not know what these tasks have done: {}. They have clicked something that posts, without `effect: write`, "
     "and a repetition of this part would do that again, so none is asked for (status 1): {}"
 )
@@ -96,19 +96,19 @@ class StoredJournal:
         notes = [f"left out: {each}" for each in self._writer.left_out]
         why = self._writer.problem or "it did not take everything in time"
         if unnoted := self._writer.unnoted:
-            notes.append(UNNOTED.format(list_some(list(unnoted)), why))
+            notes.append(_UNNOTED.format(list_some(list(unnoted)), why))
         elif not stored:
             notes.append(f"not everything is stored, so this part is to be repeated (status 75): {why}")
         elif self._writer.problem:
             notes.append(f"it failed for a while, and has everything now: {self._writer.problem}")
-        if stored and self._state.stopped_by in ENDING:
+        if stored and self._state.stopped_by in _ENDING:
             notes.append("everything is stored, and this part is to be repeated (status 75)")
         return [f"store: {note}" for note in notes]
 
     def _flush(self) -> bool:
         """Wait for the store; returns whether it has taken everything."""
         if self._state.stopped_by:
-            return self._writer.flush(LAST_OF_INTERRUPTED)
+            return self._writer.flush(_LAST_OF_INTERRUPTED)
         left = self._writer.waiting + 1
         while self._writer.waiting < left:
             left = self._writer.waiting
@@ -135,7 +135,7 @@ class StoredJournal:
             return status
         if self._writer.unnoted or StoreLedger.name in self._state.fence.problems:
             return int(pytest.ExitCode.TESTS_FAILED)
-        if self._state.stopped_by in ENDING or self._incomplete or self._cut_off or self.deserted:
+        if self._state.stopped_by in _ENDING or self._incomplete or self._cut_off or self.deserted:
             return OF_THE_MACHINE
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and self._earlier.ended:
             failed = not all(self._earlier.ended.values())

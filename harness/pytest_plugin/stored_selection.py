@@ -18,7 +18,7 @@ from harness.runner.not_run import died
 from harness.runner.stored_part import Earlier, join_division
 from harness.spec.names import how_many, list_some
 
-GONE = "A process of this part is gone"
+_GONE = "A process of this part is gone"
 
 
 class StoredSelection:
@@ -60,7 +60,7 @@ class StoredSelection:
         for item in tasks:
             if why := self._left.lost.get(item.nodeid):
                 crashed = facts[item.nodeid].wrote
-                self._lost[_id(item)] = died(why) if crashed else Failure("EPISODE_STATE_LOST", f"{GONE}: {why}")
+                self._lost[_id(item)] = died(why) if crashed else Failure("EPISODE_STATE_LOST", f"{_GONE}: {why}")
         self.tasks = tasks
         ended = set(self._left.kept)
         kept = [item for item in items if item.nodeid not in ended]

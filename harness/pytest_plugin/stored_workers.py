@@ -27,7 +27,7 @@ EARLIER = "taskspec_earlier"
 """
 UNNOTED = "taskspec_unnoted"
 """Key of `workeroutput`: ids of tasks that were seen to write, and of which the store did not know that in the end."""
-REFUSED = "taskspec_refused"
+_REFUSED = "taskspec_refused"
 """Key of `workeroutput`: why a worker of xdist cannot use the store, and the exit status."""
 
 
@@ -92,7 +92,7 @@ class WorkersOfStore:
     def pytest_testnodedown(self, node: Any) -> None:
         told: Mapping[str, Any] = getattr(node, "workeroutput", {})
         self._take_over(told.get(UNNOTED, ()))
-        if refused := told.get(REFUSED):
+        if refused := told.get(_REFUSED):
             pytest.exit(*refused)
 
 
@@ -103,8 +103,8 @@ def refusing(config: pytest.Config) -> Iterator[None]:
     try:
         yield
     except (StoreUnusable, HistoryError) as error:
-        told[REFUSED] = f"--task-store: {error}", int(pytest.ExitCode.USAGE_ERROR)
-        raise pytest.UsageError(told[REFUSED][0]) from error
+        told[_REFUSED] = f"--task-store: {error}", int(pytest.ExitCode.USAGE_ERROR)
+        raise pytest.UsageError(told[_REFUSED][0]) from error
     except StoreError as error:
-        told[REFUSED] = f"--task-store: {error}", OF_THE_MACHINE
-        pytest.exit(*told[REFUSED])
+        told[_REFUSED] = f"--task-store: {error}", OF_THE_MACHINE
+        pytest.exit(*told[_REFUSED])

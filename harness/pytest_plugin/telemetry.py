@@ -133,7 +133,7 @@ METRICS = Path(".harness/metrics.json")
 PROMETHEUS = Path(".harness/metrics.prom")
 EXTRAS = {"otel": "opentelemetry", "prometheus": "prometheus_client"}
 """Setting, which is also the name of the extra -> the library that it needs."""
-WATCHED_AFTER = 300.0
+_WATCHED_AFTER = 300.0
 """Seconds for which the page of `--task-live` is served after the run, unless somebody looks at it."""
 OUTPUT = "taskspec_telemetry"
 """The key under which an xdist worker reports sinks that failed."""
@@ -237,7 +237,7 @@ class RunTelemetry:
 
         root, clock = self._settings.root, SystemClock()
         try:
-            address = asyncio.run(serving(root, clock, WATCHED_AFTER))
+            address = asyncio.run(serving(root, clock, _WATCHED_AFTER))
             told = f"live view: {live_address(root, address.url, clock.wall(), self._state.run_id)}"
         except (NotServedError, OSError) as error:
             told = f"live view: none, {error}"

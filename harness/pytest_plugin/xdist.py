@@ -26,9 +26,9 @@ from harness.spec.parametrize import base_id, expand, task_named
 from harness.spec.problems import SpecError
 from harness.spec.suite import dependencies
 
-Read = dict[str, tuple[Loaded, ...]]
+_Read = dict[str, tuple[Loaded, ...]]
 """Task file, as node ids name it -> its tasks."""
-READ: pytest.StashKey[Read] = pytest.StashKey()
+READ: pytest.StashKey[_Read] = pytest.StashKey()
 
 
 class XdistHooks:
@@ -36,7 +36,7 @@ class XdistHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        if config.getoption("dist") not in SCOPES:
+        if config.getoption("dist") not in _SCOPES:
             return None
         config.option.loadscopereorder = False  # `priority` decides the order, not the size of a group
         return _scheduling()(config, log)
@@ -131,7 +131,7 @@ def _rest_of(queue: Any) -> Iterator[Any]:
             yield queue.get_nowait()
 
 
-SCOPES: dict[str, Callable[[str], str]] = {
+_SCOPES: dict[str, Callable[[str], str]] = {
     "load": lambda node_id: node_id,
     "loadgroup": lambda node_id: node_id,
     "worksteal": lambda node_id: node_id,
@@ -140,9 +140,9 @@ SCOPES: dict[str, Callable[[str], str]] = {
 }
 """`--dist` -> what keeps ordinary tests together, as in xdist; tasks stay with their group under all of them."""
 
-DEEP = 8
+_DEEP = 8
 """The number of items that a worker knows under `--task-workers auto`."""
-BY_FILE = ("loadfile", "loadscope")
+_BY_FILE = ("loadfile", "loadscope")
 
 
 class Deep:
@@ -190,14 +190,14 @@ def _scheduling() -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if self.names is None:
                 node_ids = next(iter(self.registered_collections.values()))
-                by_file = self.config.getoption("dist") in BY_FILE
+                by_file = self.config.getoption("dist") in _BY_FILE
                 read = self.config.stash.get(READ, {})
                 groups = group_names(self.config.rootpath, node_ids, by_file=by_file, read=read)
                 state: SessionState = self.config.stash[STATE]
                 slots = state.harness().slots if groups and state.settings.shared_state else None
                 self.names = in_slots(groups, slots, len(self.nodes))
                 read.clear()  # nothing reads them after this
-            scope = SCOPES[self.config.getoption("dist")]
+            scope = _SCOPES[self.config.getoption("dist")]
             return self.names.get(nodeid) or scope(nodeid)
 
     return TaskGroupScheduling
@@ -206,7 +206,7 @@ def _scheduling() -> Any:
 def _depth(task_workers: int | str) -> int:
     """The number of items that a worker should know; without look-ahead xdist's own number."""
     if task_workers == "auto":
-        return DEEP
+        return _DEEP
     return 2 * int(task_workers) if task_workers != 1 else 0
 
 
@@ -226,7 +226,7 @@ def in_slots(names: Mapping[str, str], slots: int | None, workers: int) -> dict[
 
 
 def group_names(
-    root: Path, node_ids: Iterable[str], *, by_file: bool = False, read: Read | None = None
+    root: Path, node_ids: Iterable[str], *, by_file: bool = False, read: _Read | None = None
 ) -> dict[str, str]:
     """Node id of a task -> its group. The controller collects nothing, so it reads the files.
 
@@ -244,7 +244,7 @@ def group_names(
     return {node_id: names[task.spec.task_id] for node_id, task in tasks.items()}
 
 
-def tasks_of(root: Path, node_ids: Iterable[str], read: Read | None = None) -> dict[str, Loaded]:
+def tasks_of(root: Path, node_ids: Iterable[str], read: _Read | None = None) -> dict[str, Loaded]:
     """Node id -> task, for those that are tasks. `read`: files that were read before; this adds to them."""
     node_ids, read = list(node_ids), {} if read is None else read
     with rarely():
@@ -255,7 +255,7 @@ def tasks_of(root: Path, node_ids: Iterable[str], read: Read | None = None) -> d
     return {node_id: task for node_id, task in found.items() if task is not None}
 
 
-def _with_profile(node_id: str, read: Read) -> Loaded | None:
+def _with_profile(node_id: str, read: _Read) -> Loaded | None:
     """The task of a node id that ends in a browser profile."""
     file, _, task_id = node_id.partition("::")
     return task_named(task_id, read[file])

@@ -59,7 +59,7 @@ class Circumstances(Struct, frozen=True):
         return {name: True for name, so in asdict(self).items() if so}
 
 
-NOTHING_SPECIAL = Circumstances()
+_NOTHING_SPECIAL = Circumstances()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Failure:
     cause: BaseException | None = field(default=None, compare=False, repr=False)
     advice: str = ""
     """What to do about this failure, if the catalog's hint for its code would mislead."""
-    circumstances: Circumstances = NOTHING_SPECIAL
+    circumstances: Circumstances = _NOTHING_SPECIAL
     act_done: bool = False
     """The step's act was done, and only what it was to remember is missing: a retry does not repeat the act."""
 
@@ -166,10 +166,10 @@ def budget_exceeded(limit: str, words: str, details: Mapping[str, Any] | None = 
 
 def routed_failure(failure: Failure) -> Failure:
     """The same failure, by an answer that a route of the task gave: no site is to blame for it."""
-    return replace(failure.also(Circumstances(routed=True)), advice=failure.advice or ROUTED)
+    return replace(failure.also(Circumstances(routed=True)), advice=failure.advice or _ROUTED)
 
 
-ROUTED = "A route of the task gave this answer, and the site got no request: see `routes` in the report."
+_ROUTED = "A route of the task gave this answer, and the site got no request: see `routes` in the report."
 
 
 class Passed(Struct, frozen=True):

@@ -42,7 +42,7 @@ class AbortRule(Rule):
 
 # `on_timeout`: what to do when a step or the task takes too long.
 
-STRETCH = 1.5
+_STRETCH = 1.5
 """The factor for both limits when the task goes back to a checkpoint."""
 
 
@@ -61,7 +61,7 @@ class RetryFromCheckpoint(Rule):
     """Go back to the nearest checkpoint, once in a task, with limits 1.5 times as long; then end the task as failed."""
 
     strategy: Literal["retry_from_checkpoint"] = "retry_from_checkpoint"
-    answers = (Rewind(stretch=STRETCH), GiveUp("failed"))
+    answers = (Rewind(stretch=_STRETCH), GiveUp("failed"))
 
 
 class SkipStep(Rule):
@@ -75,7 +75,7 @@ class SkipStep(Rule):
         yield GiveUp("failed")
 
 
-OnTimeout = Annotated[
+_OnTimeout = Annotated[
     CaptureStateAndAbort | AbortOnTimeout | RetryFromCheckpoint | SkipStep,
     ChosenBy("strategy"),
     shorthand("capture_state_and_abort"),
@@ -84,7 +84,7 @@ OnTimeout = Annotated[
 
 # `on_network_error`: what to do when a host cannot be reached, breaks off, or answers with an error.
 
-WAITS = Backoff(retries=1000, initial=0.1, multiplier=2.0, cap=2.0)
+_WAITS = Backoff(retries=1000, initial=0.1, multiplier=2.0, cap=2.0)
 """The delays between checks of an open circuit. They are not retries: nothing is sent. The task's time ends them."""
 
 
@@ -123,7 +123,7 @@ class NetworkRule(Rule):
         return Backoff(retries, initial, self.backoff_multiplier, max(cap, initial), self.jitter)
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        backoff = WAITS if failure.circumstances.waits else self.backoff(failure)
+        backoff = _WAITS if failure.circumstances.waits else self.backoff(failure)
         yield from map(Retry, backoff.delays(random))
         yield GiveUp("failed")
 
@@ -156,7 +156,7 @@ def _counted(value: Any) -> Any:
     return {"strategy": "retry", "max_retries": int(found[1])} if found else value
 
 
-OnNetworkError = Annotated[
+_OnNetworkError = Annotated[
     FixedRetry | ExponentialBackoff | AbortOnNetworkError,
     ChosenBy("strategy"),
     shorthand("retry"),
@@ -248,11 +248,11 @@ class AbortOnAction(AbortRule):
     """End the task at once; nothing is tried again."""
 
 
-OnElementNotFound = Annotated[
+_OnElementNotFound = Annotated[
     WaitAndRetry | TryFallbackSelector | AbortOnElement, ChosenBy("strategy"), shorthand("wait_and_retry")
 ]
-OnSelectorAmbiguous = Annotated[AbortOnAmbiguity | UseFirst | UseVisible, ChosenBy("strategy"), shorthand("abort")]
-OnActionFailed = Annotated[RetryAction | AbortOnAction, ChosenBy("strategy"), shorthand("retry")]
+_OnSelectorAmbiguous = Annotated[AbortOnAmbiguity | UseFirst | UseVisible, ChosenBy("strategy"), shorthand("abort")]
+_OnActionFailed = Annotated[RetryAction | AbortOnAction, ChosenBy("strategy"), shorthand("retry")]
 
 
 # `on_assertion_fail`: what to do when an assertion or a success criterion does not hold.
@@ -310,7 +310,7 @@ class AbortSilent(_Captures):
         yield GiveUp("aborted", Capture(*named, environment=False, logs=False, why=why))
 
 
-OnAssertionFail = Annotated[
+_OnAssertionFail = Annotated[
     SaveTraceAndReport | RetryAfterWait | AbortSilent, ChosenBy("strategy"), shorthand("save_trace_and_report")
 ]
 
@@ -339,7 +339,7 @@ class SkipTask(Rule):
     answers = (Skip("task"),)
 
 
-OnPreconditionFail = Annotated[
+_OnPreconditionFail = Annotated[
     AbortWithWarning | AttemptRepair | SkipTask, ChosenBy("strategy"), shorthand("abort_with_warning")
 ]
 
@@ -372,7 +372,7 @@ class AbortOnInconsistency(AbortRule):
     """End the task."""
 
 
-OnStateInconsistency = Annotated[
+_OnStateInconsistency = Annotated[
     TrustEnvironment | TrustMemory | ManualResolution | AbortOnInconsistency,
     ChosenBy("strategy"),
     shorthand("trust_env"),
@@ -427,41 +427,41 @@ class AbortOnCrash(AbortRule):
     """End the task with the evidence that was kept."""
 
 
-OnBrowserCrash = Annotated[
+_OnBrowserCrash = Annotated[
     RestartFromCheckpoint | RestartTask | AbortOnCrash, ChosenBy("strategy"), shorthand("restart_from_checkpoint")
 ]
 
 
 # The rules of a task.
 
-MANY = 1000
+_MANY = 1000
 """The largest number of remedies of one rule that are counted."""
 
 
 class Rulebook(Declaration):
     """The rules of one task. A rule that the file does not declare is its default."""
 
-    on_timeout: OnTimeout = Field(CaptureStateAndAbort(), description="A step or the task took too long.")
-    on_network_error: OnNetworkError = Field(
+    on_timeout: _OnTimeout = Field(CaptureStateAndAbort(), description="A step or the task took too long.")
+    on_network_error: _OnNetworkError = Field(
         FixedRetry(wait_for_circuit=False),
         description="A host could not be reached, broke off, did not answer, or answered with an error.",
     )
-    on_element_not_found: OnElementNotFound = Field(WaitAndRetry(), description="Nothing matches a selector.")
-    on_selector_ambiguous: OnSelectorAmbiguous = Field(
+    on_element_not_found: _OnElementNotFound = Field(WaitAndRetry(), description="Nothing matches a selector.")
+    on_selector_ambiguous: _OnSelectorAmbiguous = Field(
         AbortOnAmbiguity(), description="Several elements match where one is wanted."
     )
-    on_action_failed: OnActionFailed = Field(
+    on_action_failed: _OnActionFailed = Field(
         RetryAction(),
         description="An act fails although its element exists: covered, hidden, disabled, no such option, no download.",
     )
-    on_assertion_fail: OnAssertionFail = Field(
+    on_assertion_fail: _OnAssertionFail = Field(
         SaveTraceAndReport(), description="An `assert` or a success criterion does not hold."
     )
-    on_precondition_fail: OnPreconditionFail = Field(AbortWithWarning(), description="A precondition does not hold.")
-    on_state_inconsistency: OnStateInconsistency = Field(
+    on_precondition_fail: _OnPreconditionFail = Field(AbortWithWarning(), description="A precondition does not hold.")
+    on_state_inconsistency: _OnStateInconsistency = Field(
         TrustEnvironment(), description="Memory and environment differ in one of `state_bindings`."
     )
-    on_browser_crash: OnBrowserCrash = Field(
+    on_browser_crash: _OnBrowserCrash = Field(
         RestartFromCheckpoint(), description="The browser or the page crashed, or went away."
     )
 
@@ -483,7 +483,7 @@ class Rulebook(Declaration):
 
     def planned(self, failure: Failure, kind: type[Remedy]) -> int:
         """The number of remedies of one kind that its rule has for such a failure."""
-        every = islice(self.remedies(failure, lambda: 0.5), MANY)
+        every = islice(self.remedies(failure, lambda: 0.5), _MANY)
         return sum(isinstance(each, kind) for each in every)
 
     def evidence(self, failure: Failure, wanted: Capture) -> Capture:

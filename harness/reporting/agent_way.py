@@ -17,8 +17,8 @@ from harness.reporting.trajectory import Trajectory
 from harness.reporting.words import shortened
 from harness.spec.names import how_many
 
-Choice = TrajectoryStep | TrajectoryChoice
-NARROWEST = 40
+_Choice = TrajectoryStep | TrajectoryChoice
+_NARROWEST = 40
 MOST_CHOICES = 300
 """The number of choices on the page: the last ones, since the task ended there. The file has all."""
 _LINE = 400
@@ -28,7 +28,7 @@ _STYLE = "td div{overflow-wrap:anywhere}"
 
 def way_text(found: Trajectory, width: int) -> str:
     """The whole way."""
-    return "\n".join(visible(line).rstrip() for line in _lines(found, max(width, NARROWEST)))
+    return "\n".join(visible(line).rstrip() for line in _lines(found, max(width, _NARROWEST)))
 
 
 def _lines(found: Trajectory, width: int) -> Iterator[str]:
@@ -59,24 +59,24 @@ def way_page(found: Trajectory) -> str | None:
     return still_page("Agent's way", f"<p>{told}</p>\n<table><tr>{head}</tr>\n{rows}</table>\n", _STYLE)
 
 
-def _page_row(choice: Choice, at: float) -> str:
+def _page_row(choice: _Choice, at: float) -> str:
     how = "".join(f"<div>{html.escape(visible(shortened(line, _LINE)))}</div>" for line in _how(choice))
     did = visible(shortened(_chosen(choice), _LINE))
     return row([("n", choice.index), ("n m", f"{at:.1f} s"), ("u", did)], "bad" if choice.code else "", last=how)
 
 
-def _chosen(choice: Choice) -> str:
+def _chosen(choice: _Choice) -> str:
     return f"{choice.agent}: {_done(choice)}"
 
 
-def _how(choice: Choice) -> Iterator[str]:
+def _how(choice: _Choice) -> Iterator[str]:
     """What the agent saw, asked and was told for the choice, and what a tool has answered."""
     said = (line for each in choice.said for line in _said(each))
     answered = [f"answered {choice.answer}"] if isinstance(choice, TrajectoryStep) and choice.answer else []
     yield from (*map(_saw, choice.seen), *map(_asked, choice.asked), *said, *answered)
 
 
-def _done(choice: Choice) -> str:
+def _done(choice: _Choice) -> str:
     if isinstance(choice, TrajectoryChoice):
         return f"chose no step: {choice.code}" if choice.code else "was done"
     step = choice.step

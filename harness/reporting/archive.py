@@ -46,9 +46,9 @@ from harness.reporting.redaction import Redactor, masked_call, masked_fields, ma
 from harness.reporting.whole_trace import TRACE, write_whole_trace
 from harness.resilience.owner import Owner, is_abandoned
 
-KEPT = ".kept"
-REPORT = "error_report.json"
-FULL_TRACE = "trace_full.zip"
+_KEPT = ".kept"
+_REPORT = "error_report.json"
+_FULL_TRACE = "trace_full.zip"
 """The trace of a second run that was made for it (`--task-retrace`)."""
 
 
@@ -114,7 +114,7 @@ class DirectoryArchive:
         if failed is None:
             self._workspace.discard(build)
             return None
-        target, report = self._root / safe_name(key), build / REPORT
+        target, report = self._root / safe_name(key), build / _REPORT
         document = read_json(report)
         document["error_message"] = self._redactor.text(f"{document['error_message']}: {failed}")
         write_json(report, document)
@@ -137,7 +137,7 @@ class DirectoryArchive:
         for folder in folders:
             copy_files(folder, build, self._redactor)
             copy_trace(folder, build, self._redactor)
-        kept = self._root / KEPT / plan.key
+        kept = self._root / _KEPT / plan.key
         self._workspace.discard(kept)
         if any(build.iterdir()):
             kept.parent.mkdir(exist_ok=True)
@@ -157,18 +157,18 @@ class DirectoryArchive:
         The manifest of the first says so, and how the second run ended. Everything else of the second is deleted.
         """
         target, name = self._root / safe_name(first.key), safe_name(second.key)
-        places = (self._root / name, self._root / KEPT / name)
+        places = (self._root / name, self._root / _KEPT / name)
         found = next((place / TRACE for place in places if (place / TRACE).is_file()), None)
         if found is not None:
-            found.replace(target / FULL_TRACE)
+            found.replace(target / _FULL_TRACE)
         manifest = read_json(target / MANIFEST)
         code = result.failure.code if result.failure else None
         told = {"passed": result.failure is None, "final_state": result.final_state, "code": code}
-        manifest["retrace"] = {"trace": FULL_TRACE if found else None, **told}
+        manifest["retrace"] = {"trace": _FULL_TRACE if found else None, **told}
         write_json(target / MANIFEST, manifest)
         for place in places:
             self._workspace.discard(place)
-        return target / FULL_TRACE if found else None
+        return target / _FULL_TRACE if found else None
 
     def incoming(self, key: str) -> Path:
         """Make an empty folder for what another process has assembled of a task: `errors/` and `kept/` (`adopt`)."""
@@ -177,7 +177,7 @@ class DirectoryArchive:
     def adopt(self, key: str, incoming: Path) -> Path | None:
         """Publish what another process has assembled of a task; returns its directory, if it failed."""
         name, failed, files = safe_name(key), incoming / "errors", incoming / "kept"
-        target, kept = self._root / name, self._root / KEPT / name
+        target, kept = self._root / name, self._root / _KEPT / name
         with self._lock:
             self._previous.take(target)
             if failed.is_dir():
@@ -194,7 +194,7 @@ class DirectoryArchive:
 
     def kept_files(self, key: str) -> tuple[Path, ...]:
         """The named screenshots and downloads of the last passed run of the task with this key."""
-        folder = self._root / KEPT / safe_name(key)
+        folder = self._root / _KEPT / safe_name(key)
         return tuple(sorted(path for path in folder.rglob("*") if path.is_file()))
 
     def _forget(self, plan: Plan, *more: Path) -> None:
@@ -214,7 +214,7 @@ def assemble(
 ) -> None:  # fmt: skip
     """Write all artifacts of a failed task. Report, trace and manifest are always written, or OSError is raised."""
     writers = _writers(result, evidence, state, redactor)
-    entries = [_always(folder / REPORT, lambda path: write_json(path, report_json(report, redactor)))]
+    entries = [_always(folder / _REPORT, lambda path: write_json(path, _report_json(report, redactor)))]
     entries.append(_always(folder / "partial_trace.json", lambda path: write_json(path, trace_json(result, redactor))))
     for name in NAMES:
         if name not in names_of("report"):
@@ -225,7 +225,7 @@ def assemble(
     write_json(folder / MANIFEST, redactor.json(document))
 
 
-def report_json(report: ErrorReport, redactor: Redactor) -> Json:
+def _report_json(report: ErrorReport, redactor: Redactor) -> Json:
     """The report's document. Optional fields without a value are left out: the schema allows no null there."""
     unused = (set() if report.agent else OF_AGENTS) | (set() if report.tools_total else OF_TOOLS)
     whole = report.model_dump(mode="json", exclude=unused)
@@ -279,12 +279,12 @@ def _always(path: Path, write: Callable[[Path], None]) -> ManifestEntry:
     return taken_entry(path, time.perf_counter() - began)
 
 
-Writer = Callable[[Path], None]
+_Writer = Callable[[Path], None]
 
 
-def _writers(result: TaskResult, evidence: Evidence, state: Snapshot, redactor: Redactor) -> dict[str, Writer]:
+def _writers(result: TaskResult, evidence: Evidence, state: Snapshot, redactor: Redactor) -> dict[str, _Writer]:
     """Name -> writer, for each artifact that there is material for."""
-    found: dict[str, Writer] = {}
+    found: dict[str, _Writer] = {}
     if state.memory is not None:
         found["memory_snapshot.json"] = lambda path: write_json(path, redactor.json(state.memory))
     if state.environment is not None:
@@ -309,7 +309,7 @@ def _whole_trace(path: Path, result: TaskResult, evidence: Evidence, redactor: R
     redact_trace(whole, path, redactor)
 
 
-def _artifact(path: Path, write: Writer | None, evidence: Evidence, state: Snapshot) -> ManifestEntry:
+def _artifact(path: Path, write: _Writer | None, evidence: Evidence, state: Snapshot) -> ManifestEntry:
     item = next((item for item in evidence.items if item.name == path.name), None)
     if item is not None and item.status == "skipped":
         return absent_entry(path.name, item, evidence.why)

@@ -28,7 +28,7 @@ from harness.spec.pictures import COMPARISONS
 
 # A time axis: steps, attempts, the waits between them, and the faults that struck.
 
-MOST_ATTEMPTS = 300
+_MOST_ATTEMPTS = 300
 """The number of rows that are shown: the last ones, since the task ended there."""
 _TEXT = 140
 _ATTEMPT_STYLE = (
@@ -64,7 +64,7 @@ def attempt_page(story: TaskStory) -> str | None:
         return None
     lines = [*attempt_lines(story.steps), *_fault_lines(story)]
     whole = max([story.seconds, *(bar.start + bar.seconds for line in lines for bar in line.bars)]) or 1.0
-    lines = sorted(lines, key=lambda line: line.start)[-MOST_ATTEMPTS:]
+    lines = sorted(lines, key=lambda line: line.start)[-_MOST_ATTEMPTS:]
     rows = "".join(_row(line, whole) for line in lines)
     keys = "".join(f'<span class="mark {kind}">{name}</span> ' for kind, name in _KEYS)
     head = "".join(f"<th>{name}</th>" for name in ("step", "what", "at", "took", f"0 to {whole:.1f} s"))

@@ -13,7 +13,7 @@ from msgspec import Struct
 from harness.reporting.files import is_inside, read_regular
 from harness.spec.pictures import ACTUAL, COMPARISONS, DIFF, EXPECTED
 
-ROLES = (EXPECTED, ACTUAL, DIFF)
+_ROLES = (EXPECTED, ACTUAL, DIFF)
 PNG = b"\x89PNG\r\n\x1a\n"
 IMAGE_DIFF = "application/vnd.allure.image.diff"
 """Allure's type for pictures that it shows side by side, or one over the other."""
@@ -27,7 +27,7 @@ class ComparedPictures(Struct, frozen=True):
     name: str
     """The number of the step, and the name of the baseline: `3-card-linux`."""
     files: Mapping[str, Path]
-    """File name -> file, in the order of `ROLES`."""
+    """File name -> file, in the order of `_ROLES`."""
 
     @property
     def step(self) -> int | None:
@@ -57,7 +57,7 @@ def compared_pictures(folder: Path) -> Iterator[ComparedPictures]:
         places += (folder / "files" / COMPARISONS).iterdir()
     found = []
     for each in places:
-        files = {name: each / name for name in ROLES if (each / name).is_file() and is_inside(folder, each / name)}
+        files = {name: each / name for name in _ROLES if (each / name).is_file() and is_inside(folder, each / name)}
         if files:
             found.append(ComparedPictures(each.name, files))
     yield from sorted(found, key=lambda pictures: (pictures.step is None, pictures.step or 0, pictures.name))

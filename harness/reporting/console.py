@@ -17,7 +17,7 @@ from harness.reporting.words import crash_lines, fails_the_choice, fitting, fold
 from harness.spec.names import commandless
 from harness.values import replace
 
-NO_SERVICES = "Check the host's spelling; there is no [tool.harness.services] in {}: `harness demo` shows a set-up."
+_NO_SERVICES = "Check the host's spelling; there is no [tool.harness.services] in {}: `harness demo` shows a set-up."
 
 
 # The step table of a terminal report: some steps before the failure, the failing one, the next.
@@ -162,7 +162,7 @@ def printed(lines: Iterable[str]) -> str:
 def hint_text(failure: StoryFailure, said: Sequence[str] = (), unserved: Path | None = None) -> str:
     """The hint without the parts about things that the task lacks, or that are `said` already."""
     if unserved is not None and failure.code == "NET_DNS" and not failure.advised:
-        return NO_SERVICES.format(shown_path(unserved))
+        return _NO_SERVICES.format(shown_path(unserved))
     return fitting(failure.hint, (*failure.absent, *said))
 
 

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
-LONGEST: Final = 300
+_LONGEST: Final = 300
 """Characters of the text of an error that are shown."""
-STOPS: Final = (KeyboardInterrupt, SystemExit)
+_STOPS: Final = (KeyboardInterrupt, SystemExit)
 """What a person or the system means for the whole run."""
 
 LOST: Final[Mapping[str, str]] = {
@@ -44,7 +44,7 @@ LOST: Final[Mapping[str, str]] = {
     "summary": "lines of this summary are missing",
 }
 """Output -> what is lost when it fails."""
-UNKNOWN: Final = "what it tells of this run is incomplete"
+_UNKNOWN: Final = "what it tells of this run is incomplete"
 
 
 class OutputFence:
@@ -76,14 +76,14 @@ class OutputFence:
         return [*self.unsaid(), *([f"outputs that failed, as said above: {', '.join(before)}"] if before else [])]
 
     def _line(self, output: str) -> str:
-        return f"output failed: {output}: {self.problems[output]}; {LOST.get(output, UNKNOWN)}"
+        return f"output failed: {output}: {self.problems[output]}; {LOST.get(output, _UNKNOWN)}"
 
     @contextmanager
     def around(self, output: str) -> Iterator[None]:
         """Call an output within: whatever it raises ends here, except what is meant for the whole run."""
         try:
             yield
-        except STOPS:
+        except _STOPS:
             raise
         except BaseException as error:  # noqa: BLE001 - a disk, a plugin, an exporter must fail no task: the one place
             self.note(output, f"{type(error).__name__}: {_text(error)}")
@@ -119,7 +119,7 @@ def _text(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - foreign code
         return ""
-    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     number = error.errno if isinstance(error, OSError) else None
     if number in _FULL:
         return f"{text}; free space on the disk"

@@ -26,7 +26,7 @@ from harness.resilience.replaced import replaced
 from harness.spec.names import blank_unprintable, commandless
 from harness.spec.pictures import COMPARISONS
 
-KEPT_FOLDERS = ("accessibility", COMPARISONS, "downloads", "files", "screenshots")
+_KEPT_FOLDERS = ("accessibility", COMPARISONS, "downloads", "files", "screenshots")
 """The folders of a scratch folder where a session puts the files that its steps keep."""
 
 _LARGEST = 64 * 1024 * 1024
@@ -75,7 +75,7 @@ def copy_trace(scratch: Path, target: Path, redactor: Redactor) -> None:
 
 def _files_to_keep(scratch: Path) -> Iterator[Path]:
     """The files to keep. Links are left out, since they could lead anywhere."""
-    for name in KEPT_FOLDERS:
+    for name in _KEPT_FOLDERS:
         for folder, folders, names in os.walk(scratch / name):
             folders[:] = [name for name in folders if not name.startswith(".")]
             paths = (Path(folder, name) for name in names if not name.startswith("."))

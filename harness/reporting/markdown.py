@@ -28,18 +28,18 @@ from harness.spec.problems import Problem, SpecError
 MOST = 10
 """The number of errors that GitHub shows for one step."""
 
-Line = tuple[str, int | None]
+_Line = tuple[str, int | None]
 """A file, and a line number from 1."""
 
 
-def commands(causes: Sequence[Cause], place: Callable[[Trouble], Line]) -> Iterator[str]:
+def commands(causes: Sequence[Cause], place: Callable[[Trouble], _Line]) -> Iterator[str]:
     """GitHub commands: for the first task of every cause, then for the others, as many as are shown."""
     firsts = ((cause, cause.tasks[0]) for cause in causes)
     others = ((cause, task) for cause in causes for task in cause.tasks[1:])
     return (_annotation(cause, task, place(task)) for cause, task in islice(chain(firsts, others), MOST))
 
 
-def _annotation(cause: Cause, task: Trouble, place: Line) -> str:
+def _annotation(cause: Cause, task: Trouble, place: _Line) -> str:
     file, line = place
     alike = f"the same cause as for {cause.count - 1} more" if cause.count > 1 else ""
     lines = [
@@ -54,7 +54,7 @@ def _annotation(cause: Cause, task: Trouble, place: Line) -> str:
     return workflow_command("error", message, {"file": file, "line": line, "title": title})
 
 
-def line_of(task: Trouble, environment: Mapping[str, str]) -> Line:
+def line_of(task: Trouble, environment: Mapping[str, str]) -> _Line:
     """The failing step's line in the task's file, if it can be read; the file's path from the checkout's root."""
     if not task.source:
         return "", None
@@ -110,7 +110,7 @@ def code(text: str, longest: int = 200) -> str:
 
 # Replaced selectors, and whether the file should be changed: one answer for all reports.
 
-HEALED = "fallback_selector_used"
+_HEALED = "fallback_selector_used"
 """The type of the warning."""
 
 _FAULTED = "healed under an injected fault: nothing to change"
@@ -132,7 +132,7 @@ class Healing(Struct, frozen=True):
 def healings(record: TaskRecord) -> Iterator[Healing]:
     """The healed selectors in the order of the task."""
     for warning in record.warnings:
-        if warning.get("type") == HEALED:
+        if warning.get("type") == _HEALED:
             original, used = str(warning.get("original_selector")), str(warning.get("successful_fallback"))
             yield Healing(record, warning, original, used, _settled(record, original, used))
 
@@ -140,17 +140,17 @@ def healings(record: TaskRecord) -> Iterator[Healing]:
 def _settled(record: TaskRecord, original: str, used: str) -> str:
     if "struck" in record.faults.values():
         return _FAULTED
-    if HEALED in record.declared:
+    if _HEALED in record.declared:
         return _DECLARED
     return _OWN if own_match(original, used) else ""
 
 
 LIMIT = 1024 * 1024
 """The number of bytes that GitHub takes from one step."""
-ROWS = 200
+_ROWS = 200
 """The largest number of rows of a table; fewer if they would not fit into the limit."""
 _OF_SERVICES = frozenset({"circuit-state-change", "service-status", "tool-server-status"})
-FEW = 5
+_FEW = 5
 """The number of tasks that a cause names."""
 
 
@@ -167,7 +167,7 @@ class Page(Struct, frozen=True):
 
 def markdown(page: Page, limit: int = LIMIT) -> str:
     """The page in at most `limit` bytes; tables are shortened first."""
-    rows = ROWS
+    rows = _ROWS
     while len((text := "\n".join(_lines(page, rows)) + "\n").encode()) > limit and rows:
         rows //= 2
     return text if len(text.encode()) <= limit else ""
@@ -257,8 +257,8 @@ def _single(cause: Cause) -> Iterator[str]:
 
 
 def _few(cause: Cause) -> str:
-    names = ", ".join(escape_markdown(task.task_id, 80) for task in cause.tasks[:FEW])
-    return f"{names}{f' and {cause.count - FEW} more' if cause.count > FEW else ''}{' (new)' if cause.new else ''}"
+    names = ", ".join(escape_markdown(task.task_id, 80) for task in cause.tasks[:_FEW])
+    return f"{names}{f' and {cause.count - _FEW} more' if cause.count > _FEW else ''}{' (new)' if cause.new else ''}"
 
 
 def _tasks(troubles: Sequence[Trouble], rows: int) -> Iterator[str]:

@@ -30,7 +30,7 @@ from harness.resilience.events import AGENT, Degraded, FellBack, GaveUp, Recover
 from harness.spec.names import blank_unprintable
 from harness.task_secrets import masking
 
-OFTEN = 0.5
+_OFTEN = 0.5
 """Seconds between two changes of a line that shows how long something takes."""
 
 
@@ -62,7 +62,7 @@ class ProgressLine(Sink):
         if not self.live:
             return
         now = self._clock.now()
-        self._waiting, self._next = (event, now) if isinstance(event, ModelAsked | ToolCalled) else None, now + OFTEN
+        self._waiting, self._next = (event, now) if isinstance(event, ModelAsked | ToolCalled) else None, now + _OFTEN
         if isinstance(event, TaskEnded):
             self.clear()
         else:
@@ -73,9 +73,11 @@ class ProgressLine(Sink):
         now = self._clock.now()
         if self._waiting is not None and now >= self._next:
             event, since = self._waiting
-            self._next = now + OFTEN
+            self._next = now + _OFTEN
             took = now - since
-            self._tell(event, lambda: thinking(event, took) if isinstance(event, ModelAsked) else calling(event, took))
+            self._tell(
+                event, lambda: _thinking(event, took) if isinstance(event, ModelAsked) else _calling(event, took)
+            )
 
     def _tell(self, event: Event, text: Callable[[], str]) -> None:
         redact = self._redactor.plus(event.plan.all_secrets).text
@@ -117,22 +119,22 @@ def line(event: Event) -> str:
 def _call_line(event: ModelAsked | ModelAnswered | ToolCalled | ToolAnswered) -> str:
     match event:
         case ModelAsked():
-            return thinking(event)
+            return _thinking(event)
         case ModelAnswered(plan=plan, call=call):
             return f" {plan.task_id} step {call.step}: {describe(ModelReply.of(call))}"
         case ToolCalled():
-            return calling(event)
+            return _calling(event)
         case ToolAnswered(plan=plan, call=answered):
             return f" {_caller(plan, answered.step)} {describe(ToolReply.of(answered))}"
 
 
-def thinking(event: ModelAsked, seconds: float | None = None) -> str:
+def _thinking(event: ModelAsked, seconds: float | None = None) -> str:
     """` B1 step 7: builder thinks (claude, 3.2 s)`. `seconds`: since when; None: it has just begun."""
     since = "" if seconds is None else f", {seconds:.1f} s"
     return f" {event.plan.task_id} step {event.step}: {event.agent} thinks ({event.model}{since})"
 
 
-def calling(event: ToolCalled, seconds: float | None = None) -> str:
+def _calling(event: ToolCalled, seconds: float | None = None) -> str:
     """` B1 step 7 (of 0-9) calling mail.get_code (3.2 s)`. `seconds`: since when; None: it has just begun."""
     since = "" if seconds is None else f" ({seconds:.1f} s)"
     return f" {_caller(event.plan, event.step)} calling {event.server}.{event.tool}{since}"

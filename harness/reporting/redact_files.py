@@ -62,16 +62,16 @@ def redact_bytes(data: bytes, mime: str, redactor: Redactor) -> bytes:
     return redact_packed(data, plain)
 
 
-def mask_named(value: Json) -> Json:
+def _mask_named(value: Json) -> Json:
     """Mask the values under secret names in a JSON document; an empty text is no secret, and stays."""
     if isinstance(value, dict):
         return {
             key: MARK
             if is_secret_name(key) and isinstance(item, str | int | float) and item != ""
-            else mask_named(item)
+            else _mask_named(item)
             for key, item in value.items()
         }
-    return [mask_named(item) for item in value] if isinstance(value, list) else value
+    return [_mask_named(item) for item in value] if isinstance(value, list) else value
 
 
 def _json(text: str) -> str:
@@ -79,7 +79,7 @@ def _json(text: str) -> str:
         document = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    masked = mask_named(document)
+    masked = _mask_named(document)
     return text if masked == document else json.dumps(masked, ensure_ascii=False)
 
 
@@ -99,14 +99,14 @@ def _masked_input(found: re.Match[str]) -> str:
 def redact_har(har: Json, redactor: Redactor) -> Json:
     """Redact a HAR. Raises ValueError if it is none."""
     try:
-        entries = [redact_entry(entry, redactor) for entry in har["log"]["entries"]]
+        entries = [_redact_entry(entry, redactor) for entry in har["log"]["entries"]]
         rest = redactor.strings({key: value for key, value in har["log"].items() if key != "entries"})
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a HAR: {error!r}") from error
     return {"log": {**rest, "entries": entries}}
 
 
-def redact_entry(entry: Json, redactor: Redactor) -> Json:
+def _redact_entry(entry: Json, redactor: Redactor) -> Json:
     """Redact one request with its response; also in the form of Playwright's traces."""
     masked = dict(entry)
     for side in ("request", "response"):
@@ -201,7 +201,7 @@ _BLANK = re.compile(r"[\x00-\x20\x7f-\xa0]+")
 _CSS_URL = re.compile(r"url\(\s*(?![\"']?\s*(?:data:image/|#))(?:\"[^\"]*\"|'[^']*'|[^)]*)\s*\)", re.IGNORECASE)
 _CSS_IMPORT = re.compile(r"@import\b[^;]*;?", re.IGNORECASE)
 
-Attributes = list[tuple[str, str | None]]
+_Attributes = list[tuple[str, str | None]]
 
 
 def inert(document: str) -> str:
@@ -227,7 +227,7 @@ class _Rewriter(HTMLParser):
         self._skipped: list[str] = []
         self._style = False
 
-    def handle_starttag(self, tag: str, attrs: Attributes) -> None:
+    def handle_starttag(self, tag: str, attrs: _Attributes) -> None:
         if self._skipped:
             if tag == self._skipped[-1] and tag in _WITH_CONTENT:
                 self._skipped.append(tag)
@@ -237,7 +237,7 @@ class _Rewriter(HTMLParser):
             self._style = tag == "style"
             self.out.append(f"<{tag}{''.join(_attributes(tag, attrs))}>")
 
-    def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
+    def handle_startendtag(self, tag: str, attrs: _Attributes) -> None:
         """Close the tag explicitly: `<script/>` opens a script in HTML, while `<path/>` is complete in SVG."""
         if tag not in _DROPPED:
             self.handle_starttag(tag, attrs)
@@ -257,7 +257,7 @@ class _Rewriter(HTMLParser):
             self.out.append(_css(data) if self._style else html.escape(data, quote=False))
 
 
-def _attributes(tag: str, attrs: Attributes) -> list[str]:
+def _attributes(tag: str, attrs: _Attributes) -> list[str]:
     password = tag == "input" and any(n == "type" and (v or "").strip().lower() == "password" for n, v in attrs)
     written = []
     for name, value in attrs:
@@ -346,7 +346,7 @@ def _lines(data: bytes, redactor: Redactor) -> Iterator[str]:
 def _event(event: Json, secret_calls: set[str], addresses: Redactor) -> Json:
     match event.get("type"):
         case "resource-snapshot":
-            return {**event, "snapshot": redact_entry(event["snapshot"], addresses)}
+            return {**event, "snapshot": _redact_entry(event["snapshot"], addresses)}
         case "frame-snapshot":
             return {**event, "snapshot": {**event["snapshot"], "html": _tree(event["snapshot"].get("html"))}}
         case "before" if event["callId"] in secret_calls:
@@ -355,7 +355,7 @@ def _event(event: Json, secret_calls: set[str], addresses: Redactor) -> Json:
         case "log" if event.get("callId") in secret_calls:
             return {**event, "message": _FILL.sub(rf'\1"{MARK}"\2', str(event.get("message", "")))}
         case "before" | "context-options":
-            return mask_named(event)
+            return _mask_named(event)
         case _:
             return event
 

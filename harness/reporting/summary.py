@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # The tasks of a run that its fault plans strike.
 
-NAMED = 3
+_NAMED = 3
 """The number of faults without effect that are named for each plan."""
 
 
@@ -56,8 +56,8 @@ def _strikes(planned: PlannedFault, specs: Sequence[TaskSpec]) -> bool:
 
 
 def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 # The line of a run's summary that counts its faults, and the entries of fault plans without effect.
@@ -66,7 +66,7 @@ _WARNED = {"fault_not_as_expected": "not as expected", "fault_not_healed": "not 
 """Types of warnings that are counted too -> their words."""
 
 
-def fault_lines(records: Sequence[TaskRecord], idle: Sequence[str] | None = None) -> Iterator[str]:
+def _fault_lines(records: Sequence[TaskRecord], idle: Sequence[str] | None = None) -> Iterator[str]:
     """`faults: 2 struck, 1 never struck, 1 not as expected`; each fault counts once for every task that declares it.
 
     `idle`: the plans, or entries of them, that strike no task of the run; None for a run without plans, which without
@@ -108,7 +108,7 @@ def summary_lines(
     if not (records or skipped):
         return []
     lines = [_counts(records, len(skipped)), *_scores(records), *_required(records), *_skipped(skipped)]
-    lines += [*fault_lines(records, idle), *_warnings(records), *_healed_lines(records), *_baselines(records)]
+    lines += [*_fault_lines(records, idle), *_warnings(records), *_healed_lines(records), *_baselines(records)]
     if artifacts is not None:
         lines += _artifacts(records, artifacts)
     if allure is not None:

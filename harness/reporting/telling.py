@@ -70,7 +70,7 @@ from harness.spec.steps import Step, Tool
 from harness.task_secrets import masking
 from harness.values import replace
 
-BEFORE = 3
+_BEFORE = 3
 """The number of steps before the failing one that a screen shows, also those that did not run."""
 
 
@@ -125,7 +125,7 @@ def before_the_first_step(result: TaskResult) -> bool:
     return result.failure.code != "PRECONDITION_NOT_MET" and not tried
 
 
-def filled_step(record: StepRecord) -> Step:
+def _filled_step(record: StepRecord) -> Step:
     """The step to show: with a selector that lasts, and `${memory...}` filled in if the first attempt has the value."""
     if record.lasting_step is not None:
         return record.lasting_step
@@ -247,8 +247,8 @@ class _Teller:
             return
         tried = {record.index for record in result.history}
         stop = min(failed, total)
-        around = {*range(max(0, stop - BEFORE), stop), failed, max(0, failed + 1)}
-        wanted = range(min(BEFORE, total)) if before_the_first_step(result) else sorted(around)
+        around = {*range(max(0, stop - _BEFORE), stop), failed, max(0, failed + 1)}
+        wanted = range(min(_BEFORE, total)) if before_the_first_step(result) else sorted(around)
         for index in wanted:
             if index not in tried and (index < total or index == failed):
                 step = self._plan.steps[index] if 0 <= index < len(self._plan.steps) else None
@@ -280,7 +280,7 @@ class _Teller:
         failed = self._result.failed_index
         records = (each for each in reversed(self._result.history) if each.index == failed and not each.passed)
         record = next(records, None)
-        return f"{record.step.act} {step_target(filled_step(record))}" if record is not None else ""
+        return f"{record.step.act} {step_target(_filled_step(record))}" if record is not None else ""
 
     def _failure(self, failure: Failure) -> StoryFailure:
         result, details = self._result, failure.details
@@ -337,7 +337,7 @@ def _is_of_file(record: StepRecord, plan: Plan) -> bool:
 
 
 def _step(record: StepRecord, total: int, *, beside: bool) -> StoryStep:
-    filled = filled_step(record)
+    filled = _filled_step(record)
     last = record.attempts[-1].step if record.attempts else record.step
     shown = record.lasting_step or record.step
     parameters = {name: getattr(shown, name, None) for name in ("selector", "frame", "url", "note")}

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.reporting.redaction import masked_fields
 
-LOG_LINES = 5
+_LOG_LINES = 5
 """The number of lines of a server's log that a screen shows, the last ones."""
 
 
@@ -36,7 +36,7 @@ def call_lines(call: Mapping[str, Any], clean: Callable[[str], str] = str) -> It
     if log or call.get("exit_code") is not None:
         code = call.get("exit_code")
         yield f"  its process ended{'' if code is None else f' with exit code {code}'}{', its log:' if log else ''}"
-        yield from (f"  | {clean(line)}" for line in log[-LOG_LINES:])
+        yield from (f"  | {clean(line)}" for line in log[-_LOG_LINES:])
 
 
 _REFUSALS = ("TOOL_UNKNOWN", "TOOL_INVALID", "TOOL_AUTH")

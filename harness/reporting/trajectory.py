@@ -42,7 +42,7 @@ from harness.values import map_texts
 
 AGENTS = Path(".harness/agents")
 FILE = "trajectory.jsonl"
-SNAPSHOTS = "snapshots"
+_SNAPSHOTS = "snapshots"
 """The folder beside the file with what the agents saw."""
 MOST = 2000
 """The largest number of looks and answers that are kept of a task."""
@@ -103,7 +103,7 @@ class Trajectories:
 
 
 def _pictures(run: Path) -> Iterator[Path]:
-    return run.glob(f"*/{SNAPSHOTS}")
+    return run.glob(f"*/{_SNAPSHOTS}")
 
 
 class _Snapshots:
@@ -116,7 +116,7 @@ class _Snapshots:
     def add(self, seen: SeenByAgent) -> SeenPage:
         text = self._redact(seen.aria).encode("utf-8", "replace")
         digest = sha256(text).hexdigest()
-        name = f"{SNAPSHOTS}/{digest[:16]}.txt"
+        name = f"{_SNAPSHOTS}/{digest[:16]}.txt"
         self._texts[name] = text
         return SeenPage(at=seen.at, url=seen.url, sha256=digest, file=name)
 
@@ -126,7 +126,7 @@ class _Snapshots:
             write_text(folder / name, text.decode())
 
 
-def referring(secrets: Iterable[str], given: Mapping[str, str] | None = None) -> Callable[[str], str]:
+def _referring(secrets: Iterable[str], given: Mapping[str, str] | None = None) -> Callable[[str], str]:
     """A function that puts `${env:NAME}` in the place of the secrets of the environment, and `given` for others."""
     known = frozenset(secrets)
     names = {value: f"${{env:{name}}}" for name, value in sorted(os.environ.items()) if value in known}
@@ -139,7 +139,7 @@ class _Choices:
 
     def __init__(self, plan: Plan, result: TaskResult, run: str, noted: Sequence[Noted], pages: _Snapshots) -> None:
         self._plan, self._result, self._run = plan, result, run
-        self._refer = referring(plan.secrets, plan.given_secrets)
+        self._refer = _referring(plan.secrets, plan.given_secrets)
         self._pages = pages
         self._left: list[Noted | ModelCall] = sorted((*noted, *result.model_calls), key=lambda each: each.at)
 
@@ -176,7 +176,7 @@ class _Choices:
             agent=record.agent,
             at=began,
             seconds=round(sum(each.seconds for each in record.attempts), 3),
-            step=document(step, self._refer),
+            step=_document(step, self._refer),
             lasting="aria-ref=" not in str(step),
             passed=record.passed,
             seen_writing=seen_writing(record.step, record.sent),
@@ -232,7 +232,7 @@ class _Choices:
         )
 
 
-def document(step: Step, refer: Callable[[str], str] = str) -> dict[str, Any]:
+def _document(step: Step, refer: Callable[[str], str] = str) -> dict[str, Any]:
     """A step as a task file has it; `refer` puts references in the place of secrets."""
     found = {"act": step.act, **step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})}
     return {key: map_texts(value, refer) for key, value in found.items()}

@@ -33,8 +33,8 @@ _OF_THE_FILE = frozenset({"INVALID_INPUT", "SPEC_INVALID"})
 def first_look(cause: Cause, exists: Callable[[Path], bool] = Path.is_file, command: str = "harness") -> str:
     """The file to look at first, or a command line. `exists` says whether an artifact exists."""
     first = next(each for each in cause.tasks if each.code == cause.code)
-    code = underlying_code(first)
-    if service := cause.service if cause.service and code in UNREACHABLE else next(iter(first.crashes), ""):
+    code = _underlying_code(first)
+    if service := cause.service if cause.service and code in _UNREACHABLE else next(iter(first.crashes), ""):
         return service_log(service, command)
     if code in _OF_THE_FILE and first.source:
         return printable(first.source)
@@ -61,7 +61,7 @@ def _picture(trouble: Trouble) -> Path:
 
 def _name(trouble: Trouble) -> str:
     """The artifact for a failure: by what a failed criterion reads first, else by the catalog."""
-    code = underlying_code(trouble)
+    code = _underlying_code(trouble)
     family = CATALOG[code].family if code in CATALOG else None
     read = _READS.search(trouble.message) if family is Family.ASSERTION else None
     if read and read[1] in _BY_FUNCTION:
@@ -70,7 +70,7 @@ def _name(trouble: Trouble) -> str:
 
 
 def _same_code(cause: Cause, code: str) -> tuple[Trouble, ...]:
-    return tuple(each for each in cause.tasks if underlying_code(each) == code)
+    return tuple(each for each in cause.tasks if _underlying_code(each) == code)
 
 
 # One failed task, as far as its cause is concerned.
@@ -185,15 +185,15 @@ def _service(record: TaskRecord) -> str:
 
 # Failures of a run grouped by cause: the same dead site behind twelve tasks is one cause.
 
-UNREACHABLE = frozenset({
+_UNREACHABLE = frozenset({
     "NET_CONNECTION_REFUSED", "NET_CONNECTION_RESET", "NET_EMPTY_RESPONSE", "NET_TIMEOUT", "NET_UNREACHABLE",
     "CIRCUIT_OPEN", "SERVICE_DOWN",
 })  # fmt: skip
 """Codes with one cause: nothing answers there."""
-OF_THE_SITE = frozenset({"NET_DNS", "NET_TLS", "HTTP_TIMEOUT", "HTTP_RATE_LIMITED", "HTTP_UNAVAILABLE",
+_OF_THE_SITE = frozenset({"NET_DNS", "NET_TLS", "HTTP_TIMEOUT", "HTTP_RATE_LIMITED", "HTTP_UNAVAILABLE",
                          "HTTP_SERVER_ERROR"})  # fmt: skip
 """Codes whose cause is the site, whatever was requested."""
-OF_THE_MACHINE = frozenset(
+_OF_THE_MACHINE = frozenset(
     {"NET_OFFLINE", "NET_PROXY", "INTERRUPTED", "WORKER_CRASHED", "WORKER_CUT_OFF", "DRIVER_GONE"}
 )
 """Codes whose cause is the machine, whatever the task."""
@@ -202,7 +202,7 @@ _REACH = (Scope.RUN, Scope.DRIVER, Scope.BROWSER, Scope.ORIGIN, Scope.AGENT, Sco
 
 _SERVICE = "service"
 
-Key = tuple[str, ...]
+_Key = tuple[str, ...]
 
 
 class Cause(Struct, frozen=True):
@@ -254,33 +254,33 @@ def causes(troubles: Iterable[Trouble], hosts: Mapping[str, str] = MappingProxyT
     """
     found = tuple(troubles)
     down = {**hosts, **{each.site: each.service for each in found if each.service and each.site}}
-    groups: dict[Key, list[Trouble]] = {}
+    groups: dict[_Key, list[Trouble]] = {}
     for each in found:
         groups.setdefault(_key(each, down), []).append(each)
     made = (_cause(group, key[1] if key[0] == _SERVICE else "") for key, group in groups.items())
     return tuple(sorted(made, key=lambda cause: (cause.code == "INTERRUPTED", -cause.count, _reach(cause.code))))
 
 
-def underlying_code(trouble: Trouble) -> str:
+def _underlying_code(trouble: Trouble) -> str:
     """The failure's code; for a call that an open circuit refused, the code of the failures that opened it."""
     told = _LAST.search(trouble.message) if trouble.code == "CIRCUIT_OPEN" else None
     return told[1] if told and told[1] in CATALOG else trouble.code
 
 
-def _key(trouble: Trouble, down: Mapping[str, str]) -> Key:
+def _key(trouble: Trouble, down: Mapping[str, str]) -> _Key:
     """The key of a failure's cause. `down`: host -> the service behind it."""
     return (*_cause_key(trouble, down), *(["faulted"] if trouble.faulted else []))
 
 
-def _cause_key(trouble: Trouble, down: Mapping[str, str]) -> Key:
-    code = underlying_code(trouble)
-    if code in UNREACHABLE:
+def _cause_key(trouble: Trouble, down: Mapping[str, str]) -> _Key:
+    code = _underlying_code(trouble)
+    if code in _UNREACHABLE:
         service = trouble.service or down.get(trouble.site, "")
         if service or trouble.site:
             return (_SERVICE, service) if service else ("site", trouble.site)
-    if code in OF_THE_SITE and trouble.site:
+    if code in _OF_THE_SITE and trouble.site:
         return code, trouble.site
-    if code in OF_THE_MACHINE:
+    if code in _OF_THE_MACHINE:
         return (code,)
     what = (trouble.selector, trouble.criterion, normalised(trouble.message))
     return code, _site_of_page(code, trouble), *what, *sorted(trouble.crashes)
@@ -316,7 +316,7 @@ def _describe_cause(first: Trouble, code: str, service: str) -> str:
 def _what_failed(first: Trouble, code: str, service: str) -> str:
     if first.criterion and code in CATALOG and CATALOG[code].family is Family.ASSERTION:
         return f"{printable(first.criterion)} does not hold"
-    said = first.message.strip()[:LONGEST].splitlines()
+    said = first.message.strip()[:_LONGEST].splitlines()
     message = printable(said[0] if said else first.hint)
     if service:
         return message if f"`{service}`" in message else f"service `{printable(service)}`: {message}"
@@ -332,7 +332,7 @@ def _reach(code: str) -> int:
 
 # Messages without the parts that differ between tasks: numbers, quoted values, ids, the rest of an address.
 
-LONGEST = 400
+_LONGEST = 400
 """The number of characters of a message that count."""
 
 _ADDRESS = re.compile(r"((?:https?|wss?)://[^\s'\"<>`?#]+)[?#][^\s'\"<>`]*")
@@ -344,7 +344,7 @@ _KEPT = re.compile(r"(\w+\([^()]{0,200}\))")
 
 def normalised(message: str) -> str:
     """The message in a form that is equal for one cause. What a criterion reads (`mem('user.name')`) stays."""
-    text = _ADDRESS.sub(r"\1", " ".join(message[: 4 * LONGEST].split())[:LONGEST])
+    text = _ADDRESS.sub(r"\1", " ".join(message[: 4 * _LONGEST].split())[:_LONGEST])
     text = _CALL_OR_QUOTED.sub(lambda found: found[1] or "'*'", text)
     return "".join(part if _KEPT.fullmatch(part) else _bare(part) for part in _KEPT.split(text))
 

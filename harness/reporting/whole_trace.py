@@ -31,7 +31,7 @@ from harness.recovery.failure import Failure
 from harness.reporting.words import place, step_target
 
 TRACE, HAR = "trace.zip", "network_logs.har"
-VERSION = 8
+_VERSION = 8
 """The version of the format if Playwright has written none; every viewer since 1.54 reads it."""
 _BEFORE, _CONSOLE, _EVENT = (f'{{"type":"{kind}"'.encode() for kind in ("before", "console", "event"))
 _SAME = 1000.0
@@ -129,7 +129,7 @@ class _Writer:
         options = self._parts[-1].options if self._parts else {}
         began = self._tries[0][0] if self._tries else _ms(self._result.started)
         yield {
-            "version": options.get("version", VERSION), "type": "context-options", "origin": "testRunner",
+            "version": options.get("version", _VERSION), "type": "context-options", "origin": "testRunner",
             "browserName": "", "platform": options.get("platform", ""), "options": {}, "sdkLanguage": "python",
             "playwrightVersion": options.get("playwrightVersion"), "title": self._result.task_id,
             "wallTime": began, "monotonicTime": self._at(began),

@@ -132,7 +132,7 @@ def compose(*policies: Policy[T]) -> Policy[T]:
 
 # The breaker as a policy around a call: it admits it, refuses it at once, or waits if the deadline allows.
 
-Counts = Callable[[BaseException], bool]
+_Counts = Callable[[BaseException], bool]
 """Whether an error counts as a failure of this circuit. It is never asked about a cancellation."""
 
 _GLANCE = 0.1
@@ -177,7 +177,7 @@ async def admission(breaker: Breaker, wait: WaitPermit | None = None) -> Ticket:
 def guard(
     breaker: Breaker,
     *,
-    counts: Counts,
+    counts: _Counts,
     wait: WaitPermit | None = None,
     describe: Callable[[BaseException], str] = describe_error,
 ) -> Policy[T]:

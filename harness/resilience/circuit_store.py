@@ -21,7 +21,7 @@ from harness.resilience.breaker import CircuitSnapshot, CircuitState
 from harness.resilience.clock import Clock
 from harness.resilience.sqlite_file import OtherFileError, SqliteKind, connect, is_busy
 
-KEPT_FOR: Final = 7 * 86400.0
+_KEPT_FOR: Final = 7 * 86400.0
 """Seconds after which an unused circuit is forgotten."""
 
 _TABLE = """CREATE TABLE circuits (
@@ -57,7 +57,7 @@ def open_file(path: Path, patience: float, wall: datetime) -> sqlite3.Connection
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         database = connect(path, patience)
-        _prepare(database, path, patience, wall.timestamp() - KEPT_FOR)
+        _prepare(database, path, patience, wall.timestamp() - _KEPT_FOR)
     except BaseException as error:
         if database is not None:
             database.close()
@@ -69,7 +69,7 @@ def open_file(path: Path, patience: float, wall: datetime) -> sqlite3.Connection
     return database
 
 
-def snapshot_of(row: sqlite3.Row) -> CircuitSnapshot:
+def _snapshot_of(row: sqlite3.Row) -> CircuitSnapshot:
     """Read a row of the table; raises ValueError for an unknown state."""
     values = {key: row[key] for key in row.keys() if key != "name"}  # noqa: SIM118 - a Row iterates over its values
     return CircuitSnapshot(**{**values, "state": CircuitState(values["state"])})
@@ -99,7 +99,7 @@ __all__ = ["CircuitStore", "CircuitStoreError"]
 
 PATIENCE = 0.1
 """Seconds for which a caller waits for another process's lock."""
-RETRY = 0.5
+_RETRY = 0.5
 """Seconds until a store that could not be used is tried again, so that not every caller waits for it."""
 
 _LOAD = "SELECT * FROM circuits WHERE name = ?"
@@ -149,7 +149,7 @@ class CircuitStore:
         if self._worth_trying():
             with self._tolerate_errors():
                 row = self._open().execute(_LOAD, (name,)).fetchone()
-                found = snapshot_of(row) if row else None
+                found = _snapshot_of(row) if row else None
         return found
 
     def names(self) -> tuple[str, ...]:
@@ -215,7 +215,7 @@ class CircuitStore:
 
     def _note_gone(self, error: Exception) -> None:
         now = self._clock.now()
-        self._retry_at = now + RETRY
+        self._retry_at = now + _RETRY
         self._away_since = now if self._away_since is None else self._away_since
         if not self._said:
             self._said = True

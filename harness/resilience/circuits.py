@@ -21,11 +21,11 @@ from harness.values import replace
 # A breaker whose state several processes share through a store.
 
 R = TypeVar("R")
-LOOK = 0.5
+_LOOK = 0.5
 """Seconds between two reads of what other processes saved."""
-COUNTED_FOR = 300.0
+_COUNTED_FOR = 300.0
 """Seconds after which failures that another process counted, without opening the circuit, are forgotten."""
-HELD_UP = 2.0
+_HELD_UP = 2.0
 """Seconds for which an unusable store keeps a probe back: most likely another process holds the lock for its probe."""
 
 
@@ -79,8 +79,8 @@ class SharedBreaker(Breaker):
         self._run_locked(lambda _: Breaker.reset(self))
 
     def _probe(self, shared: bool) -> Ticket:
-        if not shared and self._store.away_for() < HELD_UP:
-            raise self._refusal(LOOK)
+        if not shared and self._store.away_for() < _HELD_UP:
+            raise self._refusal(_LOOK)
         return super().admit()
 
     def _run_locked(self, act: Callable[[bool], R]) -> R:
@@ -111,13 +111,13 @@ class SharedBreaker(Breaker):
 
     def _adopt(self) -> None:
         """Take over the store's state if another process has written since."""
-        self._look_at = self._now() + LOOK
+        self._look_at = self._now() + _LOOK
         kept = self._store.load(self.name)
         if kept is None or kept == self._seen:
             return
         self._seen = kept
         wall = self._clock.wall()
-        if kept.state is CircuitState.CLOSED and wall.timestamp() - kept.saved_at > COUNTED_FOR:
+        if kept.state is CircuitState.CLOSED and wall.timestamp() - kept.saved_at > _COUNTED_FOR:
             kept = replace(kept, failures=0, calls=0, error="")
         self.restore(kept, wall)
 

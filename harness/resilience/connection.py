@@ -14,7 +14,7 @@ from msgspec import Struct
 from harness.resilience.breaker import TRANSITIONS, CircuitState
 from harness.resilience.events import CircuitChanged, Emit, InvariantBroken, ResilienceEvent, ServiceChanged, discard
 
-EventType = Callable[[str, str, str, str], ResilienceEvent]
+_EventType = Callable[[str, str, str, str], ResilienceEvent]
 """Makes the event of a transition out of: name, state before, state after, reason."""
 
 
@@ -24,7 +24,7 @@ class TransitionTable(Struct, frozen=True):
     dimension: str
     start: str
     moves: Mapping[str, frozenset[str]]
-    event_type: EventType = ServiceChanged
+    event_type: _EventType = ServiceChanged
 
 
 def _moves(**states: str) -> dict[str, frozenset[str]]:

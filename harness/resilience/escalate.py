@@ -141,7 +141,7 @@ class PendingWork:
 
     def _note_ended(self, answer: LateAnswer[Any], work: asyncio.Future[Any]) -> None:
         self._running.discard(work)
-        retrieve_error(work)
+        _retrieve_error(work)
         work.get_loop().call_later(self._keep_for, self._reap, answer)
 
     def _reap(self, answer: LateAnswer[Any]) -> None:
@@ -151,7 +151,7 @@ class PendingWork:
             del self._answers[self._expired.popleft()]
 
 
-def retrieve_error(work: asyncio.Future[Any]) -> None:
+def _retrieve_error(work: asyncio.Future[Any]) -> None:
     """Retrieve the error of the work, so that asyncio does not log an error that nobody retrieved."""
     if not work.cancelled():
         work.exception()
@@ -258,6 +258,6 @@ class _RunningWork(Generic[T]):
 
     async def abandon(self) -> None:
         """Cancel the work and wait for its end; if it has already ended, retrieve its error."""
-        self.task.add_done_callback(retrieve_error)
+        self.task.add_done_callback(_retrieve_error)
         self.task.cancel()
         await asyncio.wait({self.task})

@@ -20,9 +20,9 @@ from harness.resilience.events import Emit, Waiting, discard
 
 T = TypeVar("T")
 
-GOOD_ANSWERS: Final = 10
+_GOOD_ANSWERS: Final = 10
 """The number of good answers in a row after which one more call may be made at once."""
-LONGEST_WAIT: Final = 60.0
+_LONGEST_WAIT: Final = 60.0
 """The longest wait in seconds that the other side may ask for."""
 _PATIENCE: Final = 0.2
 """Seconds for which a caller waits for another process's lock."""
@@ -118,13 +118,13 @@ class ProviderPace:
     def went_well(self) -> None:
         """A call was answered; ten of them in a row allow one call more at once."""
         self._good += 1
-        if self._good >= GOOD_ANSWERS and self.allowed < self.most:
+        if self._good >= _GOOD_ANSWERS and self.allowed < self.most:
             self.allowed += 1
             self._good = 0
             self._wake()
 
     @asynccontextmanager
-    async def turn(self, longest: float = LONGEST_WAIT, emit: Emit = discard, who: str = "") -> AsyncIterator[None]:
+    async def turn(self, longest: float = _LONGEST_WAIT, emit: Emit = discard, who: str = "") -> AsyncIterator[None]:
         """Wait for the floor and for a free place, and keep the place. Raises FloorTooHigh."""
         await self._place()
         try:
@@ -171,7 +171,7 @@ def pace(
     *,
     slows: Callable[[BaseException], bool],
     asked: Callable[[BaseException], float | None],
-    longest: float = LONGEST_WAIT,
+    longest: float = _LONGEST_WAIT,
     emit: Emit = discard,
     who: str = "",
 ) -> Policy[T]:

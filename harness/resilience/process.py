@@ -23,7 +23,7 @@ KILLED_WITHIN = 2.0
 """Seconds that a process may take to end after SIGKILL."""
 POLL = 0.05
 """Seconds between two checks."""
-TAIL_BYTES = 32_768
+_TAIL_BYTES = 32_768
 INTENDED = -signal.SIGUSR1
 """The exit code of a watchdog whose command was ended on purpose."""
 
@@ -75,7 +75,7 @@ class Child:
             self._signal(signal.SIGTERM)
             await self.wait(grace)
         if self._adopts and not self.has_ended():
-            signal_all(descendants(self.pid), signal.SIGKILL)
+            signal_all(_descendants(self.pid), signal.SIGKILL)
             await self.wait(KILLED_WITHIN)  # the watchdog ends what comes to it, which it cannot once it is killed
         self._signal(signal.SIGKILL)
         # Nothing joins a group that was killed; and its id is ours until the watchdog is reaped.
@@ -104,7 +104,7 @@ class Child:
         try:
             with self.log.open("rb") as log:
                 size = log.seek(0, os.SEEK_END)
-                log.seek(max(self._log_start, size - TAIL_BYTES))
+                log.seek(max(self._log_start, size - _TAIL_BYTES))
                 return log.read().decode(errors="replace").splitlines()[-lines:]
         except OSError:
             return ()
@@ -207,7 +207,7 @@ def members(group: int) -> Sequence[psutil.Process]:
     return found
 
 
-def descendants(pid: int) -> Sequence[psutil.Process]:
+def _descendants(pid: int) -> Sequence[psutil.Process]:
     """The processes that exist now and have this one for an ancestor."""
     with contextlib.suppress(psutil.Error):
         return psutil.Process(pid).children(recursive=True)

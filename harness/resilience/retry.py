@@ -149,7 +149,7 @@ T = TypeVar("T")
 
 BACKOFF: Final = Backoff(retries=3, initial=1.0, multiplier=2.0, cap=30.0, jitter=JITTER)
 """Three retries after 1, 2 and 4 s, each 20 % longer or shorter."""
-MAX_SUGGESTED: Final = 60.0
+_MAX_SUGGESTED: Final = 60.0
 """The longest wait in seconds that the server may ask for."""
 
 
@@ -162,7 +162,7 @@ def retry(
     emit: Emit = discard,
     name: str = "call",
     cap: float | None = None,
-    max_suggested: float = MAX_SUGGESTED,
+    max_suggested: float = _MAX_SUGGESTED,
     until: Deadline | None = None,
     enabled: bool = True,
 ) -> Policy[T]:

@@ -35,7 +35,7 @@ class SqliteKind(Struct, frozen=True):
         """
         if self.is_made(database):
             return
-        to_wal(database, patience)
+        _to_wal(database, patience)
         database.execute("BEGIN IMMEDIATE")
         if not self._is_ours(database):
             for statement in self.tables:
@@ -57,7 +57,7 @@ class SqliteKind(Struct, frozen=True):
                 database.execute("ROLLBACK")
 
     def _is_ours(self, database: sqlite3.Connection) -> bool:
-        application, version = number_of(database, "application_id"), number_of(database, "user_version")
+        application, version = _number_of(database, "application_id"), _number_of(database, "user_version")
         if application == self.application:
             if version != self.schema:
                 raise OtherFileError(version)
@@ -78,7 +78,7 @@ def connect(place: Path | str, patience: float) -> sqlite3.Connection:
     return database
 
 
-def to_wal(database: sqlite3.Connection, patience: float) -> None:
+def _to_wal(database: sqlite3.Connection, patience: float) -> None:
     """Switch to write-ahead logging if the disk allows it, trying again: SQLite does not wait for a lock here."""
     from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed  # only for a file that is opened
 
@@ -97,7 +97,7 @@ def move_aside(path: Path, mark: str) -> Path:
     return away
 
 
-def number_of(database: sqlite3.Connection, pragma: str) -> int:
+def _number_of(database: sqlite3.Connection, pragma: str) -> int:
     return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
 
 

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Self
 
-ADDRESS = "127.0.0.1"
+_ADDRESS = "127.0.0.1"
 BACKLOG = 512
 CHUNK = 65_536
 LINGER = 2.0
@@ -24,7 +24,7 @@ def bound(port: int = 0) -> socket.socket:
     try:
         made.setblocking(False)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((ADDRESS, port))
+        made.bind((_ADDRESS, port))
     except OSError:
         made.close()
         raise
@@ -63,7 +63,7 @@ class Stream:
     @classmethod
     async def to(cls, port: int) -> Self:
         """Connect. Raises OSError if nothing listens there."""
-        return cls(*await asyncio.open_connection(ADDRESS, port))
+        return cls(*await asyncio.open_connection(_ADDRESS, port))
 
     async def read(self) -> bytes:
         """The bytes that have come; empty at the end. Raises OSError."""

@@ -7,7 +7,7 @@ from enum import Enum
 
 from msgspec import Struct, field
 
-LIMIT = 3
+_LIMIT = 3
 """The number of crashes within `WITHIN` seconds that is permanent."""
 WITHIN = 300.0
 """Seconds for which a crash counts."""
@@ -28,7 +28,7 @@ class Supervisor(Struct):
 
     now: Callable[[], float]
     """Monotonic seconds."""
-    limit: int = LIMIT
+    limit: int = _LIMIT
     within: float = WITHIN
     condition: Condition = Condition.RUNNING
     intended: int = 0

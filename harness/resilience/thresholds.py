@@ -15,9 +15,9 @@ Level = Literal["ok", "warning", "critical"]
 Unit = Literal["share", "per minute"]
 _ORDER: tuple[Level, ...] = ("ok", "warning", "critical")
 
-ERROR_RATE = "error_rate"
-RECONNECTIONS = "reconnection_failures"
-DROPS = "session_drops"
+_ERROR_RATE = "error_rate"
+_RECONNECTIONS = "reconnection_failures"
+_DROPS = "session_drops"
 VALIDATIONS = "hook_validation_failures"
 
 
@@ -42,9 +42,9 @@ class Threshold(Struct, frozen=True):
 
 
 THRESHOLDS = (
-    Threshold(ERROR_RATE, 0.05, 0.15, "share", window=300.0, least=20),
-    Threshold(RECONNECTIONS, 10, 50),
-    Threshold(DROPS, 5, 20),
+    Threshold(_ERROR_RATE, 0.05, 0.15, "share", window=300.0, least=20),
+    Threshold(_RECONNECTIONS, 10, 50),
+    Threshold(_DROPS, 5, 20),
     Threshold(VALIDATIONS, 20, 100),
 )
 """Metrics and their thresholds (docs/design/events-and-resilience.md)."""
@@ -135,9 +135,9 @@ class Thresholds:
 
     def count_attempts(self, number: int, failed: int) -> None:
         """Count `number` attempts, `failed` of which failed."""
-        if ERROR_RATE in self._attempts:
-            self._attempts[ERROR_RATE].add(number)
-            self._windows[ERROR_RATE].add(failed)
+        if _ERROR_RATE in self._attempts:
+            self._attempts[_ERROR_RATE].add(number)
+            self._windows[_ERROR_RATE].add(failed)
             self.look()
 
     def count(self, event: ResilienceEvent) -> None:
@@ -172,9 +172,9 @@ class Thresholds:
         return Reading(row.metric, level, value, row.limit(level), row.unit)
 
 
-_OF_CLIENTS = {"detached": DROPS, "lost": RECONNECTIONS, "refused": RECONNECTIONS, HookRefused.type: VALIDATIONS}
+_OF_CLIENTS = {"detached": _DROPS, "lost": _RECONNECTIONS, "refused": _RECONNECTIONS, HookRefused.type: VALIDATIONS}
 """State that a client has entered, or the refusal of its hook -> its metric."""
-_EACH_TIME = {SESSION: DROPS, VALIDATION: VALIDATIONS}
+_EACH_TIME = {SESSION: _DROPS, VALIDATION: VALIDATIONS}
 """Category of a failure of which each counts -> its metric."""
 
 
@@ -187,14 +187,14 @@ def metric_of(event: ResilienceEvent) -> str:
     """
     match event:
         case CircuitChanged(before="half_open", after="open"):
-            return RECONNECTIONS
+            return _RECONNECTIONS
         case ClientChanged(after=state) | HookRefused(type=state):
             return _OF_CLIENTS.get(state, "")
         case Retrying(category=category) | GaveUp(category=category) if category in _EACH_TIME:
             return _EACH_TIME[category]
         case Retrying(category=category, attempt=attempt) if category in NETWORK and attempt > 1:
-            return RECONNECTIONS
+            return _RECONNECTIONS
         case GaveUp(category=category, exhausted=True) if category in NETWORK:
-            return RECONNECTIONS
+            return _RECONNECTIONS
         case _:
             return ""

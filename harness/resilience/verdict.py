@@ -67,7 +67,7 @@ OAUTH: Final = frozenset(
 """Error codes of RFC 6749 and RFC 6750, as clients put them into `error`."""
 
 
-def kind_of_status(status: int) -> str:
+def _kind_of_status(status: int) -> str:
     """The kind of an HTTP status."""
     if status in _STATUSES:
         return _STATUSES[status]
@@ -76,7 +76,7 @@ def kind_of_status(status: int) -> str:
     return "invalid request" if status >= 400 else "unknown"
 
 
-def kind_of_error(error: BaseException) -> str | None:
+def _kind_of_error(error: BaseException) -> str | None:
     """The kind of one of Python's own errors, by its type, exit status and errno; None for any other error."""
     if isinstance(error, subprocess.CalledProcessError):
         return "agent crashed" if error.returncode < 0 else "tool failed"
@@ -109,7 +109,7 @@ class HttpReply(Struct, frozen=True):
     """Seconds that the server asks to wait (`Retry-After`), never below zero."""
 
 
-def reply(error: BaseException, now: datetime) -> HttpReply | None:
+def _reply(error: BaseException, now: datetime) -> HttpReply | None:
     """Return the answer of an error: `error.response` (httpx, requests) or the error itself (urllib, aiohttp).
 
     `now` is the time of day, timezone-aware. A `Retry-After` with a date is measured from the answer's own `Date`, else
@@ -272,11 +272,11 @@ def _verdict_of(error: BaseException, message: str, clock: Clock) -> RetryVerdic
         return own
     if isinstance(error, BaseExceptionGroup):
         return min((_judge(member, clock) for member in error.exceptions), key=_rank_verdict)
-    answer = reply(error, clock.wall())
+    answer = _reply(error, clock.wall())
     if answer:
-        kind = KINDS[kind_of_status(answer.status)]
+        kind = KINDS[_kind_of_status(answer.status)]
         return kind.verdict(message, answer.retry_after if kind.retryable else None)
-    name = kind_of_error(error)
+    name = _kind_of_error(error)
     return KINDS[name].verdict(message) if name else None
 
 

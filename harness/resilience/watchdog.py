@@ -26,19 +26,19 @@ import subprocess
 import sys
 import threading
 
-TYPE_CHECKING = False  # the module typing costs milliseconds
-if TYPE_CHECKING:
+_TYPE_CHECKING = False  # the module typing costs milliseconds
+if _TYPE_CHECKING:
     from collections.abc import Callable
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
-PARENT_CHECK = 1.0
+_PARENT_CHECK = 1.0
 """Seconds between two checks of the parent's pid: a fork of the harness may hold the pipe open after its death."""
-CANNOT_START = 127
+_CANNOT_START = 127
 ADOPTS, ADOPTS_NOT = "adopts", "-"
 ROUNDS = 100
 """How often what the command has left is looked for: what was killed leaves its own children to the watchdog."""
-PAUSE = 0.01
+_PAUSE = 0.01
 """Seconds between two rounds."""
 STDIN, STDOUT = 0, 1
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -56,9 +56,9 @@ def main(arguments: list[str]) -> int:
         process = _start(command, int(leash))
     except OSError as error:
         sys.stderr.write(f"cannot start {command[0]}: {error.strerror or error}\n")
-        return CANNOT_START
+        return _CANNOT_START
     orphaned = threading.Event()
-    end_the_rest: Callable[[], None] = end_descendants if adopting else lambda: None
+    end_the_rest: Callable[[], None] = _end_descendants if adopting else lambda: None
     watched = int(harness), int(leash), told, process, orphaned, end_the_rest
     watch = threading.Thread(target=_watch, args=watched, daemon=True)
     watch.start()
@@ -93,7 +93,7 @@ def _watch(
     """Wait for the death of the harness; then end the group, this process included, and the rest before it."""
     at_death_of_parent(signal.SIGCONT)  # here, since it costs milliseconds that the command need not wait for
     while os.getppid() == harness:
-        readable, _, _ = select.select([leash], [], [], PARENT_CHECK)
+        readable, _, _ = select.select([leash], [], [], _PARENT_CHECK)
         if readable and not os.read(leash, 1):
             break
     orphaned.set()
@@ -129,7 +129,7 @@ def _reap_until(process: subprocess.Popen[bytes]) -> int:
             return process.returncode
 
 
-def end_descendants() -> None:
+def _end_descendants() -> None:
     """Kill all that has this process for an ancestor. Bounded."""
     pause = threading.Event()
     for _ in range(ROUNDS):
@@ -139,7 +139,7 @@ def end_descendants() -> None:
         for pid in found:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        pause.wait(PAUSE)
+        pause.wait(_PAUSE)
 
 
 def _descendants() -> list[int]:

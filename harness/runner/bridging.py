@@ -35,9 +35,9 @@ from harness.spec.validation import ACTS
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-VALID: Final = timedelta(hours=24)
+_VALID: Final = timedelta(hours=24)
 """How long the token that a run prints is valid."""
-ENDED_WITHIN: Final = 3.0
+_ENDED_WITHIN: Final = 3.0
 """Seconds that the server may take to end."""
 
 
@@ -124,7 +124,7 @@ class BridgeHost:
         waits.cancel()
         if self._served.done():
             self._served.result()
-        token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), VALID)
+        token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), _VALID)
         return BridgeAddress(f"ws://{LOOPBACK}:{listener.getsockname()[1]}/bridge", token, self.note)
 
     def _follow(self, run: str, offset: int) -> tuple[str, AsyncIterator[EventLines | None]]:
@@ -147,7 +147,7 @@ class BridgeHost:
         await self.hub.stop(resumable=resumable)
         self._ending = True
         if self._served is not None:
-            await asyncio.wait({self._served}, timeout=ENDED_WITHIN)
+            await asyncio.wait({self._served}, timeout=_ENDED_WITHIN)
             self._served.cancel()
             await asyncio.gather(self._served, return_exceptions=True)
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from harness.resilience import Clock
 
-Read = Callable[[str], str]
+_Read = Callable[[str], str]
 """Reads a path below the root of the cgroup file systems (`/sys/fs/cgroup`); returns "" if there is no such file."""
 HUGE = 2**60
 """Bytes; version 1 reports this many, or more, if there is no limit."""
@@ -42,7 +42,7 @@ class Share(Struct, frozen=True):
         return min(1.0, max(0.0, (self.used_seconds - earlier.used_seconds) / (seconds * self.cores)))
 
 
-def share(membership: str, read: Read) -> Share:
+def share(membership: str, read: _Read) -> Share:
     """The limits of a process. `membership`: the text of `/proc/self/cgroup`. An unreadable file limits nothing."""
     found = Share()
     for group in _groups(membership):
@@ -83,7 +83,7 @@ def _smaller_share(one: Share, other: Share) -> Share:
     return Share(narrow.cores, min(one.memory, other.memory), min(one.free, other.free), narrow.used_seconds)
 
 
-def _of_second(group: _Group, read: Read) -> Share:
+def _of_second(group: _Group, read: _Read) -> Share:
     quota, _, period = read(f"{group.folder}cpu.max").strip().partition(" ")
     used = _field(read(f"{group.folder}cpu.stat"), "usage_usec")
     memory, current = _number(read(f"{group.folder}memory.max")), _number(read(f"{group.folder}memory.current"))
@@ -91,7 +91,7 @@ def _of_second(group: _Group, read: Read) -> Share:
     return _share(_cores(quota, period), used and used / 1e6, memory, (current or 0) - (idle or 0))
 
 
-def _of_first(group: _Group, read: Read) -> Share:
+def _of_first(group: _Group, read: _Read) -> Share:
     cores, used, memory, taken = math.inf, None, None, 0
     if "cpu" in group.controllers:
         cores = _cores(read(f"{group.folder}cpu.cfs_quota_us"), read(f"{group.folder}cpu.cfs_period_us"))
@@ -133,9 +133,9 @@ def _number(text: str) -> int | None:
 
 LATE, EARLY = 0.25, 0.08
 """Seconds by which the loop is late: above the first there are too many tasks, below the second there is room."""
-ROOM = 0.85
+_ROOM = 0.85
 """The busy share of the processors below which there is room."""
-SCARCE = 0.10
+_SCARCE = 0.10
 """The free share of memory below which fewer tasks run."""
 EACH = 300 * 2**20
 """Bytes of free memory that one more task needs: a page of Chromium and its recording."""
@@ -168,9 +168,9 @@ def next_limit(limit: int, sample: Sample, cores: int) -> int:
     """The next limit: one more if all places are used and there is room; a quarter less under overload."""
     if not sample.running:
         return limit  # the present load, such as the start of the process, is not caused by the tasks
-    if sample.free < SCARCE * sample.total or sample.late > LATE:
+    if sample.free < _SCARCE * sample.total or sample.late > LATE:
         return max(1, limit - max(1, limit // 4))
-    idle = sample.busy < ROOM and sample.late < EARLY and sample.free > 2 * EACH
+    idle = sample.busy < _ROOM and sample.late < EARLY and sample.free > 2 * EACH
     if idle and sample.running >= limit:
         return min(limit + 1, 4 * cores)
     return limit
@@ -178,13 +178,13 @@ def next_limit(limit: int, sample: Sample, cores: int) -> int:
 
 # Measures how much the machine can take, while tasks run (`--task-workers auto`).
 
-TICK = 0.1
+_TICK = 0.1
 """Seconds between two measurements of the loop's delay."""
-TICKS = 5
+_TICKS = 5
 """The number of ticks for one sample."""
-GROUPS = Path("/sys/fs/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
-MOST = 1_000_000
+_MOST = 1_000_000
 """The number of bytes of such a file that are read."""
 
 
@@ -213,10 +213,10 @@ class AdaptiveCapacity:
 
     async def _sample(self) -> Sample:
         late, most = 0.0, 0
-        for _ in range(TICKS):
+        for _ in range(_TICKS):
             began = self._clock.now()
-            await self._clock.sleep(TICK)
-            late = max(late, self._clock.now() - began - TICK)
+            await self._clock.sleep(_TICK)
+            late = max(late, self._clock.now() - began - _TICK)
             most = max(most, self._running())
         now, looked = allowed(), self._clock.now()
         used = max(busy(), now.busy_since(self._share, looked - self._looked))
@@ -248,13 +248,13 @@ def busy() -> float:
 def allowed() -> Share:
     """The limits of this process's control groups; without any (macOS, Windows), none."""
     membership = _text(MEMBERSHIP)
-    return share(membership, lambda path: _text(GROUPS / path)) if membership else Share()
+    return share(membership, lambda path: _text(_GROUPS / path)) if membership else Share()
 
 
 def _text(path: Path) -> str:
     """The text of a file; empty if it cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return file.read(MOST)
+            return file.read(_MOST)
     except OSError:
         return ""

@@ -21,9 +21,9 @@ from harness.values import replace
 
 FILE = Path(".harness/circuits.sqlite3")
 """The file of circuits with `persist`, below the project's root."""
-ENDPOINT_FAILURES = 2
+_ENDPOINT_FAILURES = 2
 """The number of failed connections in a row that open the circuit: each costs seconds, endpoints may vary."""
-ENDPOINT_REST = 5.0
+_ENDPOINT_REST = 5.0
 """The largest number of seconds until it is tried again: a restarted server is back soon."""
 
 PATIENCE = 5.0
@@ -145,7 +145,9 @@ def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore 
         emit=emit,
         store=store,
         enabled=enabled,
-        scopes={CircuitScope.ENDPOINT: BreakerSettings(ENDPOINT_FAILURES, 1, min(table.reset_seconds, ENDPOINT_REST))},
+        scopes={
+            CircuitScope.ENDPOINT: BreakerSettings(_ENDPOINT_FAILURES, 1, min(table.reset_seconds, _ENDPOINT_REST))
+        },
         named={**providers, **agents, **tools},
     )
 

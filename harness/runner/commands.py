@@ -55,22 +55,22 @@ if TYPE_CHECKING:
 
     from harness.models.gateway import ModelGateway
 
-PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+_PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """The variables of the run that each command has; all others are declared."""
-TOKEN: Final = "TASKSPEC_TOKEN"  # noqa: S105 - a name
+_TOKEN: Final = "TASKSPEC_TOKEN"  # noqa: S105 - a name
 """The variable with the token of a task, which its command and everything that it starts have."""
-JUDGED: Final = 5.0
+_JUDGED: Final = 5.0
 """Seconds of a task that are left for its success criteria when its command is ended."""
-LOOK: Final = 0.1
+_LOOK: Final = 0.1
 """Seconds between two looks at a process."""
-REST: Final = 0.5
+_REST: Final = 0.5
 """Seconds in which the last messages of a process that has ended are read."""
-AFTER_TASK: Final = 1.0
+_AFTER_TASK: Final = 1.0
 """Seconds that a process may take to end by itself after it has heard that its task is over."""
-AFTER_SIGTERM: Final = 1.0
-LONGEST_LOG: Final = 16 * 1024 * 1024
+_AFTER_SIGTERM: Final = 1.0
+_LONGEST_LOG: Final = 16 * 1024 * 1024
 """Bytes of output; with more, what came before is dropped."""
-SHOWN: Final = 15
+_SHOWN: Final = 15
 """Lines of the output that a message shows."""
 _SEARCHED: Final = 60
 """Lines of the output in which a message looks for what was thrown."""
@@ -80,7 +80,7 @@ _THROWN: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?: \[\w+\])?: .")
 """The line that names what was thrown, which is seldom the last one."""
 
 
-HookEvents = Callable[[Plan], tuple[AgentEvent, ...]]
+_HookEvents = Callable[[Plan], tuple[AgentEvent, ...]]
 """What the hooks of a task's agent have told so far (ports.Ports.agent_events)."""
 
 
@@ -138,7 +138,7 @@ class TaskCommands:
         self._agents.append(CommandAgent(self, source))
         return self._agents[-1]
 
-    def told_by_hooks(self, others: HookEvents) -> HookEvents:
+    def told_by_hooks(self, others: _HookEvents) -> _HookEvents:
         """What the hooks of a task's agents have told so far, those of other agents first."""
         return lambda plan: (*others(plan), *(event for each in self._agents for event in each.events_of(plan)))
 
@@ -221,7 +221,7 @@ class RunningCommand:
 
     def _refused(self, why: str) -> None:
         """A DevTools command was refused: the record says it once for each reason."""
-        if why not in self._refusals and len(self._refusals) < REFUSALS_TOLD:
+        if why not in self._refusals and len(self._refusals) < _REFUSALS_TOLD:
             self._refusals.add(why)
             self._task.warn(self._plan, command_refused(self._name, why, self._index))
 
@@ -246,7 +246,7 @@ class RunningCommand:
         except (OSError, ValueError) as error:  # ValueError: a word of it has the character NUL
             message = f"Agent `{self._name}`: its command was not started: {error}"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name})) from error
-        self._ended = asyncio.create_task(self.watch(self._child, seconds - min(JUDGED, seconds / 4)))
+        self._ended = asyncio.create_task(self.watch(self._child, seconds - min(_JUDGED, seconds / 4)))
 
     async def _seconds_left(self, observe: Observe) -> float:
         """The seconds that the task still has; more than that if its page cannot be read."""
@@ -271,8 +271,8 @@ class RunningCommand:
         ]
         if self._driven is not None:
             own = self._task.folder_of(self._plan)
-            files = ClientFiles(self._plan.folder, (own, *TEMPORARY))
-            routes = [debugger_route(self._driven[0], files, self._acts_on, self._refused, self.over)]
+            files = ClientFiles(self._plan.folder, (own, *_TEMPORARY))
+            routes = [_debugger_route(self._driven[0], files, self._acts_on, self._refused, self.over)]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
             routes += forwarding_routes(self._gateway)
@@ -283,23 +283,23 @@ class RunningCommand:
         own = folder / f"agent-{safe_name(self._name)}"
         own.mkdir(exist_ok=True)
         bridge = f"ws://{door.address}/bridge"
-        how = STEP_BY_STEP if self._driven is None else ITSELF
+        how = _STEP_BY_STEP if self._driven is None else _ITSELF
         values = {
-            "cdp": f"ws://{door.address}{DEBUGGER}",
-            "browser_use": str(BROWSER_USE),
+            "cdp": f"ws://{door.address}{_DEBUGGER}",
+            "browser_use": str(_BROWSER_USE),
             "prompt": prompt(self._plan, seconds, self._run.redactor, how, history),
             "bridge": bridge,
             "token": door.token,
             "mcp": str(_mcp_file(own, door)),
             "python": sys.executable,
         }
-        passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, TOKEN: door.token}
+        passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        given = {"HOME": str(own), "TMPDIR": str(own), "TASKSPEC_BRIDGE": bridge, _TOKEN: door.token}
         if self._driven is not None:
             self._task.warn(self._plan, control_observed(self._name))
         if self._table.models:
             given |= _addresses_of_models(door)
-        environment = {**passed, **given, **declared(self._name, self._table, os.environ)}
+        environment = {**passed, **given, **_declared(self._name, self._table, os.environ)}
         cwd = own if self._table.cwd is None else self._run.settings.root / self._table.cwd
         command = [expand(word, values) for word in self._table.command or ()]
         return Program(command, environment, cwd, alone=True, adopts=True)
@@ -314,10 +314,10 @@ class RunningCommand:
                 with contextlib.suppress(OSError), child.log.open("a", encoding="utf-8") as log:
                     log.write("--- ended: the time of the task was over\n")
                 break
-            await poll_until(self._run.clock, child.has_ended, LOOK, min(1.0, max(LOOK, left)))
+            await poll_until(self._run.clock, child.has_ended, _LOOK, min(1.0, max(_LOOK, left)))
             _bound(child.log)
         try:
-            return await child.stop(AFTER_SIGTERM)
+            return await child.stop(_AFTER_SIGTERM)
         finally:
             self.over.set()
 
@@ -329,13 +329,13 @@ class RunningCommand:
         self._index = chosen_index(history)
         if self._driven is not None:
             await self._has_driven(observe, await asyncio.shield(self._ended))
-            await self._driven[1].turn_to(self._page, AFTER_TASK)
+            await self._driven[1].turn_to(self._page, _AFTER_TASK)
             return None
         asked = asyncio.create_task(self._agent.propose(plan, history, observe, policy))
         try:
             await asyncio.wait({asked, self._ended}, return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
-                await asyncio.wait({asked}, timeout=REST)
+                await asyncio.wait({asked}, timeout=_REST)
             if asked.done():
                 return self._told(asked)
             self._judge_or_fail(self._ended.result())
@@ -375,7 +375,7 @@ class RunningCommand:
         tail = [] if self._child is None else self._child.tail(_SEARCHED)
         said = self._run.redactor.plus(self._plan.secrets).text("\n".join(tail))
         last = telling_line(said)
-        details = {"agent": self._name, "output": "\n".join(said.splitlines()[-SHOWN:])}
+        details = {"agent": self._name, "output": "\n".join(said.splitlines()[-_SHOWN:])}
         advice = f"What the command wrote is in files/agent-{safe_name(self._name)}.log of the task's artifacts."
         return Failure(code, f"{message}: {last}" if last else message, details=details, advice=advice)
 
@@ -386,13 +386,13 @@ class RunningCommand:
     async def close(self) -> None:
         """End the process and its bridge. Bounded."""
         if self._child is not None and self._ended is not None:
-            await asyncio.wait({self._ended}, timeout=AFTER_TASK)
+            await asyncio.wait({self._ended}, timeout=_AFTER_TASK)
             if not self._ended.done():
                 self._ended.cancel()
                 await asyncio.gather(self._ended, return_exceptions=True)
-                await self._child.stop(AFTER_SIGTERM)
+                await self._child.stop(_AFTER_SIGTERM)
         if self._child is not None and self._door is not None:
-            left = await asyncio.to_thread(with_variable, TOKEN, self._door.token)  # daemons leave the group
+            left = await asyncio.to_thread(with_variable, _TOKEN, self._door.token)  # daemons leave the group
             signal_all(left, signal.SIGKILL)
         await self.hub.stop()
         if self._gateway is not None:
@@ -401,16 +401,16 @@ class RunningCommand:
             self._run.doors.shut(self._door)
 
 
-DEBUGGER: Final = "/cdp"
-TEMPORARY: Final = (Path(tempfile.gettempdir()), Path("/tmp"))  # noqa: S108 - that of a command without TMPDIR
+_DEBUGGER: Final = "/cdp"
+_TEMPORARY: Final = (Path(tempfile.gettempdir()), Path("/tmp"))  # noqa: S108 - that of a command without TMPDIR
 """Folders in which a program that drives the browser may keep downloads, besides its own."""
-REFUSALS_TOLD: Final = 20
+_REFUSALS_TOLD: Final = 20
 """The number of refused DevTools commands of one task that are told as warnings."""
-BROWSER_USE: Final = Path(harness.agents.__file__).with_name("browser_use_driver.py")
+_BROWSER_USE: Final = Path(harness.agents.__file__).with_name("browser_use_driver.py")
 """The script that lets browser-use do a task; it runs in an interpreter that has browser-use, and not the harness."""
 
 
-def debugger_route(
+def _debugger_route(
     place: DebuggedContext,
     files: ClientFiles,
     told: Callable[[str], object],
@@ -436,7 +436,7 @@ def debugger_route(
 
     from starlette.websockets import WebSocketDisconnect
 
-    return WebSocketRoute(DEBUGGER, endpoint)
+    return WebSocketRoute(_DEBUGGER, endpoint)
 
 
 def _missing_extra(table: AgentSettings) -> str:
@@ -466,17 +466,17 @@ def _addresses_of_models(door: TaskDoor) -> dict[str, str]:
     return {"OPENAI_BASE_URL": f"{base}/v1", "ANTHROPIC_BASE_URL": base, **keys}
 
 
-STEP_BY_STEP: Final = (
+_STEP_BY_STEP: Final = (
     "Do it in the browser that the test harness controls. You have {seconds:.0f} seconds. Take the task, look at "
     "the page, do one step at a time, and say when you have finished: nobody answers questions."
 )
-ITSELF: Final = (
+_ITSELF: Final = (
     "Do it in the browser that you are connected to. You have {seconds:.0f} seconds. Say when you have finished: "
     "nobody answers questions."
 )
 
 
-def prompt(plan: Plan, seconds: float, redactor: Redactor, how: str = STEP_BY_STEP, history: History = ()) -> str:
+def prompt(plan: Plan, seconds: float, redactor: Redactor, how: str = _STEP_BY_STEP, history: History = ()) -> str:
     """The task in words, for an agent that is told nothing else. `history`: what agents before it have done."""
     inputs = redactor.plus(plan.secrets).json(plan.spec.inputs)
     lines = [plan.spec.goal or plan.task_id]
@@ -488,7 +488,7 @@ def prompt(plan: Plan, seconds: float, redactor: Redactor, how: str = STEP_BY_ST
     return "\n".join([*lines, "", how.format(seconds=seconds)])
 
 
-def declared(name: str, table: AgentSettings, environ: Mapping[str, str]) -> dict[str, str]:
+def _declared(name: str, table: AgentSettings, environ: Mapping[str, str]) -> dict[str, str]:
     """The declared variables of a command. Raises Failed for a variable of the run that is not set."""
 
     def filled(key: str, text: str) -> str:
@@ -505,5 +505,5 @@ def declared(name: str, table: AgentSettings, environ: Mapping[str, str]) -> dic
 def _bound(log: Path) -> None:
     """Drop the output of a process that has written too much: it goes on at the beginning of the file."""
     with contextlib.suppress(OSError):
-        if log.stat().st_size > LONGEST_LOG:
+        if log.stat().st_size > _LONGEST_LOG:
             os.truncate(log, 0)

@@ -240,7 +240,7 @@ class Filling:
 
 # Makes the Plan of a task, and of the tasks that run within it.
 
-Find = Callable[[str], Loaded | None]
+_Find = Callable[[str], Loaded | None]
 """Finds a task by its id; None if there is none."""
 
 
@@ -253,7 +253,7 @@ def compile_plan(
     source: str | None = None,
     key: str | None = None,
     environ: Mapping[str, str] | None = None,
-    find: Find | None = None,
+    find: _Find | None = None,
     agent: str | None = None,
     now: datetime | None = None,
 ) -> Plan:
@@ -285,7 +285,7 @@ class _Compilation(Struct, frozen=True):
     settings: Settings
     run_id: str
     environ: Mapping[str, str]
-    find: Find
+    find: _Find
     now: datetime
     """The moment of `${now}` in all of them, for those without a `time`."""
     around: tuple[str, ...] = ()
@@ -310,7 +310,7 @@ class _Compilation(Struct, frozen=True):
         spec, settings, environ = filling.spec, self.settings, self.environ
         inner = replace(self, around=(*self.around, spec.task_id))
         limits, context = spec.limits(settings.timeout_profile), filling.context()
-        more = planned_faults(spec, filling.scope, plans_of(settings))
+        more = _planned_faults(spec, filling.scope, plans_of(settings))
         return Plan(
             spec=filling.spec_as_run(),
             task_id=spec.task_id,
@@ -487,7 +487,7 @@ def _read_once(file: Path, channels: frozenset[str] | None) -> LoadedFaultPlan:
     return load_fault_plan(file, channels)
 
 
-def planned_faults(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPlan]) -> Planned:
+def _planned_faults(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPlan]) -> Planned:
     """The faults of all plans for a task. Raises SpecError for references that the task cannot fill in."""
     faults: list[Fault] = []
     seeds: list[int] = []
@@ -534,7 +534,7 @@ def variables_of(declared: BaseModel) -> Iterator[str]:
 
 # The task's rules as this run changes them: `--task-no-recovery`, `--task-no-heal`, `--task-timeout-scale`.
 
-OFF = ("false", "0", "no", "off")
+_OFF = ("false", "0", "no", "off")
 
 
 def rulebook(rules: Rulebook, settings: Settings, environ: Mapping[str, str], text: Callable[[str], str]) -> Rulebook:
@@ -550,7 +550,7 @@ def rulebook(rules: Rulebook, settings: Settings, environ: Mapping[str, str], te
 
 def recovers(settings: Settings, environ: Mapping[str, str]) -> bool:
     """Return whether recovery is on: neither `--task-no-recovery` nor RESILIENCE_ENABLED=false."""
-    return settings.recovery and environ.get("RESILIENCE_ENABLED", "true").lower() not in OFF
+    return settings.recovery and environ.get("RESILIENCE_ENABLED", "true").lower() not in _OFF
 
 
 def _element_rule(rule: Any, settings: Settings, text: Callable[[str], str]) -> dict[str, Any]:

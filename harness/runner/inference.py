@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.models.task import TaskModels
     from harness.runner.recordings import TaskRecordings
 
-NO_HOSTS: Mapping[str, int] = {}
+_NO_HOSTS: Mapping[str, int] = {}
 
 
 class Inference:
@@ -130,7 +130,7 @@ class TaskInference:
         return recordings
 
     def _hosts_of(self, key: str) -> Mapping[str, int]:
-        return self._hosts.get(key, NO_HOSTS)
+        return self._hosts.get(key, _NO_HOSTS)
 
     def calls(self, plan: Plan) -> tuple[ModelCall, ...]:
         """The requests to models that a task has made so far."""

@@ -11,14 +11,14 @@ from harness.spec.defaults import Defaults, with_defaults
 from harness.spec.steps import Open
 from harness.spec.task import TaskSpec
 
-USUAL_CHECK_SECONDS = 3.0
+_USUAL_CHECK_SECONDS = 3.0
 """Seconds for `holds`, where neither the login nor the tasks of the project name a time."""
-LIMITS = ("timeout_profile", "timeout", "step_timeout", "expect_timeout")
+_LIMITS = ("timeout_profile", "timeout", "step_timeout", "expect_timeout")
 
 
 def limits_of(defaults: Iterable[Defaults]) -> dict[str, Any]:
     """The time limits that a project sets for all its tasks: they are the limits of its logins too."""
-    return {name: value for name, value in with_defaults({}, defaults).items() if name in LIMITS}
+    return {name: value for name, value in with_defaults({}, defaults).items() if name in _LIMITS}
 
 
 def login_checks(name: str, declared: LoginSettings, made: TaskSpec, scale: float) -> tuple[TaskSpec, TaskSpec]:
@@ -29,8 +29,8 @@ def login_checks(name: str, declared: LoginSettings, made: TaskSpec, scale: floa
     """
     seconds = declared.check_timeout
     if seconds is None:
-        seconds = max(USUAL_CHECK_SECONDS, made.expect_timeout)
-    limits = {each: getattr(made, each) for each in LIMITS if each in made.model_fields_set}
+        seconds = max(_USUAL_CHECK_SECONDS, made.expect_timeout)
+    limits = {each: getattr(made, each) for each in _LIMITS if each in made.model_fields_set}
     keys = {**limits, "allowed_domains": made.allowed_domains, "browser": made.browser, "expect_timeout": seconds}
     steps, holds = (Open(url=declared.check_url),), (declared.holds,)
     before, after = f"{name}-is-valid", f"{name}-holds"

@@ -26,12 +26,12 @@ from harness.resilience.events import Emit, LoginMade, discard
 from harness.resilience.replaced import replaced
 from harness.spec.names import slug
 
-POLL = 0.1
+_POLL = 0.1
 """Seconds between two attempts to get the lock of a login."""
-TRIES = 2
+_TRIES = 2
 """How often a login is tried in a process; after that, the tasks that need it fail at once."""
 
-Play = Callable[[Plan, StorageState | None], Awaitable[tuple[TaskResult, Storage | None]]]
+_Play = Callable[[Plan, StorageState | None], Awaitable[tuple[TaskResult, Storage | None]]]
 """Plays a plan in a browser with this storage (None: empty); returns the result, and the storage at its end if it has
 passed: a storage that cannot be read is the failure of the plan."""
 
@@ -49,7 +49,7 @@ class Logins:
         self._answers: dict[str, Failure | None] = {}
         """Digest of a login -> why it is refused, once an empty browser was asked whether `holds` holds there too."""
 
-    async def storage(self, login: ReadyLogin, place: str, play: Play) -> StorageState:
+    async def storage(self, login: ReadyLogin, place: str, play: _Play) -> StorageState:
         """The browser storage of someone who is logged in. Raises Failed(LOGIN_FAILED).
 
         `place` is the state of the site for which the login is: its slot, or a world.
@@ -61,7 +61,7 @@ class Logins:
         asked.touch()
         return storage
 
-    async def _ask_an_empty_browser(self, login: ReadyLogin, asked: Path, play: Play) -> None:
+    async def _ask_an_empty_browser(self, login: ReadyLogin, asked: Path, play: _Play) -> None:
         """Refuse a `holds` that also holds without the login: all tasks would run logged out. Raises Failed.
 
         It is asked once, also over several runs.
@@ -73,7 +73,7 @@ class Logins:
         if refused := self._answers.get(login.digest):
             raise Failed(refused)
 
-    async def _valid(self, login: ReadyLogin, file: Path, play: Play) -> StorageState:
+    async def _valid(self, login: ReadyLogin, file: Path, play: _Play) -> StorageState:
         """The storage in the file while it is valid, else that of a new login. Raises Failed."""
         known = _read(file)
         if known is not None and (valid := await self._checked(login, known, file, play)):
@@ -82,11 +82,11 @@ class Logins:
             made = _read(file)  # another process may have made it while this one waited
             if made is not None and made != known and (valid := await self._checked(login, made, file, play)):
                 return valid
-            if self._failures[file.name] >= TRIES:
+            if self._failures[file.name] >= _TRIES:
                 raise Failed(self._failed[file.name])
             return await self._made(login, file, play, "it was over" if known else "there was none")
 
-    async def _made(self, login: ReadyLogin, file: Path, play: Play, why: str) -> StorageState:
+    async def _made(self, login: ReadyLogin, file: Path, play: _Play, why: str) -> StorageState:
         """Log in, check it, and keep it. Raises Failed."""
         begun = self._clock.now()
         try:
@@ -106,7 +106,7 @@ class Logins:
         self._tell(LoginMade(login.name, round(self._clock.now() - begun, 3), whole))
         return kept.state
 
-    async def _checked(self, login: ReadyLogin, known: StorageState, file: Path, play: Play) -> StorageState | None:
+    async def _checked(self, login: ReadyLogin, known: StorageState, file: Path, play: _Play) -> StorageState | None:
         """The storage after a visit of the page that shows whether the login is valid; None if it is not.
 
         The visit may have changed it: sites renew their cookies.
@@ -132,7 +132,7 @@ class Logins:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    await self._clock.sleep(POLL)
+                    await self._clock.sleep(_POLL)
             yield
 
     def close(self) -> None:

@@ -125,7 +125,7 @@ class ThreadInteraction(Struct, frozen=True):
     repair: RepairHere | None = None
 
 
-NO_THREAD_INTERACTION = ThreadInteraction()
+_NO_THREAD_INTERACTION = ThreadInteraction()
 
 
 class StartedTask(Struct, frozen=True):
@@ -142,7 +142,7 @@ class ParallelRunner:
         self,
         harness: SyncHarness,
         limit: int,
-        interaction: ThreadInteraction = NO_THREAD_INTERACTION,
+        interaction: ThreadInteraction = _NO_THREAD_INTERACTION,
         hear: Callable[[Any], None] = lambda _event: None,
         window: int = 256,
     ) -> None:

@@ -19,17 +19,17 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-PARENT_CHECK = 1.0
+_PARENT_CHECK = 1.0
 """Seconds between two checks of the parent's pid: a fork of the harness may hold the pipe open after its death."""
 GRACE = 2.0
 """Seconds for the programs to end by themselves, as they do when the harness is gone."""
-GONE_WITHIN = 2.0
+_GONE_WITHIN = 2.0
 """Seconds that killed programs may take to end."""
-REMOVED_WITHIN = 2.0
+_REMOVED_WITHIN = 2.0
 """Seconds within which a folder must be gone: a dying program may still write into it."""
 POLL = 0.02
-CHUNK = 4096
-PR_SET_PDEATHSIG = 1
+_CHUNK = 4096
+_PR_SET_PDEATHSIG = 1
 PROCESSES = Path("/proc")
 STATE, PARENT, START = 0, 1, 19
 """The indices of the fields of /proc/<pid>/stat after the name."""
@@ -44,7 +44,7 @@ def main(harness: int, scratch: Path, workspace: Path) -> None:
     _await_ends(programs, GRACE)
     for pid, born in programs.items():
         end(pid, born)
-    _await_ends(programs, GONE_WITHIN)
+    _await_ends(programs, _GONE_WITHIN)
     _remove(scratch)
     _remove(workspace)
     with contextlib.suppress(OSError):  # other processes have their folders in it
@@ -56,7 +56,7 @@ def _is_woken_by_death() -> None:
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
 
 
 def _told_by(harness: int) -> dict[int, str]:
@@ -64,8 +64,8 @@ def _told_by(harness: int) -> dict[int, str]:
     programs: dict[int, str] = {}
     rest = b""
     while True:
-        readable, _, _ = select.select([sys.stdin], [], [], PARENT_CHECK)
-        chunk = os.read(sys.stdin.fileno(), CHUNK) if readable else b""
+        readable, _, _ = select.select([sys.stdin], [], [], _PARENT_CHECK)
+        chunk = os.read(sys.stdin.fileno(), _CHUNK) if readable else b""
         if not chunk and (readable or os.getppid() != harness):
             return programs
         *lines, rest = (rest + chunk).split(b"\n")
@@ -80,7 +80,7 @@ def _await_ends(programs: Mapping[int, str], seconds: float) -> None:
 
 
 def _remove(folder: Path) -> None:
-    for _ in _polls(REMOVED_WITHIN):
+    for _ in _polls(_REMOVED_WITHIN):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             return

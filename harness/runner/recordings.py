@@ -18,7 +18,7 @@ from harness.models.transport import NoModelFaults, StrikesModels, Way
 from harness.reporting.redaction import Redactor
 from harness.resilience import Clock
 
-NO_FAULTS = NoModelFaults()
+_NO_FAULTS = NoModelFaults()
 
 
 class TaskRecordings:
@@ -32,7 +32,7 @@ class TaskRecordings:
         self._mode = mode
         self._ways: dict[str, Way] = {}
         self._ignore = tuple(map(re.compile, settings.cassettes.ignore))
-        self._faults: StrikesModels = NO_FAULTS
+        self._faults: StrikesModels = _NO_FAULTS
 
     def struck_by(self, injector: Injector) -> None:
         """Let the faults of the task strike its models, too."""

@@ -49,9 +49,9 @@ from harness.spec.names import new_run_id
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError, did_you_mean
 
-ENDED_WITHIN: Final = 20.0
+_ENDED_WITHIN: Final = 20.0
 """Seconds that running tasks have to write their evidence when the server ends."""
-LONGEST_SAID: Final = 200
+_LONGEST_SAID: Final = 200
 _log = logging.getLogger(__name__)
 
 # What a project has to offer. It blocks, since it reads files.
@@ -308,7 +308,7 @@ class RequestedRuns:
             if isinstance(event, TaskEnded):
                 ended.append(event)
                 run.judged = run.judged or event.plan.key == run.plan.key
-                if run.judged and (session.wrote or not was_cut_off(event)):
+                if run.judged and (session.wrote or not _was_cut_off(event)):
                     session.has_had(run.plan.task_id)
 
         try:
@@ -348,7 +348,7 @@ class RequestedRuns:
             self._passed.add(name)
         if result.failure is None:
             return f"task {name} is over: {result.final_state}"
-        return f"task {name} is over: {result.failure.code}, {result.failure.message.splitlines()[0][:LONGEST_SAID]}"
+        return f"task {name} is over: {result.failure.code}, {result.failure.message.splitlines()[0][:_LONGEST_SAID]}"
 
     async def _kept(self, write: Callable[[], str]) -> str:
         """Write into the history, on its thread; returns what to say about it."""
@@ -362,13 +362,13 @@ class RequestedRuns:
                 work.cancel()
         works = [work for _, work in going_on]
         if works:
-            await asyncio.wait(works, timeout=ENDED_WITHIN)
+            await asyncio.wait(works, timeout=_ENDED_WITHIN)
         for work in works:
             work.cancel()
         self._history.shutdown(wait=False)
 
 
-def was_cut_off(told: TaskEnded | None) -> bool:
+def _was_cut_off(told: TaskEnded | None) -> bool:
     """Whether a task ended with its server, not by what it did."""
     return told is None or (told.result.failure is not None and told.result.failure.code == "INTERRUPTED")
 
@@ -449,7 +449,7 @@ class KeptRun:
         )
 
     def _ended(self, record: RunRecord, told: TaskEnded | None) -> RunRecord:
-        cut_off = was_cut_off(told)
+        cut_off = _was_cut_off(told)
         ending: Ending = "interrupted" if cut_off else "finished"
         good = told is not None and ended_as_declared(told.plan.spec, told.result)
         return record.model_copy(

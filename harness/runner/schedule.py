@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from harness.values import replace
 
-FARTHEST = 1000
+_FARTHEST = 1000
 """The number of waiting jobs that are examined, so that many jobs that may not begin yet do not slow every call."""
 
 SHARED = frozenset({
@@ -74,7 +74,7 @@ class Schedule(Struct):
             return found
         busy = {job.episode or name for name, job in self.running.items()}
         held, stranded = self._slot_holders(busy), list[str]()
-        for name, job in islice(self.waiting.items(), FARTHEST):
+        for name, job in islice(self.waiting.items(), _FARTHEST):
             if len(found) >= places or (early <= len(found) and name not in self.called):
                 break  # the requested task has priority over all that wait
             if job.alone:

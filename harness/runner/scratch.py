@@ -18,10 +18,10 @@ import psutil
 from harness.resilience import Clock
 from harness.runner import reaper
 
-PREFIX = "taskspec"
-YOUNGEST = timedelta(minutes=1)
+_PREFIX = "taskspec"
+_YOUNGEST = timedelta(minutes=1)
 """The age below which a folder is left alone, whoever made it."""
-JANITOR_SECONDS = 2.0
+_JANITOR_SECONDS = 2.0
 """Seconds that the end of the harness waits for its reaper to end."""
 
 
@@ -59,16 +59,16 @@ class Scratch:
         self._remove()
         self.reaper.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.reaper.wait(JANITOR_SECONDS)
+            self.reaper.wait(_JANITOR_SECONDS)
 
 
 def temporary_folder(clock: Clock) -> tempfile.TemporaryDirectory[str]:
     """Make a folder named by machine and process, after removing those of processes that are gone."""
-    sweep(Path(tempfile.gettempdir()), clock.wall())
+    _sweep(Path(tempfile.gettempdir()), clock.wall())
     return tempfile.TemporaryDirectory(prefix=f"{_machine_name()}{os.getpid()}-", ignore_cleanup_errors=True)
 
 
-def sweep(root: Path, now: datetime) -> None:
+def _sweep(root: Path, now: datetime) -> None:
     """Delete the folders of this machine's processes that are gone. A folder that cannot be deleted stays."""
     for folder in root.glob(f"{_machine_name()}*-*"):
         pid = folder.name.removeprefix(_machine_name()).partition("-")[0]
@@ -81,11 +81,11 @@ def _machine_name() -> str:
     since sockets lie in the folder.
     """
     machine = hashlib.sha256(os.uname().nodename.encode()).hexdigest()[:4]
-    return f"{PREFIX}-{machine}-"
+    return f"{_PREFIX}-{machine}-"
 
 
 def _is_old(folder: Path, now: datetime) -> bool:
     try:
-        return now - datetime.fromtimestamp(folder.stat().st_mtime, UTC) > YOUNGEST
+        return now - datetime.fromtimestamp(folder.stat().st_mtime, UTC) > _YOUNGEST
     except OSError:
         return False

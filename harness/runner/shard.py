@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-ENVIRONMENT = "env"
+_ENVIRONMENT = "env"
 """The value of `--task-shard` that asks the environment."""
-COUNT = "TASK_SHARDS"
+_COUNT = "TASK_SHARDS"
 """The variable that says the number of parts where the system that started the run does not."""
 
 
@@ -29,13 +29,13 @@ class Shard(Struct, frozen=True):
     @classmethod
     def parse(cls, text: str, environ: Mapping[str, str] = os.environ) -> Shard:
         """Parse `2/3`, or `env`; raises ArgumentTypeError for other texts, and if the environment names no part."""
-        if text == ENVIRONMENT:
+        if text == _ENVIRONMENT:
             return part_in(environ)
         number, slash, count = text.partition("/")
         if slash and _are_numbers(number, count) and 1 <= int(number) <= int(count):
             return cls(int(number), int(count))
         raise ArgumentTypeError(
-            f"{text!r} is not a part such as 2/3: expected I/N, with I from 1 to N, or {ENVIRONMENT}"
+            f"{text!r} is not a part such as 2/3: expected I/N, with I from 1 to N, or {_ENVIRONMENT}"
         )
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class _System(Struct, frozen=True):
 
     name: str
     index: str
-    count: str = COUNT
+    count: str = _COUNT
     first: int = 0
     """The lowest index."""
 
@@ -86,9 +86,9 @@ def _parts_in(environ: Mapping[str, str]) -> Iterator[tuple[Shard, str]]:
 
 
 def _part_of(system: _System, environ: Mapping[str, str]) -> Shard:
-    count = environ.get(system.count) or environ.get(COUNT)
+    count = environ.get(system.count) or environ.get(_COUNT)
     if not count:
-        needed = system.count if system.count == COUNT else f"{system.count} or {COUNT}"
+        needed = system.count if system.count == _COUNT else f"{system.count} or {_COUNT}"
         raise ArgumentTypeError(f"{system.index} is set, but not the number of parts: set {needed}")
     return _shard(environ[system.index], count, system.first, system.index)
 
@@ -96,7 +96,7 @@ def _part_of(system: _System, environ: Mapping[str, str]) -> Shard:
 def _part_of_slurm(environ: Mapping[str, str]) -> Shard:
     """The part of an array job. Its lowest index is a part of its own only if the array is whole."""
     count, least = environ.get("SLURM_ARRAY_TASK_COUNT", ""), environ.get("SLURM_ARRAY_TASK_MIN", "0")
-    whole = environ.get(COUNT, count) == count and _is_whole(count, least, environ.get("SLURM_ARRAY_TASK_MAX", ""))
+    whole = environ.get(_COUNT, count) == count and _is_whole(count, least, environ.get("SLURM_ARRAY_TASK_MAX", ""))
     if not whole:
         raise ArgumentTypeError(
             f"{_SLURM} is of an array with gaps, or of a part of an array: give the part itself, as I/N"

@@ -16,7 +16,7 @@ from harness.model.settings import Settings
 from harness.runner.needs import Needs
 from harness.runner.toolbox import RunTools
 
-Recover = Callable[[int, str], Coroutine[Any, Any, None]]
+_Recover = Callable[[int, str], Coroutine[Any, Any, None]]
 """Recovers the service at a URL, as the tasks of that slot see it."""
 
 
@@ -24,7 +24,7 @@ class SlotStates:
     """The state of each slot. If no state is shared, there is only slot 0."""
 
     def __init__(
-        self, settings: Settings, services: Services, needs: Needs, tools: RunTools, recover: Recover, starts: Path
+        self, settings: Settings, services: Services, needs: Needs, tools: RunTools, recover: _Recover, starts: Path
     ) -> None:
         """`starts` is the folder for the files as they were at the start of the run."""
         self._settings, self._services, self._needs = settings, services, needs

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.runner.stored_part import BEGUN, JOURNAL, WROTE, StoredPart, find_attempt, lost_attempts
 from harness.store import Store, StoreError, StoreUnusable
 
-GONE = (
+_GONE = (
     "the notes of this run are gone from there ({}): it was deleted, or another folder has its place. Nothing is "
     "written there, and no task begins to write, until they are back"
 )
@@ -65,17 +65,17 @@ class NotedStore(Store):
         try:
             find_attempt(self._part, self._attempt)
         except StoreUnusable as error:
-            raise StoreError(f"{self.shown}: {GONE.format(self._attempt)}") from error
+            raise StoreError(f"{self.shown}: {_GONE.format(self._attempt)}") from error
         if not name.startswith((f"{JOURNAL}/", f"{WROTE}/")):
             return
         with self._changes:
             own = dict(self._own)
         journal = self._part.sizes(f"{JOURNAL}/{self._attempt}")
         if not journal and self._begun.get(self._attempt) is not None:  # another process of the run has begun it
-            raise StoreError(f"{self.shown}: {GONE.format(f'{JOURNAL}/{self._attempt}')}")
+            raise StoreError(f"{self.shown}: {_GONE.format(f'{JOURNAL}/{self._attempt}')}")
         there = {**journal, **self._part.sizes(WROTE)} if own else {}
         if lost := next((each for each, size in own.items() if there.get(each, -1) < size), None):
-            raise StoreError(f"{self.shown}: {GONE.format(lost)}")
+            raise StoreError(f"{self.shown}: {_GONE.format(lost)}")
 
     def get(self, name: str) -> bytes | None:
         return self._part.get(name)

@@ -26,13 +26,13 @@ from harness.store import Store, StoreError
 
 PATIENCE = 10.0
 """Seconds that the first write of a task waits for the store."""
-PAUSE = 1.0
+_PAUSE = 1.0
 """Seconds between two tries of that."""
-AGAIN = 5.0
+_AGAIN = 5.0
 """Seconds after which a store that failed is tried again."""
-OFTEN = 30.0
+_OFTEN = 30.0
 """Seconds between two looks for new Allure results."""
-Job = Callable[[], None]
+_Job = Callable[[], None]
 T = TypeVar("T")
 
 
@@ -55,9 +55,9 @@ class StoreWriter:
         self._looked = clock.now()
         self._known: dict[str, tuple[int, int]] = {}
         """Name of a stored Allure result -> its time and size then: it may have been half written."""
-        self._small: deque[Job | str] = deque()
+        self._small: deque[_Job | str] = deque()
         """Lines and notes, in order."""
-        self._large: deque[Job] = deque()
+        self._large: deque[_Job] = deque()
         """Folders and Allure results; one that fails goes to the end."""
         self._after: dict[str, list[str]] = {}
         """Name of a folder that is not stored yet -> the lines that name it."""
@@ -74,7 +74,7 @@ class StoreWriter:
                 after.append(line)
         if after is None:
             self._add(self._small, line)
-        if self._results is not None and self._clock.now() - self._looked >= OFTEN:
+        if self._results is not None and self._clock.now() - self._looked >= _OFTEN:
             self.put_results()
 
     def put_folder(self, folder: Path, name: str) -> None:
@@ -116,7 +116,7 @@ class StoreWriter:
     def _count(self) -> int:
         return len(self._small) + len(self._large) + self._busy
 
-    def _add(self, jobs: deque[Any], job: Job | str) -> None:
+    def _add(self, jobs: deque[Any], job: _Job | str) -> None:
         with self._changed:
             jobs.append(job)
             self._changed.notify_all()
@@ -139,7 +139,7 @@ class StoreWriter:
             except OSError as error:  # of this machine: what cannot be read here does not keep the rest
                 self.left_out.append(str(error))
 
-    def _take(self) -> Sequence[Job | str]:
+    def _take(self) -> Sequence[_Job | str]:
         """The next job, or all lines up to the next one: they are stored together."""
         if not self._small:
             return [self._large.popleft()]
@@ -148,14 +148,14 @@ class StoreWriter:
             taken.append(self._small.popleft())
         return taken
 
-    def _do(self, taken: Sequence[Job | str]) -> None:
+    def _do(self, taken: Sequence[_Job | str]) -> None:
         first = taken[0]
         if isinstance(first, str):
             self._store.append(self._journal, [str(line) for line in taken])
         else:
             first()
 
-    def _give_back(self, taken: Sequence[Job | str], error: StoreError, *, small: bool) -> None:
+    def _give_back(self, taken: Sequence[_Job | str], error: StoreError, *, small: bool) -> None:
         """What failed is tried again after a while, or when `flush` asks for it."""
         self.problem = self.problem or str(error)
         with self._changed:
@@ -164,7 +164,7 @@ class StoreWriter:
             else:
                 self._large.extend(job for job in taken if not isinstance(job, str))
             self._busy = False
-            self._changed.wait(timeout=AGAIN)
+            self._changed.wait(timeout=_AGAIN)
 
     def _put_folder(self, folder: Path, name: str) -> None:
         try:
@@ -239,7 +239,7 @@ class StoreLedger(Sink):
                 break
             except StoreError as error:
                 why = str(error)
-                await self._clock.sleep(min(PAUSE, left))
+                await self._clock.sleep(min(_PAUSE, left))
                 continue
             if owner != self._attempt:
                 raise cut_off(f"in another process of this part ({owner}) {WROTE}")

@@ -29,10 +29,10 @@ from harness.store import Store, StoreUnusable
 JOURNAL, WROTE, ERRORS, RESULTS, ATTEMPTS = "journal", "wrote", "errors", "allure-results", "attempts"
 BEGUN = "begun"
 COMMON = "run.json"
-DIVIDED = "divided"
-WHOLE = "whole"
+_DIVIDED = "divided"
+_WHOLE = "whole"
 """The part of a run that is not divided."""
-PART = re.compile(r"part-[1-9][0-9]{0,8}-of-[1-9][0-9]{0,8}|whole")
+_PART = re.compile(r"part-[1-9][0-9]{0,8}-of-[1-9][0-9]{0,8}|whole")
 _LONGEST = 180
 """Letters of a task's id in a name. A longer id is named by its digest."""
 
@@ -40,7 +40,7 @@ _LONGEST = 180
 def part_name(shard: str) -> str:
     """The folder of a part, such as `2/3`; of an undivided run, if that is empty."""
     number, slash, count = shard.partition("/")
-    return f"part-{number}-of-{count}" if slash else WHOLE
+    return f"part-{number}-of-{count}" if slash else _WHOLE
 
 
 def wrote_name(task_id: str) -> str:
@@ -54,9 +54,9 @@ def join_division(store: Store, divided: str) -> None:
 
     It is known later than what `join_run` compares. If the parts are of different tasks, one may be in two of them.
     """
-    if store.put_new(DIVIDED, divided.encode()):
+    if store.put_new(_DIVIDED, divided.encode()):
         return
-    known = (store.get(DIVIDED) or b"").decode("utf-8", "replace")
+    known = (store.get(_DIVIDED) or b"").decode("utf-8", "replace")
     if known != divided:
         raise HistoryError(
             f"{store.shown}: its parts are of other tasks ({known[:12]}) than those found here ({divided}), so a task "
@@ -191,7 +191,7 @@ def parts_below(store: Store) -> list[Store]:
     if store.names(JOURNAL):
         return [store]
     told = (name.partition("/")[0] for name in store.matching(f"*/{JOURNAL}"))
-    return [store.at(name) for name in sorted(filter(PART.fullmatch, told), key=_number)]
+    return [store.at(name) for name in sorted(filter(_PART.fullmatch, told), key=_number)]
 
 
 def _number(name: str) -> tuple[int, ...]:

@@ -37,14 +37,14 @@ from harness.model.tools import PAGE, OfferedTool
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import EffectClass
 
-WORLD: Final = "pytest-taskspec/world"
+_WORLD: Final = "pytest-taskspec/world"
 """The key in `_meta` of each call under which a server finds the world of the task."""
-STILL_SECRET: Final = 20
+_STILL_SECRET: Final = 20
 """The number of tasks that have ended whose one-time passwords are still taken out of what servers say.
 
 A server may say them later; each one more makes it slower to look for all of them.
 """
-Hosts = Mapping[str, int]
+_Hosts = Mapping[str, int]
 """Host name -> port on 127.0.0.1."""
 _TASK: ContextVar[TaskTools | None] = ContextVar("taskspec_tools", default=None)
 """The tools of the task that runs here, for the channels that it reads."""
@@ -59,7 +59,7 @@ class RunTools:
         run_id: str,
         clock: Clock,
         tell: Emit,
-        hosts: Callable[[int], Hosts],
+        hosts: Callable[[int], _Hosts],
         recover: Callable[[int, str], Awaitable[None]],
         mended: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -80,7 +80,7 @@ class RunTools:
         self._redactor = Redactor.of(settings)
         self._running: list[Plan] = []
         """The tasks that run: they make one-time passwords, which are secrets from then on."""
-        self._ended: deque[Plan] = deque(maxlen=STILL_SECRET)
+        self._ended: deque[Plan] = deque(maxlen=_STILL_SECRET)
         self._made: set[str] = set()
         self._cleaner = self._redactor
         """What takes these secrets out, beside those that tasks had when they began."""
@@ -148,7 +148,7 @@ class RunTools:
         url = self.settings.tools[name].url
         return url is not None and (urlsplit(url).hostname or "") in self._hosts(slot)
 
-    def make(self, name: str, hosts: Hosts, slot: int, file: StateFile | None = None) -> ToolServer:
+    def make(self, name: str, hosts: _Hosts, slot: int, file: StateFile | None = None) -> ToolServer:
         """A server with a process, or connections, of its own. `file` keeps its state for people; without, it is not of
         the run but of one task or command.
         """
@@ -202,14 +202,14 @@ class TaskTools:
         self._boxes: dict[str, TaskToolBox] = {}
         self._own: dict[str, ToolServer] = {}
         """The servers that no other task uses, since the faults of this one strike them."""
-        self._hosts: Hosts | None = None
+        self._hosts: _Hosts | None = None
 
     @property
     def own(self) -> TaskToolBox:
         """The toolbox of the outermost task, for its channels."""
         return self._box(self._plan)
 
-    def found_at(self, hosts: Hosts) -> None:
+    def found_at(self, hosts: _Hosts) -> None:
         """The hosts of the project as the calls find them: with faults, through their gates."""
         self._hosts = hosts
 
@@ -234,7 +234,7 @@ class TaskTools:
 
             settings = self._run.settings
             emit = self._emit if plan.key == self._plan.key else _nobody
-            meta = {WORLD: plan.world} if settings.isolation == "world" else {}
+            meta = {_WORLD: plan.world} if settings.isolation == "world" else {}
             terms = BoxTerms(self._run.clock, emit, meta, recovers(settings, os.environ))
             self._boxes[plan.key] = TaskToolBox(plan, settings.tools, partial(self._server, plan), terms)
         return self._boxes[plan.key]
@@ -271,7 +271,7 @@ def _nobody(_event: Event) -> None:
 
 # The tools of a task whose steps are only tried: those that write are not called, since nobody has agreed to it.
 
-HELD_BACK = "POLICY_WRITE"
+_HELD_BACK = "POLICY_WRITE"
 _AGREE = "With `--yes` the command calls tools that write, too. Of one that reads, `effects` of its server can say so."
 
 
@@ -297,5 +297,5 @@ class ReadingToolBox:
         """Call the tool, if it does not write. Raises Failed."""
         if request.effect == "write" and request.server != PAGE:  # what a page sends is judged by its host
             name = f"{request.server}.{request.tool}"
-            raise Failed(Failure(HELD_BACK, f"The tool {name} writes, so it was not called", advice=_AGREE))
+            raise Failed(Failure(_HELD_BACK, f"The tool {name} writes, so it was not called", advice=_AGREE))
         return await self._tools.call(request, within)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from harness.runner.loop import Caller
 
 T = TypeVar("T")
-POLL = 0.5
+_POLL = 0.5
 """Seconds after which the limit is looked at again, which the load of the machine decides (`auto`)."""
 
 
@@ -98,7 +98,7 @@ class TrialRunner:
                     running[asyncio.create_task(self._one(named[name], caller))] = name
                 if not running:
                     return
-                done, _ = await asyncio.wait(running, timeout=POLL, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(running, timeout=_POLL, return_when=asyncio.FIRST_COMPLETED)
                 for each in done:
                     schedule.end(running.pop(each), True)
                     each.result()

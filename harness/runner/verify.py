@@ -27,7 +27,7 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
 
-IDLE_AGENT = "nobody"
+_IDLE_AGENT = "nobody"
 """The name of the agent of a task whose steps an agent chooses: such a task is run only with no steps."""
 
 
@@ -132,19 +132,19 @@ def _kept_task(result: TaskResult) -> str:
 
 def _plan(task: Loaded, harness: SyncHarness, for_task: str) -> Plan:
     """The plan of a task; the tasks of an episode share a world of their own for each task that is verified."""
-    agent = SCRIPTED if task.spec.does_its_steps else IDLE_AGENT
+    agent = SCRIPTED if task.spec.does_its_steps else _IDLE_AGENT
     plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, agent=agent)
     return replace(plan, world=f"{plan.world}.for.{for_task}") if task.spec.episode_id else plan
 
 
-LOOKING = (Wait, Assert, Scroll, Screenshot)
+_LOOKING = (Wait, Assert, Scroll, Screenshot)
 """Acts without effect."""
 
 
 def _first_page(plan: Plan) -> Plan | None:
     """The plan of only opening the first page; None if that is all that the task does."""
     step = next((step for step in plan.steps if isinstance(step, Open)), None)
-    rest = [other for other in plan.steps if other is not step and not isinstance(other, LOOKING)]
+    rest = [other for other in plan.steps if other is not step and not isinstance(other, _LOOKING)]
     if step is None or not rest or plan.spec.expect is not None or step.effect_class == "write":
         return None
     return replace(_do_nothing_plan(plan, plan.spec.expect_timeout), key=f"{plan.key}--first-page", steps=(step,))

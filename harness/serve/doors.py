@@ -19,9 +19,9 @@ from harness.serve.server import LOOPBACK, PING, STOPPED_WITHIN, QuietUvicorn, b
 from harness.serve.tokens import TokenScope
 from harness.spec.names import read_host
 
-ENDED_WITHIN: Final = 3.0
+_ENDED_WITHIN: Final = 3.0
 """Seconds that the server may take to end."""
-LONGEST_FRAME: Final = 100 * 1024 * 1024
+_LONGEST_FRAME: Final = 100 * 1024 * 1024
 """Bytes of one message of a WebSocket, as browsers take them: files come in them. The bridge takes less."""
 _NAME_BYTES: Final = 12
 _TOKEN_BYTES: Final = 32
@@ -69,7 +69,7 @@ class Doors:
             lifespan="off",
             log_level="critical",
             access_log=False,
-            ws_max_size=LONGEST_FRAME,
+            ws_max_size=_LONGEST_FRAME,
             ws_ping_interval=PING,
             ws_ping_timeout=PING,
             timeout_graceful_shutdown=STOPPED_WITHIN,
@@ -99,7 +99,7 @@ class Doors:
         if self._server is None or self._served is None:
             return
         self._server.should_exit = True
-        await asyncio.wait({self._served}, timeout=ENDED_WITHIN)
+        await asyncio.wait({self._served}, timeout=_ENDED_WITHIN)
         self._served.cancel()
         await asyncio.gather(self._served, return_exceptions=True)
 

@@ -24,16 +24,16 @@ COOKIE: Final = "taskspec-serve"
 """The beginning of the cookie's name. The port follows, since a browser sends cookies to all ports of a host."""
 LONGEST_BODY: Final = 1024 * 1024
 """Bytes of the body of a request, and of a message of a WebSocket."""
-LONGEST_PATH: Final = 2000
+_LONGEST_PATH: Final = 2000
 """Characters of the path of a request."""
-LONGEST_NAME: Final = 255
+_LONGEST_NAME: Final = 255
 """Bytes of a name in a path, as file systems have it."""
-LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-OPEN: Final = ("/health",)
+_LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_OPEN: Final = ("/health",)
 """The paths that answer without a token."""
-OPEN_SOCKETS: Final = ("/bridge",)
+_OPEN_SOCKETS: Final = ("/bridge",)
 """The WebSockets whose first message has the token: a page's WebSocket can send no header."""
-HEADERS: Final = {
+_HEADERS: Final = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -64,8 +64,8 @@ class Addressed(Struct, frozen=True):
         """`host`: as it was asked for. `listened`: the address on which it listens."""
         names = frozenset({host_name(host), host_name(listened)})
         if listened in EVERYWHERE:
-            return cls(names | LOCAL_NAMES | {socket.gethostname().lower(), socket.getfqdn().lower()}, anywhere=True)
-        return cls(names | LOCAL_NAMES if names & LOCAL_NAMES else names)
+            return cls(names | _LOCAL_NAMES | {socket.gethostname().lower(), socket.getfqdn().lower()}, anywhere=True)
+        return cls(names | _LOCAL_NAMES if names & _LOCAL_NAMES else names)
 
     def has(self, name: str) -> bool:
         """Return whether this is one of the names."""
@@ -120,8 +120,8 @@ class Edges:
 
     def _check(self, connection: HTTPConnection, token: str, scope: Scope) -> Response | None:
         refusal = self._foreign(connection) or _too_long(connection) or self._not_reading(scope)
-        said_later = scope["type"] == "websocket" and scope["path"] in OPEN_SOCKETS
-        if refusal is None and scope["path"] not in OPEN and not said_later:
+        said_later = scope["type"] == "websocket" and scope["path"] in _OPEN_SOCKETS
+        if refusal is None and scope["path"] not in _OPEN and not said_later:
             try:
                 if not token:
                     raise RefusedTokenError("a token is needed: open the address that `harness serve` prints")
@@ -171,7 +171,7 @@ def no_such_path(path: str) -> bool:
         parts = path.encode().split(b"/")
     except UnicodeEncodeError:  # half of a surrogate pair
         return True
-    return "\0" in path or len(path) > LONGEST_PATH or any(len(part) > LONGEST_NAME for part in parts)
+    return "\0" in path or len(path) > _LONGEST_PATH or any(len(part) > _LONGEST_NAME for part in parts)
 
 
 def _too_long(connection: HTTPConnection) -> EdgeRefusal | None:
@@ -230,7 +230,7 @@ def _with_headers(send: Send) -> Send:
         if message["type"] == "http.response.start":
             given = list(message.get("headers", ()))  # type: ignore[call-overload]
             names = {bytes(name).lower() for name, _ in given}
-            more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+            more = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
             message = {**message, "headers": [*given, *(each for each in more if each[0] not in names)]}
         await send(message)
 

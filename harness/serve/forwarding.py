@@ -12,7 +12,7 @@ from harness.model.forwarding import ForwardedRequest, ForwardsRequests
 
 MODELS: Final = "/models"
 """The path below which the APIs of the providers are served."""
-LONGEST_QUESTION: Final = 32 * 1024 * 1024
+_LONGEST_QUESTION: Final = 32 * 1024 * 1024
 """Bytes of one request, as the providers allow them."""
 
 
@@ -23,8 +23,8 @@ def forwarding_routes(gateway: ForwardsRequests) -> list[BaseRoute]:
         body = bytearray()
         async for part in request.stream():
             body += part
-            if len(body) > LONGEST_QUESTION:
-                return JSONResponse({"error": {"message": f"more than {LONGEST_QUESTION} bytes"}}, 413)
+            if len(body) > _LONGEST_QUESTION:
+                return JSONResponse({"error": {"message": f"more than {_LONGEST_QUESTION} bytes"}}, 413)
         path = request.scope["path"].removeprefix(MODELS)
         answer = await gateway.forward(ForwardedRequest(request.method, path, dict(request.headers), bytes(body)))
         return StreamingResponse(answer.chunks, answer.status, answer.headers)

@@ -29,7 +29,7 @@ from harness.serve.tokens import Tokens
 LOOPBACK: Final = "127.0.0.1"
 SERVICE: Final = "taskspec-serve"
 """How the health answer names this server."""
-STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STOPPED_WITHIN: Final = 1
 """Seconds that open requests have at the end: a viewer's stream never ends by itself."""
 PING: Final = 20.0
@@ -129,7 +129,7 @@ class ProjectServer:
 
         keep()
         try:
-            await self._until_stopped(server, listener, needed, attend, () if inside else STOP_SIGNALS)
+            await self._until_stopped(server, listener, needed, attend, () if inside else _STOP_SIGNALS)
         finally:
             self.health.state = "stopping"
             forget_address(self._root, file)

@@ -18,14 +18,14 @@ from harness.resilience import Clock, poll_until
 from harness.serve.address import ServeAddress, address_of
 from harness.serve.server import SERVICE
 
-PROBE: Final = 0.5
+_PROBE: Final = 0.5
 """Seconds that one request to `/health` may take."""
 READY: Final = 4.0
 """Seconds that a server may take to start."""
-POLL: Final = 0.05
-LEAST_SPACE: Final = 64 * 1024
+_POLL: Final = 0.05
+_LEAST_SPACE: Final = 64 * 1024
 """Bytes on the disk with which a server can keep its address and write a line."""
-LOG: Final = Path(".harness/logs/serve.log")
+_LOG: Final = Path(".harness/logs/serve.log")
 _COMMAND: Final = ("-P", "-c", "from harness.cli import main; main()", "serve")
 
 
@@ -35,7 +35,7 @@ class NotServedError(Exception):
 
 def answers(address: ServeAddress) -> bool:
     """Return whether the server at this address is ready, and is one of ours."""
-    connection = connection_to(address, PROBE)
+    connection = connection_to(address, _PROBE)
     try:
         connection.request("GET", "/health")
         answer = connection.getresponse()
@@ -79,7 +79,7 @@ async def serving(
         address = address_of(root)
         return process.poll() not in (None, 0) or (address is not None and answers(address))
 
-    await poll_until(clock, is_ready, POLL, READY)
+    await poll_until(clock, is_ready, _POLL, READY)
     address = address_of(root)
     if address is None or not answers(address):
         raise NotServedError(_why(root, started))
@@ -95,22 +95,24 @@ class _Started(Struct, frozen=True):
 
 def _why(root: Path, started: _Started) -> str:
     if started.process.poll() is None:
-        return f"the server did not start within {READY:g} s; it may yet (`harness serve status`), and its log is {LOG}"
+        return (
+            f"the server did not start within {READY:g} s; it may yet (`harness serve status`), and its log is {_LOG}"
+        )
     try:
-        text = (root / LOG).read_bytes()[started.said_from :].decode("utf-8", "replace")
+        text = (root / _LOG).read_bytes()[started.said_from :].decode("utf-8", "replace")
         free = shutil.disk_usage(root).free
     except OSError:
-        text, free = "", LEAST_SPACE
+        text, free = "", _LEAST_SPACE
     if said := [line for line in text.splitlines() if line.strip()]:
         return said[-1].removeprefix("error: ")
-    if free < LEAST_SPACE:
+    if free < _LEAST_SPACE:
         return f"the server ended, and could not say why: {root} is on a disk without space; free some"
-    return f"the server ended with status {started.process.returncode}, and without a word in {LOG}"
+    return f"the server ended with status {started.process.returncode}, and without a word in {_LOG}"
 
 
 def _start(root: Path, options: Sequence[str], clock: Clock) -> _Started:
     """Start a server that outlives this process. Raises NotServedError if its log cannot take a line."""
-    log = root / LOG
+    log = root / _LOG
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
@@ -119,7 +121,7 @@ def _start(root: Path, options: Sequence[str], clock: Clock) -> _Started:
             said_from = output.tell()
             return _Started(_spawn(root, options, output), said_from)
     except OSError as error:
-        why = f"{LOG} cannot be written: {error.strerror or error}"
+        why = f"{_LOG} cannot be written: {error.strerror or error}"
         raise NotServedError(f"the server could not be started: {why}; free space, or make it writable") from error
 
 

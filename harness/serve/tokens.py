@@ -80,13 +80,13 @@ class Tokens(Struct, frozen=True):
         return hmac.new(self.key, body.encode("utf-8", "replace"), sha256).hexdigest()
 
 
-VIEWED: Final = timedelta(hours=24)
+_VIEWED: Final = timedelta(hours=24)
 """How long a printed address can be opened."""
 
 
 def live_address(root: Path, url: str, now: datetime, run: str = "") -> str:
     """The address of the live page, with a token that only allows to look. Raises OSError."""
-    token = Tokens.of(root).issue(TokenScope.VIEW, now, VIEWED)
+    token = Tokens.of(root).issue(TokenScope.VIEW, now, _VIEWED)
     return f"{url}?token={token}{f'&run={run}' if run else ''}"
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from harness.serve.address import ServeAddress, address_of
 
-USERS: Final = Path(".harness/serve.users")
+_USERS: Final = Path(".harness/serve.users")
 """The file that each user locks, relative to the project."""
 STARTED: Final = Path(".harness/serve.started.json")
 """The address of a server that ends with its last user, or that it persists."""
@@ -26,7 +26,7 @@ def is_used(root: Path) -> bool:
     Users that leave while the server starts, or that are killed, cannot end it themselves.
     """
     try:
-        with (root / USERS).open("a") as lock:
+        with (root / _USERS).open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return (root / STARTED).read_bytes() == _PERSISTS
     except BlockingIOError:
@@ -41,7 +41,7 @@ class ServerUse:
     def __init__(self, root: Path) -> None:
         """Raises OSError."""
         self._root = root
-        file = root / USERS
+        file = root / _USERS
         file.parent.mkdir(parents=True, exist_ok=True)
         self._lock: IO[str] = file.open("a")
         fcntl.flock(self._lock, fcntl.LOCK_SH)  # somebody who leaves has it alone for a moment

@@ -32,7 +32,7 @@ TAKEN = frozenset(
 _TAKEN_PREFIX = "allure_"
 
 
-def mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+def _mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Yield problems for tags and families that cannot be marks, or would be marks with another meaning."""
     for number, tag in enumerate(spec.tags):
         if not re.fullmatch(TAG, tag):
@@ -73,7 +73,7 @@ def check_spec(
         *_of_agents(spec, origin, agents),
         *_time(spec, origin),
         *_domains(spec, origin),
-        *mark_problems(spec, origin),
+        *_mark_problems(spec, origin),
         *check_steps(spec.steps, origin, folder),
         *problems_of_selectors(selectors_around(spec), origin),
         *_steps_of_repairs(spec, origin, folder),

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from harness.recovery.declaration import Declaration
 from harness.spec.problems import did_you_mean
 
-PERMISSIONS = (
+_PERMISSIONS = (
     *("geolocation", "notifications", "camera", "microphone", "clipboard-read", "clipboard-write", "midi"),
     *("midi-sysex", "background-sync", "ambient-light-sensor", "accelerometer", "gyroscope", "magnetometer"),
     *("payment-handler", "storage-access", "local-fonts", "local-network-access", "screen-wake-lock"),
@@ -70,8 +70,8 @@ def _locale(name: str) -> str:
 
 
 def _permission(name: str) -> str:
-    if _LATER not in name and name not in PERMISSIONS:
-        hint = did_you_mean(name, PERMISSIONS) or f"the permissions are {', '.join(PERMISSIONS)}"
+    if _LATER not in name and name not in _PERMISSIONS:
+        hint = did_you_mean(name, _PERMISSIONS) or f"the permissions are {', '.join(_PERMISSIONS)}"
         raise ValueError(f"Chromium has no permission {name!r}: {hint}")
     return name
 
@@ -125,8 +125,8 @@ def _size(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-Side = Annotated[int, Field(ge=1, le=20_000)]
-Size = Annotated[tuple[Side, Side], BeforeValidator(_size)]
+_Side = Annotated[int, Field(ge=1, le=20_000)]
+Size = Annotated[tuple[_Side, _Side], BeforeValidator(_size)]
 """Width and height, in pixels."""
 
 

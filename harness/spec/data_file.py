@@ -28,7 +28,7 @@ from harness.spec.source import Origin, Source, file_label, read_source, read_te
 from harness.spec.task import DataFile
 from harness.values import replace
 
-KEY = "parametrize"
+_KEY = "parametrize"
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _CELL = re.compile(r'"(?:[^"]|"")*"[^,\n]*|[^,\n]*')
 _IN_QUOTES = re.compile(r'""|.', re.DOTALL)
@@ -36,7 +36,7 @@ _DATA = "a .csv file with a header row, or a .json file with a list of objects"
 _WORDS = {"unexpected end of data": "a cell that begins with a quote has no closing quote"}
 """What Python's reader of CSV says -> plain words."""
 
-Rows = list[dict[str, Any]]
+_Rows = list[dict[str, Any]]
 
 
 def with_rows(gathered: Gathered, folder: Path) -> Gathered:
@@ -45,16 +45,16 @@ def with_rows(gathered: Gathered, folder: Path) -> Gathered:
     Problems of the rows have their places in the data file; `gathered` keeps the task's own file as its main one.
     """
     here = Origin(gathered.origin.file, gathered.origin.main)
-    declared = gathered.data[KEY]
+    declared = gathered.data[_KEY]
     if problems := [*_declaration_problems(declared, folder, here)]:
         raise SpecError(problems)
     path, column = folder / declared["file"], declared.get("id")
     table = _read_csv(path) if path.suffix.lower() == ".csv" else _read_json(path)
     rows = _with_ids(table, column, here)
     named = DataSource(table.file, table.text, rows, table.is_json, column or "id")
-    parts = {**gathered.origin.parts, KEY: (named, ())}
+    parts = {**gathered.origin.parts, _KEY: (named, ())}
     origin = replace(gathered.origin, parts=parts)
-    return replace(gathered, data={**gathered.data, KEY: rows}, origin=origin)
+    return replace(gathered, data={**gathered.data, _KEY: rows}, origin=origin)
 
 
 def _declaration_problems(declared: Mapping[str, Any], folder: Path, here: Origin) -> Iterator[Problem]:
@@ -62,18 +62,18 @@ def _declaration_problems(declared: Mapping[str, Any], folder: Path, here: Origi
     for key in declared:
         if key not in known:
             hint = did_you_mean(key, known) or "a text as `file` names a data file; a parameter `file` has a list"
-            yield here.problem((KEY, key), f"{UNKNOWN} `{key}`", expected=join_or(known), hint=hint, key=True)
+            yield here.problem((_KEY, key), f"{UNKNOWN} `{key}`", expected=join_or(known), hint=hint, key=True)
     column, name = declared.get("id"), declared["file"]
     if "id" in declared and (not isinstance(column, str) or not column):
         expected = "the name of a column"
-        yield here.problem((KEY, "id"), "wrong type", expected=expected, found=describe_value(column))
+        yield here.problem((_KEY, "id"), "wrong type", expected=expected, found=describe_value(column))
     problem = file_problem(name, folder)
     if not problem and not name.lower().endswith((".csv", ".json")):
         problem = "not a data file"
     if problem:
         hint = did_you_mean(name, [each.name for each in folder.glob("*") if each.suffix.lower() in (".csv", ".json")])
         expected = f"{_DATA}, in the task's folder"
-        yield here.problem((KEY, "file"), problem, expected=expected, found=describe_value(name), hint=hint)
+        yield here.problem((_KEY, "file"), problem, expected=expected, found=describe_value(name), hint=hint)
 
 
 @dataclass(frozen=True)
@@ -100,18 +100,18 @@ class DataSource(Source):
         return span.start + 1 + (starts[offset] if offset < len(starts) else 0)
 
 
-def _with_ids(table: DataSource, column: str | None, here: Origin) -> Rows:
+def _with_ids(table: DataSource, column: str | None, here: Origin) -> _Rows:
     """The rows with the ids of their cases. Raises SpecError for a column that is not there."""
-    rows: Rows = table.data
+    rows: _Rows = table.data
     if column in (None, "id"):
         return rows
     columns = list(dict.fromkeys(name for row in rows for name in row))
     if column not in columns:
         message, hint = f"{table.file} has no column `{column}`", did_you_mean(str(column), columns)
-        raise SpecError([here.problem((KEY, "id"), message, expected=join_or(columns), hint=hint)])
+        raise SpecError([here.problem((_KEY, "id"), message, expected=join_or(columns), hint=hint)])
     if "id" in columns:
         message = f"{table.file} has a column `id`, which names the cases already"
-        raise SpecError([here.problem((KEY, "id"), message, hint="drop this key, or rename the column")])
+        raise SpecError([here.problem((_KEY, "id"), message, hint="drop this key, or rename the column")])
     return [{**({"id": _as_id(row[column])} if column in row else {}), **row} for row in rows]
 
 
@@ -132,23 +132,23 @@ def _read_json(path: Path) -> DataSource:
 
 
 def _json_problems(table: DataSource) -> Iterator[Problem]:
-    origin = Origin(table.file, None, {KEY: (table, ())})
+    origin = Origin(table.file, None, {_KEY: (table, ())})
     if not isinstance(table.data, list):
         expected = "a list of objects, such as [{...}, {...}]"
-        yield origin.problem((KEY,), "not a list of cases", expected=expected, found=describe_value(table.data))
+        yield origin.problem((_KEY,), "not a list of cases", expected=expected, found=describe_value(table.data))
         return
     if not table.data:
-        yield origin.problem((KEY,), "the file has no rows", expected="at least one object")
+        yield origin.problem((_KEY,), "the file has no rows", expected="at least one object")
     for number, row in enumerate(table.data):
         if not isinstance(row, dict):
             expected = "an object with the values of the case"
-            yield origin.problem((KEY, number), "not a case", expected=expected, found=describe_value(row))
+            yield origin.problem((_KEY, number), "not a case", expected=expected, found=describe_value(row))
             continue
         for name, value in row.items():
             if isinstance(value, list | dict):
                 expected, hint = "a text, a number, true, false or null", "list nested cases in the task's own file"
                 found = describe_value(value)
-                yield origin.problem((KEY, number, name), "a nested value", expected=expected, found=found, hint=hint)
+                yield origin.problem((_KEY, number, name), "a nested value", expected=expected, found=found, hint=hint)
 
 
 # CSV: a header row, then a row for each case; every value is a text.
@@ -198,22 +198,22 @@ def _header_problems(text: str, file: str, header: _Record) -> Iterator[Problem]
             if len(names) == 1 and re.search(r"[;\t]", name):
                 hint = "separate the cells with commas"
             expected = "a letter, then letters, digits, `_` and `-`"
-            yield Problem(file, *place, KEY, "not a name for a column", expected, describe_value(name), hint)
+            yield Problem(file, *place, _KEY, "not a name for a column", expected, describe_value(name), hint)
         elif name in names[:number]:
-            yield Problem(file, *place, KEY, f"there are two columns `{name}`")
+            yield Problem(file, *place, _KEY, f"there are two columns `{name}`")
 
 
 def _row_problems(text: str, file: str, records: Sequence[_Record]) -> Iterator[Problem]:
     (_, header), *rows = records
     if not rows:
-        yield Problem(file, *line_and_column(text, len(text)), KEY, "the file has no rows", "a row for each case")
+        yield Problem(file, *line_and_column(text, len(text)), _KEY, "the file has no rows", "a row for each case")
     for number, (line, cells) in enumerate(rows):
         if len(cells) == len(header):
             continue
         surplus = len(cells) > len(header)
         place = line_and_column(text, _starts(text, line, len(cells))[len(header) if surplus else -1])
         message = f"the row has too {'many' if surplus else 'few'} cells"
-        path, hint = dotted_path((KEY, number)), "put a cell with a comma in quotes" if surplus else ""
+        path, hint = dotted_path((_KEY, number)), "put a cell with a comma in quotes" if surplus else ""
         yield Problem(file, *place, path, message, str(len(header)), str(len(cells)), hint)
 
 

@@ -60,10 +60,10 @@ def _text(value: Any) -> str:
 
 Meaning = Literal["skip", "tag", "note", "ignore"]
 """The meaning of a key that the project defines for its task files (`extra_keys`)."""
-FILE = "pyproject.toml"
-OWN = ("task_id", "steps", "parametrize")
+_FILE = "pyproject.toml"
+_OWN = ("task_id", "steps", "parametrize")
 """Keys that identify a task: a default for them would make all tasks the same."""
-MERGED = ("error_recovery", "budget", "inputs", "persona", "memory", "fallback_plan", "rubrics")
+_MERGED = ("error_recovery", "budget", "inputs", "persona", "memory", "fallback_plan", "rubrics")
 """Keys whose mappings are merged entry by entry: a task sets one rule and takes others from the defaults."""
 
 
@@ -94,7 +94,7 @@ class Defaults(BaseModel):
         if key not in data:
             return value
         said = data[key]
-        if key in MERGED and isinstance(value, dict) and isinstance(said, dict):
+        if key in _MERGED and isinstance(value, dict) and isinstance(said, dict):
             return {**said, **value} if self.override else {**value, **said}
         return value if self.override else said
 
@@ -118,13 +118,13 @@ def _problem(values: dict[str, Any]) -> str:
     from harness.spec.validation import problems_of_error, unknown_key
 
     for key in values:
-        if key in OWN:
+        if key in _OWN:
             return f"`{key}` belongs to each task file, and cannot be a default"
     try:
         text = json.dumps({"task_id": "T", "goal": "g", **values})
     except TypeError:
         return "only text, numbers, booleans, lists and tables can be defaults: put dates in quotes"
-    origin = Origin(FILE)
+    origin = Origin(_FILE)
     if strays := [key for key in values if key not in TaskSpec.model_fields]:
         return _describe_problem(unknown_key((strays[0],), values, origin))
     try:

@@ -96,7 +96,7 @@ def _filled_length(spec: TaskSpec) -> FilledLength:
 # Parts of a task that name others: repairs name preconditions, parts of the score name each other.
 
 
-def part_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+def _part_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Yield problems for names of missing parts, and warnings for parts that can have no effect."""
     for number, repair in enumerate(spec.repairs):
         if repair.precondition is not None and repair.precondition not in spec.preconditions:
@@ -143,13 +143,13 @@ def _scoring(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 LATE_IN_ROUTES = ("headers", "json", "body")
 """Keys of a route that may refer to memory: they are filled in when a request is answered."""
-Found = tuple[JsonPath, str, bool]
+_Found = tuple[JsonPath, str, bool]
 """The path, the text, and whether it is a value expression (not a criterion)."""
 
 _CALL = re.compile(r"\s*(?:mem|json)\(.*\)\s*", re.DOTALL)
 
 
-def expressions(spec: TaskSpec) -> Iterator[Found]:
+def expressions(spec: TaskSpec) -> Iterator[_Found]:
     """All criteria and value expressions of the task."""
     for name in ("preconditions", "success_criteria"):
         for number, text in enumerate(getattr(spec, name)):
@@ -167,7 +167,7 @@ def expressions(spec: TaskSpec) -> Iterator[Found]:
         yield from _of_step(path, step)
 
 
-def _of_writes(spec: TaskSpec) -> Iterator[Found]:
+def _of_writes(spec: TaskSpec) -> Iterator[_Found]:
     for number, write in enumerate(spec.allowed_writes):
         if write.done_when is not None:
             yield ("allowed_writes", number, "done_when"), write.done_when, False
@@ -182,7 +182,7 @@ def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
             yield ("repairs", number, "steps", inner), step
 
 
-def _of_step(path: JsonPath, step: Step) -> Iterator[Found]:
+def _of_step(path: JsonPath, step: Step) -> Iterator[_Found]:
     if step.done_when is not None:
         yield (*path, "done_when"), step.done_when, False
     for key, text in step.remember.items():
@@ -441,7 +441,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
     for key, binding in spec.state_bindings.items():
         if channels is not None and binding.channel not in channels:
             yield unknown_channel(("state_bindings", key, "channel"), binding.channel, channels, origin)
-    yield from part_problems(spec, origin)
+    yield from _part_problems(spec, origin)
 
 
 def _has_answer(path: JsonPath, steps: Mapping[JsonPath, Step]) -> bool:

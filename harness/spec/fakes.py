@@ -16,7 +16,7 @@ from harness.spec.references import BadReferenceError, SharedProblemError
 if TYPE_CHECKING:
     from faker import Generator
 
-USUAL = "en_US"
+_USUAL = "en_US"
 _LOCK = threading.Lock()
 """Held from the seed to the value: the threads of a process share the generators."""
 
@@ -29,7 +29,7 @@ def fake(name: str, number: str, seed: str, locale: str | None) -> Any:
     """
     shown = f"${{fake.{name}{f'#{number}' if number != '1' else ''}}}"
     try:
-        generators = (_generator(_known_locale(locale)), _generator(USUAL))
+        generators = (_generator(_known_locale(locale)), _generator(_USUAL))
     except ImportError:
         hint = "pip install 'pytest-taskspec[fake]'"
         raise SharedProblemError(shown, "needs Faker, which is not installed", hint) from None
@@ -98,9 +98,9 @@ def _providers(generator: Generator) -> frozenset[str]:
 def _known_locale(locale: str | None) -> str:
     """Faker's name of a browser's locale (`de-DE`, `de`); en_US if it has none. Raises ImportError without Faker."""
     if locale is None:
-        return USUAL
+        return _USUAL
     from faker.config import AVAILABLE_LOCALES
 
     language, _, region = locale.replace("-", "_").partition("_")
     wanted = {f"{language}_{region}".lower(), f"{language}_{region or language}".lower()}
-    return next((each for each in sorted(AVAILABLE_LOCALES) if each.lower() in wanted), USUAL)
+    return next((each for each in sorted(AVAILABLE_LOCALES) if each.lower() in wanted), _USUAL)

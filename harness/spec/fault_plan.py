@@ -32,7 +32,7 @@ _OF_TASKS = ("tuple_type", "too_short", "string_type")
 """Types of pydantic's errors about `tasks`, which stands beside the keys of the fault."""
 
 
-def plan_problems(plan: FaultPlan, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
+def _plan_problems(plan: FaultPlan, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
     """Yield all problems of a plan whose types are right. Without `channels`, every channel name is accepted."""
     for number, planned in enumerate(plan.faults):
         yield from fault_problems(planned.fault, ("faults", number), origin, channels)
@@ -61,7 +61,7 @@ def _kind_name(plan: FaultPlan, number: int) -> str:
     return f"{plan.faults[number].fault.kind}-{number}"
 
 
-def broken_plan_problems(
+def _broken_plan_problems(
     error: ValidationError, data: dict[str, Any], origin: Origin, channels: frozenset[str] | None
 ) -> Iterator[Problem]:
     """Yield pydantic's errors in plain words with their places, and all problems of the rest of the plan."""
@@ -69,7 +69,7 @@ def broken_plan_problems(
     yield from (_in_plain_words(path, kind, problem, data, origin) for path, kind, problem in found)
     rest = _partial_plan(data, [path for path, _, _ in found])
     if rest is not None:
-        yield from plan_problems(rest, origin, channels)
+        yield from _plan_problems(rest, origin, channels)
 
 
 def _in_plain_words(path: JsonPath, kind: str, problem: Problem, data: dict[str, Any], origin: Origin) -> Problem:
@@ -129,7 +129,7 @@ def _keys(around: JsonPath, data: dict[str, Any]) -> Iterator[str]:
             yield from dict.fromkeys(key for model in models for key in model.model_fields)
 
 
-ALL = ("*",)
+_ALL = ("*",)
 
 
 class PlanPart(Declaration):
@@ -140,7 +140,7 @@ class PlannedFault(PlanPart):
     """A fault, and the tasks that it strikes. In a file, the fault's keys stand beside `tasks`."""
 
     tasks: tuple[str, ...] = Field(
-        ALL,
+        _ALL,
         min_length=1,
         description="Ids of the tasks that the fault strikes, one or a list; `*` and `?` are wildcards.",
     )
@@ -151,13 +151,13 @@ class PlannedFault(PlanPart):
     def _as_in_a_file(cls, data: Any) -> Any:
         if not isinstance(data, dict) or isinstance(data.get("fault"), BaseModel):
             return data
-        tasks = data.get("tasks", ALL)
+        tasks = data.get("tasks", _ALL)
         listed = (tasks,) if isinstance(tasks, str) else tuple(tasks) if isinstance(tasks, list) else tasks
         return {"tasks": listed, "fault": {key: value for key, value in data.items() if key != "tasks"}}
 
     def strikes(self, spec: TaskSpec) -> bool:
         """Return whether the fault strikes this task; the id of a file means all of its cases."""
-        return any(matches(pattern, spec) for pattern in self.tasks)
+        return any(_matches(pattern, spec) for pattern in self.tasks)
 
 
 class Gate(PlanPart):
@@ -200,7 +200,7 @@ class FaultPlan(PlanPart):
         return ((number, each.fault) for number, each in enumerate(self.faults) if each.strikes(spec))
 
 
-def matches(pattern: str, spec: TaskSpec) -> bool:
+def _matches(pattern: str, spec: TaskSpec) -> bool:
     """Return whether a pattern names the task. Brackets are those of a case (`T[a]`), not a set of letters."""
     plain = pattern.replace("[", "[[]")
     return any(fnmatchcase(name, plain) for name in (spec.task_id, base_id(spec)))
@@ -252,9 +252,9 @@ def load_fault_plan(path: Path, known_channels: frozenset[str] | None = None) ->
     try:
         plan = FaultPlan.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        wrong = broken_plan_problems(error, data, origin, known_channels)
+        wrong = _broken_plan_problems(error, data, origin, known_channels)
         raise SpecError(_sort_by_place(each for each in wrong if each.severity == "error")) from None
-    problems = _sort_by_place(plan_problems(plan, origin, known_channels))
+    problems = _sort_by_place(_plan_problems(plan, origin, known_channels))
     if errors := [each for each in problems if each.severity == "error"]:
         raise SpecError(errors)
     return LoadedFaultPlan(plan, path, origin, tuple(problems))
@@ -266,7 +266,7 @@ def idle_patterns(loaded: LoadedFaultPlan, tasks: Sequence[Loaded]) -> Iterator[
     for number, planned in enumerate(loaded.plan.faults):
         path: JsonPath = ("faults", number)
         for place, pattern in enumerate(planned.tasks):
-            if not any(matches(pattern, task.spec) for task in tasks):
+            if not any(_matches(pattern, task.spec) for task in tasks):
                 single = isinstance(
                     value_at(loaded.origin.main.data if loaded.origin.main else {}, (*path, "tasks")), str
                 )

@@ -12,19 +12,19 @@ SPEC_FILE = "task_spec.json"
 TRACE_FILE = "oracle_trace.json"
 MEMORY_FILES = {"memory": "initial_memory.json", "expected_memory": "expected_memory.json"}
 """Files beside it: the task's steps, and the entries of its memory at the beginning and at the end."""
-TASK_SUFFIXES = (".task.yaml", ".task.yml", ".task.json")
+_TASK_SUFFIXES = (".task.yaml", ".task.yml", ".task.json")
 NAMED_SUFFIXES = (".yaml", ".yml", ".json")
 """A file with such an ending may be a task if it is named on the command line."""
 GROUP_SUFFIXES = (".steps.yaml", ".steps.yml", ".steps.json")
 PLAN_SUFFIXES = (".faults.yaml", ".faults.yml", ".faults.json")
-GATE_SUFFIXES = (".gate.yaml", ".gate.yml", ".gate.json")
+_GATE_SUFFIXES = (".gate.yaml", ".gate.yml", ".gate.json")
 
 
 def is_task_file(path: Path, patterns: Sequence[str] = ()) -> bool:
     """Return whether a file found in a folder is a task. `patterns`: more names: `*.spec.yaml`, `flows/*.json`."""
     name = path.name
     return not (is_fault_plan(path) or is_step_group(path) or is_gate(path)) and (
-        name.lower().endswith(TASK_SUFFIXES)
+        name.lower().endswith(_TASK_SUFFIXES)
         or name == SPEC_FILE
         or any(path.match(pattern) or fnmatch(name, pattern) for pattern in patterns)
     )
@@ -47,7 +47,7 @@ def is_fault_plan(path: Path) -> bool:
 
 def is_gate(path: Path) -> bool:
     """Return whether a file's name is that of the gate of an evaluation."""
-    return path.name.lower().endswith(GATE_SUFFIXES)
+    return path.name.lower().endswith(_GATE_SUFFIXES)
 
 
 def find_files(paths: Iterable[Path], fits: Callable[[Path], bool]) -> list[Path]:

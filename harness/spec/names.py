@@ -164,7 +164,7 @@ def _shortest(address: str) -> str:
     return str(IPv6Address(address))
 
 
-LONGEST = 120
+_LONGEST = 120
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
@@ -172,7 +172,7 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGN
 
 def slug(name: str) -> str:
     """The name itself if it is safe as a folder name, else its safe characters and a short hash of the name."""
-    safe = _UNSAFE.sub("_", name)[:LONGEST].strip(".")
+    safe = _UNSAFE.sub("_", name)[:_LONGEST].strip(".")
     if _RESERVED.fullmatch(safe) or safe.startswith("-"):
         safe = f"_{safe}"
     return safe if safe == name else f"{safe.rstrip('_') or '_'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

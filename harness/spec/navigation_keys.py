@@ -9,8 +9,8 @@ from pydantic import Field
 
 from harness.recovery.declaration import Declaration
 
-HttpStatus = Annotated[int, Field(ge=100, le=599)]
-Statuses = HttpStatus | Annotated[tuple[HttpStatus, ...], Field(min_length=1, max_length=50)]
+_HttpStatus = Annotated[int, Field(ge=100, le=599)]
+Statuses = _HttpStatus | Annotated[tuple[_HttpStatus, ...], Field(min_length=1, max_length=50)]
 """The value of `status`: one HTTP status, or a list of those of which one must come."""
 Until = Literal["commit", "domcontentloaded", "load"]
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Struct
 
-SCHEME = "otpauth://"
+_SCHEME = "otpauth://"
 _LEAST_LEFT = 1.0
 """A code that is valid for fewer seconds than this may be too old when the site checks it."""
 _ALGORITHMS = ("SHA1", "SHA256", "SHA512")
@@ -48,7 +48,7 @@ def key_of(text: str) -> OneTimeKey:
 
     Raises ValueError, whose message does not contain the secret.
     """
-    if not text.lower().startswith(SCHEME):
+    if not text.lower().startswith(_SCHEME):
         return OneTimeKey(_secret(text))
     parts = urlsplit(text)
     if parts.netloc.lower() != "totp":
@@ -84,7 +84,7 @@ def _secret(text: str) -> bytes:
 def secret_in(value: str) -> str:
     """The secret within an otpauth:// URI; empty for any other value. It never raises."""
     try:
-        found = parse_qs(urlsplit(value).query) if value.lower().startswith(SCHEME) else {}
+        found = parse_qs(urlsplit(value).query) if value.lower().startswith(_SCHEME) else {}
     except ValueError:
         return ""
     return next((values[-1] for name, values in found.items() if name.lower() == "secret"), "")

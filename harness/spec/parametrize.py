@@ -18,11 +18,11 @@ from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 from harness.values import replace
 
-MOST_CASES = 1000
+_MOST_CASES = 1000
 MOST_PARAMETERS = 100
 MOST_CHECKED = 5000
 """Texts with references, times the cases whose values are filled in to check them before a run."""
-LONGEST_ID = 60
+_LONGEST_ID = 60
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _LONGEST_TASK_ID = 200
 _ID = re.compile(r"[\w+@=-](?:[\w .+@=-]*[\w+@=-])?")
@@ -30,7 +30,7 @@ _ID = re.compile(r"[\w+@=-](?:[\w .+@=-]*[\w+@=-])?")
 
 def is_case_id(name: str) -> bool:
     """Return whether a name may be used in node ids, on command lines and in directory names."""
-    return len(name) <= LONGEST_ID and ".." not in name and _ID.fullmatch(name) is not None
+    return len(name) <= _LONGEST_ID and ".." not in name and _ID.fullmatch(name) is not None
 
 
 class Case(Struct, frozen=True):
@@ -66,7 +66,7 @@ def _suffix(name: str | None) -> str:
     return f"[{name}]" if name else ""
 
 
-def with_profile(loaded: Loaded, name: str) -> Loaded:
+def _with_profile(loaded: Loaded, name: str) -> Loaded:
     """The same task with a browser profile, as `TASK_ID[name]`. It depends on tasks with the same profile."""
     spec, suffix = loaded.spec, _suffix(name)
     changed = {
@@ -91,7 +91,7 @@ def expand(loaded: Loaded, profiles: Sequence[str] = ()) -> tuple[Loaded, ...]:
     With `profiles`, each of them once for each browser profile, named `TASK_ID[case][profile]`.
     """
     found = _expanded(loaded)
-    return tuple(with_profile(each, name) for each in found for name in profiles) or found
+    return tuple(_with_profile(each, name) for each in found for name in profiles) or found
 
 
 def task_named(task_id: str, tasks: Sequence[Loaded]) -> Loaded | None:
@@ -101,7 +101,7 @@ def task_named(task_id: str, tasks: Sequence[Loaded]) -> Loaded | None:
     whole, bracket, profile = task_id.removesuffix("]").rpartition("[")
     if not bracket or not is_case_id(profile):
         return None
-    return next((with_profile(each, profile) for each in tasks if each.spec.task_id == whole), None)
+    return next((_with_profile(each, profile) for each in tasks if each.spec.task_id == whole), None)
 
 
 def _expanded(loaded: Loaded) -> tuple[Loaded, ...]:
@@ -120,9 +120,9 @@ def _task_for_case(spec: TaskSpec, case: Case) -> TaskSpec:
 def _rows(declared: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
     """The names and values of each case; for lists their cross product, in which the last name changes fastest."""
     if not isinstance(declared, Mapping):
-        return declared[: MOST_CASES + 1]
+        return declared[: _MOST_CASES + 1]
     combinations = product(*declared.values()) if declared else ()
-    return (dict(zip(declared, values, strict=True)) for values in islice(combinations, MOST_CASES + 1))
+    return (dict(zip(declared, values, strict=True)) for values in islice(combinations, _MOST_CASES + 1))
 
 
 def _declared_id(row: Mapping[str, Any]) -> str | None:
@@ -140,7 +140,7 @@ def _unique_id(number: int, row: Mapping[str, Any], taken: set[str]) -> str:
     for word in _simple_values(_values(row).values()):
         words.append(word)
         length += len(word) + 1
-        if length > LONGEST_ID + 1:
+        if length > _LONGEST_ID + 1:
             break
     name = "-".join(words)
     if name.casefold() in taken or not is_case_id(name):
@@ -168,9 +168,9 @@ def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
             yield origin.problem(("parametrize",), "no cases: leave `parametrize` out, or give at least one", key=True)
         return
     count = math.prod(map(len, declared.values())) if isinstance(declared, Mapping) else len(declared)
-    if count > MOST_CASES:
+    if count > _MOST_CASES:
         found = str(count) if count < sys.maxsize else "more"
-        yield origin.problem(("parametrize",), "too many cases", expected=f"at most {MOST_CASES}", found=found)
+        yield origin.problem(("parametrize",), "too many cases", expected=f"at most {_MOST_CASES}", found=found)
         return
     yield from _of_product(declared, origin) if isinstance(declared, Mapping) else _of_list(declared, origin)
     longest = max((len(case.id) + 2 for case in cases(spec)), default=0)
@@ -239,7 +239,7 @@ def _bad_id(path: JsonPath, name: Any, first: dict[str, int], number: int, origi
         hint = "put it in quotes" if simple else ""
         yield origin.problem(path, "the id of a case is a text", expected="text", found=describe_value(name), hint=hint)
     elif not is_case_id(name):
-        expected = f"at most {LONGEST_ID} letters, digits, spaces and any of `_ . + @ = -`, no `..`"
+        expected = f"at most {_LONGEST_ID} letters, digits, spaces and any of `_ . + @ = -`, no `..`"
         yield origin.problem(path, "not an id for a case", expected=expected, found=describe_value(name))
     elif first.setdefault(name.casefold(), number) != number:
         message = f"the id `{name}` is already the id of case {first[name.casefold()]}"

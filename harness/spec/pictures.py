@@ -10,12 +10,12 @@ from pydantic import Field, model_validator
 from harness.recovery.declaration import Declaration
 from harness.spec.names import slug
 
-SUFFIX = ".png"
+_SUFFIX = ".png"
 COMPARISONS = "comparisons"
 """The folder for the pictures of comparisons that failed; each has a folder below it, `STEP-BASELINE`."""
 EXPECTED, ACTUAL, DIFF = "expected.png", "actual.png", "diff.png"
 """The pictures of a comparison that failed; the last is absent if the sizes differ."""
-THRESHOLD = 0.2
+_THRESHOLD = 0.2
 """Playwright's own default."""
 
 LOOKS_LIKE = "does not look like"
@@ -49,7 +49,7 @@ class PictureKeys(Declaration):
         description="How much of the picture may differ. With `max_diff_pixels` both must hold, as a share.",
     )
     threshold: float = Field(
-        THRESHOLD,
+        _THRESHOLD,
         ge=0,
         le=1,
         description="How far the colour of a pixel may be off before it differs, from 0 (not at all) to 1, as a share.",
@@ -62,8 +62,8 @@ class PictureKeys(Declaration):
             if named := ", ".join(f"`{name}`" for name in alone if name != "screenshot"):
                 raise ValueError(f"{named} of an `assert` needs `screenshot`, the file to compare with")
             return self
-        if not self.screenshot.endswith(SUFFIX):
-            raise ValueError(f"`screenshot` of an `assert` names a file `*{SUFFIX}`, such as `card{SUFFIX}`")
+        if not self.screenshot.endswith(_SUFFIX):
+            raise ValueError(f"`screenshot` of an `assert` names a file `*{_SUFFIX}`, such as `card{_SUFFIX}`")
         if self.full_page and (getattr(self, "selector", None) or getattr(self, "frame", None)):
             raise ValueError("`full_page` is for a screenshot of the page: leave out `selector` and `frame`")
         return self
@@ -78,10 +78,12 @@ def platform_of(user_agent: str) -> str:
 def baseline_name(declared: str, platform: str, variant: str = "") -> str:
     """The name of the file for a platform and a browser profile: `a/card-linux-phone.png` for `a/card.png`."""
     path = PurePosixPath(declared)
-    return str(path.with_name("-".join(filter(None, (path.stem, platform, slug(variant) if variant else ""))) + SUFFIX))
+    return str(
+        path.with_name("-".join(filter(None, (path.stem, platform, slug(variant) if variant else ""))) + _SUFFIX)
+    )
 
 
 def is_baseline_of(declared: str, name: str) -> bool:
     """Return whether a file is a baseline of this name, for whichever platform and profile. Both are file names."""
-    stem = declared.removesuffix(SUFFIX)
-    return name.startswith(f"{stem}-") and name.endswith(SUFFIX)
+    stem = declared.removesuffix(_SUFFIX)
+    return name.startswith(f"{stem}-") and name.endswith(_SUFFIX)

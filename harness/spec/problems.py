@@ -17,7 +17,7 @@ Severity = Literal["error", "warning"]
 
 UNKNOWN = "unknown key"
 """The beginning of the message about an unknown key."""
-LONGEST_SHOWN = 60
+_LONGEST_SHOWN = 60
 _BARE_KEY = re.compile(r"[\w$-]+")
 
 
@@ -91,7 +91,7 @@ def describe_value(value: Any) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
 
 
 def nearest(word: str, words: Iterable[str], cutoff: float = 0.6) -> str | None:
@@ -105,12 +105,12 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
     return f"did you mean `{meant}`?" if meant else ""
 
 
-LONG_WORD = 8
+_LONG_WORD = 8
 
 
 def is_misspelt(word: str, words: Iterable[str]) -> bool:
     """Return whether a known word was surely meant: one typing error away, or two if long (`sucess_criteria`)."""
-    allowed = 1 if len(word) < LONG_WORD else 2
+    allowed = 1 if len(word) < _LONG_WORD else 2
     return any(0 < _edit_distance(word, known) <= allowed for known in words if abs(len(known) - len(word)) <= allowed)
 
 

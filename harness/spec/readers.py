@@ -15,8 +15,8 @@ from harness.spec.problems import JsonPath
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 50
-MAX_NODES = 100_000
-MAX_DIGITS = 400
+_MAX_NODES = 100_000
+_MAX_DIGITS = 400
 
 _SINGLE = re.compile(r"''|.", re.DOTALL)
 _DOUBLE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|.)|.", re.DOTALL)
@@ -79,7 +79,7 @@ def _in_block(raw: str, start: int, value: str, offset: int) -> int:
 # JSON without duplicate keys, and the place of every value.
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
-_LONG_NUMBER = re.compile(rf"-?[0-9]{{{MAX_DIGITS},}}")
+_LONG_NUMBER = re.compile(rf"-?[0-9]{{{_MAX_DIGITS},}}")
 # How a message of Python begins -> what to do. 3.13 has a message of its own for trailing commas, with their place.
 _ADVICE = {
     "Expecting property name enclosed in double quotes": "write keys in double quotes, and no comma before `}`",
@@ -140,7 +140,7 @@ def _finite(word: str) -> float:
 def _may_be_large(text: str) -> bool:
     """Return whether a text may exceed the limits. It is fast: most files have fewer brackets than levels."""
     opened = text.count("{") + text.count("[")
-    return opened > MAX_DEPTH or opened + text.count(",") > MAX_NODES // 2
+    return opened > MAX_DEPTH or opened + text.count(",") > _MAX_NODES // 2
 
 
 def _json_syntax(text: str, error: json.JSONDecodeError) -> Flaw:
@@ -174,8 +174,8 @@ class _Scanner:
         self._nodes += 1
         if depth > MAX_DEPTH:
             raise UnreadableError([*self._flaws, Flaw(token.start(), f"nested more than {MAX_DEPTH} levels deep")])
-        if self._nodes > MAX_NODES:
-            raise UnreadableError([*self._flaws, Flaw(token.start(), f"more than {MAX_NODES} values")])
+        if self._nodes > _MAX_NODES:
+            raise UnreadableError([*self._flaws, Flaw(token.start(), f"more than {_MAX_NODES} values")])
         end = token.end()
         if token[0] == "{":
             end = self._object(path, depth)
@@ -324,7 +324,7 @@ class _Reader:
         number = _NUMBER.fullmatch(text)
         if number is None:
             return text
-        value = math.inf if len(text) > MAX_DIGITS else int(text) if number.lastindex is None else float(text)
+        value = math.inf if len(text) > _MAX_DIGITS else int(text) if number.lastindex is None else float(text)
         if value in (math.inf, -math.inf):
             self._flaw(event, "the number is too large", "put it in quotes if it is a text")
         return value
@@ -347,9 +347,9 @@ class _Reader:
         self._deepest = max(self._deepest, depth)
         if depth > MAX_DEPTH:
             raise UnreadableError([*self._flaws, Flaw(offset, f"nested more than {MAX_DEPTH} levels deep")])
-        if self._nodes > MAX_NODES:
+        if self._nodes > _MAX_NODES:
             hint = "look for aliases (`*name`) that multiply"
-            raise UnreadableError([*self._flaws, Flaw(offset, f"more than {MAX_NODES} values", hint)])
+            raise UnreadableError([*self._flaws, Flaw(offset, f"more than {_MAX_NODES} values", hint)])
 
     def _flaw(self, event: Any, message: str, hint: str = "") -> None:
         self._flaws.append(Flaw(event.start_mark.index, message, hint))
@@ -359,7 +359,7 @@ def _yaml_syntax(error: yaml.MarkedYAMLError, text: str) -> Flaw:
     mark: Any = error.problem_mark or error.context_mark
     offset: int = mark.index if mark else 0
     words = ", ".join(part for part in (error.context, error.problem) if part)
-    comment = comment_in_brackets(text, offset)
+    comment = _comment_in_brackets(text, offset)
     if comment is not None:
         return Flaw(comment, f"not valid YAML: {words}", "in YAML ` #` begins a comment: put the text in quotes")
     return Flaw(offset, f"not valid YAML: {words}", _advice(words, text, offset))
@@ -368,7 +368,7 @@ def _yaml_syntax(error: yaml.MarkedYAMLError, text: str) -> Flaw:
 def _advice(words: str, text: str, offset: int) -> str:
     if text[offset : offset + 1] == "\t":
         return "indent with spaces, not with tabs"
-    if "mapping values are not allowed" in words and (hint := too_deep(text, offset)):
+    if "mapping values are not allowed" in words and (hint := _too_deep(text, offset)):
         return hint
     if "cannot start any token" in words or "mapping values are not allowed" in words:
         return "put the value in quotes"
@@ -399,7 +399,7 @@ _TOKEN = re.compile(
 _KEY = re.compile(r"(?P<indent> *(?:- +)*)(?P<key>[^\s:#'\"\[{&*!|>][^:#]*):(?=\s|$)(?P<value>[^\n]*)")
 
 
-def comment_in_brackets(text: str, offset: int) -> int | None:
+def _comment_in_brackets(text: str, offset: int) -> int | None:
     """The offset of a `#` that hides the end of a `{` or `[` still open at the error; None if there is none."""
     start = text.rfind("\n", 0, offset) + 1
     for _ in range(_LOOKED_AT):
@@ -420,7 +420,7 @@ def _hidden_comment(text: str, start: int, end: int) -> int | None:
     return found
 
 
-def too_deep(text: str, offset: int) -> str:
+def _too_deep(text: str, offset: int) -> str:
     """A hint for a key, with its colon at the offset, that is indented deeper than the key above; else empty."""
     lines = text[:offset].split("\n")
     above = next((line for line in reversed(lines[:-1]) if line.strip() and not line.lstrip().startswith("#")), "")

@@ -46,7 +46,7 @@ def interpolate(value: Any, scope: ReferenceScope, *, last: bool = True) -> Any:
 
 def interpolate_criterion(text: str, scope: ReferenceScope, *, last: bool = True) -> str:
     """Resolve the references in a criterion, as literals. Raises BadReferenceError, MissingMemory."""
-    return fill_criterion(text, scope, last) if "${" in text else text
+    return _fill_criterion(text, scope, last) if "${" in text else text
 
 
 def interpolate_step(step: ModelT, scope: ReferenceScope, *, last: bool = False) -> ModelT:
@@ -88,7 +88,7 @@ def holds_reference(value: Any) -> bool:
 
 def one_time_names(value: Any) -> Iterator[str]:
     """The variables of the one-time passwords in a JSON value or a model."""
-    found = (match for text in texts_of(value) for match in REFERENCE.finditer(text) if match[1] and match[2])
+    found = (match for text in texts_of(value) for match in _REFERENCE.finditer(text) if match[1] and match[2])
     yield from (wanted[1] for match in found if (wanted := _TOTP.fullmatch(match[1])))
 
 
@@ -133,7 +133,7 @@ __all__ = [
     "one_time_names", "resolve",
 ]  # fmt: skip
 
-REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 _PART = re.compile(r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\{[^{}]*\}""", re.DOTALL)
 _BACKSLASH = re.compile(r"\\(?:(\$)|.)", re.DOTALL)
 _DOLLAR = "${$}"  # stands for a `$` that begins no reference, between two rounds of interpolation
@@ -142,8 +142,8 @@ _TOTP = re.compile(r"totp:([A-Za-z_][A-Za-z0-9_]*)")
 _NOW = re.compile(r"now(?![\w.:]).*", re.DOTALL)
 _FAKE = re.compile(r"fake\.([a-z][a-z0-9_]*)(?:#([1-9][0-9]{0,3}))?")
 _DOTTED = re.compile(r"(inputs|persona|param|memory)\.(\S(?:.*\S)?)", re.DOTALL)
-NAMESPACES = ("inputs.", "persona.", "param.", "memory.", "env:", "fake.", "now", "totp:")
-LONGEST = 1000
+_NAMESPACES = ("inputs.", "persona.", "param.", "memory.", "env:", "fake.", "now", "totp:")
+_LONGEST = 1000
 """The largest number of characters between the braces of a reference."""
 _BETWEEN = {"env": ":", "totp": ":", "now": ""}
 """What stands between a namespace and the name, where it is not a dot."""
@@ -188,8 +188,8 @@ class Reference(Struct, frozen=True):
 
 def reference(body: str, offset: int = 0) -> Reference:
     """Parse the text between the braces. Raises BadReferenceError."""
-    if len(body) > LONGEST:
-        raise BadReferenceError(f"${{{body[:60]}...", f"a reference has at most {LONGEST:,} characters", offset=offset)
+    if len(body) > _LONGEST:
+        raise BadReferenceError(f"${{{body[:60]}...", f"a reference has at most {_LONGEST:,} characters", offset=offset)
     if found := _ENV.fullmatch(body):
         return Reference("env", found[1])
     if found := _DOTTED.fullmatch(body):
@@ -217,14 +217,14 @@ def _unknown_reference(body: str, offset: int) -> BadReferenceError:
         problem = "not a name of Faker's, such as fake.email; fake.email#2 is a second value"
         last = re.sub(r"\W+", "_", body.rpartition(".")[2]).strip("_").lower()
         return BadReferenceError(shown, problem, f"such as `${{fake.{last}}}`" if last else "", offset)
-    hint = did_you_mean(body.partition(".")[0] + ".", NAMESPACES) or "write `$${` for a literal `${`"
+    hint = did_you_mean(body.partition(".")[0] + ".", _NAMESPACES) or "write `$${` for a literal `${`"
     known = "inputs.x, persona.x, param.x, memory.x, fake.x, env:NAME, totp:NAME or now"
     return BadReferenceError(shown, f"not a known reference: {known}", hint, offset)
 
 
 def references(text: str) -> Iterator[tuple[int, Reference]]:
     """All references in a text, with their offsets. Raises BadReferenceError at the first malformed one."""
-    for match in REFERENCE.finditer(text):
+    for match in _REFERENCE.finditer(text):
         if match[1] is None:
             continue
         if not match[2]:
@@ -310,7 +310,7 @@ def fill(text: str, scope: ReferenceScope, last: bool) -> Any:
     """
     if last and _is_deferred(text, scope):
         return Deferred(as_text(fill(text, scope, last=False)))
-    whole = REFERENCE.fullmatch(text)
+    whole = _REFERENCE.fullmatch(text)
     if whole and text != _DOLLAR and whole[1] is not None and whole[2] and scope.knows(wanted := reference(whole[1])):
         value = scope.value(wanted)
         return value if last else escape_references(value)
@@ -323,12 +323,12 @@ def _is_deferred(text: str, scope: ReferenceScope) -> bool:
         return False
     if next(one_time_names(text), None) is not None:
         return True
-    bodies = (match[1] for match in REFERENCE.finditer(text) if match[1] and match[1] != "$" and match[2])
+    bodies = (match[1] for match in _REFERENCE.finditer(text) if match[1] and match[1] != "$" and match[2])
     found = (reference(body) for body in bodies if not body.startswith(("env:", "fake.", "now")))
     return any(isinstance(scope.value(wanted), Deferred) for wanted in found if scope.knows(wanted))
 
 
-def fill_criterion(text: str, scope: ReferenceScope, last: bool) -> str:
+def _fill_criterion(text: str, scope: ReferenceScope, last: bool) -> str:
     """Resolve the references in a criterion, as literals: a quote in a value never ends a literal.
 
     Outside of quotes a memory reference becomes `mem(...)`, and a one-time password a literal that is filled in later.
@@ -362,7 +362,7 @@ def _fill_each(text: str, scope: ReferenceScope, last: bool, written: Callable[[
         value = Deferred(written(found)) if isinstance(found, Deferred) else written(found)
         return value if last else _escape_for_later(value, text[match.end() : match.end() + 1])
 
-    return REFERENCE.sub(one, text)
+    return _REFERENCE.sub(one, text)
 
 
 def _escape_for_later(value: str, after: str) -> str:

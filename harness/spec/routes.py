@@ -12,13 +12,13 @@ from harness.spec.context import header_problem
 from harness.spec.expected_request import LATER, LONGEST, Method
 from harness.spec.url_patterns import BODILESS, OF_URL
 
-BODIES = ("json", "body", "file")
-_OF_ANSWERS = ("status", "headers", *BODIES)
+_BODIES = ("json", "body", "file")
+_OF_ANSWERS = ("status", "headers", *_BODIES)
 _LISTS = ("method", "steps")
 """Keys that may be lists; whatever a validator has touched must be a tuple."""
 _ABORT = "a route answers; to break a request, declare a fault: `faults: [{kind: abort, url: ...}]`"
 
-Index = Annotated[int, Field(ge=0)]
+_Index = Annotated[int, Field(ge=0)]
 
 
 def _headers(headers: dict[str, str]) -> dict[str, str]:
@@ -37,7 +37,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
 
         url: str = Field(min_length=1, max_length=2000, description=OF_URL)
         method: Method | tuple[Method, ...] | None = Field(None, description="HTTP method or methods. Default: all.")
-        steps: Index | tuple[Index, Index] | None = Field(
+        steps: _Index | tuple[_Index, _Index] | None = Field(
             None,
             description="The step during which it answers, or the first and the last one as `[2, 4]`. Default: the "
             "whole task.",
@@ -84,7 +84,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
         def _one_answer(self) -> Self:
             given = self.model_fields_set
             own = [name for name in _OF_ANSWERS if name in given]
-            bodies = [name for name in BODIES if name in given]
+            bodies = [name for name in _BODIES if name in given]
             if self.from_har is not None and own:
                 raise ValueError(f"`from_har` has the whole answer: leave `{own[0]}` out")
             if self.from_har is None and not {*bodies, "status"} & given:

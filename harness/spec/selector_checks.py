@@ -16,7 +16,7 @@ _LISTS = ("ignore", "mask")
 """The keys of steps that have several selectors."""
 
 
-def selectors_of_step(step: Step, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
+def _selectors_of_step(step: Step, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
     """The place and the text of every selector of a step, its frame included."""
     for name in ("selector", "frame", *(("value",) if isinstance(step, Drag) else ())):
         if text := getattr(step, name, None):
@@ -50,7 +50,7 @@ def problems_of_selectors(found: Iterable[tuple[JsonPath, str]], origin: Origin,
 
 def of_steps(steps: Iterable[Step], at: JsonPath, origin: Origin, hide: Hide) -> Iterator[Problem]:
     """The same for the selectors of steps; `at` is the path of their list."""
-    found = (selectors_of_step(step, (*at, number)) for number, step in enumerate(steps))
+    found = (_selectors_of_step(step, (*at, number)) for number, step in enumerate(steps))
     return problems_of_selectors(chain.from_iterable(found), origin, hide)
 
 

@@ -29,7 +29,7 @@ class SelectorError(ValueError):
 _NESTED = frozenset({"internal:has", "internal:has-not", "internal:and", "internal:or", "internal:chain"})
 _BESIDE = frozenset({"left-of", "right-of", "above", "below", "near"})
 _LIGHT = ("css", "xpath", "text", "id", "data-testid", "data-test-id", "data-test")
-ENGINES = frozenset({
+_ENGINES = frozenset({
     *_LIGHT, *(f"{name}:light" for name in _LIGHT), *_BESIDE, "_react", "_vue", "nth", "visible", "role", "aria-ref",
 })  # fmt: skip
 """Playwright's engines; those that begin with `internal:` are written by its recorder and by `harness import`."""
@@ -37,7 +37,7 @@ _NAME = re.compile(r"[a-zA-Z_0-9\-+:*]+")
 _XPATH = re.compile(r"\(*//|\.\.")
 _TEXT = re.compile(r"\s*text\s*=")
 _DEEPEST = 50
-INSIDE = " >>> "
+_INSIDE = " >>> "
 """Separates nested frames in the `frame` of a task."""
 
 
@@ -60,12 +60,12 @@ def check_selector(selector: str) -> None:
 def check_frame(frame: str) -> None:
     """The same for the `frame` of a step: frames inside frames."""
     offset = 0
-    for part in frame.split(INSIDE):
+    for part in frame.split(_INSIDE):
         try:
             check_selector(part)
         except SelectorError as error:
             raise SelectorError(error.problem, offset + error.offset, error.hint) from None
-        offset += len(part) + len(INSIDE)
+        offset += len(part) + len(_INSIDE)
 
 
 def _pieces(selector: str) -> Iterator[tuple[int, int]]:
@@ -106,7 +106,7 @@ def _check_part(part: _Part) -> None:
             _check_nested(part)
         elif part.engine in _CHECKS:
             _CHECKS[part.engine](part.body)
-        elif part.engine not in ENGINES and not part.engine.startswith("internal:"):
+        elif part.engine not in _ENGINES and not part.engine.startswith("internal:"):
             raise SelectorError(f"unknown selector engine `{part.engine}`", -len(part.engine) - 1, _instead(part))
     except SelectorError as error:
         raise SelectorError(error.problem, max(0, part.offset + error.offset), error.hint) from None
@@ -149,7 +149,7 @@ def _instead(part: _Part) -> str:
     if name == "class":
         return f"write `.{'.'.join(body.split())}`"
     known = "the engines are css, xpath, text, id, data-testid, role, nth and visible"
-    return did_you_mean(name, sorted(ENGINES)) or f'{known}; a `=` in CSS belongs into brackets, as in `[name="x"]`'
+    return did_you_mean(name, sorted(_ENGINES)) or f'{known}; a `=` in CSS belongs into brackets, as in `[name="x"]`'
 
 
 # The bodies of single engines.

@@ -112,7 +112,7 @@ class LoadedGroup(Struct, frozen=True):
 # Finding and reading groups.
 
 
-def group_files(folder: Path) -> Iterator[Path]:
+def _group_files(folder: Path) -> Iterator[Path]:
     """The files of the groups that tasks in `folder` may use, the nearest first."""
     for base in _up_to_the_project(folder.resolve()):
         for place in (base, base / _FOLDER):
@@ -132,7 +132,7 @@ def find_groups(paths: Iterable[Path]) -> list[Path]:
     return find_files(paths, is_step_group)
 
 
-def name_of(path: Path) -> str:
+def _name_of(path: Path) -> str:
     """The name by which tasks use the group of a file."""
     return path.name.rpartition(".steps.")[0]
 
@@ -153,9 +153,9 @@ def _load(path: Path, _changed: int) -> LoadedGroup:
         group = StepGroup.model_validate(data, strict=True)
     except ValidationError as error:
         raise SpecError(problem for _, _, problem in problems_of_error(error, data, origin)) from None
-    if problems := list(_group_problems(group, name_of(path), origin)):
+    if problems := list(_group_problems(group, _name_of(path), origin)):
         raise SpecError(problems)
-    return LoadedGroup(name_of(path), group, source)
+    return LoadedGroup(_name_of(path), group, source)
 
 
 def _with_defaults(parameters: Any) -> Any:
@@ -206,9 +206,9 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     repairs = data.get("repairs")
     lists += [("repairs", number, "steps") for number in range(len(repairs) if isinstance(repairs, list) else 0)]
     using = [path for path in lists if any(map(is_use, _list_at(data, path)))]
-    nearest_last = reversed(list(group_files(folder)))
+    nearest_last = reversed(list(_group_files(folder)))
     plain = sum(len(_list_at(data, path)) for path in lists if path not in using)
-    work = _Expansion({name_of(path): path for path in nearest_last}, count=plain)
+    work = _Expansion({_name_of(path): path for path in nearest_last}, count=plain)
     data = deepcopy(data)
     places: dict[JsonPath, Place] = {}
     for path in using:

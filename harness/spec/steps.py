@@ -381,7 +381,7 @@ class Api(StepBase):
         return f"api {self.method} {self.url}"
 
 
-BASELINE_SUFFIXES = (".aria.yaml", ".aria.yml")
+_BASELINE_SUFFIXES = (".aria.yaml", ".aria.yml")
 
 
 class Assert(PictureKeys, StepBase):
@@ -436,7 +436,7 @@ class Assert(PictureKeys, StepBase):
         """The file to compare with, as it is declared; None without one: an ARIA snapshot may stand in the step."""
         if self.screenshot is not None:
             return self.screenshot
-        return self.aria if self.aria is not None and self.aria.endswith(BASELINE_SUFFIXES) else None
+        return self.aria if self.aria is not None and self.aria.endswith(_BASELINE_SUFFIXES) else None
 
     def describe(self) -> str:
         if self.screenshot is not None:

@@ -160,7 +160,7 @@ class StateBinding(Declaration):
         return self
 
 
-def binding_of(value: Any) -> Any:
+def _binding_of(value: Any) -> Any:
     """`"env.shop.orders.last"` is short for `{channel: env, path: shop.orders.last}`."""
     if not isinstance(value, str):
         return value
@@ -237,7 +237,7 @@ class AllowedWrite(Declaration):
         return " from ".join(part for part in (requests, place if self.selector else "") if part)
 
 
-def allowed_write_of(value: Any) -> Any:
+def _allowed_write_of(value: Any) -> Any:
     """`"POST http://shop.test/cart"` is short for `{method: POST, url: http://shop.test/cart}`.
 
     `"tool shop.place_order"` is short for `{tool: shop.place_order}`.
@@ -339,8 +339,8 @@ class Limits(NamedTuple):
     step_timeout: int
 
 
-PROFILES: Mapping[str, Limits] = {"simple": Limits(300, 30), "medium": Limits(450, 45), "complex": Limits(600, 60)}
-USUAL: TimeoutProfile = "simple"
+_PROFILES: Mapping[str, Limits] = {"simple": Limits(300, 30), "medium": Limits(450, 45), "complex": Limits(600, 60)}
+_USUAL: TimeoutProfile = "simple"
 
 TAG = r"[A-Za-z][A-Za-z0-9_-]*"
 FAMILY = r"[A-Za-z0-9_-]+"
@@ -406,7 +406,7 @@ class TaskSpec(BaseModel):
         description="What the task's browser context emulates: device, viewport, locale, permissions and so on. It "
         "overrides `[tool.harness.browser]` and its profiles.",
     )
-    allowed_writes: tuple[Annotated[AllowedWrite, BeforeValidator(allowed_write_of)], ...] = Field(
+    allowed_writes: tuple[Annotated[AllowedWrite, BeforeValidator(_allowed_write_of)], ...] = Field(
         (),
         description="Requests that change something, and that steps of an agent may cause whose policy lets only "
         "declared writes pass: a pattern such as `POST http://shop.test/cart*`, `tool shop.place_order`, or a "
@@ -466,7 +466,7 @@ class TaskSpec(BaseModel):
         (), description="Numbers of the steps before which the state is saved."
     )
     fallback_plan: FallbackPlan = Field(FallbackPlan(), description="What counts or runs instead when the task fails.")
-    state_bindings: dict[str, Annotated[StateBinding, BeforeValidator(binding_of)]] = Field(
+    state_bindings: dict[str, Annotated[StateBinding, BeforeValidator(_binding_of)]] = Field(
         default_factory=dict,
         description="Memory key -> place in the environment that must have the same value, as `channel.path` or as a "
         "mapping.",
@@ -560,10 +560,10 @@ class TaskSpec(BaseModel):
         self._profile = name
         return self
 
-    def limits(self, usual: TimeoutProfile = USUAL) -> Limits:
+    def limits(self, usual: TimeoutProfile = _USUAL) -> Limits:
         """`timeout` and `step_timeout`: as declared, else by the task's profile, else by the `usual` one."""
         declared = {name: getattr(self, name) for name in Limits._fields if name in self.model_fields_set}
-        return PROFILES[self.timeout_profile or usual]._replace(**declared)
+        return _PROFILES[self.timeout_profile or usual]._replace(**declared)
 
     def with_place(self, folder: Path, source: str) -> TaskSpec:
         """Store the place that the task came from."""

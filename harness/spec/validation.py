@@ -38,9 +38,9 @@ _EXPECTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
-SYNONYMS = dict.fromkeys(("depends_on", "depends-on", "dependsOn", "depends", "dependency"), "dependencies")
+_SYNONYMS = dict.fromkeys(("depends_on", "depends-on", "dependsOn", "depends", "dependency"), "dependencies")
 """Names that other tools use for a key: ignoring them would change which tasks run, and in which order."""
-MANY = 12
+_MANY = 12
 """If there is a hint, choices beyond this number are not listed."""
 _SCALARS = ("a whole number", "a number", "true or false")
 _UNQUOTED = re.compile(r"-?\d+(?:\.\d+)?|true|false")
@@ -84,7 +84,7 @@ def _path(error: Any, data: Any) -> JsonPath:
     node = data
     parts: JsonPath = error["loc"]
     for number, part in enumerate(parts):
-        if tag_at(parts[:number]) is not None:
+        if _tag_at(parts[:number]) is not None:
             continue
         if isinstance(node, dict) and (part in node or (error["type"] == "missing" and number == len(parts) - 1)):
             node = node.get(str(part))
@@ -119,7 +119,7 @@ def _plain(path: JsonPath, error: Any, origin: Origin) -> Problem | None:
             return origin.problem(path, f"the key `{path[-1]}` is missing")
         case "union_tag_not_found":
             return origin.problem(
-                path, f"the key `{tag_at(path)}` is missing", expected=join_or(list(choices_at(path)))
+                path, f"the key `{_tag_at(path)}` is missing", expected=join_or(list(_choices_at(path)))
             )
         case "value_error":
             return origin.problem(path, str(error["ctx"]["error"]))
@@ -165,12 +165,12 @@ def _takes_list(errors: list[Any]) -> bool:
 
 def _unknown_choice(path: JsonPath, value: Any, origin: Origin) -> Problem:
     """The problem of an unknown act, strategy or kind of fault."""
-    tag, choices = tag_at(path) or "", list(choices_at(path))
+    tag, choices = _tag_at(path) or "", list(_choices_at(path))
     place, word = ((*path, tag), value.get(tag)) if isinstance(value, dict) else (path, value)
     if not isinstance(word, str):
         return origin.problem(place, f"not a known {tag}", expected=join_or(choices), found=describe_value(word))
     hint = did_you_mean(word, choices)
-    expected = "" if hint and len(choices) > MANY else join_or(choices)
+    expected = "" if hint and len(choices) > _MANY else join_or(choices)
     return origin.problem(place, f"not a known {tag}", expected=expected, found=describe_value(word), hint=hint)
 
 
@@ -204,8 +204,8 @@ def stray_keys(keys: list[str], data: Any, origin: Origin) -> Iterator[Problem]:
     for key in keys:
         if key == "$schema":
             continue
-        if key in SYNONYMS:
-            yield origin.problem((key,), f"{UNKNOWN} `{key}`", hint=f"write `{SYNONYMS[key]}`", key=True)
+        if key in _SYNONYMS:
+            yield origin.problem((key,), f"{UNKNOWN} `{key}`", hint=f"write `{_SYNONYMS[key]}`", key=True)
         elif is_misspelt(key, known):
             yield unknown_key((key,), data, origin)
         else:
@@ -363,7 +363,7 @@ _IN_STEPS: Mapping[str, type[BaseModel]] = {"value": Option, "expect_request": E
 """Mappings inside a step."""
 
 
-def tag_at(path: JsonPath) -> str | None:
+def _tag_at(path: JsonPath) -> str | None:
     """The key that chooses the model of a mapping at this path: `act`, `kind`, `strategy`."""
     match path:
         case ("steps", int()) | ("repairs", int(), "steps", int()):
@@ -376,8 +376,8 @@ def tag_at(path: JsonPath) -> str | None:
             return None
 
 
-def choices_at(path: JsonPath) -> Mapping[str, type[BaseModel]]:
-    """The models among which `tag_at` chooses."""
+def _choices_at(path: JsonPath) -> Mapping[str, type[BaseModel]]:
+    """The models among which `_tag_at` chooses."""
     match path:
         case ("steps", int()) | ("repairs", int(), "steps", int()):
             return ACTS
@@ -395,8 +395,8 @@ def keys_at(path: JsonPath, data: Any) -> list[str]:
         return ["$schema", *TaskSpec.model_fields]
     if path[0] in ("steps", "repairs") and path[-1] in _IN_STEPS:
         return list(_IN_STEPS[str(path[-1])].model_fields)
-    if (tag := tag_at(path)) is not None:
-        return _chosen_keys(choices_at(path), data.get(tag) if isinstance(data, dict) else None)
+    if (tag := _tag_at(path)) is not None:
+        return _chosen_keys(_choices_at(path), data.get(tag) if isinstance(data, dict) else None)
     nested = _NESTED.get(str(path[0]))
     for name in path[1:]:
         if nested is not None and name in nested.model_fields:

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 """How a URL begins; a path with a drive letter is none."""
-EXTRA = "pip install 'pytest-taskspec[store]'"
+_EXTRA = "pip install 'pytest-taskspec[store]'"
 _FLAT = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2"}
 """Protocols of storages without folders. In such a one, `makedirs` might create a bucket."""
 _BUCKETS = {"s3", "s3a", "gs", "gcs"}
@@ -361,7 +361,7 @@ def open_store(url: str) -> Store:
     try:
         from fsspec.core import url_to_fs  # an extra
     except ImportError as error:
-        raise StoreUnusable(f"{shown}: a store that is no folder needs fsspec: {EXTRA}") from error
+        raise StoreUnusable(f"{shown}: a store that is no folder needs fsspec: {_EXTRA}") from error
     try:
         files, root = url_to_fs(url)
     except (ImportError, ValueError) as error:

@@ -29,7 +29,7 @@ from harness.tools.server import ToolServer
 from harness.tools.verdicts import VERDICTS, WAITS, CallFacts, failure_of, no_server, refused
 from harness.values import replace
 
-ServerOf = Callable[[str], ToolServer]
+_ServerOf = Callable[[str], ToolServer]
 """Name of a server in the settings -> the server, for this task. It connects to nothing."""
 _NO_SETTINGS: Final = ToolServerSettings()
 _NOTHING: Final[Mapping[str, str]] = {}
@@ -49,7 +49,7 @@ class TaskToolBox:
     """The tools of one task (ports.ToolBox). Use it on the harness's loop."""
 
     def __init__(
-        self, plan: Plan, settings: Mapping[str, ToolServerSettings], server: ServerOf, terms: BoxTerms
+        self, plan: Plan, settings: Mapping[str, ToolServerSettings], server: _ServerOf, terms: BoxTerms
     ) -> None:
         self._plan = plan
         self._settings = settings
@@ -209,7 +209,7 @@ class TaskToolBox:
 
 # The ledger of a task's calls of tools: each call has an entry from its begin, and events at its begin and end.
 
-LONGEST_MESSAGE = 2_000
+_LONGEST_MESSAGE = 2_000
 """Characters of the text of a tool that says that it failed which the entry keeps as its message."""
 
 
@@ -234,7 +234,7 @@ class CallEntry:
         if (answer := self.answer) is None:
             return told
         if answer.is_error:
-            told |= {"code": "TOOL_FAILED", "message": hidden(answer.text)[:LONGEST_MESSAGE]}
+            told |= {"code": "TOOL_FAILED", "message": hidden(answer.text)[:_LONGEST_MESSAGE]}
         return told | {"outcome": "error" if answer.is_error else "answered", "result": answer.document}
 
 

@@ -78,19 +78,19 @@ def effect_in_page(
     return declared or settings.declared_effect(tool) or "write"
 
 
-LONGEST: Final = 5.0
+_LONGEST: Final = 5.0
 """Seconds that the server may take to list its tools."""
-COLLECTED: Final = 0.5
+_COLLECTED: Final = 0.5
 """Seconds for which messages that the list has changed are collected."""
 
-ListTools = Callable[[float], Awaitable[tuple[ToolDescription, ...]]]
+_ListTools = Callable[[float], Awaitable[tuple[ToolDescription, ...]]]
 """Asks the server for its tools, within so many seconds. Raises ToolServerError."""
 
 
 class Discovery:
     """At most one is under way. One that fails leaves the catalogue as it is, and stale."""
 
-    def __init__(self, catalogue: Catalogue, list_tools: ListTools, clock: Clock, done: Callable[[], None]) -> None:
+    def __init__(self, catalogue: Catalogue, list_tools: _ListTools, clock: Clock, done: Callable[[], None]) -> None:
         """`done` is called when the catalogue has been renewed."""
         self._catalogue = catalogue
         self._list = list_tools
@@ -128,17 +128,17 @@ class Discovery:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _collect(self) -> None:
-        await self._clock.sleep(COLLECTED)
+        await self._clock.sleep(_COLLECTED)
         if self._under_way is not None and not self._under_way.done():
             await asyncio.wait((self._under_way,))  # what it lists may be older than the change
         self.begin()
 
     async def _run(self) -> None:
         try:
-            async with asyncio.timeout(LONGEST):
-                tools = await self._list(LONGEST)
+            async with asyncio.timeout(_LONGEST):
+                tools = await self._list(_LONGEST)
         except TimeoutError:
-            self._fail(f"no answer within {LONGEST:g} s")
+            self._fail(f"no answer within {_LONGEST:g} s")
         except ToolServerError as error:
             self._fail(error.message)
         else:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from harness.tools.session import McpSession
 
 T = TypeVar("T")
-FAREWELL = 2.0
+_FAREWELL = 2.0
 """Seconds that the client may take to end, before it is cancelled, and once more after that."""
-NO_MCP = "tool servers need the library `mcp`: pip install 'pytest-taskspec[mcp]'"
+_NO_MCP = "tool servers need the library `mcp`: pip install 'pytest-taskspec[mcp]'"
 
 
 class ToolConnection:
@@ -176,9 +176,9 @@ class ToolConnection:
     async def _close(self) -> None:
         self._over.set()
         if self._owner is not None:
-            await asyncio.wait((self._owner,), timeout=FAREWELL if self._info is not None else 0)
+            await asyncio.wait((self._owner,), timeout=_FAREWELL if self._info is not None else 0)
             self._owner.cancel()
-            await asyncio.wait((self._owner,), timeout=FAREWELL)
+            await asyncio.wait((self._owner,), timeout=_FAREWELL)
         with contextlib.suppress(OSError):
             await self._link.stop()
 
@@ -190,5 +190,5 @@ def _load() -> Callable[[Streams, Callable[[], None]], AbstractAsyncContextManag
     except ModuleNotFoundError as error:
         if error.name not in ("mcp", "mcp_types"):
             raise
-        raise ToolServerError(ToolProblem.UNREACHED, NO_MCP) from error
+        raise ToolServerError(ToolProblem.UNREACHED, _NO_MCP) from error
     return session_over

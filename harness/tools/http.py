@@ -19,11 +19,11 @@ from harness.tools.exchange import (
     ToolServerError,
 )
 
-LONGEST: Final = 20 * 1024 * 1024
+_LONGEST: Final = 20 * 1024 * 1024
 """Bytes of one answer, or of one event of a stream."""
 
 
-def over_http(url: str, headers: Mapping[str, str], hosts: Hosts, clock: Clock, *, longest: int = LONGEST) -> Connect:
+def over_http(url: str, headers: Mapping[str, str], hosts: Hosts, clock: Clock, *, longest: int = _LONGEST) -> Connect:
     """Connections to the server at `url`; requests to a host of `hosts` go to its port, with its name as `Host`.
 
     `headers` are sent with each request. `longest`: bytes of one answer; one that is longer is GARBLED.

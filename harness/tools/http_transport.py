@@ -17,14 +17,14 @@ from harness.resilience import Clock
 from harness.resilience.verdict import OAUTH, retry_after
 from harness.tools.exchange import FORGOTTEN, Hosts, SentCall, ToolProblem, current
 
-LOOPBACK: Final = "127.0.0.1"
-NOTICE: Final = 2.0
+_LOOPBACK: Final = "127.0.0.1"
+_NOTICE: Final = 2.0
 """Seconds that a message without an answer may take: the client sends the next one only then."""
-SHORT: Final = 2_000
+_SHORT: Final = 2_000
 """Bytes that such a message has at most."""
-SHOWN: Final = 300
+_SHOWN: Final = 300
 """Characters of the body of a refusal that a message shows."""
-REFUSAL: Final = 64 * 1024
+_REFUSAL: Final = 64 * 1024
 """Bytes of the body of a refusal that are read."""
 SESSION: Final = "mcp-session-id"
 _NOT_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
@@ -49,7 +49,7 @@ class ToolTransport(httpx2.AsyncBaseTransport):
             return await self._send(request, SentCall())
         if _is_notice(await request.aread()):
             try:
-                async with asyncio.timeout(NOTICE):
+                async with asyncio.timeout(_NOTICE):
                     return await self._send(request, SentCall())
             except TimeoutError:
                 return _stand_in(request, 202)
@@ -81,7 +81,7 @@ class ToolTransport(httpx2.AsyncBaseTransport):
                 sending.sent = True
 
         port = self._hosts().get(request.url.host.lower())
-        url = request.url if port is None else request.url.copy_with(scheme="http", host=LOOPBACK, port=port)
+        url = request.url if port is None else request.url.copy_with(scheme="http", host=_LOOPBACK, port=port)
         headers = httpx2.Headers(request.headers)
         headers["accept-encoding"] = "identity"  # the size of an answer is limited before it is decoded
         extensions = {**request.extensions, "trace": trace}
@@ -107,10 +107,10 @@ class ToolTransport(httpx2.AsyncBaseTransport):
         """
         status = answer.status_code
         said = f"it answers {status} {answer.reason_phrase}".rstrip()
-        more = body[:SHOWN].decode(errors="replace").strip()
+        more = body[:_SHOWN].decode(errors="replace").strip()
         said = f"{said}: {more}" if more else said
         if (refused := _refused(status, body)) is not None:
-            wanted = answer.headers.get("www-authenticate", "")[:SHOWN]
+            wanted = answer.headers.get("www-authenticate", "")[:_SHOWN]
             told = f"{said} (it wants {wanted})" if wanted else said
             return ToolProblem.UNAUTHORIZED if opening else refused, told
         if status in (429, 503) and "retry-after" in answer.headers:
@@ -180,7 +180,7 @@ def _stand_in(request: httpx2.Request, status: int = 502) -> httpx2.Response:
 
 
 def _is_notice(body: bytes) -> bool:
-    if len(body) > SHORT:
+    if len(body) > _SHORT:
         return False
     read = _document(body)
     return isinstance(read, dict) and "id" not in read
@@ -226,10 +226,10 @@ async def _beginning(answer: httpx2.Response) -> bytes:
     body = b""
     async for chunk in answer.stream:  # type: ignore[union-attr]
         body += chunk
-        if len(body) > REFUSAL:
+        if len(body) > _REFUSAL:
             break
     await answer.aclose()
-    return body[:REFUSAL]
+    return body[:_REFUSAL]
 
 
 def _whole(headers: httpx2.Headers) -> dict[str, str]:

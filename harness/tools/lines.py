@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from harness.tools.exchange import SentCall, current
 
-CHUNK: Final = 256 * 1024
+_CHUNK: Final = 256 * 1024
 BREATH: Final = 100
 """Lines after which other tasks of the loop have their turn."""
-SHOWN: Final = 200
+_SHOWN: Final = 200
 """Characters of a line that a message shows."""
 _LOGGER = logging.getLogger(__name__)
 
@@ -127,11 +127,11 @@ class LineReader:
 
     async def read(self, pipe: IO[bytes]) -> None:
         """Read to the end."""
-        reader = asyncio.StreamReader(limit=CHUNK)
+        reader = asyncio.StreamReader(limit=_CHUNK)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         try:
-            while chunk := await reader.read(CHUNK):
+            while chunk := await reader.read(_CHUNK):
                 *ends, rest = chunk.split(b"\n")
                 for number, end in enumerate(ends, 1):
                     self._keep(end)
@@ -170,7 +170,7 @@ class LineReader:
                 raise ValueError("no object")  # what programs print is told apart without parsing it
             message = protocol.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            shown = line[:SHOWN].decode(errors="replace")
+            shown = line[:_SHOWN].decode(errors="replace")
             await self._spoiled(_answers(line), f"what is no message of MCP: {shown!r}")
         else:
             await self._deliver(SessionMessage(message))

@@ -26,14 +26,14 @@ from harness.tools.exchange import Connect, Connection, ConnectionEvents
 from harness.tools.server import Connector, ToolServer
 from harness.tools.statefile import KeptState, ListedTool
 
-NEEDED: Final = "pip install 'pytest-taskspec[mcp]'"
+_NEEDED: Final = "pip install 'pytest-taskspec[mcp]'"
 PYTHON: Final = "{python}"
-LOGS: Final = Path(".harness/logs")
+_LOGS: Final = Path(".harness/logs")
 
 
 def log_of(root: Path, server: str) -> Path:
     """The file for the standard error of a server with a `command`."""
-    return root / LOGS / f"tool-{server}.log"
+    return root / _LOGS / f"tool-{server}.log"
 
 
 class ServerPlace(Struct, frozen=True):
@@ -116,7 +116,7 @@ def _connect_of(place: ServerPlace, environ: Mapping[str, str]) -> Connect:
 
 def _not_installed(server: str) -> Failure:
     message = f"Tool server `{server}` cannot be used, since the package `mcp` is not installed"
-    return Failure("INVALID_INPUT", message, details={"server": server}, advice=f"Install it: {NEEDED}.")
+    return Failure("INVALID_INPUT", message, details={"server": server}, advice=f"Install it: {_NEEDED}.")
 
 
 def kept_state(server: ToolServer, run: str, clean: Callable[[str], str] = str) -> KeptState:

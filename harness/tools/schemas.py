@@ -17,13 +17,13 @@ from harness.task_secrets import hidden
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
-LONGEST: Final = 300
+_LONGEST: Final = 300
 """Characters of the message of a validator that are kept."""
-LARGEST: Final = 200_000
+_LARGEST: Final = 200_000
 """Characters of a schema that is used."""
 MOST_CHECKS: Final = 20_000
 """The number of keywords that are checked for one document: less than a second."""
-COSTLY: Final = 100
+_COSTLY: Final = 100
 """Characters of a message that cost as much as a check."""
 _SPENT: ContextVar[list[int]] = ContextVar("tool_schema_checks")
 
@@ -40,7 +40,7 @@ def misfit(schema: Mapping[str, Any], document: Any) -> str:
 
     error = best_match(found)
     place = error.json_path.removeprefix("$").removeprefix(".")
-    return f"{f'`{place}`: ' if place else ''}{hidden(error.message)[:LONGEST]}"
+    return f"{f'`{place}`: ' if place else ''}{hidden(error.message)[:_LONGEST]}"
 
 
 def misfits(schema: Mapping[str, Any], document: Any) -> tuple[ValidationError, ...]:
@@ -72,7 +72,7 @@ def _usable(schema: Mapping[str, Any]) -> bool:
         text = json.dumps(schema)
     except (ValueError, RecursionError):
         return False
-    return len(text) <= LARGEST and '"patternProperties"' not in text
+    return len(text) <= _LARGEST and '"patternProperties"' not in text
 
 
 @cache
@@ -88,7 +88,7 @@ def _counted(check: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
     def counted(*given: Any) -> Iterator[Any]:
         _spend(1)
         for error in check(*given) or ():
-            _spend(len(error.message) // COSTLY)  # it shows the document, which may be large
+            _spend(len(error.message) // _COSTLY)  # it shows the document, which may be large
             yield error
 
     return counted

@@ -20,13 +20,13 @@ from harness.resilience.events import Emit, InvariantBroken, ToolServerChanged
 from harness.tools.catalogue import Catalogue, Discovery
 from harness.tools.exchange import Connection, ConnectionEvents, ServerDied, ServerInfo, ToolProblem, ToolServerError
 
-GLANCE: Final = 0.5
+_GLANCE: Final = 0.5
 """Seconds between two looks at whether a look at the server is due, or a restart was ordered."""
-LOOK_WITHIN: Final = 5.0
+_LOOK_WITHIN: Final = 5.0
 """Seconds that the server may take to answer a look."""
-MISSES: Final = 3
+_MISSES: Final = 3
 """The number of looks in a row without an answer after which the server hangs."""
-CLOSED_WITHIN: Final = 10.0
+_CLOSED_WITHIN: Final = 10.0
 """Seconds for the end of all connections of a server; each one is bounded by itself."""
 
 _TOLD_AT_CONNECTING: Final = (ToolProblem.UNAUTHORIZED, ToolProblem.BUSY, ToolProblem.GARBLED)
@@ -324,7 +324,7 @@ class ToolServer:
     async def _look_after(self) -> None:
         """Look at it while it is idle, and listen to orders, until it is closed."""
         while True:
-            await self._clock.sleep(GLANCE)
+            await self._clock.sleep(_GLANCE)
             self.heed_orders()
             if self._is_due() and not self.phase.permanent and not self._seeking and not self._looking:
                 self._looks = self._in_background(self._look())
@@ -357,11 +357,11 @@ class ToolServer:
     async def _answers(self, line: Line) -> bool:
         try:
             with self.call_over(line) as connection:
-                await connection.look(LOOK_WITHIN)
+                await connection.look(_LOOK_WITHIN)
         except ToolServerError as error:
             self._missed += error.problem is ToolProblem.SLOW
-            if self._missed >= MISSES:
-                text = f"it did not answer {MISSES} times in a row within {LOOK_WITHIN:g} s"
+            if self._missed >= _MISSES:
+                text = f"it did not answer {_MISSES} times in a row within {_LOOK_WITHIN:g} s"
                 self._lose(line, ToolServerError(ToolProblem.SLOW, text))
             return False
         return True
@@ -407,7 +407,7 @@ class ToolServer:
             line, self._line = self._line, None
             self._end(line)
         if self._ends:
-            await asyncio.wait(self._ends, timeout=CLOSED_WITHIN)
+            await asyncio.wait(self._ends, timeout=_CLOSED_WITHIN)
 
     def _tell(self) -> None:
         self._terms.noted(self)

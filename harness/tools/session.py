@@ -27,11 +27,11 @@ from harness.tools.translation import ASKS_FOR_INPUT, answered_error, refusal_in
 from harness.values import replace
 
 logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it logs without one is printed on the terminal
-MOST_PAGES: Final = 100
+_MOST_PAGES: Final = 100
 """Pages of a list of tools that are read."""
-LISTEN_AGAIN: Final = 5.0
+_LISTEN_AGAIN: Final = 5.0
 """Seconds until a subscription that has ended is made again, at first; then twice as long each time."""
-LISTEN_SELDOM: Final = 60.0
+_LISTEN_SELDOM: Final = 60.0
 
 
 class _Client(ClientSession):
@@ -169,7 +169,7 @@ class McpSession:
 
     async def _listen(self) -> None:
         """Hear of changed tools by a subscription, since the newer revisions send nothing unasked."""
-        delay, again = LISTEN_AGAIN, False
+        delay, again = _LISTEN_AGAIN, False
         while True:
             with contextlib.suppress(MCPError, SubscriptionLost, TimeoutError):
                 async with listen(self._client, tools_list_changed=True) as events:
@@ -179,13 +179,13 @@ class McpSession:
                     async for _ in events:
                         self._changed()
             await asyncio.sleep(delay)
-            delay = min(delay * 2, LISTEN_SELDOM)
+            delay = min(delay * 2, _LISTEN_SELDOM)
 
     async def list_tools(self) -> tuple[ToolDescription, ...]:
         """All tools, page by page."""
         tools: list[protocol.Tool] = []
         cursor: str | None = None
-        for _ in range(MOST_PAGES):
+        for _ in range(_MOST_PAGES):
             page = await self._client.list_tools(params=protocol.PaginatedRequestParams(cursor=cursor))
             tools += page.tools
             cursor = page.next_cursor
@@ -193,7 +193,7 @@ class McpSession:
                 self._client.outputs = {tool.name: tool.output_schema for tool in tools}
                 self._demanding = {tool.name for tool in tools if "x-mcp-header" in str(tool.input_schema)}
                 return tuple(map(_described, tools))
-        raise ToolServerError(ToolProblem.GARBLED, f"its list of tools has no end: {MOST_PAGES} pages were read")
+        raise ToolServerError(ToolProblem.GARBLED, f"its list of tools has no end: {_MOST_PAGES} pages were read")
 
     async def look(self) -> None:
         """The cheapest question that servers of the revision answer."""

@@ -21,31 +21,31 @@ from harness.tools.exchange import Connect, ConnectionEvents, ServerDied, Stream
 if TYPE_CHECKING:
     from harness.tools.lines import LineReader, LineWriter
 
-LONGEST: Final = 20 * 1024 * 1024
+_LONGEST: Final = 20 * 1024 * 1024
 """Bytes of one message of a server."""
-LOOK: Final = 0.1
+_LOOK: Final = 0.1
 """Seconds between two looks at the process."""
-REST: Final = 0.5
+_REST: Final = 0.5
 """Seconds in which the last output of a process that has ended is read, and in which one without output must end."""
-AFTER_EOF: Final = 1.0
+_AFTER_EOF: Final = 1.0
 """Seconds that a server may take to end when its standard input has ended."""
-AFTER_SIGTERM: Final = 1.5
+_AFTER_SIGTERM: Final = 1.5
 LONGEST_LINE: Final = 1024 * 1024
 """Characters of a line of its standard error; the rest of a longer one is left out."""
 CUT_BACK: Final = 1024
 """Characters before such a cut that are left out too: they may be the beginning of a secret."""
 TOO_LONG: Final = "[left out: the rest of a long line]"
 LEFT_OUT: Final = "[left out: it could not be redacted]\n"
-AT_ONCE: Final = 64 * 1024
+_AT_ONCE: Final = 64 * 1024
 """Bytes of its standard error that are read at once."""
-QUIET: Final = 0.3
+_QUIET: Final = 0.3
 """Seconds without output after which a line that has no end yet is written: less than REST, so that it is in the log's
 end when a process has died whose descriptor another one holds."""
-Clean = Callable[[str], str]
+_Clean = Callable[[str], str]
 _LINE_END: Final = re.compile(r"[\r\n]")
 
 
-def over_stdio(program: Program, log: Path, clock: Clock, clean: Clean = str, *, longest: int = LONGEST) -> Connect:
+def over_stdio(program: Program, log: Path, clock: Clock, clean: _Clean = str, *, longest: int = _LONGEST) -> Connect:
     """Connections to a server that `program` starts; its standard error goes to the end of `log`, through `clean`.
 
     `longest`: bytes of one message; an answer that is longer is GARBLED.
@@ -60,7 +60,7 @@ def over_stdio(program: Program, log: Path, clock: Clock, clean: Clean = str, *,
 class CleanLines:
     """Redacts a text that arrives in parts: by whole lines, so that no secret is cut in two."""
 
-    def __init__(self, clean: Clean) -> None:
+    def __init__(self, clean: _Clean) -> None:
         self._clean = clean
         self._begun = ""
         """A line without its end."""
@@ -100,7 +100,7 @@ class CleanLog:
     The process never waits for it for long, and never finds the pipe closed: whatever fails here, it reads on.
     """
 
-    def __init__(self, log: Path, clean: Clean) -> None:
+    def __init__(self, log: Path, clean: _Clean) -> None:
         """`errors` is the descriptor for the process. Close it here when the process has it."""
         self._log, self._clean = log, clean
         read, self.errors = os.pipe()
@@ -113,10 +113,10 @@ class CleanLog:
         said.register(read, select.POLLIN)
         try:
             while True:
-                if not said.poll(QUIET * 1000):
+                if not said.poll(_QUIET * 1000):
                     self._write(lines.rest())
                     said.poll()
-                if not (data := os.read(read, AT_ONCE)):
+                if not (data := os.read(read, _AT_ONCE)):
                     break
                 self._write(lines.add(decoder.decode(data)))
             self._write(lines.add(decoder.decode(b"", final=True)) + lines.rest())
@@ -141,7 +141,7 @@ class CleanLog:
 class ProcessLink:
     """A process and its pipes."""
 
-    def __init__(self, program: Program, log: Path, clock: Clock, clean: Clean, longest: int) -> None:
+    def __init__(self, program: Program, log: Path, clock: Clock, clean: _Clean, longest: int) -> None:
         self._program, self._log, self._clock, self._longest = program, log, clock, longest
         self._clean = clean
         self._child: PipedChild | None = None
@@ -196,10 +196,10 @@ class ProcessLink:
         reader = asyncio.create_task(output.read(stdout))
         try:
             while not (reader.done() or child.has_ended() or self._broken):
-                await asyncio.wait((reader,), timeout=LOOK)
+                await asyncio.wait((reader,), timeout=_LOOK)
             if child.has_ended():
-                await asyncio.wait((reader,), timeout=REST)
-            if await child.wait(REST):
+                await asyncio.wait((reader,), timeout=_REST)
+            if await child.wait(_REST):
                 await self._reap(child)
             self._dumb = self._died is None
             over()
@@ -213,9 +213,9 @@ class ProcessLink:
 
     async def _reap(self, child: PipedChild) -> None:
         """End what it has left in its group, and keep how it ended."""
-        code = await child.stop(AFTER_SIGTERM)
+        code = await child.stop(_AFTER_SIGTERM)
         if (said := self._said) is not None:
-            await poll_until(self._clock, lambda: said.is_whole, LOOK, REST)
+            await poll_until(self._clock, lambda: said.is_whole, _LOOK, _REST)
         intended = self._stopping or code == INTENDED
         code = None if code == INTENDED else 128 - code if code is not None and code < 0 else code
         self._died = ServerDied(code, "\n".join(child.tail()), intended)
@@ -229,7 +229,7 @@ class ProcessLink:
         self._stopping = not child.has_ended()
         with contextlib.suppress(OSError):
             child.pipes[0].close()
-        await child.wait(AFTER_EOF)
+        await child.wait(_AFTER_EOF)
         await self._reap(child)
 
     def lost(self, *, sent: bool) -> ToolServerError:

@@ -18,7 +18,7 @@ from harness.tools.calls import ToolTry
 from harness.tools.exchange import ToolProblem, ToolServerError
 from harness.values import replace
 
-WRITTEN = 0.05
+_WRITTEN = 0.05
 """Seconds after which a request has surely been written to a server that is stopped."""
 
 
@@ -90,7 +90,7 @@ async def _send_to_the_killed(fault: ToolFault, sending: ToolTry, clock: Clock) 
     sent = asyncio.ensure_future(sending.send())
     try:
         try:
-            await clock.sleep(WRITTEN)
+            await clock.sleep(_WRITTEN)
         finally:
             _signal_group(sending.pid, signal.SIGKILL)
         return await sent

@@ -20,16 +20,16 @@ from harness.resilience.breaker import Breaker, BreakerSettings, CircuitOpen
 from harness.resilience.clock import Clock, SystemClock
 from harness.resilience.retry import SCHEDULES
 
-CLIENT: Final = "pytest-taskspec python client"
-JOINED_WITHIN: Final = 10.0
+_CLIENT: Final = "pytest-taskspec python client"
+_JOINED_WITHIN: Final = 10.0
 """Seconds for the messages by which a connection begins."""
-CLOSED_WITHIN: Final = 2.0
+_CLOSED_WITHIN: Final = 2.0
 """Seconds that the end of a session may take."""
-SHORTEST_POLL: Final = 0.2
+_SHORTEST_POLL: Final = 0.2
 """Seconds between two questions for a pending answer, at least."""
-NO_MORE: Final = ("SESS_NO_TASK", "SYS_STOPPING")
+_NO_MORE: Final = ("SESS_NO_TASK", "SYS_STOPPING")
 """The refusals that mean: there is no task."""
-CIRCUIT: Final = BreakerSettings(failure_threshold=5, success_threshold=1, reset_seconds=30.0)
+_CIRCUIT: Final = BreakerSettings(failure_threshold=5, success_threshold=1, reset_seconds=30.0)
 
 _log = logging.getLogger("harness.bridge.client")
 
@@ -89,13 +89,13 @@ class Bridge:
         self.epoch = ""
         self.seq = 0
         """The number of the last message of the server."""
-        self._hello = {"token": token, "client": CLIENT}
+        self._hello = {"token": token, "client": _CLIENT}
         self._session = {"agent": agent, "folder": folder}
         self._delays = delays
         self._clock = clock or SystemClock()
         self._open = connect or (lambda: open_link(address, digits))
         self._tell = tell
-        self.circuit = Breaker(f"bridge:{address}", CIRCUIT, now=self._clock.now)
+        self.circuit = Breaker(f"bridge:{address}", _CIRCUIT, now=self._clock.now)
         self._outbox = Outbox()
         self._waiting: dict[str, _Waiting] = {}
         self._link: BridgeLink | None = None
@@ -137,7 +137,7 @@ class Bridge:
         """Close the session, and with it a task that was not finished. This never fails."""
         if self.state is LinkState.JOINED:
             with contextlib.suppress(BridgeError, TimeoutError):
-                async with asyncio.timeout(CLOSED_WITHIN):
+                async with asyncio.timeout(_CLOSED_WITHIN):
                     await self.request("session_close")
         await self.detach()
 
@@ -164,7 +164,7 @@ class Bridge:
         try:
             answer = await self.request("task_take", task=task, wait_ms=round(wait * 1000))
         except BridgeError as error:
-            if error.code in NO_MORE:
+            if error.code in _NO_MORE:
                 return None
             if error.code == "SESS_BUSY" and (found := self._left()) is not None:
                 return found
@@ -239,7 +239,7 @@ class Bridge:
 
     async def _begin(self, link: BridgeLink) -> None:
         try:
-            async with asyncio.timeout(JOINED_WITHIN):
+            async with asyncio.timeout(_JOINED_WITHIN):
                 await self._join(link)
         except TimeoutError as error:
             await link.close()
@@ -401,7 +401,7 @@ class Bridge:
         number, payload = str(pending["id"]), pending["payload"]
         try:
             while not waiting.answer.done():
-                await self._clock.sleep(max(SHORTEST_POLL, payload.get("poll_ms", 1000) / 1000))
+                await self._clock.sleep(max(_SHORTEST_POLL, payload.get("poll_ms", 1000) / 1000))
                 answer = await self.request("command_result", correlation_id=payload["correlation_id"])
                 if answer["type"] != "pending":
                     if not waiting.answer.done():

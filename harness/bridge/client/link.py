@@ -13,13 +13,13 @@ from urllib.parse import urlsplit, urlunsplit
 from harness.bridge.client.losses import BridgeError, ConnectionRefusedForGood, LinkLost
 from harness.bridge.client.outbox import QUICK
 
-OPENED_WITHIN: Final = 10.0
+_OPENED_WITHIN: Final = 10.0
 """Seconds for one attempt to connect."""
-LOOKED_WITHIN: Final = 2.0
+_LOOKED_WITHIN: Final = 2.0
 """Seconds for a look at the certificate of a server that is not trusted."""
-LONGEST_RECEIVED: Final = 8 * 1024 * 1024
+_LONGEST_RECEIVED: Final = 8 * 1024 * 1024
 """Bytes of one message of the server at most: a replay has many messages in one."""
-ALIVE: Final = 20.0
+_ALIVE: Final = 20.0
 """Seconds between two pings, and for the answer to one."""
 
 
@@ -108,11 +108,11 @@ async def open_link(url: str, pin: str = "") -> BridgeLink:
         socket = await connect(
             url,
             ssl=_context(pin) if secure else None,
-            open_timeout=OPENED_WITHIN,
-            ping_interval=ALIVE,
-            ping_timeout=ALIVE,
+            open_timeout=_OPENED_WITHIN,
+            ping_interval=_ALIVE,
+            ping_timeout=_ALIVE,
             close_timeout=1,
-            max_size=LONGEST_RECEIVED,
+            max_size=_LONGEST_RECEIVED,
             proxy=None,
         )
     except ssl.SSLEOFError as error:  # the connection broke, which says nothing about certificates
@@ -154,7 +154,7 @@ def _refused_status(error: Any) -> BridgeError:
 
 # Certificates: what is wrong with one, until when it is valid, and what to do.
 
-REASONS: Final[dict[str, tuple[str, str]]] = {
+_REASONS: Final[dict[str, tuple[str, str]]] = {
     "CERTIFICATE_EXPIRED": ("the certificate has expired", "regenerate_certificates"),
     "CERTIFICATE_NOT_YET_VALID": ("the certificate is not valid yet", "check_the_clocks"),
     "HOSTNAME_MISMATCH": ("the certificate is for another host", "connect_by_the_certificates_name"),
@@ -171,10 +171,10 @@ _OPENSSL: Final = {
 """Number of OpenSSL's verification error -> reason."""
 
 
-def tls_refusal(reason: str, certificate: bytes = b"") -> ConnectionRefusedForGood:
+def _tls_refusal(reason: str, certificate: bytes = b"") -> ConnectionRefusedForGood:
     """The error of a certificate that is refused. `certificate`: in DER, if it is known."""
-    meaning, action = REASONS[reason]
-    expiry = expiry_of(certificate)
+    meaning, action = _REASONS[reason]
+    expiry = _expiry_of(certificate)
     details = {
         "reason": reason,
         "expiry": expiry and expiry.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -185,7 +185,7 @@ def tls_refusal(reason: str, certificate: bytes = b"") -> ConnectionRefusedForGo
     return ConnectionRefusedForGood("CONN_TLS_HANDSHAKE_FAILED", message, details)
 
 
-def expiry_of(certificate: bytes) -> datetime | None:
+def _expiry_of(certificate: bytes) -> datetime | None:
     """The end of a certificate's validity; None if it cannot be read."""
     from cryptography import x509
 
@@ -202,7 +202,7 @@ async def certificate_of(url: str, pin: str) -> bytes:
     if not (certificate := await _look_at_certificate(url)):
         raise LinkLost("CONN_CONNECT_FAILED", f"{url}: the server does not answer")
     if (reason := _wrong_pin(certificate, pin)) is not None:
-        raise tls_refusal(reason, certificate)
+        raise _tls_refusal(reason, certificate)
     return certificate
 
 
@@ -218,7 +218,7 @@ async def fetch_blob(url: str, token: str, sha256: str, certificate: bytes = b""
         trust.check_hostname = False
         trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        async with httpx2.AsyncClient(verify=trust, timeout=OPENED_WITHIN, trust_env=False) as http:
+        async with httpx2.AsyncClient(verify=trust, timeout=_OPENED_WITHIN, trust_env=False) as http:
             answer = await http.get(address, headers={"authorization": f"Bearer {token}"})
     except httpx2.HTTPError as error:
         raise LinkLost("CONN_CONNECT_FAILED", f"{address}: {_brief(error)}") from error
@@ -232,7 +232,7 @@ async def _check_pin(socket: Any, pin: str) -> None:
     certificate = socket.transport.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
     if (reason := _wrong_pin(certificate, pin)) is not None:
         socket.transport.abort()
-        raise tls_refusal(reason, certificate)
+        raise _tls_refusal(reason, certificate)
 
 
 def _wrong_pin(certificate: bytes, pin: str) -> str | None:
@@ -242,17 +242,17 @@ def _wrong_pin(certificate: bytes, pin: str) -> str | None:
 
 
 def _is_over(certificate: bytes) -> bool:
-    expiry = expiry_of(certificate)
+    expiry = _expiry_of(certificate)
     return expiry is not None and expiry < datetime.now(UTC)
 
 
 async def _refused_tls(url: str, error: ssl.SSLError) -> ConnectionRefusedForGood:
     number = error.verify_code if isinstance(error, ssl.SSLCertVerificationError) else None
     if number is None:
-        return tls_refusal("HANDSHAKE_FAILED")
+        return _tls_refusal("HANDSHAKE_FAILED")
     certificate = await _look_at_certificate(url)
     reason = "CERTIFICATE_EXPIRED" if _is_over(certificate) else _OPENSSL.get(number, "UNKNOWN_ISSUER")
-    return tls_refusal(reason, certificate)
+    return _tls_refusal(reason, certificate)
 
 
 async def _look_at_certificate(url: str) -> bytes:
@@ -261,7 +261,7 @@ async def _look_at_certificate(url: str) -> bytes:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        async with asyncio.timeout(LOOKED_WITHIN):
+        async with asyncio.timeout(_LOOKED_WITHIN):
             _, writer = await asyncio.open_connection(parts.hostname, parts.port or 443, ssl=context)
     except (OSError, TimeoutError):
         return b""

@@ -10,9 +10,9 @@ from msgspec import Struct
 from harness.bridge.client.losses import LinkLost, QueueFullError
 from harness.resilience.breaker import Breaker
 
-LONGEST_QUEUE: Final = 1000
+_LONGEST_QUEUE: Final = 1000
 """Messages that wait for the connection at most."""
-LARGEST_QUEUE: Final = 1024 * 1024
+_LARGEST_QUEUE: Final = 1024 * 1024
 """Bytes of the messages that wait for the connection at most."""
 QUICK: Final = 2.0
 """Seconds: a first failure that shows itself sooner is followed by another attempt at once."""
@@ -43,8 +43,8 @@ class Outbox:
     def add(self, id: str, text: str) -> None:  # noqa: A002 - the envelope's word
         """Keep a message until it is answered. Raises QueueFullError, and keeps what it has."""
         size = len(text.encode())
-        if len(self._kept) >= LONGEST_QUEUE or self._size + size > LARGEST_QUEUE:
-            limits = f"{LONGEST_QUEUE:,} messages or {LARGEST_QUEUE:,} bytes"
+        if len(self._kept) >= _LONGEST_QUEUE or self._size + size > _LARGEST_QUEUE:
+            limits = f"{_LONGEST_QUEUE:,} messages or {_LARGEST_QUEUE:,} bytes"
             raise QueueFullError("CONN_QUEUE_FULL", f"more than {limits} wait for an answer of the server")
         self._kept[id] = KeptMessage(id, text, size)
         self._size += size

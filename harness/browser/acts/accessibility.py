@@ -19,12 +19,12 @@ from harness.spec.names import how_many
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import IMPACTS, Accessibility
 
-FOLDER = "accessibility"
-PACKAGE = "axe_playwright_python"
+_FOLDER = "accessibility"
+_PACKAGE = "axe_playwright_python"
 """The package that ships axe-core."""
-MOST_NODES = 5
+_MOST_NODES = 5
 """The number of elements that a message names for each rule; the artifact has all."""
-LONGEST = 200
+_LONGEST = 200
 _RUN = """
 async options => {
   if (!globalThis.axe) { AXE }
@@ -44,14 +44,14 @@ async def accessibility(attempt: ActContext, step: Accessibility) -> Mapping[str
     documents = await _checked(attempt, step)
     if not documents:
         raise Failed(Failure("ELEMENT_NOT_FOUND", f"no element matches {step.selector}", step.selector))
-    path = free_path(attempt.request.folder / FOLDER, f"{step.screenshot_id or 'result'}.json")
+    path = free_path(attempt.request.folder / _FOLDER, f"{step.screenshot_id or 'result'}.json")
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(documents, indent=1, ensure_ascii=False), "utf-8", "replace")
     violations = [each for document in documents for each in document["violations"]]
-    counted = [each for each in violations if counts(each, step.impact)]
+    counted = [each for each in violations if _counts(each, step.impact)]
     if not counted:
         return {"violations": len(violations), "file": path.name, "path": str(path)}
-    message = f"{how_many(len(counted), 'rule')} of accessibility violated: {'; '.join(described(counted))}"
+    message = f"{how_many(len(counted), 'rule')} of accessibility violated: {'; '.join(_described(counted))}"
     found = [_shortened(each) for each in counted]
     details = {"violations": found, "file": path.name}
     advice = "; ".join(f"{each['help']}: {each['helpUrl'].partition('?')[0]}" for each in counted[:2])
@@ -93,30 +93,30 @@ def _unknown_tags(unknown: Sequence[str], known: Sequence[str]) -> Failure:
 @cache
 def _source() -> str:
     """The source of axe-core. Raises Failed if its package is not installed."""
-    spec = find_spec(PACKAGE)
+    spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         message = "`accessibility` needs axe-core: pip install 'pytest-taskspec[accessibility]'"
         raise Failed(Failure("INVALID_INPUT", message))
     return Path(spec.origin).with_name("axe.min.js").read_text("utf-8")
 
 
-def counts(violation: Mapping[str, Any], impact: str) -> bool:
+def _counts(violation: Mapping[str, Any], impact: str) -> bool:
     """Return whether a violation is at least of this impact. Pure."""
     return IMPACTS.index(violation.get("impact") or "minor") >= IMPACTS.index(impact)
 
 
-def described(violations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _described(violations: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """A line for each rule, with the elements that violate it. Pure."""
     for each in violations:
         nodes = [" ".join(map(str, node["target"])) for node in each["nodes"]]
-        more = f" and {len(nodes) - MOST_NODES} more" if len(nodes) > MOST_NODES else ""
-        yield f"{each['id']} ({each.get('impact')}): {', '.join(nodes[:MOST_NODES])}{more}"
+        more = f" and {len(nodes) - _MOST_NODES} more" if len(nodes) > _MOST_NODES else ""
+        yield f"{each['id']} ({each.get('impact')}): {', '.join(nodes[:_MOST_NODES])}{more}"
 
 
 def _shortened(violation: Mapping[str, Any]) -> dict[str, Any]:
     """A violation as reports show it."""
     nodes = [
-        {"target": " ".join(map(str, node["target"])), "html": str(node.get("html", ""))[:LONGEST]}
-        for node in violation["nodes"][:MOST_NODES]
+        {"target": " ".join(map(str, node["target"])), "html": str(node.get("html", ""))[:_LONGEST]}
+        for node in violation["nodes"][:_MOST_NODES]
     ]
     return {**{name: violation.get(name) for name in ("id", "impact", "help", "helpUrl")}, "nodes": nodes}

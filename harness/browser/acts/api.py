@@ -31,8 +31,8 @@ from harness.values import replace
 if TYPE_CHECKING:
     from harness.browser.route_answers import RouteAnswer
 
-BODY_BYTES = 10_000
-REDIRECTS = 10
+_BODY_BYTES = 10_000
+_REDIRECTS = 10
 _OWN = ("authorization", "cookie", "host", "proxy-authorization")
 """Headers that are meant for one origin only."""
 _OF_BODY = ("content-type", "content-length", "content-encoding", "content-language", "transfer-encoding")
@@ -76,7 +76,7 @@ class RoutedResponse:
         return self._body
 
 
-Response = APIResponse | RoutedResponse
+_Response = APIResponse | RoutedResponse
 
 
 async def _routed(attempt: ActContext, url: str, ask: Ask) -> RoutedResponse | None:
@@ -104,11 +104,11 @@ async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
     return details
 
 
-async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, url: str) -> tuple[str, Response]:
+async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, url: str) -> tuple[str, _Response]:
     """Send the request, and follow redirects one by one: each maps its own host and must be in the allowed domains."""
     ask = Ask.of(step)
-    for _ in range(REDIRECTS):
-        response: Response | None = await _routed(attempt, url, ask)
+    for _ in range(_REDIRECTS):
+        response: _Response | None = await _routed(attempt, url, ask)
         if response is None:  # what a route answers is sent to no host
             domains.check(url, attempt.request.domains)
             _check_gate(attempt, ask.method, url)
@@ -178,7 +178,7 @@ async def _cookie(attempt: ActContext, url: str) -> dict[str, str]:
     return {"cookie": "; ".join(f"{each['name']}={each['value']}" for each in cookies)} if cookies else {}
 
 
-async def _store_cookies(attempt: ActContext, url: str, response: Response) -> None:
+async def _store_cookies(attempt: ActContext, url: str, response: _Response) -> None:
     values = [header["value"] for header in response.headers_array if header["name"].lower() == "set-cookie"]
     cookies = [cookie for value in values for cookie in cookies_of(value, url, attempt.clock.wall())]
     learn(*(cookie["value"] for cookie in cookies if is_session_value(cookie["value"])))
@@ -224,7 +224,7 @@ def _expires(morsel: Any, now: datetime) -> float | None:
         return None
 
 
-async def _body(response: Response) -> Any:
+async def _body(response: _Response) -> Any:
     """The body as reports have it: a document, or the beginning of a text without secrets."""
     raw = await response.body()
     text = raw.decode("utf-8", "replace")
@@ -232,12 +232,12 @@ async def _body(response: Response) -> Any:
         with suppress(ValueError, RecursionError):
             document = json.loads(text)
             learn_named(document)
-            if len(raw) <= BODY_BYTES:
+            if len(raw) <= _BODY_BYTES:
                 return document
-    return text if len(raw) <= BODY_BYTES else hidden(text)[:BODY_BYTES]
+    return text if len(raw) <= _BODY_BYTES else hidden(text)[:_BODY_BYTES]
 
 
-def _judge(attempt: ActContext, step: Api, url: str, response: Response, details: Mapping[str, Any]) -> None:
+def _judge(attempt: ActContext, step: Api, url: str, response: _Response, details: Mapping[str, Any]) -> None:
     """Raise Failed for an unexpected status."""
     wanted = as_statuses(step.status)
     if response.status in wanted:

@@ -24,19 +24,19 @@ from harness.resilience import Clock, Deadline
 
 NOT_ENDED = "the navigation did not end\nCall log:\n  - performing submit action"
 """Playwright's wording for a click whose navigation does not end."""
-PERHAPS = "\n  - a request has left: perhaps performing the action\n"
+_PERHAPS = "\n  - a request has left: perhaps performing the action\n"
 """What is added to the call log of an act that may have been performed as its time ended."""
 RESERVE_SHARE = 0.2
 """The share of an attempt's time that is kept to find out what holds it up."""
-RESERVE_SECONDS = 1.0
+_RESERVE_SECONDS = 1.0
 """The most seconds that are kept for that."""
-POLL = 0.1
+_POLL = 0.1
 """Seconds between two looks at an element that is not ready."""
-Look = Callable[[float, bool], Awaitable[Facts | None]]
+_Look = Callable[[float, bool], Awaitable[Facts | None]]
 """Looks for so many seconds, and only briefly if that is True; None if the page does not answer."""
 
 
-async def unseen(_seconds: float, _briefly: bool) -> Facts | None:
+async def _unseen(_seconds: float, _briefly: bool) -> Facts | None:
     """Look at nothing: an act without an element."""
     return None
 
@@ -55,7 +55,7 @@ class ActContext(Struct, frozen=True):
     """Whether the act must not be done twice (`effect: write`)."""
     within: float = 0.0
     """Seconds that the whole attempt has."""
-    look: Look = unseen
+    look: _Look = _unseen
     """Asks the page for the facts about the step's element."""
     seen: Sighting = field(default_factory=Sighting)
     net_log: NetLog | None = None
@@ -100,7 +100,7 @@ class ActContext(Struct, frozen=True):
                     return
                 brink = error.message if log.on_the_brink else brink
                 if brink and self.tab.watch.sending.unsafe:
-                    raise PlaywrightTimeoutError(brink.rstrip() + PERHAPS) from None
+                    raise PlaywrightTimeoutError(brink.rstrip() + _PERHAPS) from None
                 if log.ends_in_silent_call and (self.once or self.tab.watch.sending.unsafe):
                     raise
                 told = self._more_telling(error, told)
@@ -121,7 +121,7 @@ class ActContext(Struct, frozen=True):
 
     def _before_reserve(self) -> float:
         """Seconds left before the reserve begins, never below LEAST_SECONDS."""
-        reserve = min(RESERVE_SECONDS, RESERVE_SHARE * self.within)
+        reserve = min(_RESERVE_SECONDS, RESERVE_SHARE * self.within)
         return max(LEAST_SECONDS, self.deadline.left(self.clock.now()) - reserve)
 
     def _more_telling(
@@ -153,7 +153,7 @@ class ActContext(Struct, frozen=True):
                 if facts.count > 1 or (facts.ready and facts.box == place):  # Playwright tells of several matches
                     return self.left()
                 place = facts.box if facts.ready else None
-            await self.clock.sleep(min(POLL, self.left()))
+            await self.clock.sleep(min(_POLL, self.left()))
         return None
 
     def _saw(self, facts: Facts) -> None:

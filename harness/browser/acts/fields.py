@@ -51,7 +51,7 @@ _PLACES = script(
 )
 """For each name the index of the matching option, -1 for none, of the option that Playwright would take, and the values
 of other options with the same label, which is compared as Playwright compares labels."""
-POLL = 0.05
+_POLL = 0.05
 """Seconds between two checks for an option."""
 _ABSENT = r"did not find some options"
 _NOT_ENABLED = r"option being selected is not enabled"
@@ -109,7 +109,7 @@ async def _places(
         await attempt.act(target, ask)
         return all(meant >= 0 for meant, *_ in found)
 
-    if not await poll_until(attempt.clock, all_there, POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS)):
+    if not await poll_until(attempt.clock, all_there, _POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS)):
         raise Failed(await _option_missing(target, step))
     for name, (_, _, others) in zip(names, found, strict=False):
         if others:
@@ -159,7 +159,7 @@ _LOOK = script(
 }""",
 )
 _BLACK = "#000000"
-FORMS = {
+_FORMS = {
     "date": "a date such as 2024-02-29",
     "time": "a time such as 13:45",
     "datetime-local": "a date and time such as 2024-02-29T13:45",
@@ -170,13 +170,13 @@ FORMS = {
     "range": "a number",
 }
 """The values that fields accept which drop any other value."""
-LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 1.0
 """Seconds for a look at a field after typing. A page whose script hangs then is the failure of a later step."""
 _UNTYPED = re.compile(r"Element is not an <input>")
 """Playwright's words for an element that has no text to type into."""
 
 
-NO_TEXT = (
+_NO_TEXT = (
     "Name the element that takes the text: an editor often has a hidden `textarea` or a `contenteditable` inside. "
     "Where nothing but keys is heard, click the element and use `press` for each key."
 )
@@ -194,7 +194,7 @@ class TypedField(Struct, frozen=True):
 
     def has_dropped(self, typed: str) -> bool:
         """Return whether the field silently dropped or changed what was typed. Pure."""
-        if not typed.strip() or self.kind not in FORMS:
+        if not typed.strip() or self.kind not in _FORMS:
             return False
         if self.kind == "color":
             return self.value == _BLACK and typed.strip().lower() not in (_BLACK, "#000", "black")
@@ -202,7 +202,7 @@ class TypedField(Struct, frozen=True):
 
     def keeps(self, typed: str) -> bool:
         """Return whether it has the text that was typed; white space at its ends and line ends do not count. Pure."""
-        return self.kind in FORMS or fold(self.value) == fold(typed)
+        return self.kind in _FORMS or fold(self.value) == fold(typed)
 
     def compared(self, typed: str) -> dict[str, str]:
         """What was typed, and what the field has: of a password only that they differ. Pure."""
@@ -213,7 +213,7 @@ class TypedField(Struct, frozen=True):
     def accepted_values(self) -> str:
         """The values that it accepts, in words."""
         if self.kind != "range":
-            return FORMS[self.kind]
+            return _FORMS[self.kind]
         return f"a number that fits its steps, from {self.least or 0} to {self.most or 100}"
 
 
@@ -233,8 +233,8 @@ async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
         if not _UNTYPED.search(error.message):
             raise
         message = f"{step.selector} has no text to type into: it is no input, textarea or editable element"
-        raise Failed(Failure("INVALID_INPUT", message, advice=NO_TEXT)) from error
-    field = await _look(target, min(LOOK_SECONDS, attempt.left()))
+        raise Failed(Failure("INVALID_INPUT", message, advice=_NO_TEXT)) from error
+    field = await _look(target, min(_LOOK_SECONDS, attempt.left()))
     if field is None:
         return {}
     if field.kind == "password":

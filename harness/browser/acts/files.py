@@ -20,7 +20,7 @@ from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Download, Upload
 
-DOWNLOADS = "downloads"
+_DOWNLOADS = "downloads"
 _TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control : e)?.type === 'file'")
 
 
@@ -105,7 +105,7 @@ async def _keep(attempt: ActContext, step: Download, coming: BrowserDownload, br
     if broken:
         message = f"{name}: the download broke off ({broken})"
         raise Failed(Failure("DOWNLOAD_FAILED", message, effect=Effect.POSSIBLE))  # the file may be asked for again
-    path = free_path(attempt.request.folder / DOWNLOADS, name)
+    path = free_path(attempt.request.folder / _DOWNLOADS, name)
     await coming.save_as(path)
     return {"file": path.name, "bytes": path.stat().st_size, "path": str(path)}
 

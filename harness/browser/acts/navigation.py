@@ -33,13 +33,13 @@ from harness.values import replace
 
 # Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.
 
-SCREENSHOTS = "screenshots"
+_SCREENSHOTS = "screenshots"
 _ADVICE = "Compare `value` or `url` of the step with the open pages; a page is not an element and has no selector."
-POLL = 0.05
+_POLL = 0.05
 """Seconds between two checks of the open pages."""
-PARTS_POLL = 0.01
+_PARTS_POLL = 0.01
 """Seconds between two checks whether a page has its scripts."""
-MARGIN = 0.1
+_MARGIN = 0.1
 """Seconds before the end of the attempt at which a page that still opens is given up, to find out the reason."""
 
 
@@ -62,10 +62,10 @@ async def _await_page(attempt: ActContext, step: SwitchPage) -> Page:
         if len(found) == 1:
             return found[0]
         opening = attempt.tab.watch.opening
-        late = attempt.clock.now() >= until and (opening is None or attempt.left() <= MARGIN)
+        late = attempt.clock.now() >= until and (opening is None or attempt.left() <= _MARGIN)
         if late or found:
             raise Failed(await _no_single_page(attempt, step, len(found), patience))
-        await attempt.clock.sleep(POLL)
+        await attempt.clock.sleep(_POLL)
 
 
 async def _matching(attempt: ActContext, step: SwitchPage, pages: Sequence[Page]) -> list[Page]:
@@ -130,7 +130,7 @@ def _describe_target(step: SwitchPage) -> str:
 async def _turn_to(attempt: ActContext, page: Page) -> None:
     """Act on this page from now on, once its document is there, and bring it to the front."""
     try:
-        async with asyncio.timeout(max(POLL, attempt.left() - PROBE_SECONDS)):
+        async with asyncio.timeout(max(_POLL, attempt.left() - PROBE_SECONDS)):
             await attempt.tab.switch(page)
             await page.wait_for_load_state("domcontentloaded", timeout=0)
             await page.bring_to_front()
@@ -173,7 +173,7 @@ async def dialog(attempt: ActContext, step: Dialog) -> Mapping[str, Any]:
 
 async def screenshot(attempt: ActContext, step: Screenshot) -> Mapping[str, Any]:
     """Keep a screenshot of the viewport, or of one element (with `frame` alone: of that frame)."""
-    path = free_path(attempt.request.folder / SCREENSHOTS, f"{step.screenshot_id}.png")
+    path = free_path(attempt.request.folder / _SCREENSHOTS, f"{step.screenshot_id}.png")
     target = None
     if step.selector is not None or step.frame is not None:
         target = attempt.locator(step.selector or ":root", step.frame).first
@@ -181,9 +181,9 @@ async def screenshot(attempt: ActContext, step: Screenshot) -> Mapping[str, Any]
     return {"file": path.name, "path": str(path)}
 
 
-NOTHING_TO_SHOW = (204, 205)
+_NOTHING_TO_SHOW = (204, 205)
 """Statuses of answers that leave the page unchanged."""
-ERROR_PAGE_SECONDS = 0.3
+_ERROR_PAGE_SECONDS = 0.3
 """Seconds that the browser's own error page may take to appear."""
 _INTERRUPTED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
@@ -217,7 +217,7 @@ def _without_page(attempt: ActContext, error: str | None) -> RequestRecord | Non
     navigation = attempt.tab.watch.navigation
     if navigation is None:
         return None
-    nothing = error == GIVEN_UP and navigation.status in NOTHING_TO_SHOW
+    nothing = error == GIVEN_UP and navigation.status in _NOTHING_TO_SHOW
     return navigation if nothing or (error in TELL_STATUS and navigation.wanted) else None
 
 
@@ -229,9 +229,9 @@ async def await_answer(attempt: ActContext, step: StepBase, wanted: Collection[i
     def page() -> RequestRecord | None:
         return watch.latest if isinstance(step, SwitchPage) else watch.navigation
 
-    if not await poll_until(clock, lambda: page() is not None, POLL, patience):
+    if not await poll_until(clock, lambda: page() is not None, _POLL, patience):
         raise Failed(_not_opened(wanted, patience, watch.popups.values()))
-    if not await poll_until(clock, lambda: (found := page()) is not None and found.answered, POLL, attempt.left()):
+    if not await poll_until(clock, lambda: (found := page()) is not None and found.answered, _POLL, attempt.left()):
         raise PlaywrightTimeoutError(NOT_ENDED)
     navigation = page()
     if navigation is None or navigation.status is None:
@@ -281,7 +281,7 @@ async def await_parts(attempt: ActContext, step: StepBase) -> None:
     waited = isinstance(step, Open) or (isinstance(step, SwitchPage) and not awaits_parts(navigation))
     if not waited:
         rest = attempt.left() - PROBE_SECONDS  # the page may still be asked, and the act is done: it must not time out
-        await poll_until(attempt.clock, ended, PARTS_POLL, max(0.0, min(attempt.patience, rest)))
+        await poll_until(attempt.clock, ended, _PARTS_POLL, max(0.0, min(attempt.patience, rest)))
     await find_spare_parts(attempt.page, navigation, attempt.request.domains)
 
 
@@ -320,5 +320,5 @@ async def _settled(attempt: ActContext) -> None:
     failed = attempt.tab.watch.last_failed
     if failed is None or net_error(failed.error or "") == GIVEN_UP:
         return
-    within = min(ERROR_PAGE_SECONDS, attempt.left())
+    within = min(_ERROR_PAGE_SECONDS, attempt.left())
     await poll_until(attempt.clock, lambda: attempt.page.url.startswith("chrome-error:"), 0.02, within)

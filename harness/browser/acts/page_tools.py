@@ -29,13 +29,13 @@ from harness.values import replace
 
 ANSWER = "answer"
 """The key of the answer in the details of the act."""
-APPEAR_SECONDS = 2.0
+_APPEAR_SECONDS = 2.0
 """Seconds for a page to offer a tool: one that has just come registers its tools a moment later."""
-NAVIGATION_START = 0.1
+_NAVIGATION_START = 0.1
 """Seconds within which the request for another page appears."""
 LARGEST = 2_000_000
 """Characters of an answer, as JSON."""
-SHOWN = 20
+_SHOWN = 20
 """The number of tools that a failure lists."""
 _LEFT = "Execution context was destroyed"
 _THREW = "Tool was executed but the invocation failed"
@@ -56,7 +56,7 @@ async def offered(page: Page, awaited: str | None, until: Deadline, clock: Clock
 
     Raises Failed (WEBMCP_MISSING) where there can be none, and Playwright's errors.
     """
-    patience = Deadline.after(min(APPEAR_SECONDS, until.left(clock.now()) / 2), clock.now())
+    patience = Deadline.after(min(_APPEAR_SECONDS, until.left(clock.now()) / 2), clock.now())
     while True:
         found = await _known(page, until, clock)
         there = awaited is None or any(tool.name == awaited for tool in found)
@@ -152,7 +152,7 @@ async def _names(attempt: ActContext, awaited: str | None) -> tuple[str, ...]:
 async def _navigated(attempt: ActContext) -> bool:
     """Return whether the call has led to another page, which is there then, or is not to come."""
     watch = attempt.tab.watch
-    left = await poll_until(attempt.clock, lambda: watch.navigation is not None, 0.01, NAVIGATION_START)
+    left = await poll_until(attempt.clock, lambda: watch.navigation is not None, 0.01, _NAVIGATION_START)
     if left:
         await watch.settled()
     return left
@@ -160,9 +160,9 @@ async def _navigated(attempt: ActContext) -> bool:
 
 def unknown(name: str, known: Sequence[str]) -> Failure:
     """The failure if the page offers no tool of that name. Pure."""
-    shown = ", ".join(known[:SHOWN]) + (f" and {len(known) - SHOWN} more" if len(known) > SHOWN else "")
+    shown = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
     offers = f"it offers {shown}" if known else "it offers none"
-    details = {"tool": name, "tools": list(known[:SHOWN]), "similar": get_close_matches(name, known, n=3)}
+    details = {"tool": name, "tools": list(known[:_SHOWN]), "similar": get_close_matches(name, known, n=3)}
     return Failure("TOOL_UNKNOWN", f"the page offers no tool {name!r}: {offers}", details=details)
 
 

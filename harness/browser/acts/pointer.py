@@ -20,11 +20,11 @@ from harness.resilience import poll_until
 from harness.spec.names import seconds
 from harness.spec.steps import Check, Click, Drag, Hover, Uncheck
 
-POLL = 0.05
+_POLL = 0.05
 """Seconds between two looks at the state of a box."""
 _UNCHANGED = "did not change its state"
 """Playwright's words for a box that a click did not change at once: a script may do that later."""
-DRAG_MOVES = 10
+_DRAG_MOVES = 10
 """The number of pointer moves of a drag: sortable lists and sliders follow single moves, and miss a leap."""
 
 
@@ -80,7 +80,7 @@ async def _comes_to_be(attempt: ActContext, target: Locator, wanted: bool) -> bo
         except PlaywrightError:
             return False
 
-    return await poll_until(attempt.clock, has_state, POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS))
+    return await poll_until(attempt.clock, has_state, _POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS))
 
 
 async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
@@ -93,7 +93,7 @@ async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
     await _one_place(attempt, step, place)
     ms = 1000 * max(LEAST_SECONDS, attempt.left() - PROBE_SECONDS)
     try:
-        await source.drag_to(place, timeout=ms, force=step.force, steps=DRAG_MOVES)
+        await source.drag_to(place, timeout=ms, force=step.force, steps=_DRAG_MOVES)
     except PlaywrightError as error:
         await _let_go(attempt)
         if not isinstance(error, PlaywrightTimeoutError) or await _is_visible(place):

@@ -58,10 +58,10 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.names import seconds
 from harness.values import replace
 
-OTHER_TEXT = "The element exists with another text: correct the text in the selector."
+_OTHER_TEXT = "The element exists with another text: correct the text in the selector."
 _OUTSIDE = "outside of the viewport"
 _INERT = "is inert"
-UNTOUCHABLE = (
+_UNTOUCHABLE = (
     "The page gives it the style `pointer-events: none`, as links and buttons that are switched off have: an earlier "
     "step did not do what the page needs to switch it on."
 )
@@ -69,12 +69,12 @@ INERT = (
     "Close the dialog that is open, or act in it: until then the page behind it takes no clicks and no keys. Without a "
     "dialog, look for what sets the attribute `inert`."
 )
-LOGIN_PAGE = (
+_LOGIN_PAGE = (
     "The site shows its login page because nobody is signed in: name a `login` in the task, or sign in with its steps."
 )
-DIALOG = "Close the dialog that is open, or act in it: it takes the clicks of the page behind it."
-ENDLESS = "`force: true` acts on it while it moves; if something covers it, the warning `forced_on_covered` says so."
-CALMED = "The page has a style for visitors who want less motion: `browser: {reduced_motion: reduce}` asks for it."
+_DIALOG = "Close the dialog that is open, or act in it: it takes the clicks of the page behind it."
+_ENDLESS = "`force: true` acts on it while it moves; if something covers it, the warning `forced_on_covered` says so."
+_CALMED = "The page has a style for visitors who want less motion: `browser: {reduced_motion: reduce}` asks for it."
 
 
 def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:
@@ -118,7 +118,7 @@ def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Fa
     if inside := frame_hint(facts):
         return Failure("ELEMENT_NOT_FOUND", f"{message}; {inside}", details=details, advice=in_frame(facts))
     if near := textless(facts):
-        return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}", details=details, advice=OTHER_TEXT)
+        return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}", details=details, advice=_OTHER_TEXT)
     part = wrong_part(facts)
     return Failure("ELEMENT_NOT_FOUND", f"{message}; {part}" if part else message, details=details)
 
@@ -148,7 +148,7 @@ def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, code: str, det
             outside = log.obstacle is not None and _OUTSIDE in log.obstacle[1]
             words = "is outside the view" if outside else "is not visible"
         case "ELEMENT_DISABLED" if facts.untouchable and not facts.disabled:
-            words, advice = "takes no clicks: its style is `pointer-events: none`", UNTOUCHABLE
+            words, advice = "takes no clicks: its style is `pointer-events: none`", _UNTOUCHABLE
         case "ELEMENT_DISABLED" if facts.inert or (log.obstacle is not None and _INERT in log.obstacle[1]):
             words, advice = f"is inert{_behind(facts, details)}", INERT
         case "ELEMENT_DISABLED":
@@ -156,10 +156,10 @@ def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, code: str, det
         case "ELEMENT_COVERED":
             details["covered_by"] = facts.covered_by or log.covering
             words = f"is covered by {details['covered_by']}{_behind(facts, details)}"
-            advice = DIALOG if facts.dialog else ""
+            advice = _DIALOG if facts.dialog else ""
         case _ if facts.endless:
             words = f"moves all the time: the animation {facts.endless!r} has no end"
-            advice = f"{CALMED} {ENDLESS}" if facts.calmed else ENDLESS
+            advice = f"{_CALMED} {_ENDLESS}" if facts.calmed else _ENDLESS
         case _:
             words = "keeps moving or is re-created"
     return Failure(code, f"{selector} {words}", details=details, advice=advice)
@@ -228,7 +228,7 @@ async def _explain_cut_off(failure: Failure, scene: FailureContext) -> Failure:
         return hung(scene, browser_answers=True, effect=failure.effect)
     if facts is None or (facts.ready and not scene.waits and scene.seen.log.obstacle is None):
         return failure
-    why = wait_failure(scene, facts) if scene.waits else element_failure(scene, facts, scene.seen.log)
+    why = _wait_failure(scene, facts) if scene.waits else element_failure(scene, facts, scene.seen.log)
     return replace(why, effect=failure.effect if facts.count else why.effect, tainted=True)
 
 
@@ -301,7 +301,7 @@ async def _too_late(text: str, scene: FailureContext) -> Failure:
     if pending is not None:
         return no_answer(scene, pending, log.effect)
     failure = lost_page(scene) if log.effect is Effect.NONE else None
-    return failure or (wait_failure(scene, facts) if scene.waits else _unready(scene, facts, log))
+    return failure or (_wait_failure(scene, facts) if scene.waits else _unready(scene, facts, log))
 
 
 async def _examine(scene: FailureContext, log: CallLog) -> tuple[Facts | None, tuple[bool, bool]]:
@@ -325,7 +325,7 @@ def _unready(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failur
     return failure or element_failure(scene, facts, log)
 
 
-AWAITED_SECONDS = 0.5
+_AWAITED_SECONDS = 0.5
 """Seconds after which a request without an answer is worth a word."""
 NAMED = 5
 """The most requests without an answer that are named."""
@@ -336,7 +336,7 @@ def with_unanswered(failure: Failure, exchanges: Iterable[RequestRecord], now: d
     if failure.family not in (Family.TIMEOUT, Family.ELEMENT, Family.ACTION):
         return failure
     awaited = (each for each in exchanges if not each.answered)
-    late = [each for each in awaited if (now - each.started).total_seconds() >= AWAITED_SECONDS]
+    late = [each for each in awaited if (now - each.started).total_seconds() >= _AWAITED_SECONDS]
     if not late:
         return failure
     named = [f"{each.method} {each.url}" for each in late[:NAMED]]
@@ -374,7 +374,7 @@ def with_redirect(failure: Failure, opened: Opened | None, url: str) -> Failure:
         f"{failure.message} (the page is {page}: the site redirected there from {wanted}, which the last "
         "`open` requested)"
     )
-    advice = LOGIN_PAGE if names_login(came.path) and not names_login(asked.path) else failure.advice
+    advice = _LOGIN_PAGE if names_login(came.path) and not names_login(asked.path) else failure.advice
     return replace(failure, message=message, details={**failure.details, "opened": opened.asked}, advice=advice)
 
 
@@ -398,12 +398,12 @@ def _first_line(text: str) -> str:
 # The failure of a `wait` that ended without its element. Pure.
 
 
-def wait_failure(scene: FailureContext, facts: Facts | None) -> Failure:
+def _wait_failure(scene: FailureContext, facts: Facts | None) -> Failure:
     """`Step timeout: wait for ... exceeded ...s`, and what the page shows instead."""
     failure = timed_out(scene)
     if facts is None:
         return failure
-    found = describe_alternatives(facts, scene.text)
+    found = _describe_alternatives(facts, scene.text)
     details = {**failure.details, "count": facts.count, "visible": facts.visible_count}
     details |= {"text": facts.text} if facts.count and scene.text is not None else {}
     details |= {"instead": found} if found else {}
@@ -413,7 +413,7 @@ def wait_failure(scene: FailureContext, facts: Facts | None) -> Failure:
     return replace(failure, message=message, details=details, advice=advice)
 
 
-def describe_alternatives(facts: Facts, wanted: str | None) -> str:
+def _describe_alternatives(facts: Facts, wanted: str | None) -> str:
     """What exists in place of the awaited element; empty if it has just appeared."""
     if facts.missing_frame is not None:
         return f"no frame matches {facts.missing_frame}"

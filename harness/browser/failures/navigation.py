@@ -30,7 +30,7 @@ from harness.recovery.failure import Circumstances, Failure
 from harness.spec.names import Domains
 from harness.values import replace
 
-SHOWN = 5
+_SHOWN = 5
 """The number of unfinished requests that are named."""
 _REPLACED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
@@ -81,7 +81,7 @@ def _replaced(by: str | None, scene: FailureContext) -> Failure:
     return Failure("NAVIGATION_INTERRUPTED", message, details=details, effect=Effect.POSSIBLE)
 
 
-def unfinished(scene: FailureContext, navigation: RequestRecord | None) -> Failure:
+def _unfinished(scene: FailureContext, navigation: RequestRecord | None) -> Failure:
     """The failure of a document that arrived but did not load in time.
 
     It names the missing requests, and says whether the page can be used.
@@ -90,7 +90,7 @@ def unfinished(scene: FailureContext, navigation: RequestRecord | None) -> Failu
     if navigation is None or navigation.status is None:
         return failure
     pending = list(dict.fromkeys(navigation.loading.values()))
-    details: dict[str, Any] = {"status": navigation.status, "usable": navigation.parsed, "pending": pending[:SHOWN]}
+    details: dict[str, Any] = {"status": navigation.status, "usable": navigation.parsed, "pending": pending[:_SHOWN]}
     more = f" and {len(pending) - 1} more have" if len(pending) > 1 else " has"
     words = f": {pending[0]}{more} not ended" if pending else ""
     words += "; the page itself has loaded" if words and navigation.parsed else ""
@@ -122,7 +122,7 @@ async def late_opening(scene: FailureContext) -> Failure:
     if not page or not browser:
         return hung(scene, browser)
     pending = scene.watch.unanswered
-    return no_answer(scene, pending, Effect.POSSIBLE) if pending else unfinished(scene, navigation)
+    return no_answer(scene, pending, Effect.POSSIBLE) if pending else _unfinished(scene, navigation)
 
 
 def navigation_failure(scene: FailureContext) -> Failure | None:
@@ -256,19 +256,19 @@ def refused_hosts(
     urls: list[str] = []
     if any(exchange.error for exchange in exchanges):  # this is rare, so most pages save the work below
         asked = requests_since(exchanges, document_of(exchanges, page))
-        urls += [exchange.url for exchange in asked if is_blocked(exchange.error)]
+        urls += [exchange.url for exchange in asked if _is_blocked(exchange.error)]
     urls += filter(None, map(_refused_socket, lines))
     return tuple(sorted({domains.host(url) for url in urls if not domains.allows(url)}))
 
 
-def is_blocked(error: str | None) -> bool:
+def _is_blocked(error: str | None) -> bool:
     """Return whether the request was blocked: by the closed proxy of all other hosts, or by the route handler."""
     return error is not None and net_error(error) in (*POLICY_ERRORS, BLOCKED)
 
 
 def _refused_socket(line: LoggedLine) -> str | None:
     found = _SOCKET.match(line.text)
-    return found[1] if found and is_blocked(line.text) else None
+    return found[1] if found and _is_blocked(line.text) else None
 
 
 def strayed(navigations: Iterable[RequestRecord], domains: Domains) -> RequestRecord | None:

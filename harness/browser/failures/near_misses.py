@@ -14,7 +14,7 @@ _COMBINATORS = (">", "+", "~", ",", ">>")
 _SIMPLE = re.compile(r"[#.][\w-]+|\[[\w-]+=[^\]]+\]")
 _OTHER_ENGINE = re.compile(r"\s*(?:/|\.\.|\(/|[\w-]+(?::[\w-]+)?=)")
 _PAIRS = {"(": ")", "[": "]"}
-NEAR = 0.5
+_NEAR = 0.5
 """How alike two texts must be for one to be taken for the other misspelled."""
 
 
@@ -37,7 +37,7 @@ def nearest_text(selector: str, texts: Sequence[str]) -> str:
     wanted = found[0].partition("(")[2][:-1].strip("\"'").casefold() if found else ""
     alike = [(SequenceMatcher(None, wanted, text.casefold()).ratio(), text) for text in texts]
     best = max(alike, key=lambda each: each[0], default=(0.0, ""))
-    return best[1] if best[0] >= NEAR or not texts else texts[0]
+    return best[1] if best[0] >= _NEAR or not texts else texts[0]
 
 
 def prefixes(selector: str) -> list[tuple[str, str]]:

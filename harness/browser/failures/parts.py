@@ -23,11 +23,11 @@ from harness.recovery.failure import Circumstances, Failure
 from harness.spec.names import Domains
 from harness.values import replace
 
-SHOWN = 5
+_SHOWN = 5
 """The number of missing parts that a failure names."""
 LONGEST_URL, FILE_NAME = 60, 24
 """The number of characters of a URL in a sentence; of its path that many are always shown."""
-NEEDED = ("script", "stylesheet")
+_NEEDED = ("script", "stylesheet")
 _REFUSED = ("NET_BLOCKED", "POLICY_DOMAIN", "AUTHENTICATION_FAILED")
 """Codes of requests that were refused: by the task's own domains, by the browser or by the site."""
 _OTHERWISE = (Family.NETWORK, Family.BROWSER, Family.NONE)
@@ -50,7 +50,7 @@ _SPARE = script(
 """,
 )
 """The URLs among `urls` that only links name which the page does not use."""
-ADVICE = (
+_ADVICE = (
     "Look at the network log for {url}. If the page can do without it, let a route of the task answer it: "
     '`routes: [{{url: "{url}", status: 204}}]`.'
 )
@@ -58,7 +58,7 @@ ADVICE = (
 
 def awaits_parts(document: RequestRecord) -> bool:
     """Return whether a script or a stylesheet of the document's page is still under way."""
-    return any(request.resource_type in NEEDED for request in document.loading)
+    return any(request.resource_type in _NEEDED for request in document.loading)
 
 
 def missing_parts(document: RequestRecord, exchanges: Sequence[RequestRecord]) -> list[RequestRecord]:
@@ -82,7 +82,7 @@ def is_needed(part: RequestRecord, document: RequestRecord, domains: Domains) ->
     a 5xx. Without `allowed_domains` only the page's own host counts. What a route of the task answers is as wanted, and
     what the page can do without is `spare`.
     """
-    if part.kind not in NEEDED or part.late or part.spare or part.promised or part.routed is not None:
+    if part.kind not in _NEEDED or part.late or part.spare or part.promised or part.routed is not None:
         return False
     own = domains.host(part.url) == domains.host(document.url)
     if not (domains.allows(part.url) if domains.allowed else own):
@@ -127,15 +127,15 @@ def _without(
         "url": document.url,
         "method": document.method,
         "resource": part.url,
-        "missing_parts": describe(needed),
+        "missing_parts": _describe(needed),
     }
-    advice = failure.advice or ADVICE.format(url=part.url)
+    advice = failure.advice or _ADVICE.format(url=part.url)
     return replace(failure, message=message, details=details, effect=effect, advice=advice)
 
 
-def describe(parts: Sequence[RequestRecord]) -> list[str]:
+def _describe(parts: Sequence[RequestRecord]) -> list[str]:
     """The parts in one line each."""
-    return [f"{part.kind} {part.url}: {_reason(part)}" for part in parts[:SHOWN]]
+    return [f"{part.kind} {part.url}: {_reason(part)}" for part in parts[:_SHOWN]]
 
 
 def short_url(url: str) -> str:
@@ -193,7 +193,7 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     parts = sorted(missing_parts(document, tuple(scene.watch.exchanges)), key=_is_refused)
     if not parts:
         return failure
-    listed = describe(parts)
+    listed = _describe(parts)
     first = f"{parts[0].kind} {short_url(parts[0].url)}: {_reason(parts[0])}"
     words = f"the page came without its {first}" + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
     details = {**failure.details, "missing_parts": listed}

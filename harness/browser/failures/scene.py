@@ -34,7 +34,7 @@ class UnseenError(PlaywrightTimeoutError):
 
 # Playwright's call log of an act that did not end. Pure.
 
-TAIL = 12
+_TAIL = 12
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _PERFORMED = re.compile(r"performing \w[\w ]* action|\bpress\(|setInputFiles\(|keyboard\.")
 _INSIDE = re.compile(r"(attempting|retrying) (select option|fill) action")
@@ -61,7 +61,7 @@ class CallLog(Struct, frozen=True):
 
     @property
     def tail(self) -> list[str]:
-        return list(self.lines[-TAIL:])
+        return list(self.lines[-_TAIL:])
 
     def contains(self, pattern: str) -> bool:
         return any(re.search(pattern, line) for line in self.lines)
@@ -130,8 +130,8 @@ class CallLog(Struct, frozen=True):
 
 # Queries the page about a selector that failed: how many elements match, are they visible, what covers them.
 
-TEXT_SHOWN = 80
-PARTS = 6
+_TEXT_SHOWN = 80
+_PARTS = 6
 """The most parts of a selector that are tried one after the other."""
 INSIDE = ">>>"
 """Separates the selectors of nested frames."""
@@ -302,7 +302,7 @@ async def _with_near_misses(page: Page, selector: str, frame: str | None, facts:
     texts = await _TEXTS.of_all(locate(page, bare, frame)) if bare else []
     if texts:
         return replace(facts, similar=(), without_text=bare, text=nearest_text(selector, texts))
-    beginnings, matched = prefixes(selector)[:PARTS], ""
+    beginnings, matched = prefixes(selector)[:_PARTS], ""
     for beginning, part in beginnings:
         found = facts_of(await _ASK.of_all(locate(page, beginning, frame)), part)
         if found.count == 0:
@@ -332,7 +332,7 @@ def textless(facts: Facts) -> str:
     """What a selector would match without the text that it requires, as a part of a sentence; empty if nothing."""
     if not facts.without_text:
         return ""
-    return f"{facts.without_text} matches, with the text {hidden(facts.text)[:TEXT_SHOWN]!r}"
+    return f"{facts.without_text} matches, with the text {hidden(facts.text)[:_TEXT_SHOWN]!r}"
 
 
 def facts_of(answer: dict[str, Any], selector: str) -> Facts:
@@ -367,7 +367,7 @@ SECONDS = 0.3
 """Seconds for all frames together, so that a hanging frame does not hide the other facts. A busy machine gets more if
 there is time.
 """
-MOST = 10
+_MOST = 10
 """The number of frames that are searched."""
 _NAMES = (("id", "#{}"), ("name", "iframe[name={}]"), ("title", "iframe[title={}]"), ("src", "iframe[src={}]"))
 
@@ -376,7 +376,7 @@ async def other_frame(page: Page, selector: str, seconds: float = SECONDS) -> st
     """The `frame` in which the selector would match, as a step writes it; empty if there is none, or no time."""
     try:
         async with asyncio.timeout(seconds):
-            frames = [*islice((each for each in page.frames if each.parent_frame), MOST)]
+            frames = [*islice((each for each in page.frames if each.parent_frame), _MOST)]
             counts = await asyncio.gather(*(each.locator(selector).count() for each in frames), return_exceptions=True)
             for frame, count in zip(frames, counts, strict=True):
                 if isinstance(count, int) and count:

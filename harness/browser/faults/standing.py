@@ -24,7 +24,7 @@ from harness.spec.faults import Abort, AlertOnLoad, Dns, Late
 
 # The scripts that faults put into pages: texts of the files in `scripts/`, filled in for one fault.
 
-TOLD_BY = "__harness_met"
+_TOLD_BY = "__harness_met"
 """The function by which a script reports an effect; it exists only where a fault was injected."""
 _SAME = {"late": "missing"}
 _FOLDER = Path(__file__).parent / "scripts"
@@ -35,19 +35,19 @@ def _source(name: str) -> str:
     return (_FOLDER / f"{name}.js").read_text("utf-8")
 
 
-def injection_script(kind: str, number: str, settings: Mapping[str, Any]) -> str:
+def _injection_script(kind: str, number: str, settings: Mapping[str, Any]) -> str:
     """The script that injects a fault of this kind into a document, once; `number` identifies it in the task."""
     watch, lay, make = (_source(name) for name in ("watch", "lay", _SAME.get(kind, kind)))
     given = f"{json.dumps(number)}, {json.dumps(settings)}"
     return f"(() => {{\nconst watch = ({watch});\n({lay})(({make}), {given});\n}})()"
 
 
-def removal_script(number: str) -> str:
+def _removal_script(number: str) -> str:
     """The script that undoes it in a document."""
     return f"({_source('lift')})({json.dumps(number)})"
 
 
-Met = Callable[[], None]
+_Met = Callable[[], None]
 
 
 class StandingFault(Protocol):
@@ -62,14 +62,14 @@ class EffectReports:
     """Receives the reports of the faults' scripts. There is one for each session."""
 
     def __init__(self) -> None:
-        self._mets: dict[str, Met] = {}
+        self._mets: dict[str, _Met] = {}
         self._hearing: BrowserContext | None = None
 
-    async def subscribe(self, context: BrowserContext, number: str, met: Met) -> None:
+    async def subscribe(self, context: BrowserContext, number: str, met: _Met) -> None:
         """Call `met` from now on for each document in which this fault has an effect."""
         self._mets[number] = met
         if self._hearing is not context:
-            await context.expose_binding(TOLD_BY, self._tell)
+            await context.expose_binding(_TOLD_BY, self._tell)
             self._hearing = context
 
     def forget(self, number: str) -> None:
@@ -85,7 +85,7 @@ class InDocuments:
 
     def __init__(self, strike: Injection, number: str, told: EffectReports) -> None:
         self._strike, self._number, self._told = strike, number, told
-        self._script = injection_script(strike.fault.kind, number, _settings(strike, number))
+        self._script = _injection_script(strike.fault.kind, number, _settings(strike, number))
         self._installed = AsyncExitStack()
 
     async def install(self, context: BrowserContext) -> None:
@@ -105,7 +105,7 @@ class InDocuments:
     async def remove(self, context: BrowserContext) -> None:
         self._told.forget(self._number)
         await self._installed.aclose()
-        undo = removal_script(self._number)
+        undo = _removal_script(self._number)
         if await _in_frames(context, undo):
             await _in_frames(context, undo)  # a frame was just being replaced, and its new document may have the fault
 
@@ -131,7 +131,7 @@ async def _problem(frame: Frame, script: str) -> str:
     return ""
 
 
-FAULT = "fault"
+_FAULT = "fault"
 """Why a context is offline."""
 
 
@@ -139,16 +139,16 @@ class OfflineContext:
     """A context without a network."""
 
     def __init__(self, strike: Injection) -> None:
-        self._met: Met | None = strike.met
+        self._met: _Met | None = strike.met
 
     async def install(self, context: BrowserContext) -> None:
-        await go_offline(context, FAULT)
+        await go_offline(context, _FAULT)
         if self._met:
             self._met()
         self._met = None  # it continues in the next context
 
     async def remove(self, context: BrowserContext) -> None:
-        await go_online(context, FAULT)
+        await go_online(context, _FAULT)
 
 
 class BrokenRequests:

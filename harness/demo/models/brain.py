@@ -170,7 +170,7 @@ def next_move(model: Model, question: Question) -> Move:
     if script is None:
         goals = "; ".join(script.goal for script in all_scripts())
         return _give_up(f"I have no script for this. I know: {goals}")
-    place = progress(script, past_steps(question), page, shortened=is_shortened(question))
+    place = progress(script, past_steps(question), page, shortened=_is_shortened(question))
     if place.done >= len(script.lines):
         return Move("done", f"I have done all {len(script.lines)} lines of the script {script.name}.")
     if model.stamina is not None and place.done >= model.stamina:
@@ -259,7 +259,7 @@ def past_steps(question: Question) -> list[PastStep]:
     return told + [PastStep(f"{call.name} {call.arguments}", call.succeeded) for call in question.calls]
 
 
-def is_shortened(question: Question) -> bool:
+def _is_shortened(question: Question) -> bool:
     """Return whether the request leaves out the beginning of the history."""
     return any("earlier steps" in text for text in question.texts)
 

@@ -52,7 +52,7 @@ class Question(Struct, frozen=True):
         offered = [json.dumps([each.name, each.description, each.parameters]) for each in self.functions]
         parts = [*self.texts, *offered, *(each.name + each.arguments for each in self.calls)]
         messages = len(self.texts) * _TOKENS_OF_A_MESSAGE
-        return sum(map(count_tokens, parts)) + messages + self.images * _TOKENS_OF_AN_IMAGE
+        return sum(map(_count_tokens, parts)) + messages + self.images * _TOKENS_OF_AN_IMAGE
 
 
 class Reply(Struct, frozen=True):
@@ -72,8 +72,8 @@ class Reply(Struct, frozen=True):
     @property
     def tokens(self) -> int:
         """How long the answer is, in tokens."""
-        call = count_tokens(self.function + self.arguments_text) if self.function else 0
-        return count_tokens(self.text) + call
+        call = _count_tokens(self.function + self.arguments_text) if self.function else 0
+        return _count_tokens(self.text) + call
 
     def within(self, longest: int | None) -> Reply:
         """This answer; what is longer than so many tokens is cut off, the call first."""
@@ -86,7 +86,7 @@ class BadRequestError(Exception):
     """The request is not one of this protocol."""
 
 
-def count_tokens(text: str) -> int:
+def _count_tokens(text: str) -> int:
     """Count tokens as a rule of thumb does: four bytes each. No tokenizer is needed, and everybody can check it."""
     return -(-len(text.encode("utf-8", "replace")) // _BYTES_OF_A_TOKEN)
 

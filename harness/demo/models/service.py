@@ -19,7 +19,7 @@ from harness.demo.models.responses import RESPONSES
 
 KEY: Final = "demo-model-key"
 """The key of the models, for ``Authorization: Bearer`` and for ``x-api-key``. It is no secret."""
-KEYLESS: Final = "/keyless"
+_KEYLESS: Final = "/keyless"
 """Below this path the same models need no key, as a server on one's own machine needs none."""
 
 _SHAPES: Final = (LookupError, TypeError, AttributeError, ValueError)
@@ -90,7 +90,7 @@ async def _each(events: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _has_key(request: Request) -> bool:
-    if request.url.path.startswith(f"{KEYLESS}/"):
+    if request.url.path.startswith(f"{_KEYLESS}/"):
         return True
     bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
     return KEY in (bearer, request.headers.get("x-api-key"))
@@ -117,7 +117,7 @@ _ROUTES = [
     _post("/v1/responses", RESPONSES),
     _post("/v1/messages", MESSAGES),
 ]
-ROUTES = [*_ROUTES, Mount(KEYLESS, routes=_ROUTES)]
+ROUTES = [*_ROUTES, Mount(_KEYLESS, routes=_ROUTES)]
 
 
 # Turns a move into a call of one of the offered tools: the arguments are filled in as the tool's schema names them.

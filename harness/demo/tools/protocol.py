@@ -24,12 +24,12 @@ WORLD: Final = "pytest-taskspec/world"
 """The key of a call's ``_meta`` that names the world."""
 
 Context = ServerRequestContext[Any, Any]
-BreakDown = Callable[[Response, Request | None], Awaitable[None]]
+_BreakDown = Callable[[Response, Request | None], Awaitable[None]]
 """Breaks the connection of a call as the answer demands, or keeps silent on it."""
 _BY_NAME: Final[Mapping[str, ShopTool]] = {tool.name: tool for tool in TOOLS}
 
 
-def server_of(worlds: Worlds, break_down: BreakDown) -> Server[Any]:
+def server_of(worlds: Worlds, break_down: _BreakDown) -> Server[Any]:
     """Make the server over a store of worlds."""
 
     async def call(context: Context, params: protocol.CallToolRequestParams) -> protocol.CallToolResult:

@@ -15,8 +15,8 @@ from harness.demo.shop import ADDRESS_FIELDS, MOST_PER_ITEM, RefusedError, place
 from harness.demo.switches import objection
 from harness.demo.worlds import Worlds
 
-Arguments = Mapping[str, Any]
-CANCELLED: Final = "cancelled"
+_Arguments = Mapping[str, Any]
+_CANCELLED: Final = "cancelled"
 
 
 class BrokenDownError(Exception):
@@ -33,7 +33,7 @@ class ShopTool(Struct, frozen=True):
     name: str
     description: str
     effect: Literal["read", "idempotent", "write"]
-    act: Callable[[Worlds, str, Arguments], Document]
+    act: Callable[[Worlds, str, _Arguments], Document]
     """Takes the store, the id of the world and checked arguments; raises ``RefusedError`` and ``BrokenDownError``."""
     parameters: Mapping[str, Any]
     required: tuple[str, ...] = ()
@@ -49,13 +49,13 @@ class ShopTool(Struct, frozen=True):
         }
 
 
-def _search_products(worlds: Worlds, world: str, arguments: Arguments) -> Document:
+def _search_products(worlds: Worlds, world: str, arguments: _Arguments) -> Document:
     products = worlds.read(world)["shop"]["products"]
     words, category = arguments.get("query", ""), arguments.get("category", "")
     return {"items": search(products, words, category, arguments.get("max_price"))}
 
 
-def _get_order(worlds: Worlds, world: str, arguments: Arguments) -> Document:
+def _get_order(worlds: Worlds, world: str, arguments: _Arguments) -> Document:
     return _found(worlds.read(world), arguments["order"])
 
 
@@ -66,7 +66,7 @@ def _found(document: Document, number: str) -> Document:
     return dict(order)
 
 
-def _place_order(worlds: Worlds, world: str, arguments: Arguments) -> Document:
+def _place_order(worlds: Worlds, world: str, arguments: _Arguments) -> Document:
     """Place an order; a breakdown comes before it is stored, or right after that, as in the checkout of the page."""
     with worlds.change(world) as document:
         broken = strike(document["shop"], "before_commit")
@@ -82,7 +82,7 @@ def _place_order(worlds: Worlds, world: str, arguments: Arguments) -> Document:
     return order
 
 
-def _ordered(document: Document, arguments: Arguments) -> Document:
+def _ordered(document: Document, arguments: _Arguments) -> Document:
     shop = document["shop"]
     cart = _cart(shop, arguments["items"]) if "items" in arguments else shop["cart"]
     sent = {name: arguments.get(name, shop["customer"].get(name, "")) for name in ADDRESS_FIELDS}
@@ -104,29 +104,29 @@ def _cart(shop: Document, items: list[Document]) -> Document:
     return cart
 
 
-def _cancel_order(worlds: Worlds, world: str, arguments: Arguments) -> Document:
+def _cancel_order(worlds: Worlds, world: str, arguments: _Arguments) -> Document:
     with worlds.change(world, effect="cancel_order") as document:
         order = _found(document, arguments["order"])
         if order["status"] == "delivered":
             raise RefusedError(f"The order {order['id']} has been delivered: return it instead.")
-        if order["status"] != CANCELLED:
-            order["status"] = CANCELLED
+        if order["status"] != _CANCELLED:
+            order["status"] = _CANCELLED
             document["shop"]["orders"][order["id"]] = order
             payment.refund(document, order["card"], order["total"], "shop.local")
     return order
 
 
-def _count_effects(worlds: Worlds, world: str, _arguments: Arguments) -> Document:
+def _count_effects(worlds: Worlds, world: str, _arguments: _Arguments) -> Document:
     return {tool.name: 0 for tool in TOOLS if tool.effect != "read" and tool.name != "set_state"} | worlds.effects(
         world
     )
 
 
-def _get_state(worlds: Worlds, world: str, _arguments: Arguments) -> Document:
+def _get_state(worlds: Worlds, world: str, _arguments: _Arguments) -> Document:
     return worlds.read(world)
 
 
-def _set_state(worlds: Worlds, world: str, arguments: Arguments) -> Document:
+def _set_state(worlds: Worlds, world: str, arguments: _Arguments) -> Document:
     wrong = objection(arguments["state"])
     if wrong:
         raise RefusedError(wrong)

@@ -31,7 +31,7 @@ from harness.reporting.files import write_text
 from harness.reporting.task_record import LAST_RUN, load_last_run
 
 VERSION = "3.18.0"
-INSTALL_LIMIT = 300
+_INSTALL_LIMIT = 300
 """Seconds for the npm installation."""
 
 _PROGRAM = Path("node_modules", ".bin", "allure.cmd" if os.name == "nt" else "allure")
@@ -80,7 +80,7 @@ def install(say: Callable[[str], None] = print) -> Allure:
 def _run_npm(command: list[str], folder: Path) -> None:
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_LIMIT, stdin=subprocess.DEVNULL,
+            command, cwd=folder, capture_output=True, text=True, timeout=_INSTALL_LIMIT, stdin=subprocess.DEVNULL,
             check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -124,7 +124,7 @@ def _one_line(text: str) -> str:
 
 # `harness report`: the HTML report of Allure results, complete offline.
 
-BUILD_LIMIT = 600
+_BUILD_LIMIT = 600
 """Seconds for Allure's own work."""
 
 
@@ -135,7 +135,7 @@ class Wanted(Struct, frozen=True):
     all_runs: bool = False
 
 
-USUAL = Wanted()
+_USUAL = Wanted()
 
 
 class Report(Struct, frozen=True):
@@ -154,7 +154,7 @@ class Report(Struct, frozen=True):
 def build_report(
     results: Path,
     output: Path,
-    wanted: Wanted = USUAL,
+    wanted: Wanted = _USUAL,
     *,
     project: Path = Path(),
     say: Callable[[str], None] = print,
@@ -221,7 +221,7 @@ def _generate(job: _Build, options: list[str]) -> None:
     command = [str(job.allure.program), "generate", str(job.staged), *options]
     try:
         done = subprocess.run(
-            command, cwd=job.staged.parent, env=environment, capture_output=True, text=True, timeout=BUILD_LIMIT,
+            command, cwd=job.staged.parent, env=environment, capture_output=True, text=True, timeout=_BUILD_LIMIT,
             stdin=subprocess.DEVNULL, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -15,9 +15,9 @@ RC = "allurerc.mjs"
 OURS = "// Written by pytest-taskspec."
 AFTER_FAULT = "after_fault"
 """The label of a failure that follows an injected fault."""
-NOISE = ["host", "thread", "framework", "language", "package", "parentSuite", "suite", RUN_LABEL]
+_NOISE = ["host", "thread", "framework", "language", "package", "parentSuite", "suite", RUN_LABEL]
 """Labels that say nothing about a task."""
-INJECTED = "Injected faults"
+_INJECTED = "Injected faults"
 """The group of failures that follow an injected fault; it comes first, since they are no defects."""
 SUSPECTS = {each: f"Suspect: {each}" for each in Suspect}
 """Where to look first -> its category, after the groups by code."""
@@ -55,7 +55,7 @@ def allurerc(*, single_file: bool = False, history: Path | None = None) -> str:
     groups |= {name: f"suspect: /^{suspect}$/" for suspect, name in SUSPECTS.items()}
     matched = ",\n".join(
         f"    {{ name: {json.dumps(name)}, matchers: [{{ labels: {{ {labels} }} }}] }}"
-        for name, labels in {INJECTED: f"{AFTER_FAULT}: /^true$/", **groups}.items()
+        for name, labels in {_INJECTED: f"{AFTER_FAULT}: /^true$/", **groups}.items()
     )
     options = 'reportLanguage: "en", groupBy: ["epic", "feature"]' + (", singleFile: true" if single_file else "")
     kept = f"  historyPath: {json.dumps(str(history))},\n" if history else ""
@@ -64,7 +64,7 @@ def allurerc(*, single_file: bool = False, history: Path | None = None) -> str:
         "export default {\n"
         '  name: "Tasks",\n'
         f"{kept}"
-        f"  hideLabels: {json.dumps(NOISE)},\n"
+        f"  hideLabels: {json.dumps(_NOISE)},\n"
         f"  categories: [\n{matched},\n  ],\n"
         f"  plugins: {{ awesome: {{ options: {{ {options} }} }} }},\n"
         "};\n"

@@ -15,7 +15,7 @@ from harness.spec.task import TaskSpec
 if TYPE_CHECKING:
     from allure_commons.model2 import TestResult
 
-SEVERITIES = {1: "blocker", 2: "critical", 3: "normal", 4: "minor", 5: "trivial"}
+_SEVERITIES = {1: "blocker", 2: "critical", 3: "normal", 4: "minor", 5: "trivial"}
 """Task priority -> Allure severity."""
 
 
@@ -24,7 +24,7 @@ def label_pairs(spec: TaskSpec) -> Iterator[tuple[str, str]]:
 
     Tags are missing here, because Allure takes them from plain marks.
     """
-    yield "severity", SEVERITIES[spec.priority]
+    yield "severity", _SEVERITIES[spec.priority]
     if site := site_opened(spec.steps):
         yield "epic", site
     if spec.family:
@@ -41,7 +41,7 @@ def tags(spec: TaskSpec) -> list[str]:
 
 def labels(spec: TaskSpec) -> list[Any]:
     """Pytest marks for the item; empty if the allure plugin is not loaded."""
-    if not is_loaded():
+    if not _is_loaded():
         return []
     import allure
 
@@ -62,7 +62,7 @@ def title(spec: TaskSpec) -> str:
 
 def entitle(function: Callable[..., Any], spec: TaskSpec) -> None:
     """Give the item's function its Allure title; call it before the item is made."""
-    if not is_loaded():
+    if not _is_loaded():
         return
     import allure
 
@@ -70,14 +70,14 @@ def entitle(function: Callable[..., Any], spec: TaskSpec) -> None:
     decorate(title(spec))(function)
 
 
-def is_loaded() -> bool:
+def _is_loaded() -> bool:
     """Return whether Allure was imported, as its plugin does. A session without it pays nothing for it."""
     return "allure_commons" in sys.modules
 
 
 def running_test() -> TestResult | None:
     """The Allure result of the running item; None without --alluredir."""
-    if not is_loaded():
+    if not _is_loaded():
         return None
     from allure_commons import plugin_manager
 

@@ -21,21 +21,21 @@ from harness.reporting.attachments import ACTUAL, EXPECTED
 from harness.reporting.files import IN_FULL, TRACE_MIME, read_json, read_regular, write_text
 from harness.values import replace
 
-ENVIRONMENT = "environment.properties"
-MERGED = "-merged-"
+_ENVIRONMENT = "environment.properties"
+_MERGED = "-merged-"
 """A part of the id of a merged run: all results belong to that one run."""
 
 _RUN = re.compile(r"^Run=(\d{8}T\d{6}-[\w-]+)\s*$", re.MULTILINE)
 """The line in Allure's environment table; the id of a run begins with its start time (UTC)."""
 
-Tests = dict[str, Json]
+_Tests = dict[str, Json]
 """Name of the file -> its document."""
 
 
 class ChosenResults(Struct, frozen=True):
     """The results of a folder that go into the report."""
 
-    tests: Tests
+    tests: _Tests
     left_out: tuple[str, ...] = ()
     """A line about the results that are left out."""
     notes: tuple[str, ...] = ()
@@ -47,21 +47,21 @@ class ChosenResults(Struct, frozen=True):
 def written_run(folder: Path) -> str:
     """The run in the environment table: it is the only trace of a run that was killed before its first test ended."""
     try:
-        found = _RUN.search(read_regular(folder / ENVIRONMENT).decode("utf-8"))
+        found = _RUN.search(read_regular(folder / _ENVIRONMENT).decode("utf-8"))
     except (OSError, ValueError):
         return ""
     return found[1] if found and began_of(found[1]) else ""
 
 
-def choose(tests: Tests, written: str, *, all_runs: bool) -> ChosenResults:
+def _choose(tests: _Tests, written: str, *, all_runs: bool) -> ChosenResults:
     """Choose the results of the last run; `written` is the run in the environment table."""
-    if MERGED in written:
+    if _MERGED in written:
         return ChosenResults({name: without_run(test) for name, test in tests.items()})
     last = max(written, *map(run_of, tests.values()), "")
     return ChosenResults(tests) if all_runs or not last else _of_last_run(tests, last)
 
 
-def _of_last_run(tests: Tests, last: str) -> ChosenResults:
+def _of_last_run(tests: _Tests, last: str) -> ChosenResults:
     """Leave out the results of earlier runs if the last run repeated one of their tests.
 
     Folders of merged shards contain different tests, and all are kept; of a test its latest run.
@@ -77,7 +77,7 @@ def _of_last_run(tests: Tests, last: str) -> ChosenResults:
     return ChosenResults(kept, (line,) if gone else (), _notes(last, own, len(kept)), last)
 
 
-def _latest(tests: Tests, runs: dict[str, str]) -> dict[str, str]:
+def _latest(tests: _Tests, runs: dict[str, str]) -> dict[str, str]:
     """Test -> the id of its last run."""
     found: dict[str, str] = {}
     for name, test in tests.items():
@@ -113,7 +113,7 @@ def _start(test: Json) -> datetime:
 
 # The Allure results in a folder, checked before Allure reads them; broken or foreign files are named.
 
-BESIDE = (ENVIRONMENT, "executor.json", "categories.json")
+_BESIDE = (_ENVIRONMENT, "executor.json", "categories.json")
 """Files that a run writes once, next to its results."""
 
 _BELOW = ("steps", "befores", "afters")
@@ -222,7 +222,7 @@ def read_results(folder: Path, *, all_runs: bool = False) -> Results:
         files=tuple(name for name in names if name not in documents),
         left_out=(*(f"{name}: {why}" for name, why in wrong.items()), *strays),
     )
-    choice = choose(found.tests, written_run(folder), all_runs=all_runs)
+    choice = _choose(found.tests, written_run(folder), all_runs=all_runs)
     return replace(
         found, tests=choice.tests, left_out=(*found.left_out, *choice.left_out), notes=choice.notes, run=choice.run
     )
@@ -246,7 +246,7 @@ def _problem(path: Path) -> str:
         return _unreadable(path, model)
     if path.name in ("executor.json", "categories.json"):
         return _unreadable(path, None)
-    return "" if path.name == ENVIRONMENT or _ATTACHMENT.fullmatch(path.name) else "not written by Allure"
+    return "" if path.name == _ENVIRONMENT or _ATTACHMENT.fullmatch(path.name) else "not written by Allure"
 
 
 def _unreadable(path: Path, model: type[ResultStep] | None) -> str:
@@ -283,19 +283,19 @@ def _clean_document(document: Json, file: str, attached: frozenset[str], strays:
     return {**kept(document), "links": links}
 
 
-def attachments_of(part: Json) -> Iterator[Json]:
+def _attachments_of(part: Json) -> Iterator[Json]:
     """The attachments of a result, a container or a step, and of the steps below it."""
     yield from part.get("attachments") or ()
     for key in _BELOW:
         for step in part.get(key) or ():
-            yield from attachments_of(step)
+            yield from _attachments_of(step)
 
 
 def used_files(results: Results) -> Iterator[str]:
     """The files that the chosen results need: attachments of other runs are not copied."""
     documents = (*results.tests.values(), *results.fixtures.values())
-    used = {each["source"] for document in documents for each in attachments_of(document)}
-    yield from (name for name in results.files if name in used or name in BESIDE)
+    used = {each["source"] for document in documents for each in _attachments_of(document)}
+    yield from (name for name in results.files if name in used or name in _BESIDE)
 
 
 # The results as Allure gets them: flaky tests marked, traces linked, expected and actual next to the failure.
@@ -362,7 +362,7 @@ def _add_comparison(test: Json, folder: Path) -> Json:
     """Add expected and actual value where Allure looks for them, so that it shows the difference."""
     if test.get("status") not in _BAD:
         return test
-    sources = {each.get("name"): each["source"] for each in attachments_of(test)}
+    sources = {each.get("name"): each["source"] for each in _attachments_of(test)}
     files = {
         key: folder / sources[name] for key, name in (("expected", EXPECTED), ("actual", ACTUAL)) if name in sources
     }
@@ -378,15 +378,15 @@ HISTORY = Path(".harness/allure-history.jsonl")
 KEPT = 50
 """The number of runs in Allure's history."""
 
-Starts = frozenset[tuple[str, int]]
+_Starts = frozenset[tuple[str, int]]
 """(full name of a test, start in milliseconds since 1970), since Allure makes history ids of its own."""
 
 
-def starts_of(results: Results) -> Starts:
+def starts_of(results: Results) -> _Starts:
     return frozenset((str(test.get("fullName")), int(test["start"])) for test in results.tests.values())
 
 
-def earlier_points(history: Path, starts: Starts) -> tuple[list[str], list[str]]:
+def earlier_points(history: Path, starts: _Starts) -> tuple[list[str], list[str]]:
     """The lines of Allure's history about other runs; and notes on what was left out, a line each."""
     lines = history.read_text("utf-8", "replace").splitlines() if history.is_file() else []
     kept, left_out = [], []
@@ -413,7 +413,7 @@ def _point(line: str) -> Json | None:
     return found if isinstance(found, dict) and isinstance(found.get("testResults"), dict) else None
 
 
-def _is_part(point: Json, starts: Starts) -> bool:
+def _is_part(point: Json, starts: _Starts) -> bool:
     """Return whether the line is about this run. Allure keeps the last result of a test, so it may have fewer."""
     found = {(item.get("fullName"), item.get("start")) for item in _items(point)}
     return bool(found) and found <= starts

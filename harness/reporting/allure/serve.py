@@ -22,7 +22,7 @@ from msgspec import Struct
 from harness.spec.names import read_host
 
 VIEWER = "trace-viewer"
-TRACES = "traces"
+_TRACES = "traces"
 
 HERE = "http://report.invalid/"
 """A placeholder for the report's own address in its links, since Allure shows no relative links."""
@@ -47,7 +47,7 @@ class TraceFile(Struct, frozen=True):
     @property
     def link(self) -> str:
         """The link relative to the report's folder; the viewer resolves `trace` against its own."""
-        return f"{VIEWER}/index.html?trace=../{TRACES}/{self.file}"
+        return f"{VIEWER}/index.html?trace=../{_TRACES}/{self.file}"
 
 
 def add_viewer(report: Path, results: Path, traces: Iterable[TraceFile]) -> bool:
@@ -56,10 +56,10 @@ def add_viewer(report: Path, results: Path, traces: Iterable[TraceFile]) -> bool
     if not found or source is None:
         return False
     shutil.copytree(source, report / VIEWER, dirs_exist_ok=True)
-    (report / TRACES).mkdir(exist_ok=True)
+    (report / _TRACES).mkdir(exist_ok=True)
     for trace in found:
-        link_or_copy(results / trace.file, report / TRACES / trace.file)
-    (report / TRACES / "index.html").write_text(_page(found), "utf-8")
+        link_or_copy(results / trace.file, report / _TRACES / trace.file)
+    (report / _TRACES / "index.html").write_text(_page(found), "utf-8")
     return True
 
 
@@ -96,18 +96,18 @@ def _page(traces: list[TraceFile]) -> str:
 
 # Serves a built report on this machine alone; the trace viewer needs http.
 
-NAMES = ("127.0.0.1", "localhost")
-UNTRUSTED = ("data", "attachments", TRACES)
+_NAMES = ("127.0.0.1", "localhost")
+_UNTRUSTED = ("data", "attachments", _TRACES)
 """Folders with files from pages and tests."""
 SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The policy for each of those files when opened alone: it runs and loads nothing, and has its own origin."""
 
 
-def is_own_host(headers: Message) -> bool:
+def _is_own_host(headers: Message) -> bool:
     """Return whether a request names this machine as its host, and nothing else; HTTP/1.0 need not name any."""
-    told = headers.get_all("Host", [NAMES[0]])
+    told = headers.get_all("Host", [_NAMES[0]])
     host = read_host(told[0]) if len(told) == 1 else None
-    return host is not None and host.name in NAMES
+    return host is not None and host.name in _NAMES
 
 
 class _Files(SimpleHTTPRequestHandler):
@@ -115,7 +115,7 @@ class _Files(SimpleHTTPRequestHandler):
 
     def send_head(self) -> Any:
         """Answer only requests from this machine under its own names, so that no web site can read the report."""
-        if not is_own_host(self.headers):
+        if not _is_own_host(self.headers):
             self.send_error(HTTPStatus.FORBIDDEN)
             return None
         if "%00" in self.path or not self._is_inside():
@@ -146,7 +146,7 @@ class _Files(SimpleHTTPRequestHandler):
 def is_untrusted(path: str) -> bool:
     """Return whether a file of the report was made by a page or a test; the list of traces is our own page."""
     parts = [part for part in unquote(urlsplit(path).path).split("/") if part not in ("", ".")]
-    return any(part in UNTRUSTED for part in parts) and parts != [TRACES, "index.html"]
+    return any(part in _UNTRUSTED for part in parts) and parts != [_TRACES, "index.html"]
 
 
 class _Server(ThreadingHTTPServer):
@@ -178,8 +178,8 @@ def serve_folder(
 
 # Serves one trace with Playwright's own trace viewer, on this machine alone; nothing is copied.
 
-TRACE = "/traces/trace.zip"
-ADDRESS = f"/{VIEWER}/index.html?trace=..{TRACE}"
+_TRACE = "/traces/trace.zip"
+ADDRESS = f"/{VIEWER}/index.html?trace=..{_TRACE}"
 """The address of the viewer with the trace in it; it resolves `trace` against its own place."""
 
 
@@ -192,7 +192,7 @@ class _Viewer(SimpleHTTPRequestHandler):
 
     def send_head(self) -> Any:
         """Answer only requests from this machine under its own names, so that no web site can read the trace."""
-        if not is_own_host(self.headers):
+        if not _is_own_host(self.headers):
             self.send_error(HTTPStatus.FORBIDDEN)
             return None
         if "%00" in self.path:  # no file has such a name
@@ -202,7 +202,7 @@ class _Viewer(SimpleHTTPRequestHandler):
 
     def translate_path(self, path: str) -> str:
         wanted = unquote(urlsplit(path).path)
-        if wanted == TRACE:
+        if wanted == _TRACE:
             return str(self._trace)
         inside = wanted.removeprefix(f"/{VIEWER}/")
         return super().translate_path(f"/{inside}") if inside != wanted else str(self._trace / "nothing")

@@ -98,11 +98,16 @@ class AllureSink:
 
     def _fill(self, test: TestResult, story: TaskStory, browser: str) -> None:
         steps = step_results(story.steps, story.started)
-        around = [*fault_steps(story), *takeover_steps(story), *thinking_steps(story), *_put_calls(story.calls, steps)]
+        around = [
+            *_fault_steps(story),
+            *_takeover_steps(story),
+            *_thinking_steps(story),
+            *_put_calls(story.calls, steps),
+        ]
         test.steps.extend(sorted((*around, *(result for _, result in steps)), key=_start_of))
         repairs = [each for each in story.inner if each.role == "repair task"]
-        test.steps[:0] = map(inner_task, repairs)
-        test.steps += [inner_task(each) for each in story.inner if each not in repairs]
+        test.steps[:0] = map(_inner_task, repairs)
+        test.steps += [_inner_task(each) for each in story.inner if each not in repairs]
         failing = next((result for step, result in reversed(steps) if _is_failing(step, story)), None)
         for content in (*on_test(story), *map(Content.of, self._kept(story.key) if story.ok else ())):
             _attach(test, content)
@@ -121,7 +126,7 @@ def _is_failing(step: StoryStep, story: TaskStory) -> bool:
 
 def _at(story: TaskStory, seconds: float) -> int:
     """A moment of the task, as Allure counts."""
-    return milliseconds(story.started + timedelta(seconds=seconds)) if story.started else 0
+    return _milliseconds(story.started + timedelta(seconds=seconds)) if story.started else 0
 
 
 def _start_of(step: TestStepResult) -> int:
@@ -199,19 +204,19 @@ _TITLE = 160
 def step_results(steps: Iterable[StoryStep], began: datetime | None) -> list[tuple[StoryStep, TestStepResult]]:
     """A step for each one, preconditions and criteria included; its attempts are below it if there are several."""
     results: list[tuple[StoryStep, TestStepResult]] = []
-    moment = milliseconds(began) if began else 0
+    moment = _milliseconds(began) if began else 0
     for step in steps:
         results.append((step, _step(step, moment)))
         moment = results[-1][1].stop
     return results
 
 
-def takeover_steps(story: TaskStory) -> Iterator[TestStepResult]:
+def _takeover_steps(story: TaskStory) -> Iterator[TestStepResult]:
     """A step for each agent that failed and was relieved."""
     return (_moment(each.text, _at(story, each.t), Status.BROKEN) for each in story.takeovers)
 
 
-def fault_steps(story: TaskStory) -> Iterator[TestStepResult]:
+def _fault_steps(story: TaskStory) -> Iterator[TestStepResult]:
     """A step for each fault that struck, at its first strike."""
     struck = (each for each in story.faults if each.struck)
     return (_moment(f"injected fault {each.text}", _at(story, each.times[0]), Status.PASSED) for each in struck)
@@ -224,7 +229,7 @@ def _moment(name: str, at: int, status: object) -> TestStepResult:
     return step
 
 
-def thinking_steps(story: TaskStory) -> Iterator[TestStepResult]:
+def _thinking_steps(story: TaskStory) -> Iterator[TestStepResult]:
     """A step for each request to a model: `builder thought 3.2 s (claude, 12.1k/180 tokens, $0.0021)`."""
     for each in story.thoughts:
         yield _request(each.line, each.at, each.seconds, each.facts, answered=each.answered)
@@ -235,8 +240,8 @@ def _request(
 ) -> TestStepResult:
     """A question to a model, or a call of a tool."""
     step = TestStepResult(name=shortened(line, _TITLE))
-    step.start = milliseconds(at) if at else 0
-    step.stop = milliseconds(at + timedelta(seconds=seconds)) if at else 0
+    step.start = _milliseconds(at) if at else 0
+    step.stop = _milliseconds(at + timedelta(seconds=seconds)) if at else 0
     step.status = str(Status.PASSED if answered else Status.BROKEN)
     step.parameters = [Parameter(name=name, value=str(value)) for name, value in facts.items() if value]
     return step
@@ -246,7 +251,7 @@ def _put_calls(calls: Iterable[StoryCall], steps: list[tuple[StoryStep, TestStep
     """Put each call of a tool below its step, with its arguments and result attached; yield those of channels."""
     for call in calls:
         own = [result for step, result in steps if step.index == call.step and step.act == "tool"]
-        made = call_step(call)
+        made = _call_step(call)
         if own:
             before = [each for each in own if each.start <= made.start]
             (before or own)[-1 if before else 0].steps.append(made)
@@ -254,7 +259,7 @@ def _put_calls(calls: Iterable[StoryCall], steps: list[tuple[StoryStep, TestStep
             yield made
 
 
-def call_step(call: StoryCall) -> TestStepResult:
+def _call_step(call: StoryCall) -> TestStepResult:
     """A call of a tool: `mail.get_code: answered in 0.3 s`."""
     facts = {name: call.document.get(name) for name in ("effect", "tries", "code")}
     answered = call.document.get("outcome") == "answered"
@@ -263,11 +268,11 @@ def call_step(call: StoryCall) -> TestStepResult:
     return step
 
 
-def inner_task(inner: InnerStory) -> TestStepResult:
+def _inner_task(inner: InnerStory) -> TestStepResult:
     """A task that ran inside another one, as one step with its own steps below it."""
     step = TestStepResult(name=f"{inner.role} {inner.task_id}: {inner.final_state}")
-    step.start = milliseconds(inner.started)
-    step.stop = milliseconds(inner.started + timedelta(seconds=inner.seconds))
+    step.start = _milliseconds(inner.started)
+    step.stop = _milliseconds(inner.started + timedelta(seconds=inner.seconds))
     step.status = Status.PASSED if inner.ok else _failure_status(inner.code)
     steps = step_results(inner.steps, inner.started)
     of_channels = _put_calls(inner.calls, steps)
@@ -275,7 +280,7 @@ def inner_task(inner: InnerStory) -> TestStepResult:
     return step
 
 
-def milliseconds(moment: datetime) -> int:
+def _milliseconds(moment: datetime) -> int:
     """Milliseconds since 1970, as Allure counts."""
     return round(moment.timestamp() * 1000)
 
@@ -286,7 +291,7 @@ def _times(attempts: Sequence[StoryAttempt], otherwise: int) -> tuple[int, int]:
     ended = attempts[-1].started if attempts else None
     if began is None or ended is None:
         return otherwise, otherwise
-    return milliseconds(began), milliseconds(ended + timedelta(seconds=attempts[-1].seconds or 0.0))
+    return _milliseconds(began), _milliseconds(ended + timedelta(seconds=attempts[-1].seconds or 0.0))
 
 
 def _step(step: StoryStep, moment: int) -> TestStepResult:

@@ -31,8 +31,8 @@ from harness.reporting.task_record import TaskRecord, error_metrics, rule_name
 from harness.reporting.words import place, shortened
 from harness.resilience.thresholds import THRESHOLDS, Unit
 
-SLOWEST = 10
-CHANGES = 10
+_SLOWEST = 10
+_CHANGES = 10
 """The number of changes of a tool server's state that are told."""
 _WORDS = {
     "totalAttempts": "attempts",
@@ -45,19 +45,19 @@ _WORDS = {
 """Figures of metrics.json, in words for people."""
 
 
-def records(run: RunRecord) -> list[TaskRecord]:
+def _records(run: RunRecord) -> list[TaskRecord]:
     """The records of the executions that count."""
     return [each.record for each in run.last if each.record is not None]
 
 
-def breakdown(run: RunRecord) -> dict[str, int]:
+def _breakdown(run: RunRecord) -> dict[str, int]:
     """error_type -> number of tasks, the most frequent first. Declared and unjudged failures are not counted."""
     counted = (each.record for each in run.last if each.judged)
     found = error_metrics([each for each in counted if each is not None])["error_breakdown"]
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def recoveries(run: RunRecord) -> Iterator[RecoveryRate]:
+def _recoveries(run: RunRecord) -> Iterator[RecoveryRate]:
     """The use and success of each kind of recovery, the least successful first."""
     found = success_rates(pair for each in run.executions if each.record for pair in each.record.recoveries)
     for family, tried, worked in sorted(found, key=lambda each: (each[2] / each[1], each[0])):
@@ -149,7 +149,7 @@ def _server_states(states: Sequence[Happening], run: RunRecord) -> Iterator[Tool
     ended |= {str(name): str(state) for name, state in last.items()} if isinstance(last, Mapping) else {}
     for server, state in sorted(ended.items()):
         told = [each for each in states if each.details.get("server") == server and each.level != "INFO"]
-        changes = tuple(f"{(each.at - run.started).total_seconds():.1f} s: {each.text}" for each in told[:CHANGES])
+        changes = tuple(f"{(each.at - run.started).total_seconds():.1f} s: {each.text}" for each in told[:_CHANGES])
         yield ToolServerState(server=server, state=state, changes=changes)
 
 
@@ -166,7 +166,7 @@ def _agent_row(execution: Execution) -> AgentRow:
     )
 
 
-def slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
+def _slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
     """The slowest steps of all tasks, the longest first."""
     every = (
         SlowStep(
@@ -179,13 +179,13 @@ def slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
         for record in found
         for line in record.steps
     )
-    return sorted(every, key=lambda each: (-each.seconds, each.task_id, each.step))[:SLOWEST]
+    return sorted(every, key=lambda each: (-each.seconds, each.task_id, each.step))[:_SLOWEST]
 
 
 # Makes the view of a run; pure except for `look`, which reads the files of failed tasks.
 
 _NOTE = 200
-PARTIAL = "partial success"
+_PARTIAL = "partial success"
 
 
 def dashboard(
@@ -214,16 +214,16 @@ def dashboard(
         facts=_facts(run),
         links=tuple(_links(run)),
         causes=found,
-        breakdown=breakdown(run),
-        recoveries=tuple(recoveries(run)),
+        breakdown=_breakdown(run),
+        recoveries=tuple(_recoveries(run)),
         resilience=resilience(run),
         thresholds=tuple(thresholds(run)),
         agents=agents(run),
         tools=tools(run),
         timeline=line,
-        slow_steps=tuple(slow_steps(records(run))),
-        slow_tasks=tuple(sorted(rows, key=lambda row: -row.seconds)[:SLOWEST]),
-        healed=tuple(healed_selectors(records(run))),
+        slow_steps=tuple(_slow_steps(_records(run))),
+        slow_tasks=tuple(sorted(rows, key=lambda row: -row.seconds)[:_SLOWEST]),
+        healed=tuple(healed_selectors(_records(run))),
         flaky=tuple(unsteady),
         trend=tuple(reversed([each for each in summaries if each.started <= run.started])),
         tasks=rows,
@@ -259,7 +259,7 @@ def _note(execution: Execution) -> str:
         return (execution.reason or NO_RECORD) if execution.outcome != "passed" else ""
     if execution.outcome != "passed" or record.expected:
         return record.summary or (f"{record.code}: {message(record)}" if record.code else message(record))
-    return PARTIAL if record.final_state == "partial_success" else ""
+    return _PARTIAL if record.final_state == "partial_success" else ""
 
 
 def _counts(run: RunRecord, rows: Sequence[TaskRow], unsteady: Sequence[FlakyView]) -> Counts:
@@ -270,7 +270,7 @@ def _counts(run: RunRecord, rows: Sequence[TaskRow], unsteady: Sequence[FlakyVie
         failed=states.count("failed"),
         not_judged=states.count("not_judged"),
         expected=states.count("expected"),
-        partial=sum(row.status == "passed" and row.note == PARTIAL for row in rows),
+        partial=sum(row.status == "passed" and row.note == _PARTIAL for row in rows),
         skipped=states.count("skipped"),
         flaky=len(unsteady),
         healed=sum(row.healed for row in rows),

@@ -138,7 +138,7 @@ UNEXPECTED = "It did not end as its `expect` declares."
 NO_FAILURE = "It passed, although its `expect` declares a failure."
 
 
-def occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occurrence:
+def _occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occurrence:
     """One failure of a cause. `since`: how long the task has been failing, in words."""
     record = execution.record
     if record is None:
@@ -149,7 +149,7 @@ def occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occurr
     return Occurrence(
         task_id=record.task_id,
         source=record.source,
-        step=failure_place(record, failing),
+        step=_failure_place(record, failing),
         message=_message_of(record, _comparison(found.report)),
         seconds=record.seconds,
         worker=execution.worker,
@@ -174,7 +174,7 @@ def _message_of(record: TaskRecord, comparison: ComparedValues | None) -> str:
     return f"{UNEXPECTED} {told}".rstrip() if record.unexpected and not record.ok else told
 
 
-def failure_place(record: TaskRecord, failing: StepLine | None) -> str:
+def _failure_place(record: TaskRecord, failing: StepLine | None) -> str:
     """The place of the failure: `step 4 (of 0-22): click #pay`."""
     if record.step_index is None:
         return ""
@@ -188,7 +188,7 @@ def failure_place(record: TaskRecord, failing: StepLine | None) -> str:
     return f"{text}: {done}" if done else text
 
 
-def failing_step(record: TaskRecord) -> StepLine | None:
+def _failing_step(record: TaskRecord) -> StepLine | None:
     """The last line of the step that ended the task."""
     return next((each for each in reversed(record.steps) if each.index == record.step_index and not each.passed), None)
 
@@ -212,7 +212,7 @@ def _runs(number: int) -> str:
 
 
 def _steps(record: TaskRecord) -> tuple[StepLine | None, Sequence[StepLine]]:
-    failing = failing_step(record)
+    failing = _failing_step(record)
     until = record.steps.index(failing) if failing else len(record.steps)
     return failing, record.steps[max(0, until - BEFORE) : until]
 
@@ -267,7 +267,7 @@ _AROUND, _TITLE = 3, 180
 Look = Callable[[TaskRecord], FoundEvidence]
 
 
-def failed_executions(run: RunRecord) -> list[Execution]:
+def _failed_executions(run: RunRecord) -> list[Execution]:
     """The failures that a person must look at; a declared failure is none."""
     return [each for each in run.last if each.counted_as in ("failed", "not judged")]
 
@@ -284,7 +284,7 @@ class CauseGroup(Struct, frozen=True):
 
 def grouped(run: RunRecord) -> list[CauseGroup]:
     """Group the failures as `harness triage` does, so that both give the same answer."""
-    found = {each.nodeid: each for each in failed_executions(run)}
+    found = {each.nodeid: each for each in _failed_executions(run)}
     made = [
         CauseGroup(cause.title, tuple(found[task.nodeid] for task in cause.tasks), cause.suspect, cause.judged)
         for cause in behind(troubles(run))
@@ -310,7 +310,7 @@ def causes(
             around=tuple(_events_around(first.record, run.happenings)),
             skipped=tuple(_skipped({each.task_id for each in ordered}, run)),
             occurrences=tuple(
-                occurrence(
+                _occurrence(
                     each,
                     look(each.record) if each.record else FoundEvidence(),
                     history_text(run, points.get(each.nodeid, ())),

@@ -28,7 +28,7 @@ from harness.spec.pictures import COMPARISONS
 
 # The screenshot of the first failure of each cause, in the page itself: it is visible without another click.
 
-PICTURE = "screenshot.png"
+_PICTURE = "screenshot.png"
 EACH, ALL = 250_000, 900_000
 """The largest size of one picture and of all together, in bytes: the page must open at once, also on a phone."""
 
@@ -43,7 +43,7 @@ def _fill_pictures(causes: Sequence[CauseView], root: Path) -> Iterator[CauseVie
     for cause in causes:
         first, *rest = cause.occurrences
         folder = root / first.evidence.folder
-        picture = _read(folder, PICTURE, min(EACH, room)) if _has_picture(first.evidence) else ""
+        picture = _read(folder, _PICTURE, min(EACH, room)) if _has_picture(first.evidence) else ""
         room -= len(picture)
         comparisons = []
         for each in first.evidence.comparisons:
@@ -56,7 +56,7 @@ def _fill_pictures(causes: Sequence[CauseView], root: Path) -> Iterator[CauseVie
 
 
 def _has_picture(evidence: EvidenceLinks) -> bool:
-    return bool(evidence.folder) and PICTURE in (link.label for link in evidence.links)
+    return bool(evidence.folder) and _PICTURE in (link.label for link in evidence.links)
 
 
 def _with_data(comparison: PictureComparison, folder: Path, room: int) -> PictureComparison:
@@ -81,11 +81,11 @@ def _read(folder: Path, name: str, limit: int) -> str:
     return data_url(data) if data.startswith(PNG) else ""
 
 
-REPORT = "error_report.json"
-SNAPSHOT = "dom_snapshot.html"
+_REPORT = "error_report.json"
+_SNAPSHOT = "dom_snapshot.html"
 _REPORT_LIMIT = 4_000_000
 _OTHERS = 20
-INERT = frozenset({".png", ".jpg", ".json", ".jsonl", ".txt", ".log", ".zip", ".har", ".md", ".csv"})
+_INERT = frozenset({".png", ".jpg", ".json", ".jsonl", ".txt", ".log", ".zip", ".har", ".md", ".csv"})
 """File types that may be linked: opening such a file runs nothing, whoever put it there."""
 
 
@@ -161,9 +161,9 @@ class Shelf(Struct, frozen=True):
         """The files that exist and are not empty, the usual ones first."""
         there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
         if _alive(folder):
-            there.pop(SNAPSHOT, None)
+            there.pop(_SNAPSHOT, None)
         usual = [name for name in NAMES if name in there]
-        others = sorted(name for name in there.keys() - usual if Path(name).suffix in INERT)[:_OTHERS]
+        others = sorted(name for name in there.keys() - usual if Path(name).suffix in _INERT)[:_OTHERS]
         for name in (*usual, *others):
             yield self._link(name, there[name])
 
@@ -188,23 +188,23 @@ class Shelf(Struct, frozen=True):
 
 def _report(folder: Path) -> tuple[ErrorReport | None, str]:
     """The report, or the reason why there is none."""
-    path = folder / REPORT
+    path = folder / _REPORT
     try:
         if path.stat().st_size > _REPORT_LIMIT or not is_inside(folder, path):
-            return None, f"{REPORT} is too large and was not read."
+            return None, f"{_REPORT} is too large and was not read."
         return ErrorReport.model_validate_json(read_regular(path)), ""
     except (OSError, ValidationError):
-        return None, f"{REPORT} is missing or broken, so the page shows only what the history has."
+        return None, f"{_REPORT} is missing or broken, so the page shows only what the history has."
 
 
 def _alive(folder: Path) -> str:
     """The reason why the snapshot of a page is not linked: opening it must run nothing, whoever put it there."""
-    path = folder / SNAPSHOT
+    path = folder / _SNAPSHOT
     try:
         dead = not _is_file(folder, path) or is_inert(path)
     except OSError:
         dead = False
-    return "" if dead else f"{SNAPSHOT} was not made safe to open and is left out."
+    return "" if dead else f"{_SNAPSHOT} was not made safe to open and is left out."
 
 
 def _is_file(folder: Path, path: Path) -> bool:

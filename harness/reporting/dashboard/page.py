@@ -24,7 +24,7 @@ from harness.reporting.words import shortened
 
 # Plots as static SVG (pygal): no script, and only the colours of the page's theme.
 
-Kind = Literal["StackedBar", "Bar", "HorizontalBar", "Line"]
+_Kind = Literal["StackedBar", "Bar", "HorizontalBar", "Line"]
 WIDTH, HEIGHT, ROW = 400, 180, 26
 """Units of a drawing, which is as wide as its place: small enough to be readable on a phone."""
 _LABELS, _NAME, _LINE = 4, 24, 54
@@ -33,7 +33,7 @@ _DROPPED = frozenset({"defs", "script", "style", "title", "desc"})
 _EMPTY = frozenset({"titles", "plot text-overlay", "plot tooltip-overlay"})
 _DIGITS = re.compile(r"(\d+\.\d)\d+")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-Series = Mapping[str, Sequence[float | None]]
+_Series = Mapping[str, Sequence[float | None]]
 
 
 def outcomes(trend: Sequence[RunSummary]) -> Markup:
@@ -78,7 +78,7 @@ def recoveries(found: Sequence[RecoveryRate]) -> Markup:
     return _rows("Recoveries that worked, in percent", rates, range=(0, 100))
 
 
-def _trend(kind: Kind, title: str, trend: Sequence[RunSummary], series: Series, **options: Any) -> Markup:
+def _trend(kind: _Kind, title: str, trend: Sequence[RunSummary], series: _Series, **options: Any) -> Markup:
     if not trend:
         return Markup("")
     labels, options["x_labels_major"] = _times([each.started for each in trend])
@@ -114,7 +114,7 @@ def _library() -> Any:
     return pygal
 
 
-def _draw_plot(kind: Kind, title: str, labels: Sequence[str], series: Series, **options: Any) -> Markup:
+def _draw_plot(kind: _Kind, title: str, labels: Sequence[str], series: _Series, **options: Any) -> Markup:
     pygal = _library()
     settings = {
         "width": WIDTH,

@@ -57,10 +57,10 @@ def task_rows(found: Evaluation) -> Iterator[Row]:
         for task_id in found.task_ids:
             own = [tasks.get((fault, task_id, agent)) for agent in found.agents]
             if any(own):
-                yield (task_id, condition_text(fault), *map(counted_text, own))
+                yield (task_id, condition_text(fault), *map(_counted_text, own))
 
 
-def counted_text(task: EvaluatedTask | None) -> str:
+def _counted_text(task: EvaluatedTask | None) -> str:
     """`4/5`, `4/4, 1 void`; empty if it was not tried."""
     if task is None:
         return ""
@@ -120,7 +120,7 @@ def _terminal_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Rende
 
 # As Markdown.
 
-MOST_ROWS = 200
+_MOST_ROWS = 200
 """The number of rows of a table; the page of a job has a limit, and the document has all."""
 
 
@@ -143,7 +143,7 @@ def _markdown_lines(found: Evaluation) -> Iterator[str]:
             (escape_markdown(each.key), escape_markdown(each.agent), words[each.met], escape_markdown(each.reason))
             for each in found.gate
         ]
-        yield from markdown_table(("threshold", "agent", "", "reason"), gate[:MOST_ROWS])
+        yield from markdown_table(("threshold", "agent", "", "reason"), gate[:_MOST_ROWS])
         yield from _more(gate)
     yield "\n### Rates\n"
     yield from _markdown_table(rate_head(found), rate_rows(found))
@@ -158,10 +158,10 @@ def _markdown_lines(found: Evaluation) -> Iterator[str]:
 
 def _markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     several = [[*map(escape_markdown, cells)] for cells in rows]
-    yield from markdown_table(map(escape_markdown, head), several[:MOST_ROWS])
+    yield from markdown_table(map(escape_markdown, head), several[:_MOST_ROWS])
     yield from _more(several)
 
 
 def _more(rows: Sequence[object]) -> Iterator[str]:
-    if more := len(rows) - MOST_ROWS:
+    if more := len(rows) - _MOST_ROWS:
         yield f"\n{more} more rows: see evaluation.json" if more > 0 else ""

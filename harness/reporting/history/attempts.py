@@ -98,7 +98,7 @@ def in_order(attempts: Iterable[PartAttempt]) -> tuple[PartAttempt, ...]:
 # What counts.
 
 
-def has_ended(execution: Execution, attempt: str, owner: Owner) -> bool:
+def _has_ended(execution: Execution, attempt: str, owner: Owner) -> bool:
     """Return whether the execution is the end of its task, so that no later process runs it again.
 
     A task that was skipped may run the next time: perhaps what it depends on passes then.
@@ -115,7 +115,7 @@ def counting(attempts: Sequence[PartAttempt], owner: Owner) -> dict[str, tuple[E
     ended: set[str] = set()
     for attempt in attempts:
         for nodeid, executions in _by_node(attempt).items():
-            end = has_ended(executions[-1], attempt.name, owner)
+            end = _has_ended(executions[-1], attempt.name, owner)
             if end or nodeid not in ended:
                 found[nodeid] = executions
             ended |= {nodeid} if end else set()
@@ -127,7 +127,7 @@ def ends(attempts: Sequence[PartAttempt], owner: Owner) -> dict[str, Execution]:
     found: dict[str, Execution] = {}
     for attempt in attempts:
         for nodeid, executions in _by_node(attempt).items():
-            if has_ended(executions[-1], attempt.name, owner):
+            if _has_ended(executions[-1], attempt.name, owner):
                 found[nodeid] = executions[-1]
     return found
 

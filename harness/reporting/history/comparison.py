@@ -120,7 +120,7 @@ def _flaky(nodeid: str, points: Sequence[TaskPoint]) -> Flaky | None:
     )
 
 
-Points = Mapping[str, Sequence[TaskPoint]]
+_Points = Mapping[str, Sequence[TaskPoint]]
 """Node id -> its results in some runs, oldest first."""
 
 
@@ -188,7 +188,7 @@ class RunComparison(BaseModel):
         return any(told.values())
 
 
-def compare(old: RunRecord, new: RunRecord, before: Points, after: Points) -> RunComparison:
+def compare(old: RunRecord, new: RunRecord, before: _Points, after: _Points) -> RunComparison:
     """Compare two runs. `before`: the runs up to and including the old one. `after`: those since, up to the new one."""
     then = {each.nodeid: each for each in old.last}
     now = {each.nodeid: each for each in new.last}
@@ -223,12 +223,12 @@ def _judged_outcome(each: Execution | TaskPoint | None) -> str:
     return "passed" if each.outcome == "passed" else "failed"
 
 
-def _is_new_and_skipped(each: TaskChange, then: Mapping[str, Execution], before: Points) -> bool:
+def _is_new_and_skipped(each: TaskChange, then: Mapping[str, Execution], before: _Points) -> bool:
     """Return whether a task was skipped that no earlier run had."""
     return each.outcome == "skipped" and each.nodeid not in then and each.nodeid not in before
 
 
-def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> TaskChange:
+def _verdict(each: Execution, then: Mapping[str, Execution], before: _Points) -> TaskChange:
     """How a task ended now and before; if the old run left it out, its last outcome before that run counts."""
     earlier = (_judged_outcome(point) for point in reversed(before.get(each.nodeid, ())))
     known = _judged_outcome(then.get(each.nodeid)) or next(filter(None, earlier), "new")
@@ -243,7 +243,7 @@ def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> 
     )
 
 
-def _timings(then: Mapping[str, Execution], now: Mapping[str, Execution], before: Points) -> Iterator[Timing]:
+def _timings(then: Mapping[str, Execution], now: Mapping[str, Execution], before: _Points) -> Iterator[Timing]:
     """The changed durations of tasks that passed in both runs: a failure takes as long as its patience."""
     for nodeid, each in now.items():
         old = then.get(nodeid)
@@ -263,7 +263,7 @@ def _notable(before: float, after: float) -> bool:
     return abs(after - before) > max(1.0, 0.25 * before)
 
 
-def _flakier(executions: Iterable[Execution], before: Points, after: Points) -> Iterator[Flakiness]:
+def _flakier(executions: Iterable[Execution], before: _Points, after: _Points) -> Iterator[Flakiness]:
     for each in executions:
         old, new = rate_of(before.get(each.nodeid, ())), rate_of(after.get(each.nodeid, ()))
         if old and new and new.share > old.share and new.failed < new.executions:

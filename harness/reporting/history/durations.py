@@ -17,7 +17,7 @@ from harness.reporting.history.reading import RUNS_OF_DURATIONS, seconds_in
 from harness.spec.names import blank_unprintable
 
 _SQLITE = b"SQLite format 3\0"
-HOW = "write it with: harness history durations > durations.json"
+_HOW = "write it with: harness history durations > durations.json"
 
 
 class Durations(Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,10 +50,10 @@ def read_durations(file: Path) -> Durations:
             history = opened.read(len(_SQLITE)) == _SQLITE
         found = Durations(dict(sorted(seconds_in(file).items()))) if history else _document(file)
     except OSError as error:
-        raise HistoryError(f"{shown_path(file)}: cannot be read: {error.strerror or error}; {HOW}") from error
+        raise HistoryError(f"{shown_path(file)}: cannot be read: {error.strerror or error}; {_HOW}") from error
     if wrong := _impossible(found.seconds):
         raise HistoryError(
-            f"{shown_path(file)}: expected a number of seconds, 0 or more, for {blank_unprintable(wrong)}; {HOW}"
+            f"{shown_path(file)}: expected a number of seconds, 0 or more, for {blank_unprintable(wrong)}; {_HOW}"
         )
     return found
 
@@ -63,7 +63,7 @@ def _document(file: Path) -> Durations:
         return msgspec.json.decode(file.read_bytes(), type=Durations)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         expected = "expected a history (history.sqlite3) or the document of `harness history durations`"
-        raise HistoryError(f"{shown_path(file)}: {expected}, found something else: {error}; {HOW}") from error
+        raise HistoryError(f"{shown_path(file)}: {expected}, found something else: {error}; {_HOW}") from error
 
 
 def _impossible(seconds: Mapping[str, float]) -> str:

@@ -26,9 +26,9 @@ from harness.reporting.task_record import LAST_RUN, error_metrics, write_last_ru
 # Merges the folders of shards or machines into one with the layout of a project.
 
 ERRORS, ALLURE = "errors", "allure-results"
-MARK = Path(".harness/merged.json")
+_MARK = Path(".harness/merged.json")
 """A folder with this file was made here, and may be replaced."""
-_OWN = {MARK.parent.name, ERRORS, ALLURE}
+_OWN = {_MARK.parent.name, ERRORS, ALLURE}
 """The parts of the folder that are replaced; all others stay, pyproject.toml too, which may have been changed."""
 _WRITTEN_ANEW = {"environment.properties", "categories.json", "executor.json", "allurerc.mjs"}
 """Files of Allure's results that are written again: they are about one run, and the last one is a program."""
@@ -76,7 +76,7 @@ def put_together(
     `say` is called for each file that is left out: a link, a pipe, a device. Raises HistoryError for an output folder
     that was not made here, OSError if the disk does not allow it.
     """
-    if output.exists() and not (output / MARK).is_file() and (not output.is_dir() or any(output.iterdir())):
+    if output.exists() and not (output / _MARK).is_file() and (not output.is_dir() or any(output.iterdir())):
         raise HistoryError(
             f"{shown_path(output)} exists and was not made by `harness merge`; name a new folder with --output"
         )
@@ -102,7 +102,7 @@ def _make_folder(shards: Sequence[ShardRun], made: Path, output: Path, plain: Pl
     records = [each.record for each in run.last if each.record is not None]
     write_last_run(made / LAST_RUN, run.run, records, run.finished)
     write_json(made / ".harness" / "metrics.json", {"run": run.run, **run.metrics})
-    write_json(made / MARK, {"run": run.run, "merged_from": run.merged_from})
+    write_json(made / _MARK, {"run": run.run, "merged_from": run.merged_from})
     write_text(made / "pyproject.toml", _PROJECT)
     return run
 
@@ -148,9 +148,9 @@ def _with_errors(shards: Iterable[ShardRun], made: Path, plain: Plain) -> Iterat
     moved: dict[str, Execution] = {}  # files that two folders have in common are copied once
     for shard in shards:
         for each in shard.run.executions:
-            if (name := identity_of_execution(each)) not in moved:
+            if (name := _identity_of_execution(each)) not in moved:
                 moved[name] = _move_artifacts(each, shard.folder, made / ERRORS, taken, plain)
-        found = (moved[identity_of_execution(each)] for each in shard.run.executions)
+        found = (moved[_identity_of_execution(each)] for each in shard.run.executions)
         yield shard.run.model_copy(update={"executions": tuple(found)})
 
 
@@ -261,14 +261,14 @@ def merge_runs(runs: Sequence[RunRecord]) -> RunRecord:
 
 def identity_of(run: RunRecord) -> str:
     """The identity of a run: two folders with the same one contain the same run, wherever their files lie."""
-    return _digest([run.run, stamp(run.started) or "", *sorted(map(identity_of_execution, run.executions))], None)
+    return _digest([run.run, stamp(run.started) or "", *sorted(map(_identity_of_execution, run.executions))], None)
 
 
 def merged_executions(parts: Iterable[Sequence[Execution]]) -> tuple[Execution, ...]:
     """The distinct executions, numbered again for each node; the places of their files do not count."""
     distinct: dict[str, Execution] = {}
     for each in (each for part in parts for each in part):
-        distinct.setdefault(identity_of_execution(each), each)
+        distinct.setdefault(_identity_of_execution(each), each)
     numbers: Counter[str] = Counter()
     return tuple(
         _number_execution(distinct[key], numbers)
@@ -281,7 +281,7 @@ def _time_key(each: Execution, identity: str) -> tuple[str, str, str]:
     return (stamp(each.began) or "", each.nodeid, identity)
 
 
-def identity_of_execution(each: Execution) -> str:
+def _identity_of_execution(each: Execution) -> str:
     """The identity of an execution: wherever its files lie, and whatever its number is."""
     record = each.record and each.record.model_copy(update={"artifacts": None, "key": ""})
     return each.model_copy(update={"record": record, "number": 1}).model_dump_json()

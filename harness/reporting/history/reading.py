@@ -89,23 +89,23 @@ def _written_by(place: Path) -> str | None:
 
 # The earlier run that a run is compared with by default: one with many of the same tasks.
 
-LEAST = 0.5
+_LEAST = 0.5
 """The share of the new run's tasks that an older run must have to be comparable."""
 
 
-def choose_older_run(root: Path, new: str) -> tuple[str, str]:
+def _choose_older_run(root: Path, new: str) -> tuple[str, str]:
     """The name of the older run, and the reason in words if it is not simply the one before, else empty.
 
     `new`: the id of a run. Raises HistoryError if there is no earlier run.
     """
-    tasks, earlier = overlapping_runs(root, new)
+    tasks, earlier = _overlapping_runs(root, new)
     if not earlier:
         raise HistoryError(f"the history has no run before {new}, so there is nothing to compare it with")
     (before, common), *_ = earlier
-    if common >= LEAST * tasks:
+    if common >= _LEAST * tasks:
         return before, ""
     ran = f"the run before ({before}) ran {common} of the {tasks} tasks"
-    found = next(((run, count) for run, count in earlier if count >= LEAST * tasks), None)
+    found = next(((run, count) for run, count in earlier if count >= _LEAST * tasks), None)
     if found is None:
         return before, f"compared with the run before, although {ran}, because no earlier run has half of them"
     return found[0], f"{ran}; this is the newest that has at least half of them: {found[1]}"
@@ -113,7 +113,7 @@ def choose_older_run(root: Path, new: str) -> tuple[str, str]:
 
 # The comparison of two runs of a project, from its history of them and of the runs around them.
 
-WINDOW = 30
+_WINDOW = 30
 """The number of runs up to the old one that define what is usual."""
 
 
@@ -123,13 +123,13 @@ def compare_runs(root: Path, old: str | None = None, new: str = "last") -> RunCo
     `old`: None for the run before the new one, or if that ran other tasks, the newest that ran half of them.
     """
     two = load_run(root, new)
-    name, why = choose_older_run(root, two.run) if old is None else (old, "")
+    name, why = _choose_older_run(root, two.run) if old is None else (old, "")
     one = load_run(root, name)
-    before = task_points(root, WINDOW, until=one.run)
+    before = task_points(root, _WINDOW, until=one.run)
     known = {point.run for points in before.values() for point in points}
     since = {
         nodeid: tuple(point for point in points if point.run not in known and point.started > one.started)
-        for nodeid, points in task_points(root, WINDOW, until=two.run).items()
+        for nodeid, points in task_points(root, _WINDOW, until=two.run).items()
     }
     return compare(one, two, before, since).model_copy(update={"why": why})
 
@@ -220,7 +220,7 @@ def seconds_in(history: Path, runs: int = RUNS_OF_DURATIONS, besides: str = "") 
     return {task: round(median(seconds), 3) for task, seconds in found.items()}
 
 
-def overlapping_runs(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:
+def _overlapping_runs(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:
     """The number of tasks of a run (by its id), and how many of them each earlier run has, the newest first.
 
     Raises HistoryError.

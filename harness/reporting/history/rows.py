@@ -72,17 +72,17 @@ def insert_run(database: sqlite3.Connection, run: RunRecord, owner: Owner) -> No
     finished, ending, status, note = _ending(run)
     who = (owner.pid or None, owner.host, owner.birth or None, owner.boot, owner.namespace)
     facts: Row = (run.run, stamp(run.started), finished, ending, status, run.commit, run.branch, run.shard, note)
-    database.execute(_RUN, (*facts, *who, run_document(run)))
+    database.execute(_RUN, (*facts, *who, _run_document(run)))
 
 
 def insert_execution(database: sqlite3.Connection, run: str, execution: Execution) -> None:
     """Insert an execution with its attempts, warnings and failure."""
-    each = writable(execution)
-    key = database.execute(_EXECUTION, execution_row(run, each)).lastrowid or 0
-    database.execute(_DOCUMENT, (key, compress(each)))
-    database.executemany(_ATTEMPT, attempt_rows(key, each))
-    database.executemany(_WARNING, warning_rows(key, each))
-    if failure := failure_row(key, each):
+    each = _writable(execution)
+    key = database.execute(_EXECUTION, _execution_row(run, each)).lastrowid or 0
+    database.execute(_DOCUMENT, (key, _compress(each)))
+    database.executemany(_ATTEMPT, _attempt_rows(key, each))
+    database.executemany(_WARNING, _warning_rows(key, each))
+    if failure := _failure_row(key, each):
         database.execute(_FAILURE, failure)
 
 
@@ -95,7 +95,7 @@ def replace_execution(database: sqlite3.Connection, run: str, execution: Executi
 def insert_happenings(database: sqlite3.Connection, run: str, happenings: Sequence[Happening]) -> None:
     """Replace the events of a run."""
     database.execute("DELETE FROM happenings WHERE run = ?", (run,))
-    rows = (happening_row(run, position, writable(each)) for position, each in enumerate(happenings))
+    rows = (_happening_row(run, position, _writable(each)) for position, each in enumerate(happenings))
     database.executemany(_HAPPENING, rows)
 
 
@@ -103,7 +103,7 @@ def end_run(database: sqlite3.Connection, run: RunRecord) -> None:
     """Write the present state of a run and its events, in place of the old ones."""
     insert_happenings(database, run.run, run.happenings)
     run = _without_parts(run)
-    database.execute(_END, (*_ending(run), run_document(run), run.run))
+    database.execute(_END, (*_ending(run), _run_document(run), run.run))
 
 
 def add_run(database: sqlite3.Connection, run: RunRecord, owner: Owner) -> None:
@@ -127,7 +127,7 @@ def _adds_nothing(database: sqlite3.Connection, run: RunRecord) -> bool:
     there = database.execute("SELECT document FROM runs WHERE run = ?", (run.run,)).fetchone()
     if there is None:
         return not run.executions
-    return bool(there["document"] == run_document(_without_parts(run)))
+    return bool(there["document"] == _run_document(_without_parts(run)))
 
 
 def prune(database: sqlite3.Connection, keep: int, but: str = "") -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def _ending(run: RunRecord) -> tuple[str | None, str, int | None, str]:
 
 def _without_parts(run: RunRecord) -> RunRecord:
     """The run without its executions and events, which have rows of their own, and are many."""
-    return writable(run.model_copy(update={"executions": (), "happenings": ()}))
+    return _writable(run.model_copy(update={"executions": (), "happenings": ()}))
 
 
 Row = tuple[object, ...]
@@ -164,7 +164,7 @@ def stamp(at: datetime | None) -> str | None:
         return at.replace(tzinfo=UTC).isoformat(timespec="microseconds") if at else None
 
 
-def writable(value: Model) -> Model:
+def _writable(value: Model) -> Model:
     """The value itself; half a character (a lone surrogate, which pages do produce) is replaced by `?`."""
     try:
         value.model_dump_json()
@@ -174,11 +174,11 @@ def writable(value: Model) -> Model:
     return value
 
 
-def run_document(run: RunRecord) -> str:
+def _run_document(run: RunRecord) -> str:
     return run.model_dump_json(exclude=_REST)
 
 
-def execution_row(run: str, each: Execution) -> Row:
+def _execution_row(run: str, each: Execution) -> Row:
     record = each.record
     recoveries = record.recoveries if record else ()
     return (
@@ -224,11 +224,11 @@ def _tool_columns(record: TaskRecord | None) -> Row:
     return (called.calls, called.errors, called.failed)
 
 
-def compress(each: Execution) -> bytes:
+def _compress(each: Execution) -> bytes:
     return zlib.compress(each.model_dump_json().encode())
 
 
-def attempt_rows(execution: int, each: Execution) -> Iterator[Row]:
+def _attempt_rows(execution: int, each: Execution) -> Iterator[Row]:
     """A row for each attempt of each step, in order."""
     lines = each.record.steps if each.record else ()
     tries = ((line, number, found) for line in lines for number, found in enumerate(line.attempts, 1))
@@ -246,7 +246,7 @@ def attempt_rows(execution: int, each: Execution) -> Iterator[Row]:
         )
 
 
-def failure_row(execution: int, each: Execution) -> Row | None:
+def _failure_row(execution: int, each: Execution) -> Row | None:
     """The row of a failure; None if the execution has not failed. A declared failure is one too."""
     record = each.record
     if record is None:
@@ -264,14 +264,14 @@ def failure_row(execution: int, each: Execution) -> Row | None:
     )
 
 
-def warning_rows(execution: int, each: Execution) -> Iterator[Row]:
+def _warning_rows(execution: int, each: Execution) -> Iterator[Row]:
     for position, warning in enumerate(each.record.warnings if each.record else ()):
         step = warning.get("step_index")
         kind, message = str(warning.get("type", "")), str(warning.get("message", ""))
         yield (execution, position, kind, step if isinstance(step, int) else None, message)
 
 
-def happening_row(run: str, position: int, each: Happening) -> Row:
+def _happening_row(run: str, position: int, each: Happening) -> Row:
     return (run, position, stamp(each.at), each.type, each.level, each.task_id, each.model_dump_json())
 
 

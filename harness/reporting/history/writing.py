@@ -40,7 +40,7 @@ from harness.resilience.owner import Owner
 _UNFINISHED = "SELECT * FROM runs WHERE ending = 'unfinished' AND note = '' AND pid IS NOT NULL"
 
 
-def note_abandoned(database: sqlite3.Connection, root: Path) -> None:
+def _note_abandoned(database: sqlite3.Connection, root: Path) -> None:
     """Note unfinished runs whose process has ended; call it in a transaction. Other machines' runs are skipped."""
     for row in database.execute(_UNFINISHED).fetchall():
         owner = owner_of(row)
@@ -89,7 +89,7 @@ def _is_around(record: Record) -> bool:
 # Records that a run could not write, because another process locked the history: they are kept next to it, and added
 # later.
 
-READER_PATIENCE = 1.0
+_READER_PATIENCE = 1.0
 """Seconds that a reader waits for a process that still holds it."""
 
 
@@ -121,13 +121,13 @@ def import_pending_runs(root: Path) -> None:
 
 
 def _add(path: Path, run: RunRecord) -> None:
-    with name_file_in_errors(path), closing(open_writing(path, READER_PATIENCE)) as database:
+    with name_file_in_errors(path), closing(open_writing(path, _READER_PATIENCE)) as database:
         add_run(database, run, Owner())
 
 
-QUICK = 0.25
+_QUICK = 0.25
 """Seconds for which a task waits for another process; after that its row is written with the next one."""
-FINAL = 10.0
+_FINAL = 10.0
 """Seconds that the end of a run waits."""
 
 
@@ -154,7 +154,7 @@ class RunWriter:
         self._waiting.append(execution)
         try:
             with suppress(NotNowError):
-                self._write(QUICK)
+                self._write(_QUICK)
         except BaseException:
             self._waiting.remove(execution)  # it must not keep the next ones out
             raise
@@ -166,7 +166,7 @@ class RunWriter:
         file next to the history (`import_pending_runs`).
         """
         try:
-            database = self._write(FINAL)
+            database = self._write(_FINAL)
             with name_file_in_errors(self._path), transaction(database):
                 end_run(database, run)
                 drop_empty(database, run.run)
@@ -201,7 +201,7 @@ class RunWriter:
         database = open_writing(self._path, patience)
         try:
             with name_file_in_errors(self._path), transaction(database):
-                note_abandoned(database, self._root)
+                _note_abandoned(database, self._root)
                 insert_run(database, self._run, self._owner)
             with suppress(sqlite3.Error):  # so that the file alone has the tables, even if the run is killed
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -13,11 +13,11 @@ from msgspec import Struct
 from harness.reporting.telemetry.log import EVENTS_FILE, events_of, owner_file
 from harness.resilience.owner import Owner
 
-AT_ONCE: Final = 32 * 1024
+_AT_ONCE: Final = 32 * 1024
 """Bytes of lines that are sent in one message."""
 LOOK: Final = 0.5
 """Seconds between two looks at the files that somebody follows."""
-LONGEST_LINE: Final = 16 * 1024 * 1024
+_LONGEST_LINE: Final = 16 * 1024 * 1024
 
 
 class EventLines(Struct, frozen=True):
@@ -47,7 +47,7 @@ def may_go_on(root: Path, run: str) -> bool:
     return owner is not None and owner.alive
 
 
-def lines_from(file: Path, offset: int, limit: int = AT_ONCE) -> EventLines:
+def lines_from(file: Path, offset: int, limit: int = _AT_ONCE) -> EventLines:
     """The whole lines from an offset on, about `limit` bytes of them. Raises OSError.
 
     An offset that lies behind the end belongs to another file: it is read from its beginning.
@@ -57,7 +57,7 @@ def lines_from(file: Path, offset: int, limit: int = AT_ONCE) -> EventLines:
         offset = offset if 0 <= offset <= size else 0
         source.seek(offset)
         data = source.read(limit)
-        while b"\n" not in data and len(data) < LONGEST_LINE and (more := source.read(limit)):
+        while b"\n" not in data and len(data) < _LONGEST_LINE and (more := source.read(limit)):
             data += more
     whole = data[: data.rfind(b"\n") + 1]
     texts = (line.decode("utf-8", "replace") for line in whole.split(b"\n"))

@@ -22,22 +22,22 @@ from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import artifacts_of, recent_runs, usual_seconds
 from harness.reporting.live.following import Followers, may_go_on, runs_with_events
 
-POLICY: Final = (
+_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """The policy of the page: it runs its own script, and asks nobody but this server."""
-STILL_HERE: Final = 15.0
+_STILL_HERE: Final = 15.0
 """Seconds of silence after which a stream sends a comment, so that nothing on the way takes it for dead."""
-RETRY: Final = 1000
+_RETRY: Final = 1000
 """Milliseconds after which a browser that was cut off asks again."""
-RECENT: Final = 30
+_RECENT: Final = 30
 """The runs from which the usual time of a task is taken."""
-LISTED: Final = 200
+_LISTED: Final = 200
 """The runs of the history that are looked through for those with events."""
-SAME_FOR: Final = 2.0
+_SAME_FOR: Final = 2.0
 """Seconds for which all viewers get the same answer about runs and usual times."""
-GONE: Final = "there are no artifacts of this task (any more)"
+_GONE: Final = "there are no artifacts of this task (any more)"
 _ASSETS: Final = {"live.js": "live", "live.css": "live", "dashboard.css": "dashboard"}
 """File -> the package of the reports to which it belongs."""
 _KINDS: Final = {".js": "text/javascript", ".css": "text/css"}
@@ -75,7 +75,7 @@ class LiveView:
         return any(each["running"] for each in self._known_runs())
 
     async def _page(self, _request: Request) -> Response:
-        return HTMLResponse(_text("live.html"), headers={"Content-Security-Policy": POLICY})
+        return HTMLResponse(_text("live.html"), headers={"Content-Security-Policy": _POLICY})
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -88,7 +88,7 @@ class LiveView:
 
     def _known_runs(self) -> list[dict[str, Any]]:
         try:
-            known = {each.run: each for each in recent_runs(self._root, LISTED)}
+            known = {each.run: each for each in recent_runs(self._root, _LISTED)}
         except HistoryError:
             known = {}
         found = []
@@ -105,7 +105,7 @@ class LiveView:
         """Id of a task -> its usual seconds: the median of its last passed runs, without the one that is looked at."""
         run = request.query_params.get("besides", "")
         try:
-            return JSONResponse(await self._shared(f"usual {run}", partial(usual_seconds, self._root, RECENT, run)))
+            return JSONResponse(await self._shared(f"usual {run}", partial(usual_seconds, self._root, _RECENT, run)))
         except HistoryError:
             return JSONResponse({})
 
@@ -113,8 +113,8 @@ class LiveView:
         """What `find` finds, in a thread; all who ask within a short time get the same."""
         now = asyncio.get_running_loop().time()
         at, answer = self._answers.get(name, (0.0, None))
-        if answer is None or now - at > SAME_FOR:
-            self._answers = {key: each for key, each in self._answers.items() if now - each[0] <= SAME_FOR}
+        if answer is None or now - at > _SAME_FOR:
+            self._answers = {key: each for key, each in self._answers.items() if now - each[0] <= _SAME_FOR}
             answer = asyncio.ensure_future(asyncio.to_thread(find))
             self._answers[name] = now, answer
         return await asyncio.shield(answer)
@@ -135,12 +135,12 @@ class LiveView:
         loop = asyncio.get_running_loop()
         told = loop.time()
         try:
-            yield f"retry: {RETRY}\n\n"
+            yield f"retry: {_RETRY}\n\n"
             async for found in lines:
                 if found is not None:
                     data = "".join(f"data: {line}\n" for line in found.lines)
                     yield f"id: {found.end}\n{data}\n"
-                elif loop.time() - told < STILL_HERE:
+                elif loop.time() - told < _STILL_HERE:
                     continue
                 else:
                     yield ": still here\n\n"
@@ -151,15 +151,15 @@ class LiveView:
     async def _names(self, request: Request) -> Response:
         """The files of one failed task."""
         folder = self._folder(request)
-        return JSONResponse(_files_in(folder)) if folder else _missing(GONE)
+        return JSONResponse(_files_in(folder)) if folder else _missing(_GONE)
 
     async def _listing(self, request: Request) -> Response:
         """The same as a page."""
         folder = self._folder(request)
         if folder is None:
-            return _missing(GONE)
+            return _missing(_GONE)
         page = _list_of(request.scope["path"], folder.name, _files_in(folder))
-        return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
+        return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
     async def _evidence(self, request: Request) -> Response:
         folder = self._folder(request)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 # Reads the files like files of a stranger: bounded in size and depth, with a reason for every refusal.
 
 LARGEST = 32 * 1024 * 1024
-REPORT = "error_report.json"
+_REPORT = "error_report.json"
 
 
 class UnusableEvidenceError(ValueError):
@@ -220,7 +220,7 @@ class Recorded(Struct, frozen=True):
 def recorded(folder: Path) -> Recorded:
     """Read a directory. Raises UnusableEvidenceError if it is stale, incomplete or not made by the harness."""
     manifest = document(folder / MANIFEST, Manifest)
-    report = None if manifest.passed else document(folder / REPORT, ErrorReport)
+    report = None if manifest.passed else document(folder / _REPORT, ErrorReport)
     told = manifest.grading
     memory = _snapshot(folder / "memory_snapshot.json", dict[str, dict[str, Any]], manifest)
     return Recorded(
@@ -260,6 +260,6 @@ def evidence_folders(place: Path) -> Iterator[Path]:
     """The directories of tasks below, or the place itself if it is one. Links and hidden folders are left out."""
     for here, folders, files in os.walk(place):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if MANIFEST in files or REPORT in files:
+        if MANIFEST in files or _REPORT in files:
             folders.clear()
             yield Path(here)

@@ -48,7 +48,7 @@ from harness.values import replace
 # Judges one criterion: the project's own evaluation reads the recorded state once. It decides only if everything that
 # it reads was recorded, so that it never guesses.
 
-TOLERANCE = timedelta(seconds=2)
+_TOLERANCE = timedelta(seconds=2)
 """The largest error of a recorded time."""
 _TIMES = ("time_since", "time_until")
 _REDACTED_NAME = re.compile(re.escape(MARK) + r'(?:[^"\\]|\\.)*":')
@@ -105,7 +105,7 @@ async def _refuse_redacted(node: Read, look: Pass) -> None:
 
 async def _refuse_narrow(node: Compare, sources: RecordedSources, patience: Patience) -> None:
     if any(isinstance(each, Read) and each.function in _TIMES for each in walk(node)):
-        ends = (sources.now() - TOLERANCE, sources.now() + TOLERANCE)
+        ends = (sources.now() - _TOLERANCE, sources.now() + _TOLERANCE)
         found = [await check(node, Pass(replace(sources, at=end), patience)) for end in ends]
         if found[0].holds is not found[1].holds:
             raise UndecidedError(f"{node.source} depends on the exact second")
@@ -134,10 +134,10 @@ class Judge(Struct, frozen=True):
 
 # The verdict on a task by its present criteria. Pure over the judgements.
 
-Verdict = Literal["pass", "fail", "undecided"]
-VERDICTS: dict[bool | None, Verdict] = {True: "pass", False: "fail", None: "undecided"}
-GRADES = {True: "held", False: "unmet", None: "undecided"}
-Standing = tuple[Verdict, str]
+_Verdict = Literal["pass", "fail", "undecided"]
+VERDICTS: dict[bool | None, _Verdict] = {True: "pass", False: "fail", None: "undecided"}
+_GRADES = {True: "held", False: "unmet", None: "undecided"}
+Standing = tuple[_Verdict, str]
 """The verdict, and its reason."""
 
 
@@ -177,7 +177,7 @@ def _by_criteria(worst: Grade | None, relaxed: Sequence[Grade]) -> Standing:
     return "undecided" if None in (worst.holds, other.holds) else "fail", f"{worst.why}; relaxed: {other.why}"
 
 
-def _declared(evidence: Recorded, spec: TaskSpec, verdict: Verdict, why: str) -> Standing:
+def _declared(evidence: Recorded, spec: TaskSpec, verdict: _Verdict, why: str) -> Standing:
     """The verdict on a task with `expect`: it passes if it ends as its file declares."""
     if spec.expect is None or verdict == "undecided":
         return verdict, why
@@ -218,7 +218,7 @@ async def score_again(
     open_ = [name for name, holds in parts.items() if holds is None]
     if spec.rubrics and None in (attempts, succeeded):
         open_.append("its rubrics")
-    words = {name: GRADES[holds] for name, holds in parts.items()}
+    words = {name: _GRADES[holds] for name, holds in parts.items()}
     if open_:
         return {"now": None, "parts": words, "why": f"undecided: {', '.join(open_)}"}
     score = score_of(looked, spec.rubrics, attempts or attempts_of((), 0), bool(succeeded))
@@ -337,14 +337,14 @@ def _criterion(
 ) -> dict[str, Json]:
     """`before` is null if the criterion was not reached, or this is unknown; `new`: it did not run."""
     held = (ran or {}).get(text)
-    told = {"before": None if held is None else GRADES[held], "now": GRADES[grade.holds]}
+    told = {"before": None if held is None else _GRADES[held], "now": _GRADES[grade.holds]}
     found = {name: getattr(grade, name) for name in ("part", "why", "expected", "actual")}
     return {"text": text, "relaxed": relaxed, "new": ran is not None and text not in ran, **told, **found}
 
 
 # The result as lines for people. Texts of pages and files cannot steer the terminal.
 
-LONGEST = 300
+_LONGEST = 300
 _SIGNS = {"held": "+", "unmet": "x", "undecided": "?"}
 
 
@@ -358,7 +358,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    return blank_unprintable(text if len(text) <= LONGEST else f"{text[:LONGEST]}...")
+    return blank_unprintable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
 def _task_lines(task: Mapping[str, Any]) -> Iterator[str]:

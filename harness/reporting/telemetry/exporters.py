@@ -104,7 +104,7 @@ def _thresholds(sink: MetricsSink, registry: CollectorRegistry) -> None:
 
 # OpenTelemetry: a task is a span, its attempts at steps are child spans, resilience events are events of them.
 
-PREFIX = "taskspec."
+_PREFIX = "taskspec."
 
 
 def no_provider() -> bool:
@@ -151,7 +151,7 @@ class Spans(Sink):
 
     def _begin(self, plan: Plan, at: datetime, redactor: TextRedactor) -> Span:
         values = {"task_id": plan.task_id, "run": self._run, "source": plan.source, "agent": plan.agent or ""}
-        attributes = {PREFIX + name: redactor.text(value) for name, value in values.items() if value}
+        attributes = {_PREFIX + name: redactor.text(value) for name, value in values.items() if value}
         return self._tracer.start_span(redactor.text(plan.task_id), start_time=_nanoseconds(at), attributes=attributes)
 
     def _add_attempt(self, parent: Span, event: AttemptEnded, redactor: TextRedactor) -> None:
@@ -159,11 +159,11 @@ class Spans(Sink):
         span = self._tracer.start_span(
             redactor.text(attempt.step.describe()),
             set_span_in_context(parent),
-            attributes={PREFIX + "step": event.index, PREFIX + "act": attempt.step.act},
+            attributes={_PREFIX + "step": event.index, _PREFIX + "act": attempt.step.act},
             start_time=_nanoseconds(attempt.started),
         )
         if isinstance(attempt.outcome, Failure):
-            span.set_attribute(PREFIX + "code", attempt.outcome.code)
+            span.set_attribute(_PREFIX + "code", attempt.outcome.code)
             span.set_status(Status(StatusCode.ERROR, redactor.text(attempt.outcome.message)))
         span.end(_nanoseconds(attempt.started + timedelta(seconds=attempt.seconds)))
 
@@ -203,12 +203,12 @@ def _tool_attributes(call: ToolCall, redactor: TextRedactor) -> dict[str, Attrib
         "gen_ai.tool.name": redactor.text(call.tool),
         "gen_ai.tool.call.id": call.id,
         "gen_ai.tool.type": "extension",
-        PREFIX + "server": call.server,
-        PREFIX + "effect": call.effect,
-        PREFIX + "tries": call.tries,
-        PREFIX + "outcome": call.outcome,
+        _PREFIX + "server": call.server,
+        _PREFIX + "effect": call.effect,
+        _PREFIX + "tries": call.tries,
+        _PREFIX + "outcome": call.outcome,
     }
-    step = {} if call.step is None else {PREFIX + "step": call.step}
+    step = {} if call.step is None else {_PREFIX + "step": call.step}
     return found | step | ({} if call.server == PAGE else {"mcp.method.name": "tools/call"})
 
 
@@ -222,18 +222,18 @@ def _call_attributes(call: ModelCall) -> dict[str, AttributeValue]:
         "gen_ai.usage.output_tokens": call.usage.output,
         "gen_ai.usage.cache_read.input_tokens": call.usage.cache_read,
         "gen_ai.usage.cache_creation.input_tokens": call.usage.cache_write,
-        PREFIX + "model": call.model,
-        PREFIX + "step": call.step,
-        PREFIX + "attempt": call.attempt,
-        PREFIX + "replayed": call.replayed,
+        _PREFIX + "model": call.model,
+        _PREFIX + "step": call.step,
+        _PREFIX + "attempt": call.attempt,
+        _PREFIX + "replayed": call.replayed,
     }
-    return attributes if is_unpriced(call) else {**attributes, PREFIX + "cost_usd": call.cost or 0.0}
+    return attributes if is_unpriced(call) else {**attributes, _PREFIX + "cost_usd": call.cost or 0.0}
 
 
 def _end(span: Span, result: TaskResult, at: datetime, redactor: TextRedactor) -> None:
-    span.set_attribute(PREFIX + "final_state", "skipped" if result.skipped else result.final_state)
+    span.set_attribute(_PREFIX + "final_state", "skipped" if result.skipped else result.final_state)
     if result.failure is not None:
-        span.set_attribute(PREFIX + "code", result.failure.code)
+        span.set_attribute(_PREFIX + "code", result.failure.code)
         span.set_status(Status(StatusCode.ERROR, redactor.text(result.failure.message)))
     span.end(_nanoseconds(at))
 

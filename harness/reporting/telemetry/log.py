@@ -23,7 +23,7 @@ from harness.resilience.replaced import replaced
 EVENTS_FILE = Path(".harness/events.jsonl")
 KEPT = 5
 """The number of runs whose files are kept."""
-LIVES = timedelta(hours=1)
+_LIVES = timedelta(hours=1)
 """A run that has written within this time may still go on: its file is kept too."""
 
 
@@ -48,7 +48,7 @@ def begin(path: Path, now: datetime, *, leads: bool = True) -> None:
         owner_file(path).write_text(Owner.this().label, "utf-8")
         if leads:
             _link(path.parent.with_suffix(".jsonl"), path)
-        _forget(path, (now - LIVES).timestamp())
+        _forget(path, (now - _LIVES).timestamp())
 
 
 def _link(link: Path, path: Path) -> None:
@@ -141,7 +141,7 @@ class Tail:
 # Log profiles, and the sink that writes to the logger `harness.resilience`.
 
 LOGGER = "harness.resilience"
-PROFILES: dict[LogProfile, int] = {
+_PROFILES: dict[LogProfile, int] = {
     "production": logging.ERROR,
     "evaluation": logging.WARNING,
     "debug": logging.DEBUG,
@@ -160,7 +160,7 @@ class LogSink(Sink):
 
     def __init__(self, profile: LogProfile) -> None:
         self._logger = logging.getLogger(LOGGER)
-        self._logger.setLevel(PROFILES[profile])
+        self._logger.setLevel(_PROFILES[profile])
         if not any(isinstance(handler, logging.NullHandler) for handler in self._logger.handlers):
             self._logger.addHandler(logging.NullHandler())  # without a handler, Python would print to stderr
 

@@ -42,8 +42,8 @@ from harness.resilience import Clock
 from harness.resilience.events import ServiceChanged, ToolServerChanged
 from harness.resilience.thresholds import ThresholdCrossed
 
-STREAM = "stream"
-OFTEN = 1.0
+_STREAM = "stream"
+_OFTEN = 1.0
 """Seconds between two records about the steps that a task begins."""
 
 
@@ -179,13 +179,13 @@ class Telemetry:
         """
         running = _TASK.get() or _Running(None, None)
         shared, wake = isinstance(event, ServiceChanged | ToolServerChanged | ThresholdCrossed), running.wake
-        record = self.fence.call(STREAM, self._pass_on, event, None if shared else running.plan, None)
+        record = self.fence.call(_STREAM, self._pass_on, event, None if shared else running.plan, None)
         if record is not None and wake is not None and not isinstance(event, ThresholdCrossed):
             wake(record)
 
     def tell(self, event: TelemetryEvent, plan: Plan) -> None:
         """Take an event of a task that has run in another process, which can no longer tell it."""
-        with self.fence.around(STREAM):
+        with self.fence.around(_STREAM):
             self._pass_on(event, plan, None)
 
     def on(self, event: Event | Record) -> None:
@@ -194,7 +194,7 @@ class Telemetry:
             return
         with self.lock:
             self._redactor = self._redactor.plus(event.plan.all_secrets)
-            with self.fence.around(STREAM):
+            with self.fence.around(_STREAM):
                 if isinstance(event, TaskStarted | StepStarted | StepEnded | TaskEnded):
                     self._note_progress(event)
                 if self._steps or not isinstance(event, StepEnded):
@@ -217,7 +217,7 @@ class Telemetry:
             self._held.pop(plan.key, None)
         elif isinstance(event, StepEnded):
             self._held.pop(plan.key, None)
-        elif now - self._told.get(plan.key, now) >= OFTEN:
+        elif now - self._told.get(plan.key, now) >= _OFTEN:
             self._tell(event)
         else:
             self._held[plan.key] = event
@@ -231,10 +231,10 @@ class Telemetry:
 
     def _tell_held(self) -> None:
         """Tell the steps that still run, and whose turn it is by now."""
-        with self.lock, self.fence.around(STREAM):
+        with self.lock, self.fence.around(_STREAM):
             self._looks, now = False, self._clock.now()
             for key, begun in list(self._held.items()):
-                if now - self._told.get(key, now) >= OFTEN:
+                if now - self._told.get(key, now) >= _OFTEN:
                     self._tell(begun)
             if self._held:
                 self._look_later()
@@ -242,7 +242,7 @@ class Telemetry:
     def _look_later(self) -> None:
         if not self._looks:
             self._looks = True
-            self._later(OFTEN, self._tell_held)
+            self._later(_OFTEN, self._tell_held)
 
     def deliver(self) -> None:
         """Call the sinks of this thread, the one that waits for tasks, with the new records."""

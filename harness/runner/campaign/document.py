@@ -13,7 +13,7 @@ from harness.model.statistics import TaskTally, pass_hat, wilson
 from harness.recovery.declaration import Declaration
 from harness.spec.fault_plan import Gate
 
-VERSION: Final = 2
+_VERSION: Final = 2
 NO_FAILURE = "-"
 """The entry of the confusion matrix for a fault that causes no failure."""
 
@@ -164,7 +164,7 @@ class Totals(DocumentPart):
 class Campaign(DocumentPart):
     """The document."""
 
-    version: Literal[2] = VERSION
+    version: Literal[2] = _VERSION
     name: str
     goal: str
     source: str = Field(description="The file of the fault plan.")

@@ -43,7 +43,7 @@ def _lines(found: Campaign) -> Iterator[str]:
     yield f"# Campaign {_plain(found.name)}: {found.verdict}\n"
     if found.goal:
         yield f"{_plain(found.goal)}\n"
-    yield from (f"- {line}" for line in total_lines(found))
+    yield from (f"- {line}" for line in _total_lines(found))
     if found.unmet:
         yield "\n## Not as expected\n"
         yield from (f"- {_plain(line)}" for line in found.unmet)
@@ -83,12 +83,12 @@ def _cell(attack: Attack, fault: Fault, trials: tuple[Trial, ...]) -> Cell:
         expected_code=code,
         expected_recovered=fault.expect.recovered,
         struck=Rate.from_counts(len(struck), len(trials)),
-        classified=_rate(failure_code(trial) == code for trial in struck if code is not None),
+        classified=_rate(_failure_code(trial) == code for trial in struck if code is not None),
         recovered=_rate(trial.reached for trial in struck),
         recovery=times(trials),
-        artifacts=artifact_rate(trials),
+        artifacts=_artifact_rate(trials),
         outcomes=dict(Counter(map(outcome, trials))),
-        passed=pass_rate(trials),
+        passed=_pass_rate(trials),
         trials=trials,
     )
 
@@ -98,7 +98,7 @@ def expected_code(fault: Fault) -> str | None:
     return (fault.expect.code or NO_FAILURE) if "code" in fault.expect.model_fields_set else None
 
 
-def failure_code(trial: Trial) -> str:
+def _failure_code(trial: Trial) -> str:
     """The code of the failure; `-` if there was none."""
     return trial.seen or NO_FAILURE
 
@@ -108,11 +108,11 @@ def outcome(trial: Trial) -> str:
     return " ".join(filter(None, (trial.final_state, trial.code))) or "not tried"
 
 
-def pass_rate(trials: Sequence[Trial]) -> PassRate:
+def _pass_rate(trials: Sequence[Trial]) -> PassRate:
     return PassRate.from_counts(sum(trial.reached for trial in trials), len(trials))
 
 
-def overall_rate(trials: Iterable[Trial]) -> OverallRate:
+def _overall_rate(trials: Iterable[Trial]) -> OverallRate:
     """The rate over all tasks of the trials; one that was not made is void."""
     outcomes: dict[str, list[bool | None]] = {}
     for trial in trials:
@@ -120,7 +120,7 @@ def overall_rate(trials: Iterable[Trial]) -> OverallRate:
     return OverallRate.of_tasks([TaskTally.of(each) for each in outcomes.values()])
 
 
-def artifact_rate(trials: Iterable[Trial]) -> Rate:
+def _artifact_rate(trials: Iterable[Trial]) -> Rate:
     """The failures with all their artifacts."""
     return _rate(not trial.missing for trial in trials if trial.missing is not None)
 
@@ -140,7 +140,10 @@ def _task(attack: Attack, trials: Sequence[Trial]) -> Task:
     own = [trial for trial in trials if trial.task_id == attack.task.spec.task_id]
     clean, faulted = split(own)
     return Task(
-        task_id=attack.task.spec.task_id, source=attack.task.source, clean=pass_rate(clean), faulted=pass_rate(faulted)
+        task_id=attack.task.spec.task_id,
+        source=attack.task.source,
+        clean=_pass_rate(clean),
+        faulted=_pass_rate(faulted),
     )
 
 
@@ -153,7 +156,7 @@ def split(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial]]:
 def confusion(found: Iterable[Cell]) -> tuple[Confusion, ...]:
     """Expected code x seen code, for all struck trials of faults with a declared code."""
     pairs = Counter(
-        (cell.expected_code, failure_code(trial))
+        (cell.expected_code, _failure_code(trial))
         for cell in found
         if cell.expected_code is not None
         for trial in cell.trials
@@ -167,12 +170,12 @@ def totals(found: Sequence[Cell], trials: Sequence[Trial]) -> Totals:
     clean, faulted = split(trials)
     recoverable = [cell.recovered for cell in found if cell.transient and cell.expected_recovered]
     return Totals(
-        clean=overall_rate(clean),
-        faulted=overall_rate(faulted),
+        clean=_overall_rate(clean),
+        faulted=_overall_rate(faulted),
         struck=_sum(cell.struck for cell in found),
         classification=_sum(cell.classified for cell in found),
         recovery=_sum(recoverable),
-        artifacts=artifact_rate(trials),
+        artifacts=_artifact_rate(trials),
         recovery_time=times(faulted),
     )
 
@@ -244,7 +247,7 @@ def _parts(found: Campaign) -> Iterator[RenderableType]:
         yield "not as expected, code x code:"
         yield from (Text(f"  {each.expected} was seen as {each.seen}: {each.count}") for each in wrong)
     yield terminal_table(_OF_TASKS, _task_rows(found))
-    yield from map(Text, total_lines(found))
+    yield from map(Text, _total_lines(found))
     if found.unmet:
         yield f"not as expected: {len(found.unmet)}"
         yield from (Text(f"  {line}") for line in found.unmet)
@@ -267,7 +270,7 @@ def row(cell: Cell) -> tuple[str, ...]:
 
 def _codes(cell: Cell) -> str:
     """The seen codes; with the expected one, if it differs."""
-    several = Counter(failure_code(trial) for trial in cell.trials if trial.struck)
+    several = Counter(_failure_code(trial) for trial in cell.trials if trial.struck)
     text = ", ".join(several)
     wrong = cell.expected_code is not None and set(several) - {cell.expected_code}
     return f"{text} (not {cell.expected_code})" if wrong else text
@@ -282,7 +285,7 @@ def _recovered_share(cell: Cell) -> str:
 
 def _outcomes(cell: Cell) -> str:
     """The outcomes, without a code that the row shows already."""
-    codes = {failure_code(trial) for trial in cell.trials}
+    codes = {_failure_code(trial) for trial in cell.trials}
     names: Counter[str] = Counter()
     for name, count in cell.outcomes.items():
         state, _, code = name.partition(" ")
@@ -313,7 +316,7 @@ def interval(rate: PassRate | OverallRate) -> str:
     return f"{rate.interval[0]:.2f}-{rate.interval[1]:.2f}" if rate.interval else ""
 
 
-def total_lines(found: Campaign) -> Iterator[str]:
+def _total_lines(found: Campaign) -> Iterator[str]:
     """The figures over all cells; where there is nothing to count, the reason."""
     sums = found.totals
     recovered = _share(sums.recovery, "of the transient faults with `recovered: true`", "no such fault struck")

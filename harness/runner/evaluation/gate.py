@@ -71,10 +71,10 @@ def _clean(found: Evaluation, agent: str) -> EvaluatedCell | None:
     return next((each for each in found.cells if (each.agent, each.fault) == (agent, None)), None)
 
 
-Judged = Mapping[str, tuple[bool, str]]
+_Judged = Mapping[str, tuple[bool, str]]
 
 
-def _rates(gate: EvaluationGate, cell: EvaluatedCell) -> Judged:
+def _rates(gate: EvaluationGate, cell: EvaluatedCell) -> _Judged:
     found: dict[str, tuple[bool, str]] = {}
     if gate.min_pass is not None:
         share, spread = cell.rate.share, interval_text(cell.rate.interval)
@@ -89,7 +89,7 @@ def _rates(gate: EvaluationGate, cell: EvaluatedCell) -> Judged:
     return found
 
 
-def _cost(gate: EvaluationGate, found: Evaluation, agent: str) -> Judged:
+def _cost(gate: EvaluationGate, found: Evaluation, agent: str) -> _Judged:
     if gate.max_cost is None:
         return {}
     total = next(each for each in found.totals if each.agent == agent)

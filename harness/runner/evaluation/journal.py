@@ -22,7 +22,7 @@ class JournalError(ValueError):
     """A file of trials with a line that is none: `file:line: what is wrong`."""
 
 
-MEND = ". Remove the line, or begin a new evaluation without --resume"
+_MEND = ". Remove the line, or begin a new evaluation without --resume"
 
 
 class TrialJournal:
@@ -40,7 +40,7 @@ class TrialJournal:
         made: dict[Place, EvaluationTrial] = {}
         for number, each in enumerate(self.trials, 1):
             if why := _foreign(each, made.get(each.place), seeds.get(each.place)):
-                raise JournalError(f"{self._path}:{number}: {why}{MEND}")
+                raise JournalError(f"{self._path}:{number}: {why}{_MEND}")
             made[each.place] = each
 
     def add(self, trial: EvaluationTrial) -> None:
@@ -94,4 +94,4 @@ def _read(file: Path, text: bytes) -> Iterator[EvaluationTrial]:
         try:
             yield EvaluationTrial.model_validate_json(line)
         except ValidationError as error:
-            raise JournalError(f"{file}:{number}: {first_problem(error)}{MEND}") from None
+            raise JournalError(f"{file}:{number}: {first_problem(error)}{_MEND}") from None

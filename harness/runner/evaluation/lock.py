@@ -27,9 +27,9 @@ from harness.spec.names import slug
 from harness.spec.steps import Assert, Upload
 
 LOCK = "lock.json"
-PACKAGES = ("pytest-taskspec", "playwright", "pydantic-ai-slim", "openai", "anthropic")
+_PACKAGES = ("pytest-taskspec", "playwright", "pydantic-ai-slim", "openai", "anthropic")
 """The packages whose versions may change how an agent does."""
-PROMPT = ("prompt.py", "tools.py", "view.py")
+_PROMPT = ("prompt.py", "tools.py", "view.py")
 """The modules of `harness.agents` with the words that a model is told."""
 ELSEWHERE = frozenset({"root", "artifacts", "history_runs", "keep_previous", "log_profile", "telemetry"})
 """Settings that say only where results are kept, or how much is told."""
@@ -54,17 +54,17 @@ def digests(
     return {name: value for part in parts for name, value in part}
 
 
-Parts = Iterator[tuple[str, str]]
+_Parts = Iterator[tuple[str, str]]
 
 
-def _of_command(found: Mapping[str, Sequence[Attack]], size: EvaluationSize, loaded: LoadedFaultPlan | None) -> Parts:
+def _of_command(found: Mapping[str, Sequence[Attack]], size: EvaluationSize, loaded: LoadedFaultPlan | None) -> _Parts:
     yield "--agents", ",".join(found)
     yield "--trials", str(size.trials)
     yield "--seed", str(size.seed)
     yield "the fault plan", "none" if loaded is None else _digest(loaded.plan.model_dump(mode="json"))
 
 
-def _of_tasks(found: Mapping[str, Sequence[Attack]]) -> Parts:
+def _of_tasks(found: Mapping[str, Sequence[Attack]]) -> _Parts:
     """Yield the tasks, and those that run before them, with their groups, data and defaults filled in."""
     for attack in next(iter(found.values()), ()):
         if attack.fault is None:
@@ -76,7 +76,7 @@ def _of_tasks(found: Mapping[str, Sequence[Attack]]) -> Parts:
                 yield from _of_files(plan)
 
 
-def _of_files(plan: Plan) -> Parts:
+def _of_files(plan: Plan) -> _Parts:
     """Yield the files that the steps of a task upload, and those with which they compare a page."""
     for step in plan.steps:
         found: list[Path] = []
@@ -90,7 +90,7 @@ def _of_files(plan: Plan) -> Parts:
                 yield f"file {file.relative_to(plan.folder)}", _sha(file.read_bytes())
 
 
-def _of_settings(settings: Settings) -> Parts:
+def _of_settings(settings: Settings) -> _Parts:
     """Yield each key of `[tool.harness]`, and each table of a table, such as `models.claude`."""
     root = str(settings.root.absolute())
     for key, value in settings.model_dump(mode="json", exclude=set(ELSEWHERE)).items():
@@ -99,14 +99,14 @@ def _of_settings(settings: Settings) -> Parts:
             yield f"settings {name}", _digest(json.loads(json.dumps(table).replace(root, "")))
 
 
-def _of_code(found: Mapping[str, Sequence[Attack]], settings: Settings) -> Parts:
+def _of_code(found: Mapping[str, Sequence[Attack]], settings: Settings) -> _Parts:
     """Yield the code that chooses steps, and the versions of what runs it."""
-    yield "the prompt of language models", _sha("".join(_shipped(name) for name in PROMPT).encode())
+    yield "the prompt of language models", _sha("".join(_shipped(name) for name in _PROMPT).encode())
     for name in found:
         yield from _of_agent(name, settings)
         yield from _of_program(name, settings)
     yield "Python", platform.python_version()
-    for name in PACKAGES:
+    for name in _PACKAGES:
         try:
             yield f"version of {name}", version(name)
         except PackageNotFoundError:
@@ -117,7 +117,7 @@ def _shipped(name: str) -> str:
     return files("harness.agents").joinpath(name).read_text("utf-8")
 
 
-def _of_agent(name: str, settings: Settings) -> Parts:
+def _of_agent(name: str, settings: Settings) -> _Parts:
     """Yield the project's module of an agent, or the package that brings it."""
     table = settings.agents.get(name)
     while table is not None and table.agent is not None:
@@ -132,7 +132,7 @@ def _of_agent(name: str, settings: Settings) -> Parts:
             yield f"agent {name}", f"{point.dist.name} {point.dist.version}"
 
 
-def _of_program(name: str, settings: Settings) -> Parts:
+def _of_program(name: str, settings: Settings) -> _Parts:
     """Yield the files that the command of an agent names: the program itself, its script, its settings."""
     table = _table(name, settings)
     for number, word in enumerate(table.command or () if table else ()):
@@ -160,7 +160,7 @@ def _digest_of(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 
 
-def _of_recordings(found: Mapping[str, Sequence[Attack]], settings: Settings) -> Parts:
+def _of_recordings(found: Mapping[str, Sequence[Attack]], settings: Settings) -> _Parts:
     """Yield the recordings of models, where only they may answer; elsewhere the trials themselves may write them."""
     if settings.cassettes.mode != "replay":
         return

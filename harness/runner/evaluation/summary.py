@@ -34,9 +34,9 @@ from harness.model.statistics import (
 )
 from harness.recovery.catalog import CATALOG
 
-MOST_VOID = 0.05
+_MOST_VOID = 0.05
 """The share of void trials above which a rate says nothing."""
-SIGNIFICANT = 0.05
+_SIGNIFICANT = 0.05
 """The p below which two agents differ."""
 
 
@@ -119,13 +119,13 @@ def _task(task_id: str, tally: TaskTally) -> EvaluatedTask:
 
 def says_nothing(cell: EvaluatedCell) -> bool:
     """Whether too many of its trials are void for a verdict."""
-    return cell.void > MOST_VOID * cell.trials
+    return cell.void > _MOST_VOID * cell.trials
 
 
 def _too_void(cell: EvaluatedCell) -> str:
     return (
         f"{cell.agent}, {cell.fault or 'clean'}: {cell.void} of {cell.trials} trials are void "
-        f"({cell.void_share:.0%}, at most {MOST_VOID:.0%} may be)"
+        f"({cell.void_share:.0%}, at most {_MOST_VOID:.0%} may be)"
     )
 
 
@@ -195,19 +195,19 @@ def _comparisons(
                 yield _comparison(first, second, fault, pairs, shape.seed, too_void=too_void)
 
 
-Pairs = Mapping[str, Sequence[tuple[bool, bool]]]
+_Pairs = Mapping[str, Sequence[tuple[bool, bool]]]
 """Task -> its pairs: whether the first one passed, whether the second one did."""
 
 
-def _pairs(trials: Iterable[EvaluationTrial], first: str, second: str, fault: str | None) -> Pairs:
+def _pairs(trials: Iterable[EvaluationTrial], first: str, second: str, fault: str | None) -> _Pairs:
     by_agent: dict[str, dict[tuple[str, int], bool]] = {first: {}, second: {}}
     for each in trials:
         if each.agent in by_agent and each.fault == fault and each.passed is not None:
             by_agent[each.agent][each.task_id, each.number] = each.passed
-    return paired(by_agent[first], by_agent[second])
+    return _paired(by_agent[first], by_agent[second])
 
 
-def paired(first: Mapping[tuple[str, int], bool], second: Mapping[tuple[str, int], bool]) -> Pairs:
+def _paired(first: Mapping[tuple[str, int], bool], second: Mapping[tuple[str, int], bool]) -> _Pairs:
     """The pairs of two sets of trials, which are named by task and number."""
     found: dict[str, list[tuple[bool, bool]]] = {}
     for place in sorted(first.keys() & second.keys()):
@@ -215,7 +215,7 @@ def paired(first: Mapping[tuple[str, int], bool], second: Mapping[tuple[str, int
     return found
 
 
-def _comparison(first: str, second: str, fault: str | None, pairs: Pairs, seed: int, *, too_void: bool) -> Comparison:
+def _comparison(first: str, second: str, fault: str | None, pairs: _Pairs, seed: int, *, too_void: bool) -> Comparison:
     tally = PairTally.of(pair for several in pairs.values() for pair in several)
     differences = [fmean(one - other for one, other in several) for several in pairs.values()]
     difference, spread = fmean(differences), difference_interval(differences, seed)
@@ -238,7 +238,7 @@ def _comparison(first: str, second: str, fault: str | None, pairs: Pairs, seed: 
 def _better(p_value: float, difference: float, spread: Interval | None) -> Better:
     """The better one, if the pairs say so and, where there is one, the interval over tasks does too."""
     apart = spread is None or spread[0] > 0 or spread[1] < 0
-    if p_value >= SIGNIFICANT or not apart or not difference:
+    if p_value >= _SIGNIFICANT or not apart or not difference:
         return "open"
     return "first" if difference > 0 else "second"
 

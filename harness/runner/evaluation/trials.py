@@ -63,7 +63,7 @@ def place_of(turn: PlannedTrial) -> Place:
     return attack.task.spec.task_id, attack.agent, attack.name or None, turn.number
 
 
-IN_VAIN = frozenset({
+_IN_VAIN = frozenset({
     "MODEL_CASSETTE_MISS", "MODEL_AUTH", "MODEL_NOT_FOUND", "MODEL_QUOTA", "MODEL_UNPRICED", "WEBMCP_MISSING",
 })  # fmt: skip
 """Codes of void trials that would be void again."""
@@ -89,7 +89,7 @@ def remaining(
 
 def _worth_another(made: Sequence[EvaluationTrial], earlier: int) -> bool:
     """Whether a void trial is made again. `earlier`: how many attempts are those of an earlier command."""
-    return len(made) == earlier or (len(made) == 1 and made[0].code not in IN_VAIN)
+    return len(made) == earlier or (len(made) == 1 and made[0].code not in _IN_VAIN)
 
 
 NEVER = 1_000_000

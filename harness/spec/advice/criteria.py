@@ -73,12 +73,12 @@ def declares_failure(spec: TaskSpec) -> bool:
     return spec.expect is not None and spec.expect.fails
 
 
-def judges_no_criteria(spec: TaskSpec) -> bool:
+def _judges_no_criteria(spec: TaskSpec) -> bool:
     """Return whether the task must fail before its success criteria are judged."""
     expect = spec.expect
     if expect is None or not expect.fails or expect.step_index == len(spec.steps):
         return False
-    return expect.code != UNMET if expect.code is not None else expect.error_type != ErrorType.ASSERTION_FAILED
+    return expect.code != _UNMET if expect.code is not None else expect.error_type != ErrorType.ASSERTION_FAILED
 
 
 def touches(key: str, keys: Iterable[str]) -> bool:
@@ -95,7 +95,7 @@ def _overlap(one: list[str], other: list[str]) -> bool:
     return all(a == b or "*" in (a, b) for a, b in zip(one, other, strict=False))
 
 
-UNMET = "CRITERIA_UNMET"
+_UNMET = "CRITERIA_UNMET"
 
 
 class UnknownError(Exception):
@@ -108,7 +108,7 @@ def criteria_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         message = "no `success_criteria`: the task passes when its steps do"
         hint = "say what must be true at the end"
         yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")
-    if spec.success_criteria and judges_no_criteria(spec):
+    if spec.success_criteria and _judges_no_criteria(spec):
         message = "never judged: the task must fail before, as its `expect` declares"
         hint = "say in `criteria` of `expect` what the page must show then, and leave out `success_criteria`"
         yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")

@@ -18,7 +18,7 @@ from harness.spec.recorded.python_values import Names
 from harness.spec.recorded.text import TaskText
 from harness.values import replace
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _KNOWN_FIXTURES = frozenset({"self", "page", "base_url", "playwright", "p"})
 _SETTING_UP = re.compile(
     r"(.*\.)?(launch|new_context|new_page|connect_over_cdp)\(.*\)|expect\.set_options\(.*\)", re.DOTALL
@@ -40,7 +40,7 @@ class ImportedTest(Struct, frozen=True):
     """The number of its statements."""
 
 
-def imported_tests(source: str, file: str) -> list[ImportedTest]:
+def _imported_tests(source: str, file: str) -> list[ImportedTest]:
     """The tests of a file. Raises SyntaxError."""
     module = ast.parse(source, file)
     names = Names(dict(_constants(module.body)))
@@ -56,15 +56,15 @@ def _constants(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
                 yield name, value
 
 
-def _functions(body: list[ast.stmt]) -> Iterator[Function]:
+def _functions(body: list[ast.stmt]) -> Iterator[_Function]:
     for statement in body:
         if isinstance(statement, ast.ClassDef) and statement.name.startswith("Test"):
             yield from _functions(statement.body)
-        elif isinstance(statement, Function) and (statement.name.startswith("test") or _is_codegen(statement)):
+        elif isinstance(statement, _Function) and (statement.name.startswith("test") or _is_codegen(statement)):
             yield statement
 
 
-def _is_codegen(function: Function) -> bool:
+def _is_codegen(function: _Function) -> bool:
     """Return whether it is the function that `playwright codegen` writes: `run(playwright)`."""
     return function.name == "run" and [each.arg for each in function.args.args] == ["playwright"]
 
@@ -85,7 +85,7 @@ class _Reading:
         """Names of what `goto` returned -> the place of its action."""
         self._statements = 0
 
-    def test(self, function: Function) -> ImportedTest:
+    def test(self, function: _Function) -> ImportedTest:
         keys = dict(self._decorated(function))
         parameters = frozenset(_parameters(keys))
         self._names = self._names.inside(parameters)
@@ -217,7 +217,7 @@ class _Reading:
 
     # The marks of a test.
 
-    def _decorated(self, function: Function) -> Iterator[tuple[str, Any]]:
+    def _decorated(self, function: _Function) -> Iterator[tuple[str, Any]]:
         tags, cases = list[str](), list[tuple[tuple[str, ...], list[Any]]]()
         for decorator in function.decorator_list:
             mark = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
@@ -301,7 +301,7 @@ def imported_tasks(source: str, file: str, taken: Iterable[str] = ()) -> list[Im
     """The tasks of a file with tests; their ids are unlike those in `taken`. Raises SyntaxError."""
     known = {name.casefold() for name in taken}
     found = []
-    for test in imported_tests(source, file):
+    for test in _imported_tests(source, file):
         task_id = _id(test.name, file, known)
         known.add(task_id.casefold())
         found.append(_task(test, task_id, file))

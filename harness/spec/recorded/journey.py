@@ -54,7 +54,7 @@ def journey_of(actions: Sequence[Action]) -> Journey:
             found = Omission(action.text or action.name, action.why or str(error), action.place)
             missing.append(found)
             steps.append(WrittenStep({}, _missing_notes(found)))
-    return Journey(tuple(steps), tuple(map(criterion_of, ending)), tuple(missing))
+    return Journey(tuple(steps), tuple(map(_criterion_of, ending)), tuple(missing))
 
 
 def _ending(actions: Sequence[Action]) -> Sequence[Action]:
@@ -69,7 +69,7 @@ def _is_criterion(action: Action) -> bool:
     if not action.asserts or action.name == "assertSnapshot":
         return False
     try:
-        criterion_of(action)
+        _criterion_of(action)
     except UnwritableError:
         return False
     return True
@@ -174,7 +174,7 @@ def _asserting(action: Action) -> dict[str, Any]:
     plain = not action.negated and not action.pattern and action.timeout is None
     if action.name == "assertText" and plain and action.exact and not _LOOKS_LIKE_MORE.fullmatch(action.text):
         return {"act": "assert", **_at(action), "value": action.text}
-    return {"act": "assert", "expr": criterion_of(action)}
+    return {"act": "assert", "expr": _criterion_of(action)}
 
 
 def _at(action: Action) -> dict[str, str]:
@@ -242,7 +242,7 @@ _STATES = {
 """Assertion -> the condition in CSS for it, and for its opposite."""
 
 
-def criterion_of(action: Action) -> str:
+def _criterion_of(action: Action) -> str:
     """The criterion that says what an assertion says. Raises UnwritableError."""
     said = _said(action)
     return f"WITHIN({action.timeout:g}, {said})" if action.timeout else said

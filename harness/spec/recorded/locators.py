@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-FRAME = " >> internal:control=enter-frame >> "
+_FRAME = " >> internal:control=enter-frame >> "
 """Separates a frame from the elements in it, in Playwright's own selectors."""
-INSIDE = " >>> "
+_INSIDE = " >>> "
 """Separates nested frames, in the `frame` of a task."""
 
 Kind = Literal[
@@ -63,13 +63,13 @@ def target_of(locator: Sequence[LocatorPart]) -> Target:
             inner = []
         else:
             inner.append(part)
-    return Target(_selector(inner), INSIDE.join(frames) or None)
+    return Target(_selector(inner), _INSIDE.join(frames) or None)
 
 
 def raw_target(selector: str) -> Target:
     """The element of one of Playwright's own selectors, unchanged: for what no readable form exists."""
-    *frames, inner = selector.split(FRAME)
-    return Target(inner, INSIDE.join(frames) or None)
+    *frames, inner = selector.split(_FRAME)
+    return Target(inner, _INSIDE.join(frames) or None)
 
 
 def _selector(parts: Sequence[LocatorPart]) -> str:
@@ -79,7 +79,7 @@ def _selector(parts: Sequence[LocatorPart]) -> str:
     for before, part in zip((None, *parts), parts, strict=False):
         plain = before is not None and before.kind == "css" and _SIMPLE_CSS.fullmatch(before.body)
         if part.kind == "has-text" and not part.pattern and plain:
-            written[-1] += f":has-text({quoted(part.body)})"
+            written[-1] += f":has-text({_quoted(part.body)})"
         else:
             written.append(_FORMS[part.kind](part))
     return " >> ".join(written)
@@ -94,7 +94,7 @@ def _role(part: LocatorPart) -> str:
     if part.name is not None and part.pattern:
         name = f"[name={part.name}]"
     elif part.name is not None:
-        name = f"[name={quoted(part.name)}]" if part.exact else f"[name*={quoted(part.name)}i]"
+        name = f"[name={_quoted(part.name)}]" if part.exact else f"[name*={_quoted(part.name)}i]"
     return f"role={part.body}{name}" + "".join(f"[{state}={value}]" for state, value in part.states)
 
 
@@ -102,32 +102,32 @@ def _text(part: LocatorPart) -> str:
     if part.pattern:
         return f"text={part.body}"
     if part.exact or not re.fullmatch(r"[^\s\"'/>](?:[^>\"']*[^\s>\"'])?", part.body):
-        return f"text={quoted(part.body)}" if part.exact else f"internal:text={_internal(part)}"
+        return f"text={_quoted(part.body)}" if part.exact else f"internal:text={_internal(part)}"
     return f"text={part.body}"
 
 
 def _attribute(part: LocatorPart) -> str:
     if part.pattern:
         return f"internal:attr=[{part.kind}={part.body}]"
-    return _exactly(part.kind, part.body) if part.exact else f"[{part.kind}*={quoted(part.body)} i]"
+    return _exactly(part.kind, part.body) if part.exact else f"[{part.kind}*={_quoted(part.body)} i]"
 
 
 def _exactly(name: str, value: str) -> str:
-    return f"[{name}={quoted(value)}]"
+    return f"[{name}={_quoted(value)}]"
 
 
 def _has_text(part: LocatorPart) -> str:
     if part.pattern or part.exact:
         return f"internal:{part.kind}={_internal(part)}"
-    condition = f":has-text({quoted(part.body)})"
+    condition = f":has-text({_quoted(part.body)})"
     return f":scope{condition}" if part.kind == "has-text" else f":scope:not({condition})"
 
 
 def _internal(part: LocatorPart) -> str:
-    return part.body if part.pattern else quoted(part.body) + ("s" if part.exact else "i")
+    return part.body if part.pattern else _quoted(part.body) + ("s" if part.exact else "i")
 
 
-def quoted(text: str) -> str:
+def _quoted(text: str) -> str:
     """A text in double quotes, as CSS and Playwright's engines read it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -16,7 +16,7 @@ from harness.spec.recorded.python_locators import PlaceInTest, Places
 from harness.spec.recorded.python_values import Names, arguments
 from harness.values import replace
 
-IDLE = frozenset({"wait_for_load_state", "bring_to_front", "close"})
+_IDLE = frozenset({"wait_for_load_state", "bring_to_front", "close"})
 """Calls for which a task needs no step: each step waits by itself, and the run closes what is open."""
 _HARMLESS = ("no_wait_after", "delay", "wait_until")
 """Options that change nothing in what is done."""
@@ -38,7 +38,7 @@ _SELECTOR_FIRST = frozenset(
 """Old methods of a page that take a selector first."""
 _APPENDED = "`type` replaces what is in the field; the test has typed it behind what was there."
 
-Given = Mapping[str, ast.expr]
+_Given = Mapping[str, ast.expr]
 """The arguments of a call by name."""
 
 
@@ -47,7 +47,7 @@ class _Method(Struct, frozen=True):
 
     names: tuple[str, ...]
     options: tuple[str, ...]
-    make: Callable[[Given, Action, Places], Action]
+    make: Callable[[_Given, Action, Places], Action]
     least: int = 1
 
     def action(self, call: ast.Call, known: Action, places: Places) -> Action:
@@ -68,7 +68,7 @@ def action_of_call(call: ast.Call, places: Places) -> Action | None:
     place = places.of(owner)
     if place is None:
         raise UnwritableError(f"a task has no act for `{ast.unparse(call.func)}`")
-    if method in IDLE:
+    if method in _IDLE:
         return None
     if place.locator:
         return _of_element(method, call, place, places)
@@ -131,19 +131,19 @@ def _with_options(action: Action, given: Mapping[str, ast.expr], names: Names) -
     return replace(action, timeout=timeout or None, force=force)
 
 
-def _by_text(name: ActionName, key: str) -> Callable[[Given, Action, Places], Action]:
+def _by_text(name: ActionName, key: str) -> Callable[[_Given, Action, Places], Action]:
     return lambda given, known, places: replace(known, name=name, text=places.names.text(given[key]))
 
 
-def _set_checked(given: Given, known: Action, places: Places) -> Action:
+def _set_checked(given: _Given, known: Action, places: Places) -> Action:
     return replace(known, name="check" if places.names.plain(given["checked"]) else "uncheck")
 
 
-def _type(given: Given, known: Action, places: Places) -> Action:
+def _type(given: _Given, known: Action, places: Places) -> Action:
     return replace(known, name="fill", text=places.names.text(given["text"]), note=_APPENDED)
 
 
-def _select(given: Given, known: Action, places: Places) -> Action:
+def _select(given: _Given, known: Action, places: Places) -> Action:
     named = [name for name in ("value", "label", "index") if name in given]
     if len(named) != 1:
         raise UnwritableError("an option is named by exactly one of `value`, `label`, `index`")
@@ -158,20 +158,20 @@ def _texts(node: ast.expr, names: Names) -> Iterable[str]:
     return map(names.text, node.elts) if isinstance(node, ast.List | ast.Tuple) else [names.text(node)]
 
 
-def _upload(given: Given, known: Action, places: Places) -> Action:
+def _upload(given: _Given, known: Action, places: Places) -> Action:
     files = tuple(_texts(given["files"], places.names))
     if not files:
         raise UnwritableError("a task has no act that empties a file field")
     return replace(known, name="setInputFiles", values=files)
 
 
-def _drag(given: Given, known: Action, places: Places) -> Action:
+def _drag(given: _Given, known: Action, places: Places) -> Action:
     target = places.of(given["target"])
     onto = target.locator if target else (LocatorPart("css", places.names.text(given["target"])),)
     return replace(known, name="drag", onto=onto)
 
 
-def _wait_for(given: Given, known: Action, places: Places) -> Action:
+def _wait_for(given: _Given, known: Action, places: Places) -> Action:
     state = places.names.text(given["state"]) if "state" in given else "visible"
     if state == "visible":
         return replace(known, name="waitFor")
@@ -284,12 +284,12 @@ def _address(node: ast.expr, names: Names, action: Action) -> Action:
 _GLOBS = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*"}
 
 
-def _attribute(given: Given, known: Action, places: Places) -> Action:
+def _attribute(given: _Given, known: Action, places: Places) -> Action:
     value = _text(given["value"], places.names, replace(known, name="assertAttribute"))
     return replace(value, text=places.names.text(given["name"]), values=(value.text,))
 
 
-def _snapshot(given: Given, known: Action, places: Places) -> Action:
+def _snapshot(given: _Given, known: Action, places: Places) -> Action:
     if known.negated:
         raise UnwritableError("a snapshot that must not match cannot be said in a task")
     return replace(known, name="assertSnapshot", text=places.names.text(given["expected"]))

@@ -12,7 +12,7 @@ from harness.spec.recorded.journey import Journey, journey_of, literal, tidied
 from harness.spec.recorded.text import TaskText
 from harness.values import replace
 
-LEAST_SECRET = 4
+_LEAST_SECRET = 4
 """Characters from which on a password is also searched inside other texts."""
 _PROPOSED = (
     "Proposed from the page at the end. Say here what must be true if the task did what it is for,",
@@ -70,7 +70,7 @@ def _hidden(text: str, variables: Mapping[str, str]) -> str:
         written, reference = password.replace("${", "$${"), f"${{env:{name}}}"
         if text == written:
             return reference
-        if len(password) >= LEAST_SECRET:
+        if len(password) >= _LEAST_SECRET:
             text = text.replace(written, reference)
     return text
 

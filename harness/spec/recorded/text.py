@@ -12,7 +12,7 @@ from msgspec import Struct
 from harness.spec.readers import UnreadableError, read_yaml
 from harness.spec.recorded.journey import WrittenStep
 
-WIDEST = 116
+_WIDEST = 116
 """Columns up to which a step stands on one line."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _./@+-]*(?<! )")
 
@@ -46,7 +46,7 @@ class TaskText(Struct, frozen=True):
         for step in self.steps:
             yield from (f"  # {line}".rstrip() for line in step.notes)
             if step.keys:
-                yield from step_lines(step.keys)
+                yield from _step_lines(step.keys)
 
     def _end(self) -> Iterator[str]:
         yield from (f"# {line}" for line in self.criteria_notes)
@@ -55,11 +55,11 @@ class TaskText(Struct, frozen=True):
             yield from (f"  - {_quoted(each)}" for each in self.criteria)
 
 
-def step_lines(keys: Mapping[str, Any]) -> Iterator[str]:
+def _step_lines(keys: Mapping[str, Any]) -> Iterator[str]:
     """The lines of a step: one, if it fits."""
     block = [key for key, value in keys.items() if isinstance(value, str) and "\n" in value]
     line = "  - {" + ", ".join(f"{key}: {scalar(value)}" for key, value in keys.items()) + "}"
-    if len(line) <= WIDEST and not block:
+    if len(line) <= _WIDEST and not block:
         yield line
         return
     lead = "  - "
