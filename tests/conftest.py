@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import signal
 import sys
@@ -23,6 +25,7 @@ from harness.cli.commands import Imported
 from harness.model.browser_settings import BrowserSettings
 from harness.pytest_plugin.gc import RareGarbage
 from tests import forked_workers
+from tests.unit.resilience import virtual
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -59,6 +62,17 @@ with other classes of exceptions.
 """
 
 FULL = os.environ.get("TASKSPEC_TESTS") == "full"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an `async def` test on a loop of its own; one that is marked `fake_clock`, under virtual time."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    play = virtual.play if pyfuncitem.get_closest_marker("fake_clock") else asyncio.run
+    play(pyfuncitem.obj(**arguments))
+    return True
 
 
 @pytest.hookimpl(tryfirst=True)

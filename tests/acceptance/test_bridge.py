@@ -157,28 +157,24 @@ def streamed(run: BridgeRun, place: str, last: str) -> list[str]:
     return found
 
 
-def test_a_run_tells_what_agents_do_and_what_becomes_of_those_that_leave(project: Project) -> None:
+async def test_a_run_tells_what_agents_do_and_what_becomes_of_those_that_leave(project: Project) -> None:
     project.task("T1-FAILS", success_criteria=["text('h1') == 'Nothing'"])
     project.task("T2-LEFT")
     project.task("T3-UNTAKEN")
     run = serve(project, "--task-bridge-wait", "1")
     assert json.loads((project.path / ".harness/bridge.json").read_text())["port"] == run.port
-
-    async def main() -> None:
-        agent = LastingAgent(run.url, run.token)
-        taken = await agent.ask("task_take", wait_ms=60_000)
-        assert taken["payload"]["task_id"] == "T1-FAILS"
-        refused = await agent.ask("act", turn=1, step={"act": "clik", "selector": "#x"})
-        assert refused["payload"]["failure"]["code"] == "AGENT_INVALID_STEP"
-        await agent.ask("act", turn=2, step=BUY[0])
-        seen = await agent.ask("observe", turn=3, screenshot=True)
-        assert "Logitech M185" in seen["payload"]["aria"]
-        assert seen["payload"]["screenshot_blob"]["type"] == "image/png"
-        ended = await agent.ask("finish", turn=3)
-        assert (ended["payload"]["passed"], ended["payload"]["code"]) == (False, "CRITERIA_UNMET")
-        await agent.leave()
-
-    asyncio.run(main())
+    agent = LastingAgent(run.url, run.token)
+    taken = await agent.ask("task_take", wait_ms=60_000)
+    assert taken["payload"]["task_id"] == "T1-FAILS"
+    refused = await agent.ask("act", turn=1, step={"act": "clik", "selector": "#x"})
+    assert refused["payload"]["failure"]["code"] == "AGENT_INVALID_STEP"
+    await agent.ask("act", turn=2, step=BUY[0])
+    seen = await agent.ask("observe", turn=3, screenshot=True)
+    assert "Logitech M185" in seen["payload"]["aria"]
+    assert seen["payload"]["screenshot_blob"]["type"] == "image/png"
+    ended = await agent.ask("finish", turn=3)
+    assert (ended["payload"]["passed"], ended["payload"]["code"]) == (False, "CRITERIA_UNMET")
+    await agent.leave()
     over_http(run)
     said = run.ends()
     assert "3 failed" in said
@@ -236,28 +232,24 @@ def test_with_processes_of_xdist_the_bridge_is_refused(project: Project) -> None
     said.fnmatch_lines(["*the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`*"])
 
 
-def test_a_purchase_that_is_paused_goes_on_in_a_new_browser_context(project: Project) -> None:
+async def test_a_purchase_that_is_paused_goes_on_in_a_new_browser_context(project: Project) -> None:
     """The cart is in the session's cookie, an address is typed, and the pause is longer than the task's time."""
     project.task("T", budget={"max_seconds": 9}, steps=[], success_criteria=ONE_ORDER)
     run = serve(project)
-
-    async def main() -> None:
-        agent = LastingAgent(run.url, run.token)
-        await agent.ask("task_take", wait_ms=60_000)
-        for turn, step in enumerate(BUY[:4], 1):
-            assert (await agent.ask("act", turn=turn, step=step))["payload"]["passed"]
-        paused = (await agent.ask("session_pause"))["payload"]
-        assert paused["state"] == "paused"
-        assert (await agent.ask("observe", turn=5))["payload"]["code"] == "SESS_PAUSED"
-        await asyncio.sleep(9)
-        resumed = (await agent.ask("session_resume"))["payload"]
-        assert (resumed["state"], resumed["restore_incomplete"]) == ("active", [])
-        seen = (await agent.ask("observe", turn=5))["payload"]
-        assert "123 Main St" in seen["aria"]
-        for turn, step in enumerate(BUY[4:], 5):
-            assert (await agent.ask("act", turn=turn, step=step))["payload"]["passed"]
-        assert (await agent.ask("finish", turn=8))["payload"]["passed"] is True
-        await agent.leave()
-
-    asyncio.run(main())
+    agent = LastingAgent(run.url, run.token)
+    await agent.ask("task_take", wait_ms=60_000)
+    for turn, step in enumerate(BUY[:4], 1):
+        assert (await agent.ask("act", turn=turn, step=step))["payload"]["passed"]
+    paused = (await agent.ask("session_pause"))["payload"]
+    assert paused["state"] == "paused"
+    assert (await agent.ask("observe", turn=5))["payload"]["code"] == "SESS_PAUSED"
+    await asyncio.sleep(9)
+    resumed = (await agent.ask("session_resume"))["payload"]
+    assert (resumed["state"], resumed["restore_incomplete"]) == ("active", [])
+    seen = (await agent.ask("observe", turn=5))["payload"]
+    assert "123 Main St" in seen["aria"]
+    for turn, step in enumerate(BUY[4:], 5):
+        assert (await agent.ask("act", turn=turn, step=step))["payload"]["passed"]
+    assert (await agent.ask("finish", turn=8))["payload"]["passed"] is True
+    await agent.leave()
     assert "1 passed" in run.ends()

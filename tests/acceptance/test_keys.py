@@ -31,17 +31,14 @@ COVERED = """() => { document.body.insertAdjacentHTML('beforeend',
     ids=lambda step: step["act"],
 )
 @pytest.mark.sampled(1)
-def test_acts_in_a_frame(run: Any, stage: Stage, step: dict[str, Any]) -> None:  # noqa: F811
-    async def body() -> None:
-        (stage.folder / "a.txt").write_text("A")
-        session = await stage.at("/popup")
-        await session.tab.page.evaluate(IN_A_FRAME)
-        await passed(session, {"act": "wait", "selector": "#form", "frame": "#f"})
-        outside = await failed(session, step)
-        assert outside.code == "ELEMENT_NOT_FOUND"
-        await passed(session, {**step, "frame": "#f"})
-
-    run(body())
+async def test_acts_in_a_frame(stage: Stage, step: dict[str, Any]) -> None:  # noqa: F811
+    (stage.folder / "a.txt").write_text("A")
+    session = await stage.at("/popup")
+    await session.tab.page.evaluate(IN_A_FRAME)
+    await passed(session, {"act": "wait", "selector": "#form", "frame": "#f"})
+    outside = await failed(session, step)
+    assert outside.code == "ELEMENT_NOT_FOUND"
+    await passed(session, {**step, "frame": "#f"})
 
 
 @pytest.mark.parametrize(
@@ -56,33 +53,26 @@ def test_acts_in_a_frame(run: Any, stage: Stage, step: dict[str, Any]) -> None: 
     ids=lambda step: step["act"] if isinstance(step, dict) else "",
 )
 @pytest.mark.sampled(1)
-def test_force_acts_on_what_is_not_ready(
-    run: Any,  # noqa: F811
+async def test_force_acts_on_what_is_not_ready(
     stage: Stage,  # noqa: F811
     path: str,
     spoil: str,
     code: str,
     step: dict[str, Any],
 ) -> None:
-    async def body() -> None:
-        session = await stage.at(path)
-        await session.tab.page.evaluate(spoil, step["selector"].removeprefix("#"))
-        assert (await failed(session, step)).code == code
-        await passed(session, {**step, "force": True})
-
-    run(body())
+    session = await stage.at(path)
+    await session.tab.page.evaluate(spoil, step["selector"].removeprefix("#"))
+    assert (await failed(session, step)).code == code
+    await passed(session, {**step, "force": True})
 
 
 @pytest.mark.thorough
-def test_force_drags_what_is_covered(run: Any, stage: Stage) -> None:  # noqa: F811
-    async def body() -> None:
-        session = await stage.at("/widgets")
-        await session.tab.page.evaluate(COVERED)
-        step = {"act": "drag", "selector": "#one", "value": "#three"}
-        assert (await failed(session, step, within=3)).code == "ELEMENT_COVERED"
-        await passed(session, {**step, "force": True})
-
-    run(body())
+async def test_force_drags_what_is_covered(stage: Stage) -> None:  # noqa: F811
+    session = await stage.at("/widgets")
+    await session.tab.page.evaluate(COVERED)
+    step = {"act": "drag", "selector": "#one", "value": "#three"}
+    assert (await failed(session, step, within=3)).code == "ELEMENT_COVERED"
+    await passed(session, {**step, "force": True})
 
 
 def test_no_host_is_reached_that_the_task_does_not_allow(project: Project) -> None:

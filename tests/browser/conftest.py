@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
@@ -21,7 +22,17 @@ T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, T]], T]
 
 
-@pytest.fixture(scope="session")
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an `async def` test on the loop on which its browser is."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    pyfuncitem.funcargs["run"](pyfuncitem.obj(**arguments))
+    return True
+
+
+@pytest.fixture(scope="session", autouse=True)
 def run() -> Iterator[Run[Any]]:
     """Run a coroutine on the shared loop."""
     loop = asyncio.new_event_loop()

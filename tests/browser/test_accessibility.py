@@ -24,23 +24,20 @@ PAGES["/accessible/good"] = (
 )
 
 
-def test_violations_are_named_with_their_elements_in_every_frame(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/accessible/bad")
-        failure = await failed(session, {"act": "accessibility"}, within=10)
-        assert failure.code == "ACCESSIBILITY_VIOLATIONS"
-        assert "image-alt (critical): #logo" in failure.message
-        assert "image-alt (critical): #inside" in failure.message
-        assert "label (critical): #field" in failure.message
-        found = {each["id"]: each for each in failure.details["violations"]}
-        assert found["label"]["nodes"] == [{"target": "#field", "html": '<input id="field">'}]
-        folder = stage.folder / "evidence"
-        folder.mkdir()
-        await session.evidence(FULL, folder)
-        kept = json.loads((stage.folder / "s0" / "accessibility" / "result.json").read_text("utf-8"))
-        assert [each["id"] for each in kept[1]["violations"]] == ["image-alt"]
-
-    run(body())
+async def test_violations_are_named_with_their_elements_in_every_frame(stage: Stage) -> None:
+    session = await stage.at("/accessible/bad")
+    failure = await failed(session, {"act": "accessibility"}, within=10)
+    assert failure.code == "ACCESSIBILITY_VIOLATIONS"
+    assert "image-alt (critical): #logo" in failure.message
+    assert "image-alt (critical): #inside" in failure.message
+    assert "label (critical): #field" in failure.message
+    found = {each["id"]: each for each in failure.details["violations"]}
+    assert found["label"]["nodes"] == [{"target": "#field", "html": '<input id="field">'}]
+    folder = stage.folder / "evidence"
+    folder.mkdir()
+    await session.evidence(FULL, folder)
+    kept = json.loads((stage.folder / "s0" / "accessibility" / "result.json").read_text("utf-8"))
+    assert [each["id"] for each in kept[1]["violations"]] == ["image-alt"]
 
 
 @pytest.mark.parametrize(
@@ -56,31 +53,22 @@ def test_violations_are_named_with_their_elements_in_every_frame(run: Any, stage
         ({"selector": "#gone"}, "no element matches #gone"),
     ],
 )
-def test_what_is_checked_can_be_chosen(run: Any, stage: Stage, keys: dict[str, Any], message: str | None) -> None:
-    async def body() -> None:
-        session = await stage.at("/accessible/bad")
-        if message is None:
-            await passed(session, {"act": "accessibility", **keys})
-        else:
-            assert message in (await failed(session, {"act": "accessibility", **keys}, within=10)).message
-
-    run(body())
+async def test_what_is_checked_can_be_chosen(stage: Stage, keys: dict[str, Any], message: str | None) -> None:
+    session = await stage.at("/accessible/bad")
+    if message is None:
+        await passed(session, {"act": "accessibility", **keys})
+    else:
+        assert message in (await failed(session, {"act": "accessibility", **keys}, within=10)).message
 
 
-def test_a_good_page_passes_and_its_result_is_kept(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/accessible/good")
-        found = await passed(session, {"act": "accessibility", "soft": True, "impact": "minor"})
-        assert found.details == {"violations": 0, "file": "result.json"}
-        assert session.files[-1].name == "result.json"
-
-    run(body())
+async def test_a_good_page_passes_and_its_result_is_kept(stage: Stage) -> None:
+    session = await stage.at("/accessible/good")
+    found = await passed(session, {"act": "accessibility", "soft": True, "impact": "minor"})
+    assert found.details == {"violations": 0, "file": "result.json"}
+    assert session.files[-1].name == "result.json"
 
 
-def test_a_page_without_scripts_cannot_be_checked(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/accessible/good", context=ContextOptions(java_script=False))
-        failure = await failed(session, {"act": "accessibility"})
-        assert (failure.code, "`java_script: false`" in failure.message) == ("INVALID_INPUT", True)
-
-    run(body())
+async def test_a_page_without_scripts_cannot_be_checked(stage: Stage) -> None:
+    session = await stage.at("/accessible/good", context=ContextOptions(java_script=False))
+    failure = await failed(session, {"act": "accessibility"})
+    assert (failure.code, "`java_script: false`" in failure.message) == ("INVALID_INPUT", True)

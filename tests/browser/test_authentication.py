@@ -157,28 +157,22 @@ async def log_in(session: PlaywrightSession, password: str = "right") -> Passed 
     ],
 )
 @pytest.mark.sampled(2)
-def test_a_refused_page_fails_the_act_that_asked_for_it(
-    run: Any, stage: Stage, shop: Shop, path: str, step: dict[str, Any]
+async def test_a_refused_page_fails_the_act_that_asked_for_it(
+    stage: Stage, shop: Shop, path: str, step: dict[str, Any]
 ) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, path)
-        failure = await failed(session, step, within=5)
-        assert (failure.code, failure.effect, failure.retryable) == ("AUTHENTICATION_FAILED", Effect.DONE, False)
-        assert failure.details["status"] == (401 if step["selector"] == "#basic" else 403)
-        assert failure.details["url"].startswith(f"{HOST}/forbidden")
-        assert failure.selector == step["selector"]
-
-    run(body())
+    session = await at(stage, shop, path)
+    failure = await failed(session, step, within=5)
+    assert (failure.code, failure.effect, failure.retryable) == ("AUTHENTICATION_FAILED", Effect.DONE, False)
+    assert failure.details["status"] == (401 if step["selector"] == "#basic" else 403)
+    assert failure.details["url"].startswith(f"{HOST}/forbidden")
+    assert failure.selector == step["selector"]
 
 
 @pytest.mark.parametrize("url", ["/forbidden", "/to?url=/forbidden", "/forbidden?empty=1", "/forbidden?basic=1"])
-def test_a_refused_page_fails_open(run: Any, stage: Stage, shop: Shop, url: str) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, "/")
-        failure = await failed(session, {"act": "open", "url": f"{HOST}{url}"}, within=5)
-        assert (failure.code, failure.effect) == ("AUTHENTICATION_FAILED", Effect.NONE)
-
-    run(body())
+async def test_a_refused_page_fails_open(stage: Stage, shop: Shop, url: str) -> None:
+    session = await at(stage, shop, "/")
+    failure = await failed(session, {"act": "open", "url": f"{HOST}{url}"}, within=5)
+    assert (failure.code, failure.effect) == ("AUTHENTICATION_FAILED", Effect.NONE)
 
 
 @pytest.mark.parametrize(
@@ -192,25 +186,22 @@ def test_a_refused_page_fails_open(run: Any, stage: Stage, shop: Shop, url: str)
 )
 @pytest.mark.parametrize("act", ["click", "wait", "text"])
 @pytest.mark.sampled(1)
-def test_a_refusal_that_comes_after_the_act_is_told_by_the_next_one(
-    run: Any, stage: Stage, shop: Shop, step: dict[str, Any], act: str
+async def test_a_refusal_that_comes_after_the_act_is_told_by_the_next_one(
+    stage: Stage, shop: Shop, step: dict[str, Any], act: str
 ) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, "/post")
-        await passed(session, {"act": "click", "selector": "#field"})
-        outcome = await perform(session, step)
-        if isinstance(outcome, Failure):  # known in time
-            assert (outcome.code, outcome.effect) == ("AUTHENTICATION_FAILED", Effect.DONE)
-            return
-        for _ in range(250):
-            if session.url == f"{HOST}/forbidden":
-                break
-            await asyncio.sleep(0.02)
-        following = await _missing(session, act, "#never")
-        assert (following.code, following.effect) == ("AUTHENTICATION_FAILED", Effect.NONE)
-        assert following.details["url"] == f"{HOST}/forbidden"
-
-    run(body())
+    session = await at(stage, shop, "/post")
+    await passed(session, {"act": "click", "selector": "#field"})
+    outcome = await perform(session, step)
+    if isinstance(outcome, Failure):  # known in time
+        assert (outcome.code, outcome.effect) == ("AUTHENTICATION_FAILED", Effect.DONE)
+        return
+    for _ in range(250):
+        if session.url == f"{HOST}/forbidden":
+            break
+        await asyncio.sleep(0.02)
+    following = await _missing(session, act, "#never")
+    assert (following.code, following.effect) == ("AUTHENTICATION_FAILED", Effect.NONE)
+    assert following.details["url"] == f"{HOST}/forbidden"
 
 
 async def _missing(session: PlaywrightSession, act: str, selector: str) -> Failure:
@@ -223,56 +214,47 @@ async def _missing(session: PlaywrightSession, act: str, selector: str) -> Failu
     return outcome
 
 
-def test_what_is_no_refusal_of_the_page(run: Any, stage: Stage, shop: Shop) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, "/get")
-        await passed(session, {"act": "click", "selector": "#quiet"})
-        missing = await failed(session, {"act": "click", "selector": "#never"})
-        assert missing.code == "ELEMENT_NOT_FOUND"
-        await passed(session, {"act": "click", "selector": "#broken"})
-        await passed(session, {"act": "wait", "selector": "#sorry"})
-
-    run(body())
+async def test_what_is_no_refusal_of_the_page(stage: Stage, shop: Shop) -> None:
+    session = await at(stage, shop, "/get")
+    await passed(session, {"act": "click", "selector": "#quiet"})
+    missing = await failed(session, {"act": "click", "selector": "#never"})
+    assert missing.code == "ELEMENT_NOT_FOUND"
+    await passed(session, {"act": "click", "selector": "#broken"})
+    await passed(session, {"act": "wait", "selector": "#sorry"})
 
 
 @pytest.mark.parametrize("act", ["click", "wait", "text", "type", "scroll", "check"])
 @pytest.mark.parametrize("path", ["/cart", "/app", "/inplace", "/scripted"])
 @pytest.mark.sampled(1)
-def test_a_session_that_the_server_dropped(run: Any, stage: Stage, shop: Shop, act: str, path: str) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, "/")
-        await log_in(session)
-        await passed(session, {"act": "wait", "selector": "#cart"})
-        shop.open = False
-        await passed(session, {"act": "open", "url": f"{HOST}{path}"})
-        await passed(session, {"act": "wait", "selector": "input[type=password]"})  # some show it by a script
-        failure = await _missing(session, act, "#cart")
-        shown = session.url
-        assert (failure.code, failure.effect, failure.selector) == ("SESSION_LOST", Effect.NONE, "#cart")
-        assert "Did you mean" not in failure.hint
-        assert failure.type == "authentication_failed"
-        assert failure.message == (
-            f"the site shows its login page ({shown}), but the step needed #cart; "
-            "the task had already entered its password there"
-        )
-        assert (failure.details["url"], failure.details["missing"]) == (shown, "#cart")
-        assert failure.details["login"]["fields"] == ["user", "password" if path == "/app" else "secret"]
-
-    run(body())
+async def test_a_session_that_the_server_dropped(stage: Stage, shop: Shop, act: str, path: str) -> None:
+    session = await at(stage, shop, "/")
+    await log_in(session)
+    await passed(session, {"act": "wait", "selector": "#cart"})
+    shop.open = False
+    await passed(session, {"act": "open", "url": f"{HOST}{path}"})
+    await passed(session, {"act": "wait", "selector": "input[type=password]"})  # some show it by a script
+    failure = await _missing(session, act, "#cart")
+    shown = session.url
+    assert (failure.code, failure.effect, failure.selector) == ("SESSION_LOST", Effect.NONE, "#cart")
+    assert "Did you mean" not in failure.hint
+    assert failure.type == "authentication_failed"
+    assert failure.message == (
+        f"the site shows its login page ({shown}), but the step needed #cart; "
+        "the task had already entered its password there"
+    )
+    assert (failure.details["url"], failure.details["missing"]) == (shown, "#cart")
+    assert failure.details["login"]["fields"] == ["user", "password" if path == "/app" else "secret"]
 
 
-def test_a_click_that_lands_on_the_login(run: Any, stage: Stage, shop: Shop) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, "/")
-        await log_in(session)
-        shop.open = False
-        await passed(session, {"act": "click", "selector": "#more"})
-        missing_frame = await failed(session, {"act": "click", "selector": "#pay", "frame": "#shop"})
-        assert (missing_frame.code, missing_frame.details["missing"]) == ("SESSION_LOST", "#shop")
-        hidden = await failed(session, {"act": "click", "selector": "#hint"})
-        assert hidden.code == "ELEMENT_HIDDEN"  # a part of the login form itself
-
-    run(body())
+async def test_a_click_that_lands_on_the_login(stage: Stage, shop: Shop) -> None:
+    session = await at(stage, shop, "/")
+    await log_in(session)
+    shop.open = False
+    await passed(session, {"act": "click", "selector": "#more"})
+    missing_frame = await failed(session, {"act": "click", "selector": "#pay", "frame": "#shop"})
+    assert (missing_frame.code, missing_frame.details["missing"]) == ("SESSION_LOST", "#shop")
+    hidden = await failed(session, {"act": "click", "selector": "#hint"})
+    assert hidden.code == "ELEMENT_HIDDEN"  # a part of the login form itself
 
 
 @pytest.mark.thorough
@@ -299,87 +281,66 @@ def test_an_act_that_had_to_be_ended_at_the_login(
 
 @pytest.mark.parametrize("act", ["click", "wait", "text"])
 @pytest.mark.sampled(1)
-def test_a_wrong_password(run: Any, stage: Stage, shop: Shop, act: str) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, "/")
-        await log_in(session, "wrong")
-        failure = await _missing(session, act, "#cart")
-        assert (failure.code, failure.details["url"]) == ("SESSION_LOST", f"{HOST}/login")
-        assert failure.details["login"]["action"] == "/login"
-
-    run(body())
+async def test_a_wrong_password(stage: Stage, shop: Shop, act: str) -> None:
+    session = await at(stage, shop, "/")
+    await log_in(session, "wrong")
+    failure = await _missing(session, act, "#cart")
+    assert (failure.code, failure.details["url"]) == ("SESSION_LOST", f"{HOST}/login")
+    assert failure.details["login"]["action"] == "/login"
 
 
-def test_a_wrong_password_that_the_form_keeps(run: Any, stage: Stage, shop: Shop) -> None:
-    async def body() -> None:
-        shop.open = False
-        session = await at(stage, shop, "/app")
-        await passed(session, {"act": "type", "selector": "#password", "value": "wrong"})
-        typo = await failed(session, {"act": "click", "selector": "#sned"})
-        assert typo.code == "ELEMENT_NOT_FOUND"  # nothing was sent yet
-        await passed(session, {"act": "click", "selector": "#send"})
-        failure = await failed(session, {"act": "wait", "selector": "#cart"})
-        assert failure.code == "SESSION_LOST"
-
-    run(body())
+async def test_a_wrong_password_that_the_form_keeps(stage: Stage, shop: Shop) -> None:
+    shop.open = False
+    session = await at(stage, shop, "/app")
+    await passed(session, {"act": "type", "selector": "#password", "value": "wrong"})
+    typo = await failed(session, {"act": "click", "selector": "#sned"})
+    assert typo.code == "ELEMENT_NOT_FOUND"  # nothing was sent yet
+    await passed(session, {"act": "click", "selector": "#send"})
+    failure = await failed(session, {"act": "wait", "selector": "#cart"})
+    assert failure.code == "SESSION_LOST"
 
 
-def test_a_login_page_in_another_language(run: Any, stage: Stage, shop: Shop) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, "/inplace")
-        shop.words = {"title": "Tervetuloa", "button": "Jatka"}
-        await log_in(session)
-        shop.open = False
-        await passed(session, {"act": "open", "url": f"{HOST}/cart"})
-        assert (await failed(session, {"act": "click", "selector": "#cart"})).code == "SESSION_LOST"
-
-    run(body())
+async def test_a_login_page_in_another_language(stage: Stage, shop: Shop) -> None:
+    session = await at(stage, shop, "/inplace")
+    shop.words = {"title": "Tervetuloa", "button": "Jatka"}
+    await log_in(session)
+    shop.open = False
+    await passed(session, {"act": "open", "url": f"{HOST}/cart"})
+    assert (await failed(session, {"act": "click", "selector": "#cart"})).code == "SESSION_LOST"
 
 
 @pytest.mark.parametrize("act", ["click", "wait", "text", "type"])
 @pytest.mark.sampled(2)
-def test_the_first_visit_of_a_login_page_loses_nothing(run: Any, stage: Stage, shop: Shop, act: str) -> None:
-    async def body() -> None:
-        shop.open = False
-        session = await at(stage, shop, "/cart")
-        assert session.url == f"{HOST}/login"
-        assert (await _missing(session, act, "#usr")).code in ("ELEMENT_NOT_FOUND", "STEP_TIMEOUT")
-
-    run(body())
+async def test_the_first_visit_of_a_login_page_loses_nothing(stage: Stage, shop: Shop, act: str) -> None:
+    shop.open = False
+    session = await at(stage, shop, "/cart")
+    assert session.url == f"{HOST}/login"
+    assert (await _missing(session, act, "#usr")).code in ("ELEMENT_NOT_FOUND", "STEP_TIMEOUT")
 
 
 @pytest.mark.parametrize("act", ["click", "wait", "type"])
 @pytest.mark.parametrize("path", ["/login", "/logout"])
 @pytest.mark.sampled(2)
-def test_a_login_page_that_the_task_asked_for(run: Any, stage: Stage, shop: Shop, act: str, path: str) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, "/")
-        await log_in(session)
-        await passed(session, {"act": "open", "url": f"{HOST}{path}"})
-        assert (await _missing(session, act, "#usr")).code in ("ELEMENT_NOT_FOUND", "STEP_TIMEOUT")
-
-    run(body())
+async def test_a_login_page_that_the_task_asked_for(stage: Stage, shop: Shop, act: str, path: str) -> None:
+    session = await at(stage, shop, "/")
+    await log_in(session)
+    await passed(session, {"act": "open", "url": f"{HOST}{path}"})
+    assert (await _missing(session, act, "#usr")).code in ("ELEMENT_NOT_FOUND", "STEP_TIMEOUT")
 
 
 @pytest.mark.parametrize("path", ["/security", "/account", "/register", "/elsewhere"])
 @pytest.mark.sampled(1)
-def test_password_fields_of_another_purpose(run: Any, stage: Stage, shop: Shop, path: str) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, "/")
-        await log_in(session)
-        await passed(session, {"act": "open", "url": f"{HOST}{path}"})
-        for act, code in (("click", "ELEMENT_NOT_FOUND"), ("wait", "STEP_TIMEOUT")):
-            assert (await _missing(session, act, "#cart")).code == code
-
-    run(body())
+async def test_password_fields_of_another_purpose(stage: Stage, shop: Shop, path: str) -> None:
+    session = await at(stage, shop, "/")
+    await log_in(session)
+    await passed(session, {"act": "open", "url": f"{HOST}{path}"})
+    for act, code in (("click", "ELEMENT_NOT_FOUND"), ("wait", "STEP_TIMEOUT")):
+        assert (await _missing(session, act, "#cart")).code == code
 
 
-def test_a_wait_for_other_words_is_late_and_no_more(run: Any, stage: Stage, shop: Shop) -> None:
-    async def body() -> None:
-        session = await at(stage, shop, "/")
-        await log_in(session, "wrong")
-        failure = await failed(session, {"act": "wait", "selector": "p:not([id])", "value": "Welcome"})
-        assert failure.code == "STEP_TIMEOUT"
-        assert "its text is 'Wrong password.'" in failure.message
-
-    run(body())
+async def test_a_wait_for_other_words_is_late_and_no_more(stage: Stage, shop: Shop) -> None:
+    session = await at(stage, shop, "/")
+    await log_in(session, "wrong")
+    failure = await failed(session, {"act": "wait", "selector": "p:not([id])", "value": "Welcome"})
+    assert failure.code == "STEP_TIMEOUT"
+    assert "its text is 'Wrong password.'" in failure.message

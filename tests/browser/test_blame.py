@@ -64,73 +64,61 @@ def open_(path: str) -> dict[str, str]:
 
 
 @pytest.mark.thorough
-def test_ten_thousand_lines_are_survived_and_what_is_dropped_is_counted(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/logs-much")
-        await passed(session, {"act": "click", "selector": "#x"})
-        evidence = await session.evidence(Capture(logs=True, screenshot=False, dom=False), stage.folder)
-        told, *lines = map(str, evidence.console)
-        dropped = re.fullmatch(r"\[WARNING\] (\d+) older lines were dropped: the last 1000 are kept", told)
-        assert dropped is not None, told
-        assert len(lines) == CONSOLE_LINES
-        assert int(dropped[1]) == LINES - CONSOLE_LINES
-        assert lines[-1].startswith(f"[LOG] line {LINES - 1}")
-
-    run(body())
+async def test_ten_thousand_lines_are_survived_and_what_is_dropped_is_counted(stage: Stage) -> None:
+    session = await stage.at("/logs-much")
+    await passed(session, {"act": "click", "selector": "#x"})
+    evidence = await session.evidence(Capture(logs=True, screenshot=False, dom=False), stage.folder)
+    told, *lines = map(str, evidence.console)
+    dropped = re.fullmatch(r"\[WARNING\] (\d+) older lines were dropped: the last 1000 are kept", told)
+    assert dropped is not None, told
+    assert len(lines) == CONSOLE_LINES
+    assert int(dropped[1]) == LINES - CONSOLE_LINES
+    assert lines[-1].startswith(f"[LOG] line {LINES - 1}")
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", ["/logs-on", "/asks-on", "/fails-on", "/moves-on", "/opens-60"])
 @pytest.mark.sampled(1)
-def test_a_page_that_floods_the_browser_is_to_blame_and_not_the_browser(run: Any, stage: Stage, path: str) -> None:
-    async def body() -> None:
-        beside, session = await stage.at("/saved"), await stage.at(path)
-        pid, codes = session.chromium.pid, set()
-        for _ in range(2):
-            failure = await failed(session, {"act": "wait", "selector": "#never"})
-            codes.add(failure.code)
-            if failure.code == "PAGE_UNRESPONSIVE":
-                assert "the page floods the browser" in failure.message
-                assert failure.tainted
-        assert codes <= {"PAGE_UNRESPONSIVE", "STEP_TIMEOUT"}
-        await session.close()
-        await passed(beside, {"act": "click", "selector": "#ok"})
-        assert beside.chromium.pid == pid
-        assert beside.chromium.alive
-
-    run(body())
+async def test_a_page_that_floods_the_browser_is_to_blame_and_not_the_browser(stage: Stage, path: str) -> None:
+    beside, session = await stage.at("/saved"), await stage.at(path)
+    pid, codes = session.chromium.pid, set()
+    for _ in range(2):
+        failure = await failed(session, {"act": "wait", "selector": "#never"})
+        codes.add(failure.code)
+        if failure.code == "PAGE_UNRESPONSIVE":
+            assert "the page floods the browser" in failure.message
+            assert failure.tainted
+    assert codes <= {"PAGE_UNRESPONSIVE", "STEP_TIMEOUT"}
+    await session.close()
+    await passed(beside, {"act": "click", "selector": "#ok"})
+    assert beside.chromium.pid == pid
+    assert beside.chromium.alive
 
 
-def test_whatever_a_page_makes_the_browser_tell_counts_for_a_flood(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/all-kinds")
-        counted: dict[str, int] = {}
+async def test_whatever_a_page_makes_the_browser_tell_counts_for_a_flood(stage: Stage) -> None:
+    session = await stage.at("/all-kinds")
+    counted: dict[str, int] = {}
 
-        def all_came() -> bool:
-            counted.update({kind: max(count, counted.get(kind, 0)) for kind, count in pace.counts.items()})
-            return kinds <= set(counted)
+    def all_came() -> bool:
+        counted.update({kind: max(count, counted.get(kind, 0)) for kind, count in pace.counts.items()})
+        return kinds <= set(counted)
 
-        kinds = {"page errors", "navigations", "new pages", "frames", "workers", "sockets", "dialogs", "downloads"}
+    kinds = {"page errors", "navigations", "new pages", "frames", "workers", "sockets", "dialogs", "downloads"}
 
+    pace = session.tab.watch.pace
+    await until(all_came)
+
+
+async def test_messages_of_a_socket_count_for_a_flood(stage: Stage) -> None:
+    site = ChannelsSite()
+    await site.start()
+    try:
+        session = await stage.session()
+        await passed(session, {"act": "open", "url": f"http://127.0.0.1:{site.port}/telling"})
         pace = session.tab.watch.pace
-        await until(all_came)
-
-    run(body())
-
-
-def test_messages_of_a_socket_count_for_a_flood(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        site = ChannelsSite()
-        await site.start()
-        try:
-            session = await stage.session()
-            await passed(session, {"act": "open", "url": f"http://127.0.0.1:{site.port}/telling"})
-            pace = session.tab.watch.pace
-            await until(lambda: pace.heavy and "socket messages" in pace.counts)
-        finally:
-            await site.stop()
-
-    run(body())
+        await until(lambda: pace.heavy and "socket messages" in pace.counts)
+    finally:
+        await site.stop()
 
 
 class _Late:
@@ -143,71 +131,57 @@ class _Late:
         await asyncio.sleep(60)
 
 
-def test_a_browser_that_tells_events_meanwhile_is_not_silent(run: Any, stage: Stage) -> None:
+async def test_a_browser_that_tells_events_meanwhile_is_not_silent(stage: Stage) -> None:
     """However few of them a busy machine has read."""
-
-    async def body() -> None:
-        session = await stage.at("/logs-little")
-        late: Any = _Late()
-        talking = dataclasses.replace(session.chromium, control=late)
-        assert await talking.answers(stretched(1.0))
-        quiet = dataclasses.replace(session.chromium, control=late, pace=Pace(SystemClock()))
-        assert not await quiet.answers(0.1)
-
-    run(body())
+    session = await stage.at("/logs-little")
+    late: Any = _Late()
+    talking = dataclasses.replace(session.chromium, control=late)
+    assert await talking.answers(stretched(1.0))
+    quiet = dataclasses.replace(session.chromium, control=late, pace=Pace(SystemClock()))
+    assert not await quiet.answers(0.1)
 
 
-def test_the_end_of_a_task_does_not_wait_until_a_flood_has_been_read(run: Any, site: Any, tmp_path: Path) -> None:
+async def test_the_end_of_a_task_does_not_wait_until_a_flood_has_been_read(site: Any, tmp_path: Path) -> None:
     """A browser with one session is killed instead; one with other sessions goes on."""
-
-    async def body() -> None:
-        told: list[Any] = []
-        browsers = Browsers(BrowserSettings(), SystemClock(), temp=tmp_path, tell=told.append)
-        try:
-            stage = Stage(browsers, site, tmp_path)
-            for neighbours in (1, 0):
-                beside, session = await stage.at("/saved", world="w-2"), await stage.at("/tick")
-                if not neighbours:
-                    await beside.close()
-                session.tab.silence = asyncio.get_running_loop().create_future()  # the answer is behind all events
-                session.tab.silenced = -DROWNED_SECONDS
-                assert not await session.tab.freed(0.01)
-                await session.close()
-                assert session.chromium.alive is bool(neighbours)
-                if neighbours:
-                    await passed(beside, {"act": "click", "selector": "#ok"})
-                    await beside.close()
-            assert told[-1] == PagesEnded("w-1", CLOSE_SECONDS, "browser")
-            await stage.at("/saved")
-        finally:
-            await browsers.close()
-
-    run(body())
+    told: list[Any] = []
+    browsers = Browsers(BrowserSettings(), SystemClock(), temp=tmp_path, tell=told.append)
+    try:
+        stage = Stage(browsers, site, tmp_path)
+        for neighbours in (1, 0):
+            beside, session = await stage.at("/saved", world="w-2"), await stage.at("/tick")
+            if not neighbours:
+                await beside.close()
+            session.tab.silence = asyncio.get_running_loop().create_future()  # the answer is behind all events
+            session.tab.silenced = -DROWNED_SECONDS
+            assert not await session.tab.freed(0.01)
+            await session.close()
+            assert session.chromium.alive is bool(neighbours)
+            if neighbours:
+                await passed(beside, {"act": "click", "selector": "#ok"})
+                await beside.close()
+        assert told[-1] == PagesEnded("w-1", CLOSE_SECONDS, "browser")
+        await stage.at("/saved")
+    finally:
+        await browsers.close()
 
 
-def test_the_evidence_of_a_flood_begins_with_its_end(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/logs-for-ever")
-        await failed(session, {"act": "wait", "selector": "#never"}, within=1.0)
-        await until(lambda: session.tab.watch.pace.heavy)
-        (folder := stage.folder / "evidence").mkdir()
-        evidence = await session.evidence(FULL, folder)
-        assert any("the page floods the browser" in line.text for line in evidence.console)
-        statuses = {item.name: item.status for item in evidence.items}
-        assert (statuses["network_logs.har"], statuses["console_logs.txt"]) == ("taken", "taken")
-        assert session.tab.silence is not None
-
-    run(body())
+async def test_the_evidence_of_a_flood_begins_with_its_end(stage: Stage) -> None:
+    session = await stage.at("/logs-for-ever")
+    await failed(session, {"act": "wait", "selector": "#never"}, within=1.0)
+    await until(lambda: session.tab.watch.pace.heavy)
+    (folder := stage.folder / "evidence").mkdir()
+    evidence = await session.evidence(FULL, folder)
+    assert any("the page floods the browser" in line.text for line in evidence.console)
+    statuses = {item.name: item.status for item in evidence.items}
+    assert (statuses["network_logs.har"], statuses["console_logs.txt"]) == ("taken", "taken")
+    assert session.tab.silence is not None
 
 
-def test_a_no_break_space_is_white_space_to_a_wait(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/spaces")
-        await passed(session, {"act": "wait", "selector": "#price", "value": "24,99 \u20ac now"})
-        failure = await failed(session, {"act": "wait", "selector": "#price", "value": "24,99\u20ac"})
-        assert "its text is '24,99 \u20ac now'" in failure.message
-
-    run(body())
+async def test_a_no_break_space_is_white_space_to_a_wait(stage: Stage) -> None:
+    session = await stage.at("/spaces")
+    await passed(session, {"act": "wait", "selector": "#price", "value": "24,99 \u20ac now"})
+    failure = await failed(session, {"act": "wait", "selector": "#price", "value": "24,99\u20ac"})
+    assert "its text is '24,99 \u20ac now'" in failure.message
 
 
 READINGS = (
@@ -226,59 +200,49 @@ READINGS = (
 )
 
 
-def test_a_page_that_poisons_prototypes_is_read_and_acted_on_as_any_other(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        (stage.folder / "up.txt").write_text("x")
-        session = await stage.at("/poison")
-        assert [await session.read(PageQuery(*asked), 5) for asked, _ in READINGS] == [value for _, value in READINGS]
-        assert (await session.text("#x", None, 5), await session.text("#i", None, 5)) == ("truth", "kept")
-        state = await page_state(session.tab.page, [("#x", None)])
-        assert state["title"] == "True"
-        assert [(each["text"], each["attributes"]["data-k"]) for each in state["elements"]] == [("truth", "kept")]
-        for step in (
-            {"act": "type", "selector": "#i", "value": "new"},
-            {"act": "select", "selector": "#s", "value": {"value": "b"}},
-            {"act": "upload", "selector": "#file", "value": "up.txt"},
-            {"act": "scroll"},
-            {"act": "wait", "selector": "#x", "value": "truth"},
-        ):
-            await passed(session, step)
-        assert await session.text("#s", None, 5) == "b"
-        assert (await failed(session, {"act": "click", "selector": "#nope"})).code == "ELEMENT_NOT_FOUND"
-        await passed(session, {"act": "submit", "selector": "#b"})
-        assert session.url == f"http://{SHOP}/saved?"
-
-    run(body())
+async def test_a_page_that_poisons_prototypes_is_read_and_acted_on_as_any_other(stage: Stage) -> None:
+    (stage.folder / "up.txt").write_text("x")
+    session = await stage.at("/poison")
+    assert [await session.read(PageQuery(*asked), 5) for asked, _ in READINGS] == [value for _, value in READINGS]
+    assert (await session.text("#x", None, 5), await session.text("#i", None, 5)) == ("truth", "kept")
+    state = await page_state(session.tab.page, [("#x", None)])
+    assert state["title"] == "True"
+    assert [(each["text"], each["attributes"]["data-k"]) for each in state["elements"]] == [("truth", "kept")]
+    for step in (
+        {"act": "type", "selector": "#i", "value": "new"},
+        {"act": "select", "selector": "#s", "value": {"value": "b"}},
+        {"act": "upload", "selector": "#file", "value": "up.txt"},
+        {"act": "scroll"},
+        {"act": "wait", "selector": "#x", "value": "truth"},
+    ):
+        await passed(session, step)
+    assert await session.text("#s", None, 5) == "b"
+    assert (await failed(session, {"act": "click", "selector": "#nope"})).code == "ELEMENT_NOT_FOUND"
+    await passed(session, {"act": "submit", "selector": "#b"})
+    assert session.url == f"http://{SHOP}/saved?"
 
 
-def test_a_page_that_uses_up_its_memory_has_crashed(run: Any, site: Any, tmp_path: Path) -> None:
+async def test_a_page_that_uses_up_its_memory_has_crashed(site: Any, tmp_path: Path) -> None:
     """With a small heap: the machine is not to be hurt."""
-
-    async def body() -> None:
-        settings = BrowserSettings(args=("--js-flags=--max-old-space-size=64",))
-        browsers = Browsers(settings, SystemClock(), temp=tmp_path)
-        try:
-            session = await Stage(browsers, site, tmp_path).at("/hoards")
-            failure = await failed(session, {"act": "click", "selector": "#go"}, within=20, patience=5)
-            assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
-            with pytest.raises(Failed) as raised:
-                await session.read(PageQuery("text", "#x"), 5)
-            assert raised.value.failure.code == "PAGE_CRASHED"
-        finally:
-            await browsers.close()
-
-    run(body())
+    settings = BrowserSettings(args=("--js-flags=--max-old-space-size=64",))
+    browsers = Browsers(settings, SystemClock(), temp=tmp_path)
+    try:
+        session = await Stage(browsers, site, tmp_path).at("/hoards")
+        failure = await failed(session, {"act": "click", "selector": "#go"}, within=20, patience=5)
+        assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
+        with pytest.raises(Failed) as raised:
+            await session.read(PageQuery("text", "#x"), 5)
+        assert raised.value.failure.code == "PAGE_CRASHED"
+    finally:
+        await browsers.close()
 
 
-def test_the_opener_of_a_page_that_closes_itself_is_judged_in_its_place(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/windows")
-        await passed(session, {"act": "click", "selector": "#closer"})
-        await passed(session, {"act": "switch_page", "url": "*/closer"})
-        assert await session.read(PageQuery("title"), 5) == "Closer"
-        await session.tab.control.send("Runtime.evaluate", {"expression": "setTimeout(() => window.close(), 0)"})
-        await until(session.tab.page.is_closed)
-        assert await session.read(PageQuery("title"), 5) == "Windows"
-        assert session.closed_pages == ({"closed": f"http://{SHOP}/closer", "went_on_at": f"http://{SHOP}/windows"},)
-
-    run(body())
+async def test_the_opener_of_a_page_that_closes_itself_is_judged_in_its_place(stage: Stage) -> None:
+    session = await stage.at("/windows")
+    await passed(session, {"act": "click", "selector": "#closer"})
+    await passed(session, {"act": "switch_page", "url": "*/closer"})
+    assert await session.read(PageQuery("title"), 5) == "Closer"
+    await session.tab.control.send("Runtime.evaluate", {"expression": "setTimeout(() => window.close(), 0)"})
+    await until(session.tab.page.is_closed)
+    assert await session.read(PageQuery("title"), 5) == "Windows"
+    assert session.closed_pages == ({"closed": f"http://{SHOP}/closer", "went_on_at": f"http://{SHOP}/windows"},)

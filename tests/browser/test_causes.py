@@ -86,101 +86,82 @@ def test_a_busy_machine_does_not_change_the_cause(run: Any, stage: Stage) -> Non
     assert missed.total() <= ALLOWED, missed
 
 
-def test_an_element_that_becomes_ready_shortly_before_the_limit_is_acted_on(run: Any, stage: Stage) -> None:
+async def test_an_element_that_becomes_ready_shortly_before_the_limit_is_acted_on(stage: Stage) -> None:
     """The time that is kept to find out the reason is not lost for the act."""
-
-    async def body() -> None:
-        session = await stage.at("/causes")
-        within = stretched(2.0)
-        delay = within * (1 - RESERVE_SHARE / 2) * 1000
-        await session.tab.page.evaluate(f"setTimeout(() => document.querySelector('#later').disabled = false, {delay})")
-        await passed(session, {"act": "click", "selector": "#later"}, within=within, patience=within)
-        assert await session.text("#later", None, 5) == "clicked"
-
-    run(body())
+    session = await stage.at("/causes")
+    within = stretched(2.0)
+    delay = within * (1 - RESERVE_SHARE / 2) * 1000
+    await session.tab.page.evaluate(f"setTimeout(() => document.querySelector('#later').disabled = false, {delay})")
+    await passed(session, {"act": "click", "selector": "#later"}, within=within, patience=within)
+    assert await session.text("#later", None, 5) == "clicked"
 
 
-def test_what_a_person_reads_of_the_cause(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/causes")
-        pulse = await failed(session, {"act": "click", "selector": "#pulse"})
-        assert pulse.message == "#pulse moves all the time: the animation 'shift' has no end"
-        assert "`force: true`" in pulse.hint
-        assert "reduced_motion" not in pulse.hint  # the page has no style for it, so it could not help
-        calm = await failed(session, {"act": "click", "selector": "#calm"})
-        assert "`browser: {reduced_motion: reduce}`" in calm.hint
-        dead = await failed(session, {"act": "click", "selector": "#dead"})
-        assert "pointer-events: none" in dead.message
-        assert "covered" not in dead.hint
-        wrong = await failed(session, {"act": "click", "selector": "#opne button >> nth=0"})
-        assert wrong.message.endswith("; already #opne matches nothing")
-        assert wrong.hint.startswith("Did you mean #open ")
-        inner = await failed(session, {"act": "click", "selector": "#open .butten"})
-        assert inner.message.endswith("; #open matches, but with .butten nothing does")
-        other = await failed(session, {"act": "click", "selector": "form #pulsee"})
-        assert "Did you mean" not in other.hint  # `#pulse` is on the page, but not in the form
-        close = await failed(session, {"act": "click", "selector": "#open #pulsee"})
-        assert close.hint.startswith("Did you mean #pulse")
-        beside = await failed(session, {"act": "click", "selector": "#pulse ~ #asksy"})
-        assert beside.hint.startswith("Did you mean #asks")
-        inert = await failed(session, {"act": "click", "selector": "#inert"})
-        assert inert.message == "#inert is inert"
-        assert "attribute `inert`" in inert.hint
-        text = await failed(session, {"act": "click", "selector": "#open button:has-text('Wihtin')"})
-        assert text.message.endswith("; #open button matches, with the text 'Within'")
-
-    run(body())
+async def test_what_a_person_reads_of_the_cause(stage: Stage) -> None:
+    session = await stage.at("/causes")
+    pulse = await failed(session, {"act": "click", "selector": "#pulse"})
+    assert pulse.message == "#pulse moves all the time: the animation 'shift' has no end"
+    assert "`force: true`" in pulse.hint
+    assert "reduced_motion" not in pulse.hint  # the page has no style for it, so it could not help
+    calm = await failed(session, {"act": "click", "selector": "#calm"})
+    assert "`browser: {reduced_motion: reduce}`" in calm.hint
+    dead = await failed(session, {"act": "click", "selector": "#dead"})
+    assert "pointer-events: none" in dead.message
+    assert "covered" not in dead.hint
+    wrong = await failed(session, {"act": "click", "selector": "#opne button >> nth=0"})
+    assert wrong.message.endswith("; already #opne matches nothing")
+    assert wrong.hint.startswith("Did you mean #open ")
+    inner = await failed(session, {"act": "click", "selector": "#open .butten"})
+    assert inner.message.endswith("; #open matches, but with .butten nothing does")
+    other = await failed(session, {"act": "click", "selector": "form #pulsee"})
+    assert "Did you mean" not in other.hint  # `#pulse` is on the page, but not in the form
+    close = await failed(session, {"act": "click", "selector": "#open #pulsee"})
+    assert close.hint.startswith("Did you mean #pulse")
+    beside = await failed(session, {"act": "click", "selector": "#pulse ~ #asksy"})
+    assert beside.hint.startswith("Did you mean #asks")
+    inert = await failed(session, {"act": "click", "selector": "#inert"})
+    assert inert.message == "#inert is inert"
+    assert "attribute `inert`" in inert.hint
+    text = await failed(session, {"act": "click", "selector": "#open button:has-text('Wihtin')"})
+    assert text.message.endswith("; #open button matches, with the text 'Within'")
 
 
-def test_an_open_dialog_that_makes_the_page_inert_is_named(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        await session.tab.page.set_content(BEHIND)
-        for selector in ("#b", "#off"):
-            behind = await failed(session, {"act": "click", "selector": selector})
-            assert behind.message == f"{selector} is inert: the dialog section[role=dialog] is open"
-            assert (behind.code, behind.details["dialog"]) == ("ELEMENT_DISABLED", "section[role=dialog]")
-            assert behind.hint.startswith("Close the dialog")
-        typed = await failed(session, {"act": "type", "selector": "#t", "value": "x"})
-        assert typed.message.startswith("#t is inert")
-        off = await failed(session, {"act": "click", "selector": "#mine"})
-        assert off.message == "#mine is disabled or read-only"
-
-    run(body())
+async def test_an_open_dialog_that_makes_the_page_inert_is_named(stage: Stage) -> None:
+    session = await stage.at()
+    await session.tab.page.set_content(BEHIND)
+    for selector in ("#b", "#off"):
+        behind = await failed(session, {"act": "click", "selector": selector})
+        assert behind.message == f"{selector} is inert: the dialog section[role=dialog] is open"
+        assert (behind.code, behind.details["dialog"]) == ("ELEMENT_DISABLED", "section[role=dialog]")
+        assert behind.hint.startswith("Close the dialog")
+    typed = await failed(session, {"act": "type", "selector": "#t", "value": "x"})
+    assert typed.message.startswith("#t is inert")
+    off = await failed(session, {"act": "click", "selector": "#mine"})
+    assert off.message == "#mine is disabled or read-only"
 
 
-def test_requests_without_an_answer_are_named(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/causes")
-        await passed(session, {"act": "click", "selector": "#asks"})
-        late = await failed(session, {"act": "wait", "selector": "#answer"})
-        assert late.code == "STEP_TIMEOUT"
-        assert late.details["unanswered"] == [f"GET {HANG}"]
-        assert f"no answer yet from {HANG}" in late.message
-        assert HANG in late.hint
-        missing = await failed(session, {"act": "click", "selector": "#answer"})
-        assert (missing.code, missing.details["unanswered"]) == ("ELEMENT_NOT_FOUND", [f"GET {HANG}"])
-
-    run(body())
+async def test_requests_without_an_answer_are_named(stage: Stage) -> None:
+    session = await stage.at("/causes")
+    await passed(session, {"act": "click", "selector": "#asks"})
+    late = await failed(session, {"act": "wait", "selector": "#answer"})
+    assert late.code == "STEP_TIMEOUT"
+    assert late.details["unanswered"] == [f"GET {HANG}"]
+    assert f"no answer yet from {HANG}" in late.message
+    assert HANG in late.hint
+    missing = await failed(session, {"act": "click", "selector": "#answer"})
+    assert (missing.code, missing.details["unanswered"]) == ("ELEMENT_NOT_FOUND", [f"GET {HANG}"])
 
 
-def test_a_redirect_to_the_login_page_is_the_hint(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        await passed(session, {"act": "open", "url": f"http://{SHOP}/redirect?to=/sign-in"})
-        failure = await failed(session, {"act": "click", "selector": "#orders"})
-        assert failure.code == "ELEMENT_NOT_FOUND"
-        assert "name a `login`" in failure.hint
-
-    run(body())
+async def test_a_redirect_to_the_login_page_is_the_hint(stage: Stage) -> None:
+    session = await stage.session()
+    await passed(session, {"act": "open", "url": f"http://{SHOP}/redirect?to=/sign-in"})
+    failure = await failed(session, {"act": "click", "selector": "#orders"})
+    assert failure.code == "ELEMENT_NOT_FOUND"
+    assert "name a `login`" in failure.hint
 
 
-def test_an_act_with_force_tells_what_covers_its_element(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/causes")
-        covered = await passed(session, {"act": "click", "selector": "#button", "force": True})
-        assert covered.details["covered_by"].startswith('<div id="veil"')
-        free = await passed(session, {"act": "click", "selector": "#pulse", "force": True})
-        assert "covered_by" not in free.details
-
-    run(body())
+async def test_an_act_with_force_tells_what_covers_its_element(stage: Stage) -> None:
+    session = await stage.at("/causes")
+    covered = await passed(session, {"act": "click", "selector": "#button", "force": True})
+    assert covered.details["covered_by"].startswith('<div id="veil"')
+    free = await passed(session, {"act": "click", "selector": "#pulse", "force": True})
+    assert "covered_by" not in free.details

@@ -199,234 +199,194 @@ def random_values(seed: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.sampled(1)
-def test_every_kind_of_field_comes_back(run: Any, stage: Stage, seed: int) -> None:
-    async def body() -> None:
-        session = await stage.at("/saved-fields")
-        await js(session, SET_FIELDS, random_values(seed))
-        saved = await session.save(5)
-        await go(session, "/saved")
-        assert await back(session, saved) == ()
-        again = await session.save(5)
-        assert again.pages == saved.pages
-        fields = {each.place: each.value for each in again.pages[0].fields}
-        values = random_values(seed)
-        assert fields["#text"] == values["byId"]["text"]
-        assert fields['input[name="mail"]:nth(2)'] == values["byQuery"]["[name=mail]"] + "1"
-        assert fields["#twice:nth(2)"] == values["byQuery"]["#twice"] + "1"
-        assert [fields[f'input[name="size"][value="{size}"]'] for size in "sml"] == values["boxes"]["[name=size]"]
-        assert fields["#host >> #nested >> #deeper"] is values["deeper"]
-        assert fields["#inner >> #in"] == values["inner"]
-        assert not any("token" in place or "far" in place for place in fields)
-        assert again.pages[0].scroll == (0, values["scroll"])
-
-    run(body())
+async def test_every_kind_of_field_comes_back(stage: Stage, seed: int) -> None:
+    session = await stage.at("/saved-fields")
+    await js(session, SET_FIELDS, random_values(seed))
+    saved = await session.save(5)
+    await go(session, "/saved")
+    assert await back(session, saved) == ()
+    again = await session.save(5)
+    assert again.pages == saved.pages
+    fields = {each.place: each.value for each in again.pages[0].fields}
+    values = random_values(seed)
+    assert fields["#text"] == values["byId"]["text"]
+    assert fields['input[name="mail"]:nth(2)'] == values["byQuery"]["[name=mail]"] + "1"
+    assert fields["#twice:nth(2)"] == values["byQuery"]["#twice"] + "1"
+    assert [fields[f'input[name="size"][value="{size}"]'] for size in "sml"] == values["boxes"]["[name=size]"]
+    assert fields["#host >> #nested >> #deeper"] is values["deeper"]
+    assert fields["#inner >> #in"] == values["inner"]
+    assert not any("token" in place or "far" in place for place in fields)
+    assert again.pages[0].scroll == (0, values["scroll"])
 
 
-def test_scripts_follow_what_is_filled(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/reacting")
-        await passed(session, {"act": "select", "selector": "#country", "value": "fr"})
-        await passed(session, {"act": "select", "selector": "#city", "value": "lyon"})
-        await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
-        await passed(session, {"act": "check", "selector": "#gift"})
-        await passed(session, {"act": "type", "selector": "#card", "value": "with love"})
-        saved = await session.save(5)
-        await go(session, "/saved")
-        assert await back(session, saved) == ()
-        assert await session.text("#hello", None, 1) == "Hello Ada"
-        assert await session.text("#card", None, 1) == "with love"
-        assert await session.text("#city", None, 1) == "lyon"
-        assert await session.text("#seen", None, 1) == "", "a field that is right already is left alone"
-
-    run(body())
+async def test_scripts_follow_what_is_filled(stage: Stage) -> None:
+    session = await stage.at("/reacting")
+    await passed(session, {"act": "select", "selector": "#country", "value": "fr"})
+    await passed(session, {"act": "select", "selector": "#city", "value": "lyon"})
+    await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
+    await passed(session, {"act": "check", "selector": "#gift"})
+    await passed(session, {"act": "type", "selector": "#card", "value": "with love"})
+    saved = await session.save(5)
+    await go(session, "/saved")
+    assert await back(session, saved) == ()
+    assert await session.text("#hello", None, 1) == "Hello Ada"
+    assert await session.text("#card", None, 1) == "with love"
+    assert await session.text("#city", None, 1) == "lyon"
+    assert await session.text("#seen", None, 1) == "", "a field that is right already is left alone"
 
 
-def test_a_form_that_comes_late_is_filled(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/spa")
-        await passed(session, {"act": "type", "selector": "#late", "value": "here"})
-        saved = await session.save(5)
-        assert await back(session, saved) == ()
-        assert await session.text("#late", None, 1) == "here"
-
-    run(body())
+async def test_a_form_that_comes_late_is_filled(stage: Stage) -> None:
+    session = await stage.at("/spa")
+    await passed(session, {"act": "type", "selector": "#late", "value": "here"})
+    saved = await session.save(5)
+    assert await back(session, saved) == ()
+    assert await session.text("#late", None, 1) == "here"
 
 
-def test_a_page_that_poisons_prototypes_comes_back_as_any_other(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        (stage.folder / "up.txt").write_text("content")
-        session = await stage.at("/poisoned")
-        for step in (
-            {"act": "type", "selector": "#i", "value": "typed"},
-            {"act": "type", "selector": "#t", "value": "two words"},
-            {"act": "check", "selector": "#c"},
-            {"act": "select", "selector": "#s", "value": "b"},
-            {"act": "upload", "selector": "#file", "value": "up.txt"},
-        ):
-            await passed(session, step)
-        saved = await session.save(5)
-        await go(session, "/saved")
-        assert await back(session, saved) == ()
-        again = await session.save(5)
-        assert again.pages == saved.pages
-        assert saved.pages[0].session["kept"].startswith("0.")
-        values = {each.place: each.value for each in again.pages[0].fields}
-        assert (values["#i"], values["#t"], values["#c"], values["#s"]) == ("typed", "two words", True, ["b"])
-        assert values["#file"][0]["content"] == base64.b64encode(b"content").decode()
-        last_good = LastGood(stage.folder, SystemClock())
-        await last_good.keep(session.tab, 1)
-        look = await last_good.copy_newest("dom_snapshot.html", stage.folder / "dom.html")
-        assert look is not None
-        assert "<title>Poisoned</title>" in (stage.folder / "dom.html").read_text()
-
-    run(body())
+async def test_a_page_that_poisons_prototypes_comes_back_as_any_other(stage: Stage) -> None:
+    (stage.folder / "up.txt").write_text("content")
+    session = await stage.at("/poisoned")
+    for step in (
+        {"act": "type", "selector": "#i", "value": "typed"},
+        {"act": "type", "selector": "#t", "value": "two words"},
+        {"act": "check", "selector": "#c"},
+        {"act": "select", "selector": "#s", "value": "b"},
+        {"act": "upload", "selector": "#file", "value": "up.txt"},
+    ):
+        await passed(session, step)
+    saved = await session.save(5)
+    await go(session, "/saved")
+    assert await back(session, saved) == ()
+    again = await session.save(5)
+    assert again.pages == saved.pages
+    assert saved.pages[0].session["kept"].startswith("0.")
+    values = {each.place: each.value for each in again.pages[0].fields}
+    assert (values["#i"], values["#t"], values["#c"], values["#s"]) == ("typed", "two words", True, ["b"])
+    assert values["#file"][0]["content"] == base64.b64encode(b"content").decode()
+    last_good = LastGood(stage.folder, SystemClock())
+    await last_good.keep(session.tab, 1)
+    look = await last_good.copy_newest("dom_snapshot.html", stage.folder / "dom.html")
+    assert look is not None
+    assert "<title>Poisoned</title>" in (stage.folder / "dom.html").read_text()
 
 
-def test_storage_comes_back_and_is_live(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/login")
-        await go(session, "/storing", OTHER)
-        await js(session, "localStorage.setItem('other', 'kept')")
-        await go(session, "/storing")
-        await js(session, DATABASE)
-        await js(session, "localStorage.setItem('cart', '[1]'); sessionStorage.setItem('step', '\"two\"')")
-        saved = await session.save(5)
-        await js(session, "localStorage.clear(); sessionStorage.clear(); indexedDB.deleteDatabase('shop')")
-        await go(session, "/logout")
-        assert await back(session, saved) == ()
-        assert await session.text("#early", None, 1) == '"two"', "sessionStorage is there before the page's scripts"
-        assert await js(session, READ_DATABASE) == ["seven", 86400000, 3]
-        assert await js(session, "localStorage.getItem('cart')") == "[1]"
-        who = await passed(session, {"act": "api", "url": f"http://{SHOP}/whoami"})
-        assert "sid=s3cret" in who.details["body"]["cookie"]
-        await js(session, "sessionStorage.clear()")
-        await go(session, "/storing")
-        assert await session.text("#early", None, 1) == "none", "put back once, not at every load"
-
-    run(body())
+async def test_storage_comes_back_and_is_live(stage: Stage) -> None:
+    session = await stage.at("/login")
+    await go(session, "/storing", OTHER)
+    await js(session, "localStorage.setItem('other', 'kept')")
+    await go(session, "/storing")
+    await js(session, DATABASE)
+    await js(session, "localStorage.setItem('cart', '[1]'); sessionStorage.setItem('step', '\"two\"')")
+    saved = await session.save(5)
+    await js(session, "localStorage.clear(); sessionStorage.clear(); indexedDB.deleteDatabase('shop')")
+    await go(session, "/logout")
+    assert await back(session, saved) == ()
+    assert await session.text("#early", None, 1) == '"two"', "sessionStorage is there before the page's scripts"
+    assert await js(session, READ_DATABASE) == ["seven", 86400000, 3]
+    assert await js(session, "localStorage.getItem('cart')") == "[1]"
+    who = await passed(session, {"act": "api", "url": f"http://{SHOP}/whoami"})
+    assert "sid=s3cret" in who.details["body"]["cookie"]
+    await js(session, "sessionStorage.clear()")
+    await go(session, "/storing")
+    assert await session.text("#early", None, 1) == "none", "put back once, not at every load"
 
 
-def test_a_database_that_cannot_be_saved_is_named(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/storing")
-        await js(session, "localStorage.setItem('cart', '1'); new Promise(r => indexedDB.open('').onsuccess = r)")
-        saved = await session.save(5)
-        (line,) = await back(session, saved)
-        assert line.startswith("IndexedDB was not saved (Unable to serialize IndexedDB")
-        assert await js(session, "localStorage.getItem('cart')") == "1"
-
-    run(body())
+async def test_a_database_that_cannot_be_saved_is_named(stage: Stage) -> None:
+    session = await stage.at("/storing")
+    await js(session, "localStorage.setItem('cart', '1'); new Promise(r => indexedDB.open('').onsuccess = r)")
+    saved = await session.save(5)
+    (line,) = await back(session, saved)
+    assert line.startswith("IndexedDB was not saved (Unable to serialize IndexedDB")
+    assert await js(session, "localStorage.getItem('cart')") == "1"
 
 
-def test_a_database_that_cannot_be_put_back_is_named(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/login")
-        await go(session, "/storing")
-        await js(session, BLOBS)
-        await js(session, "localStorage.setItem('cart', '1')")
-        saved, pid = await session.save(5), session.chromium.pid
-        assert await back(session, saved) == (f"IndexedDB blobs of http://{SHOP}: differs",)
-        assert session.chromium.pid == pid, "the browser is not blamed"
-        assert await js(session, "localStorage.getItem('cart')") == "1"
-
-    run(body())
+async def test_a_database_that_cannot_be_put_back_is_named(stage: Stage) -> None:
+    session = await stage.at("/login")
+    await go(session, "/storing")
+    await js(session, BLOBS)
+    await js(session, "localStorage.setItem('cart', '1')")
+    saved, pid = await session.save(5), session.chromium.pid
+    assert await back(session, saved) == (f"IndexedDB blobs of http://{SHOP}: differs",)
+    assert session.chromium.pid == pid, "the browser is not blamed"
+    assert await js(session, "localStorage.getItem('cart')") == "1"
 
 
-def test_fields_that_a_framework_watches(run: Any, stage: Stage) -> None:
+async def test_fields_that_a_framework_watches(stage: Stage) -> None:
     """Such a framework takes a value that came through the element's own setter for its own, and drops the event."""
-
-    async def body() -> None:
-        PAGES["/watched"] = WATCHED
-        session = await stage.at("/watched")
-        await passed(session, {"act": "type", "selector": "#f", "value": "Ada"})
-        await passed(session, {"act": "check", "selector": "#c"})
-        assert await session.text("#model", None, 1) == "Ada true"
-        saved = await session.save(5)
-        assert await back(session, saved) == ()
-        assert await session.text("#model", None, 1) == "Ada true"
-
-    run(body())
+    PAGES["/watched"] = WATCHED
+    session = await stage.at("/watched")
+    await passed(session, {"act": "type", "selector": "#f", "value": "Ada"})
+    await passed(session, {"act": "check", "selector": "#c"})
+    assert await session.text("#model", None, 1) == "Ada true"
+    saved = await session.save(5)
+    assert await back(session, saved) == ()
+    assert await session.text("#model", None, 1) == "Ada true"
 
 
-def test_pages_in_their_order_and_the_current_one(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/saved")
-        second = await session.tab.context.new_page()
-        await second.goto(f"http://{SHOP}/reacting")
-        await second.fill("#name", "Eve")
-        await second.evaluate("sessionStorage.setItem('step', 'second')")
-        third = await session.tab.context.new_page()
-        await third.goto(f"http://{OTHER}/storing")
-        saved = replace(await session.save(5), current=1)
-        assert saved.url == f"http://{SHOP}/reacting"
-        assert await back(session, saved) == ()
-        pages = session.tab.context.pages
-        assert [page.url for page in pages] == [page.url for page in saved.pages]
-        assert session.tab.page is pages[1]
-        assert session.url == saved.url
-        assert await session.text("#name", None, 1) == "Eve"
-        await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
-        assert await session.text("#hello", None, 1) == "Hello Ada"
-        assert await pages[0].evaluate("sessionStorage.length") == 0, "every page has its own"
-        assert await session.renew(Failure("STEP_TIMEOUT", "late", tainted=True), 10) is None
-        assert session.url == saved.url
-
-    run(body())
+async def test_pages_in_their_order_and_the_current_one(stage: Stage) -> None:
+    session = await stage.at("/saved")
+    second = await session.tab.context.new_page()
+    await second.goto(f"http://{SHOP}/reacting")
+    await second.fill("#name", "Eve")
+    await second.evaluate("sessionStorage.setItem('step', 'second')")
+    third = await session.tab.context.new_page()
+    await third.goto(f"http://{OTHER}/storing")
+    saved = replace(await session.save(5), current=1)
+    assert saved.url == f"http://{SHOP}/reacting"
+    assert await back(session, saved) == ()
+    pages = session.tab.context.pages
+    assert [page.url for page in pages] == [page.url for page in saved.pages]
+    assert session.tab.page is pages[1]
+    assert session.url == saved.url
+    assert await session.text("#name", None, 1) == "Eve"
+    await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
+    assert await session.text("#hello", None, 1) == "Hello Ada"
+    assert await pages[0].evaluate("sessionStorage.length") == 0, "every page has its own"
+    assert await session.renew(Failure("STEP_TIMEOUT", "late", tainted=True), 10) is None
+    assert session.url == saved.url
 
 
-def test_chosen_files_come_back_whole(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/upload")
-        one, two = stage.folder / "a.bin", stage.folder / "b ä.txt"
-        one.write_bytes(bytes(range(256)) * 400)
-        two.write_text("text")
-        await session.tab.page.set_input_files("#file", [one, two])
-        saved = await session.save(5)
-        assert await back(session, saved) == ()
-        assert await session.text("#names", None, 1) == "a.bin,b ä.txt"
-        content = await js(session, "async () => [...new Uint8Array(await file.files[0].arrayBuffer())]")
-        assert bytes(content) == one.read_bytes()
-
-    run(body())
+async def test_chosen_files_come_back_whole(stage: Stage) -> None:
+    session = await stage.at("/upload")
+    one, two = stage.folder / "a.bin", stage.folder / "b ä.txt"
+    one.write_bytes(bytes(range(256)) * 400)
+    two.write_text("text")
+    await session.tab.page.set_input_files("#file", [one, two])
+    saved = await session.save(5)
+    assert await back(session, saved) == ()
+    assert await session.text("#names", None, 1) == "a.bin,b ä.txt"
+    content = await js(session, "async () => [...new Uint8Array(await file.files[0].arrayBuffer())]")
+    assert bytes(content) == one.read_bytes()
 
 
-def test_files_too_large_to_keep_are_named(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        session = await stage.at("/upload")
-        small, large = stage.folder / "small.txt", stage.folder / "large.bin"
-        small.write_text("small")
-        large.write_bytes(b"x" * 2000)
-        await session.tab.page.set_input_files("#file", [small, large])
-        saved = await checkpoint.take(session.tab, SystemClock(), room=1000)
-        lines = await back(session, saved)
-        assert lines == ("#file: was small.txt, large.bin, is small.txt (too large to keep)",)
-
-    run(body())
+async def test_files_too_large_to_keep_are_named(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = await stage.at("/upload")
+    small, large = stage.folder / "small.txt", stage.folder / "large.bin"
+    small.write_text("small")
+    large.write_bytes(b"x" * 2000)
+    await session.tab.page.set_input_files("#file", [small, large])
+    saved = await checkpoint.take(session.tab, SystemClock(), room=1000)
+    lines = await back(session, saved)
+    assert lines == ("#file: was small.txt, large.bin, is small.txt (too large to keep)",)
 
 
-def test_nothing_saved_is_an_empty_browser(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/login")
-        session.tab.passwords.add(SHOP)
-        old = session.tab.context
-        assert await session.restore(None, 5, restart=False) == ()
-        assert session.tab.context is not old
-        assert (session.url, session.tab.passwords) == ("about:blank", set())
-        assert await session.tab.context.cookies() == []
-        await go(session, "/saved")
-
-    run(body())
+async def test_nothing_saved_is_an_empty_browser(stage: Stage) -> None:
+    session = await stage.at("/login")
+    session.tab.passwords.add(SHOP)
+    old = session.tab.context
+    assert await session.restore(None, 5, restart=False) == ()
+    assert session.tab.context is not old
+    assert (session.url, session.tab.passwords) == ("about:blank", set())
+    assert await session.tab.context.cookies() == []
+    await go(session, "/saved")
 
 
-def test_a_saved_error_page_is_no_failure(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/saved")
-        await failed(session, {"act": "open", "url": f"http://{SHOP}/status/404"}, within=3)
-        saved = await session.save(5)
-        assert await back(session, saved) == ()
-        assert session.url == f"http://{SHOP}/status/404"
-
-    run(body())
+async def test_a_saved_error_page_is_no_failure(stage: Stage) -> None:
+    session = await stage.at("/saved")
+    await failed(session, {"act": "open", "url": f"http://{SHOP}/status/404"}, within=3)
+    saved = await session.save(5)
+    assert await back(session, saved) == ()
+    assert session.url == f"http://{SHOP}/status/404"
 
 
 async def crash(session: PlaywrightSession) -> None:
@@ -458,39 +418,33 @@ DEATHS = {
 @pytest.mark.parametrize("restart", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("death", DEATHS)
 @pytest.mark.sampled(1)
-def test_back_after_a_death(run: Any, stage: Stage, death: str, restart: bool) -> None:
-    async def body() -> None:
-        happen, code = DEATHS[death]
-        session = await stage.at("/login", hosts={SHOP: stage.site.port})
-        await go(session, "/reacting")
-        await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
-        await js(session, "localStorage.setItem('cart', '1')")
-        saved, pid = await session.save(5), session.chromium.pid
-        await happen(session)
-        for look in (lambda: session.save(1), lambda: session.observe(1, screenshot=False)):
-            started = time.monotonic()
-            with pytest.raises(Failed) as raised:
-                await look()
-            assert raised.value.failure.code in (code, "PAGE_CLOSED" if death == "kill" else code)
-            assert raised.value.failure.tainted
-            assert time.monotonic() - started < 1 + 0.5 + LOADED
-        assert await back(session, saved, restart=restart) == ()
-        assert await session.text("#hello", None, 1) == "Hello Ada"
-        assert {cookie["name"] for cookie in await session.tab.context.cookies()} == {"sid", "b"}
-        assert (session.chromium.pid == pid) is (death in ("crash", "hang") and not restart)
-
-    run(body())
+async def test_back_after_a_death(stage: Stage, death: str, restart: bool) -> None:
+    happen, code = DEATHS[death]
+    session = await stage.at("/login", hosts={SHOP: stage.site.port})
+    await go(session, "/reacting")
+    await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
+    await js(session, "localStorage.setItem('cart', '1')")
+    saved, pid = await session.save(5), session.chromium.pid
+    await happen(session)
+    for look in (lambda: session.save(1), lambda: session.observe(1, screenshot=False)):
+        started = time.monotonic()
+        with pytest.raises(Failed) as raised:
+            await look()
+        assert raised.value.failure.code in (code, "PAGE_CLOSED" if death == "kill" else code)
+        assert raised.value.failure.tainted
+        assert time.monotonic() - started < 1 + 0.5 + LOADED
+    assert await back(session, saved, restart=restart) == ()
+    assert await session.text("#hello", None, 1) == "Hello Ada"
+    assert {cookie["name"] for cookie in await session.tab.context.cookies()} == {"sid", "b"}
+    assert (session.chromium.pid == pid) is (death in ("crash", "hang") and not restart)
 
 
-def test_a_restart_spares_the_others(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session, other = await stage.at("/saved"), await stage.at("/saved")
-        saved, pid = await session.save(5), session.chromium.pid
-        assert await back(session, saved, restart=True) == ()
-        assert session.chromium.pid == pid
-        await go(other, "/saved")
-
-    run(body())
+async def test_a_restart_spares_the_others(stage: Stage) -> None:
+    session, other = await stage.at("/saved"), await stage.at("/saved")
+    saved, pid = await session.save(5), session.chromium.pid
+    assert await back(session, saved, restart=True) == ()
+    assert session.chromium.pid == pid
+    await go(other, "/saved")
 
 
 def test_what_differs_is_named(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -542,25 +496,22 @@ def test_a_redirect_is_named(run: Any, stage: Stage, monkeypatch: pytest.MonkeyP
     run(body())
 
 
-def test_a_page_that_cannot_be_opened_is_a_failure(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/saved")
-        saved = await session.save(5)
-        cases = {f"http://{DEAD}/": "NET_CONNECTION_REFUSED", f"http://{SHOP}/status/503": "HTTP_UNAVAILABLE"}
-        for url, code in cases.items():
-            gone = replace(saved, pages=(*saved.pages, replace(saved.pages[0], url=url)))
-            outcome = await session.restore(gone, 5, restart=False)
-            assert isinstance(outcome, Failure)
-            assert outcome.code == code
-        started = time.monotonic()
-        hanging = replace(saved, pages=(replace(saved.pages[0], url=f"http://{SHOP}/hang"),))
-        outcome = await session.restore(hanging, 1.5, restart=False)
+async def test_a_page_that_cannot_be_opened_is_a_failure(stage: Stage) -> None:
+    session = await stage.at("/saved")
+    saved = await session.save(5)
+    cases = {f"http://{DEAD}/": "NET_CONNECTION_REFUSED", f"http://{SHOP}/status/503": "HTTP_UNAVAILABLE"}
+    for url, code in cases.items():
+        gone = replace(saved, pages=(*saved.pages, replace(saved.pages[0], url=url)))
+        outcome = await session.restore(gone, 5, restart=False)
         assert isinstance(outcome, Failure)
-        assert outcome.code == "NET_TIMEOUT"
-        assert time.monotonic() - started < 1.5 + 0.7 + LOADED
-        assert await back(session, saved) == ()
-
-    run(body())
+        assert outcome.code == code
+    started = time.monotonic()
+    hanging = replace(saved, pages=(replace(saved.pages[0], url=f"http://{SHOP}/hang"),))
+    outcome = await session.restore(hanging, 1.5, restart=False)
+    assert isinstance(outcome, Failure)
+    assert outcome.code == "NET_TIMEOUT"
+    assert time.monotonic() - started < 1.5 + 0.7 + LOADED
+    assert await back(session, saved) == ()
 
 
 @pytest.mark.thorough
@@ -587,57 +538,48 @@ def test_a_page_that_closes_itself(run: Any, stage: Stage, monkeypatch: pytest.M
     run(body())
 
 
-def test_saving_waits_for_the_page_that_comes(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/")
-        await js(session, "setTimeout(() => { location.href = '/reacting' }, 0); undefined")
-        await session.tab.page.wait_for_url("**/reacting", wait_until="commit")
-        saved = await session.save(5)
-        assert saved.url == f"http://{SHOP}/reacting"
-        assert "#qty" in {field.place for field in saved.pages[0].fields}
-
-    run(body())
+async def test_saving_waits_for_the_page_that_comes(stage: Stage) -> None:
+    session = await stage.at("/")
+    await js(session, "setTimeout(() => { location.href = '/reacting' }, 0); undefined")
+    await session.tab.page.wait_for_url("**/reacting", wait_until="commit")
+    saved = await session.save(5)
+    assert saved.url == f"http://{SHOP}/reacting"
+    assert "#qty" in {field.place for field in saved.pages[0].fields}
 
 
-def test_the_session_goes_on(run: Any, stage: Stage, tmp_path: Path) -> None:
-    async def body() -> None:
-        session = await stage.at("/storing", recording="full")
-        session.tab.passwords.add(SHOP)
-        await js(session, "console.log('before')")
-        saved = await session.save(5)
-        assert session.requests == 1
-        assert await back(session, saved) == ()
-        assert session.requests == 2
-        assert session.tab.passwords == {SHOP}
-        assert session.tab.traced
-        session.tab.passwords.add(OTHER)
-        assert await session.renew(Failure("STEP_TIMEOUT", "late", tainted=True), 10) is None
-        assert session.requests == 3
-        assert session.tab.passwords == {SHOP, OTHER}
-        evidence = await session.evidence(Capture(logs=True, screenshot=False, dom=False), tmp_path)
-        assert "[LOG] before" in "".join(map(str, evidence.console))
-        entries = json.loads((tmp_path / "network_logs.har").read_text())["log"]["entries"]
-        assert [entry["request"]["url"] for entry in entries].count(f"http://{SHOP}/storing") == 3
-
-    run(body())
+async def test_the_session_goes_on(stage: Stage, tmp_path: Path) -> None:
+    session = await stage.at("/storing", recording="full")
+    session.tab.passwords.add(SHOP)
+    await js(session, "console.log('before')")
+    saved = await session.save(5)
+    assert session.requests == 1
+    assert await back(session, saved) == ()
+    assert session.requests == 2
+    assert session.tab.passwords == {SHOP}
+    assert session.tab.traced
+    session.tab.passwords.add(OTHER)
+    assert await session.renew(Failure("STEP_TIMEOUT", "late", tainted=True), 10) is None
+    assert session.requests == 3
+    assert session.tab.passwords == {SHOP, OTHER}
+    evidence = await session.evidence(Capture(logs=True, screenshot=False, dom=False), tmp_path)
+    assert "[LOG] before" in "".join(map(str, evidence.console))
+    entries = json.loads((tmp_path / "network_logs.har").read_text())["log"]["entries"]
+    assert [entry["request"]["url"] for entry in entries].count(f"http://{SHOP}/storing") == 3
 
 
-def test_a_field_whose_filling_writes_is_not_filled_again(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/autosaving")
-        await passed(session, {"act": "select", "selector": "#qty", "value": "2"})
-        saved = await session.save(5)
-        while not stage.site.hits.get("/status/204"):
-            await asyncio.sleep(0.02)
-        outcome = await session.restore(saved, 5, restart=False, barred="step 1 is a write")
-        assert isinstance(outcome, Failure)
-        assert outcome.code == "OUTCOME_UNKNOWN"
-        assert outcome.message == "#qty would have to be filled again, but step 1 is a write"
-        assert stage.site.hits["/status/204"] == 1
-        kept = replace(saved, pages=(replace(saved.pages[0], fields=()),))
-        assert not isinstance(await session.restore(kept, 5, restart=False, barred="step 1 is a write"), Failure)
-
-    run(body())
+async def test_a_field_whose_filling_writes_is_not_filled_again(stage: Stage) -> None:
+    session = await stage.at("/autosaving")
+    await passed(session, {"act": "select", "selector": "#qty", "value": "2"})
+    saved = await session.save(5)
+    while not stage.site.hits.get("/status/204"):
+        await asyncio.sleep(0.02)
+    outcome = await session.restore(saved, 5, restart=False, barred="step 1 is a write")
+    assert isinstance(outcome, Failure)
+    assert outcome.code == "OUTCOME_UNKNOWN"
+    assert outcome.message == "#qty would have to be filled again, but step 1 is a write"
+    assert stage.site.hits["/status/204"] == 1
+    kept = replace(saved, pages=(replace(saved.pages[0], fields=()),))
+    assert not isinstance(await session.restore(kept, 5, restart=False, barred="step 1 is a write"), Failure)
 
 
 async def paused(session: PlaywrightSession) -> tuple[str, ...]:
@@ -647,32 +589,26 @@ async def paused(session: PlaywrightSession) -> tuple[str, ...]:
     return await back(session, saved)
 
 
-def test_a_pause_behind_a_login_of_http(run: Any, stage: Stage, tmp_path: Path) -> None:
-    async def body() -> None:
-        credentials = {"username": "ann", "password": "secret"}
-        session = await stage.session(context=ContextOptions(http_credentials=credentials), recording="full")
-        await go(session, "/basic")
-        assert await paused(session) == ()
-        await passed(session, {"act": "wait", "selector": "#in"})
-        await passed(session, {"act": "api", "url": f"http://{SHOP}/basic"})
-        await session.evidence(Capture(logs=True, screenshot=False, dom=False), tmp_path)
-        entries = json.loads((tmp_path / "network_logs.har").read_text())["log"]["entries"]
-        opened = [entry for entry in entries if entry["request"]["url"] == f"http://{SHOP}/basic"]
-        assert len(opened) >= 2, "from before the pause and from after it"
-        assert "secret" not in json.dumps(entries)
-
-    run(body())
+async def test_a_pause_behind_a_login_of_http(stage: Stage, tmp_path: Path) -> None:
+    credentials = {"username": "ann", "password": "secret"}
+    session = await stage.session(context=ContextOptions(http_credentials=credentials), recording="full")
+    await go(session, "/basic")
+    assert await paused(session) == ()
+    await passed(session, {"act": "wait", "selector": "#in"})
+    await passed(session, {"act": "api", "url": f"http://{SHOP}/basic"})
+    await session.evidence(Capture(logs=True, screenshot=False, dom=False), tmp_path)
+    entries = json.loads((tmp_path / "network_logs.har").read_text())["log"]["entries"]
+    opened = [entry for entry in entries if entry["request"]["url"] == f"http://{SHOP}/basic"]
+    assert len(opened) >= 2, "from before the pause and from after it"
+    assert "secret" not in json.dumps(entries)
 
 
-def test_a_pause_with_an_open_file_chooser(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        (stage.folder / "a.txt").write_text("a", "utf-8")
-        session = await stage.at("/files")
-        await passed(session, {"act": "click", "selector": "#many"})
-        assert await paused(session) == ()
-        await passed(session, {"act": "upload", "selector": "#many", "value": "a.txt"})
-        assert await session.text("#out", None, 5) == "a.txt"
-        assert await paused(session) == ()
-        assert await session.text("#out", None, 5) == "a.txt", "what was chosen is chosen again"
-
-    run(body())
+async def test_a_pause_with_an_open_file_chooser(stage: Stage) -> None:
+    (stage.folder / "a.txt").write_text("a", "utf-8")
+    session = await stage.at("/files")
+    await passed(session, {"act": "click", "selector": "#many"})
+    assert await paused(session) == ()
+    await passed(session, {"act": "upload", "selector": "#many", "value": "a.txt"})
+    assert await session.text("#out", None, 5) == "a.txt"
+    assert await paused(session) == ()
+    assert await session.text("#out", None, 5) == "a.txt", "what was chosen is chosen again"

@@ -56,36 +56,32 @@ def test_four_tasks_side_by_side_paste_what_they_have_copied_themselves(run: Any
     run(body())
 
 
-def test_what_is_copied_is_what_the_page_gives(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await at(stage, "word")
-        await press(session, "#to", "Control+C")
-        await press(session, "#inner", "Control+V", frame="iframe")
-        assert await session.text("#inner", "iframe", 5) == "own word"
-        await press(session, "#from", "Control+A", "Control+X")
-        assert await session.read(PageQuery("value", "#from"), 5) == ""
-        await press(session, "#from", "Shift+Insert")
-        assert await session.read(PageQuery("value", "#from"), 5) == "word"
-        select = "getSelection().selectAllChildren(document.querySelector('#bold')); document.execCommand('copy')"
-        await session.tab.page.evaluate(select)
-        await press(session, "#rich", "Control+V")
-        assert await session.read(PageQuery("count", "#rich b"), 5) == 1
-
-    run(body())
+async def test_what_is_copied_is_what_the_page_gives(stage: Stage) -> None:
+    session = await at(stage, "word")
+    await press(session, "#to", "Control+C")
+    await press(session, "#inner", "Control+V", frame="iframe")
+    assert await session.text("#inner", "iframe", 5) == "own word"
+    await press(session, "#from", "Control+A", "Control+X")
+    assert await session.read(PageQuery("value", "#from"), 5) == ""
+    await press(session, "#from", "Shift+Insert")
+    assert await session.read(PageQuery("value", "#from"), 5) == "word"
+    select = "getSelection().selectAllChildren(document.querySelector('#bold')); document.execCommand('copy')"
+    await session.tab.page.evaluate(select)
+    await press(session, "#rich", "Control+V")
+    assert await session.read(PageQuery("count", "#rich b"), 5) == 1
 
 
-def test_scripts_read_and_write_the_clipboard_of_their_task_where_they_may(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        sessions = [await stage.at(), await stage.at()]
-        for number, session in enumerate(sessions):
-            await session.tab.page.goto("https://shop.test/")
-            refused = await session.tab.page.evaluate("navigator.clipboard.readText().catch(error => error.name)")
-            assert refused == "NotAllowedError"
-            await session.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
-            await session.tab.page.evaluate("word => navigator.clipboard.writeText(word)", f"w{number}")
-        for number, session in enumerate(sessions):
-            assert await session.tab.page.evaluate("navigator.clipboard.readText()") == f"w{number}"
-            write = """async () => {
+async def test_scripts_read_and_write_the_clipboard_of_their_task_where_they_may(stage: Stage) -> None:
+    sessions = [await stage.at(), await stage.at()]
+    for number, session in enumerate(sessions):
+        await session.tab.page.goto("https://shop.test/")
+        refused = await session.tab.page.evaluate("navigator.clipboard.readText().catch(error => error.name)")
+        assert refused == "NotAllowedError"
+        await session.tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await session.tab.page.evaluate("word => navigator.clipboard.writeText(word)", f"w{number}")
+    for number, session in enumerate(sessions):
+        assert await session.tab.page.evaluate("navigator.clipboard.readText()") == f"w{number}"
+        write = """async () => {
               const text = new Blob(['t'], {type: 'text/plain'});
               const image = new Blob([Uint8Array.of(1, 250)], {type: 'image/png'});
               await navigator.clipboard.write([new ClipboardItem({'text/plain': text, 'image/png': image})]);
@@ -93,9 +89,7 @@ def test_scripts_read_and_write_the_clipboard_of_their_task_where_they_may(run: 
               const found = new Uint8Array(await (await item.getType('image/png')).arrayBuffer());
               return [await (await item.getType('text/plain')).text(), ...found];
             }"""
-            assert await session.tab.page.evaluate(write) == ["t", 1, 250]
-
-    run(body())
+        assert await session.tab.page.evaluate(write) == ["t", 1, 250]
 
 
 @pytest.mark.parametrize("chord", ["Control+V", "Meta+v", "ControlOrMeta+Shift+KeyV", "Shift+Insert"])

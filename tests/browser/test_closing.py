@@ -45,48 +45,39 @@ async def sent_later(stage: Stage) -> int:
     return stage.site.hits[SAVED] - before
 
 
-def test_nothing_is_sent_after_a_close_that_takes_too_long_and_other_tasks_go_on(
-    run: Any, stage: Stage, told: list[Any]
+async def test_nothing_is_sent_after_a_close_that_takes_too_long_and_other_tasks_go_on(
+    stage: Stage, told: list[Any]
 ) -> None:
-    async def body() -> None:
-        other, session = await stage.at("/fields", world="w-2"), await saving(stage)
+    other, session = await stage.at("/fields", world="w-2"), await saving(stage)
+    await session.close()
+    assert await sent_later(stage) == 0
+    assert told == [PagesEnded("w-1", 0.0, "context")]
+    await passed(other, {"act": "type", "selector": "#text", "value": "still here"})
+
+
+async def test_a_stopped_renderer_sends_nothing_when_it_goes_on(stage: Stage, told: list[Any]) -> None:
+    session = await saving(stage)
+    renderers = [each for each in tree(session) if "--type=renderer" in words(each)]
+    for each in renderers:
+        each.send_signal(signal.SIGSTOP)
+    try:
         await session.close()
-        assert await sent_later(stage) == 0
-        assert told == [PagesEnded("w-1", 0.0, "context")]
-        await passed(other, {"act": "type", "selector": "#text", "value": "still here"})
-
-    run(body())
-
-
-def test_a_stopped_renderer_sends_nothing_when_it_goes_on(run: Any, stage: Stage, told: list[Any]) -> None:
-    async def body() -> None:
-        session = await saving(stage)
-        renderers = [each for each in tree(session) if "--type=renderer" in words(each)]
+    finally:
         for each in renderers:
-            each.send_signal(signal.SIGSTOP)
-        try:
-            await session.close()
-        finally:
-            for each in renderers:
-                if psutil.pid_exists(each.pid):
-                    each.send_signal(signal.SIGCONT)
-        assert await sent_later(stage) == 0
-        assert [type(each) for each in told] == [PagesEnded]
-
-    run(body())
+            if psutil.pid_exists(each.pid):
+                each.send_signal(signal.SIGCONT)
+    assert await sent_later(stage) == 0
+    assert [type(each) for each in told] == [PagesEnded]
 
 
-def test_the_evidence_of_a_page_that_goes_on_sending_is_whole(run: Any, stage: Stage, told: list[Any]) -> None:
-    async def body() -> None:
-        session = await saving(stage)
-        (folder := stage.folder / "evidence").mkdir()
-        evidence = await session.evidence(FULL, folder)
-        assert {item.name: item.status for item in evidence.items}["network_logs.har"] == "taken"
-        assert SAVED in (folder / "network_logs.har").read_text()
-        assert await sent_later(stage) == 0
-        assert told
-
-    run(body())
+async def test_the_evidence_of_a_page_that_goes_on_sending_is_whole(stage: Stage, told: list[Any]) -> None:
+    session = await saving(stage)
+    (folder := stage.folder / "evidence").mkdir()
+    evidence = await session.evidence(FULL, folder)
+    assert {item.name: item.status for item in evidence.items}["network_logs.har"] == "taken"
+    assert SAVED in (folder / "network_logs.har").read_text()
+    assert await sent_later(stage) == 0
+    assert told
 
 
 def test_a_defect_of_ours_costs_one_artifact_and_the_manifest_says_so(

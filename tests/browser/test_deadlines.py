@@ -48,116 +48,89 @@ async def timed(session: PlaywrightSession, step: dict[str, Any], within: float 
 @pytest.mark.parametrize("tracing", ["off", "on"])
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step["act"])
 @pytest.mark.sampled(1)
-def test_page_in_an_endless_loop(run: Any, stage: Stage, step: dict[str, Any], tracing: str) -> None:
-    async def body() -> None:
-        session = await stage.at("/loop", tracing=tracing)
-        await hung(session)
-        failure = await timed(session, step)
-        assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
-
-    run(body())
+async def test_page_in_an_endless_loop(stage: Stage, step: dict[str, Any], tracing: str) -> None:
+    session = await stage.at("/loop", tracing=tracing)
+    await hung(session)
+    failure = await timed(session, step)
+    assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
 
 
 @pytest.mark.parametrize("tracing", ["off", pytest.param("on", marks=pytest.mark.thorough)])
-def test_loop_in_a_click_handler(run: Any, stage: Stage, tracing: str) -> None:
-    async def body() -> None:
-        session = await stage.at(tracing=tracing)
-        failure = await timed(session, {"act": "click", "selector": "#loop"})
-        assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
-        assert failure.effect is Effect.POSSIBLE
-
-    run(body())
+async def test_loop_in_a_click_handler(stage: Stage, tracing: str) -> None:
+    session = await stage.at(tracing=tracing)
+    failure = await timed(session, {"act": "click", "selector": "#loop"})
+    assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
+    assert failure.effect is Effect.POSSIBLE
 
 
-def test_page_that_hangs_while_parsing(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        failure = await timed(session, {"act": "open", "url": f"http://{SHOP}/parse-loop"})
-        assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
-
-    run(body())
+async def test_page_that_hangs_while_parsing(stage: Stage) -> None:
+    session = await stage.session()
+    failure = await timed(session, {"act": "open", "url": f"http://{SHOP}/parse-loop"})
+    assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
 
 
 @pytest.mark.parametrize("act", ["open", "api"])
 @pytest.mark.sampled(1)
-def test_server_that_never_answers(run: Any, stage: Stage, act: str) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        failure = await timed(session, {"act": act, "url": f"http://{SHOP}/hang"})
-        assert (failure.code, failure.tainted) == ("NET_TIMEOUT", False)
-        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
-
-    run(body())
+async def test_server_that_never_answers(stage: Stage, act: str) -> None:
+    session = await stage.at()
+    failure = await timed(session, {"act": act, "url": f"http://{SHOP}/hang"})
+    assert (failure.code, failure.tainted) == ("NET_TIMEOUT", False)
+    await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
 
 
 @pytest.mark.parametrize(
     ("path", "code"), [("to-hang", "NET_TIMEOUT"), ("half-headers", "NET_TIMEOUT"), ("half", "STEP_TIMEOUT")]
 )
 @pytest.mark.sampled(1)
-def test_server_that_stops_half_way(run: Any, stage: Stage, path: str, code: str) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        assert (await timed(session, {"act": "open", "url": f"http://{SHOP}/{path}"})).code == code
-        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
-
-    run(body())
+async def test_server_that_stops_half_way(stage: Stage, path: str, code: str) -> None:
+    session = await stage.at()
+    assert (await timed(session, {"act": "open", "url": f"http://{SHOP}/{path}"})).code == code
+    await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
 
 
-def test_endless_dialogs(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/alerts")
-        failure = await timed(session, {"act": "click", "selector": "#go"})
-        assert (failure.code, failure.tainted) == ("DIALOG_BLOCKED", True)
-        assert 0 < len(failure.details["dialogs"]) <= DIALOGS
-        with at_most(5):
-            assert await session.renew(failure, 5) is None
-        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
-
-    run(body())
+async def test_endless_dialogs(stage: Stage) -> None:
+    session = await stage.at("/alerts")
+    failure = await timed(session, {"act": "click", "selector": "#go"})
+    assert (failure.code, failure.tainted) == ("DIALOG_BLOCKED", True)
+    assert 0 < len(failure.details["dialogs"]) <= DIALOGS
+    with at_most(5):
+        assert await session.renew(failure, 5) is None
+    await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
 
 
 @pytest.mark.thorough
-def test_reading_a_hung_page(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/loop")
-        await hung(session)
-        for function in ("title", "exists"):
-            with at_most(0.5), pytest.raises(Failed) as raised:
-                await session.read(PageQuery(function, "#x"), 0.5)
-            assert raised.value.failure.code == "PAGE_UNRESPONSIVE"
-        with at_most(0.5):
-            text = await session.text("#x", None, 0.5)
-        assert isinstance(text, Failure)
-        assert text.code == "PAGE_UNRESPONSIVE"
-        with at_most(0.5):
-            assert await session.screenshot("shot", 0.5) is None
-
-    run(body())
+async def test_reading_a_hung_page(stage: Stage) -> None:
+    session = await stage.at("/loop")
+    await hung(session)
+    for function in ("title", "exists"):
+        with at_most(0.5), pytest.raises(Failed) as raised:
+            await session.read(PageQuery(function, "#x"), 0.5)
+        assert raised.value.failure.code == "PAGE_UNRESPONSIVE"
+    with at_most(0.5):
+        text = await session.text("#x", None, 0.5)
+    assert isinstance(text, Failure)
+    assert text.code == "PAGE_UNRESPONSIVE"
+    with at_most(0.5):
+        assert await session.screenshot("shot", 0.5) is None
 
 
 @pytest.mark.parametrize("step", [STEPS[0], STEPS[2], STEPS[5]], ids=lambda step: step["act"])
 @pytest.mark.sampled(1)
-def test_stopped_browser(run: Any, stage: Stage, step: dict[str, Any]) -> None:
-    async def body() -> None:
-        session = await stage.at(hosts={SHOP: stage.site.port}, recording="minimal")
-        pid = session.chromium.pid
-        signal_tree(session, signal.SIGSTOP)
-        failure = await timed(session, step)
-        assert (failure.code, failure.tainted) == ("BROWSER_UNRESPONSIVE", True)
-        with at_most(3.5):
-            await session.close()
-        assert gone(pid)
-
-    run(body())
+async def test_stopped_browser(stage: Stage, step: dict[str, Any]) -> None:
+    session = await stage.at(hosts={SHOP: stage.site.port}, recording="minimal")
+    pid = session.chromium.pid
+    signal_tree(session, signal.SIGSTOP)
+    failure = await timed(session, step)
+    assert (failure.code, failure.tainted) == ("BROWSER_UNRESPONSIVE", True)
+    with at_most(3.5):
+        await session.close()
+    assert gone(pid)
 
 
-def test_stopped_browser_is_replaced(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at(hosts={SHOP: stage.site.port})
-        signal_tree(session, signal.SIGSTOP)
-        failure = await timed(session, {"act": "click", "selector": "#plain"})
-        with at_most(10):
-            assert await session.renew(failure, 10) is None
-        await passed(session, {"act": "click", "selector": "#plain"})
-
-    run(body())
+async def test_stopped_browser_is_replaced(stage: Stage) -> None:
+    session = await stage.at(hosts={SHOP: stage.site.port})
+    signal_tree(session, signal.SIGSTOP)
+    failure = await timed(session, {"act": "click", "selector": "#plain"})
+    with at_most(10):
+        assert await session.renew(failure, 10) is None
+    await passed(session, {"act": "click", "selector": "#plain"})

@@ -24,27 +24,21 @@ BOX = """(late) => {
 }"""
 
 
-def test_a_box_that_a_script_ticks_later_is_clicked_once(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        await session.tab.page.evaluate(BOX, 400)
-        await passed(session, {"act": "check", "selector": "#box"})
-        await passed(session, {"act": "check", "selector": "#box"})
-        assert await session.read(PageQuery("attr", "#box", "data-clicks"), 5) == "1"
-
-    run(body())
+async def test_a_box_that_a_script_ticks_later_is_clicked_once(stage: Stage) -> None:
+    session = await stage.at()
+    await session.tab.page.evaluate(BOX, 400)
+    await passed(session, {"act": "check", "selector": "#box"})
+    await passed(session, {"act": "check", "selector": "#box"})
+    assert await session.read(PageQuery("attr", "#box", "data-clicks"), 5) == "1"
 
 
-def test_a_box_that_does_not_change_was_clicked(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        await session.tab.page.evaluate(BOX, -1)
-        failure = await failed(session, {"act": "check", "selector": "#box"}, within=8, patience=0.5)
-        assert (failure.code, failure.effect) == ("ACTION_FAILED", Effect.DONE)
-        assert failure.message == "#box was clicked, and is still unchecked"
-        assert await session.read(PageQuery("attr", "#box", "data-clicks"), 5) == "1"
-
-    run(body())
+async def test_a_box_that_does_not_change_was_clicked(stage: Stage) -> None:
+    session = await stage.at()
+    await session.tab.page.evaluate(BOX, -1)
+    failure = await failed(session, {"act": "check", "selector": "#box"}, within=8, patience=0.5)
+    assert (failure.code, failure.effect) == ("ACTION_FAILED", Effect.DONE)
+    assert failure.message == "#box was clicked, and is still unchecked"
+    assert await session.read(PageQuery("attr", "#box", "data-clicks"), 5) == "1"
 
 
 def test_an_act_that_was_performed_just_as_its_time_ended_is_not_tried_again(

@@ -38,34 +38,27 @@ pytestmark = pytest.mark.filterwarnings("default")
     ],
 )
 @pytest.mark.sampled(2)
-def test_network_errors(run: Any, stage: Stage, path: str, code: str, net_error: str) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        failure = await failed(session, {"act": "open", "url": f"http://{SHOP}/{path}"}, within=2)
-        assert (failure.code, failure.details["net_error"]) == (code, net_error)
-        assert failure.details["url"].startswith(f"http://{SHOP}/{path}")
-        assert not failure.tainted
-
-    run(body())
+async def test_network_errors(stage: Stage, path: str, code: str, net_error: str) -> None:
+    session = await stage.session()
+    failure = await failed(session, {"act": "open", "url": f"http://{SHOP}/{path}"}, within=2)
+    assert (failure.code, failure.details["net_error"]) == (code, net_error)
+    assert failure.details["url"].startswith(f"http://{SHOP}/{path}")
+    assert not failure.tainted
 
 
 @pytest.mark.parametrize("path", ["truncated", "cut-chunk", "bad-chunk"])
 @pytest.mark.sampled(2)
-def test_a_document_that_breaks_off_is_not_waited_for(run: Any, stage: Stage, path: str) -> None:
+async def test_a_document_that_breaks_off_is_not_waited_for(stage: Stage, path: str) -> None:
     """Chromium never says that such a page has loaded, and the step's time is not spent on it; the tab stays usable."""
-
-    async def body() -> None:
-        session = await stage.at()
-        for _ in range(2):
-            began = time.monotonic()
-            failure = await failed(session, {"act": "open", "url": f"http://{SHOP}/{path}"}, within=10)
-            assert time.monotonic() - began < stretched(1.5)
-            assert failure.details["net_error"].startswith("net::ERR_")
-            assert (failure.details["status"], failure.details["method"]) == (200, "GET")
-            assert not failure.tainted
-        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
-
-    run(body())
+    session = await stage.at()
+    for _ in range(2):
+        began = time.monotonic()
+        failure = await failed(session, {"act": "open", "url": f"http://{SHOP}/{path}"}, within=10)
+        assert time.monotonic() - began < stretched(1.5)
+        assert failure.details["net_error"].startswith("net::ERR_")
+        assert (failure.details["status"], failure.details["method"]) == (200, "GET")
+        assert not failure.tainted
+    await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
 
 
 @pytest.mark.parametrize(
@@ -77,32 +70,23 @@ def test_a_document_that_breaks_off_is_not_waited_for(run: Any, stage: Stage, pa
         ("https://127.0.0.1:{port}/", "NET_TLS"),
     ],
 )
-def test_hosts_that_cannot_be_reached(run: Any, stage: Stage, url: str, code: str) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        step = {"act": "open", "url": url.format(port=stage.site.port)}
-        failure = await failed(session, step, within=4)
-        assert (failure.code, failure.effect) == (code, Effect.NONE)
-
-    run(body())
+async def test_hosts_that_cannot_be_reached(stage: Stage, url: str, code: str) -> None:
+    session = await stage.session()
+    step = {"act": "open", "url": url.format(port=stage.site.port)}
+    failure = await failed(session, step, within=4)
+    assert (failure.code, failure.effect) == (code, Effect.NONE)
 
 
-def test_garbage_instead_of_http(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        failure = await failed(session, {"act": "open", "url": f"http://127.0.0.1:{stage.site.port}/garbage"}, within=2)
-        assert (failure.code, failure.details["net_error"]) == ("NET_PROTOCOL", "net::ERR_INVALID_HTTP_RESPONSE")
-
-    run(body())
+async def test_garbage_instead_of_http(stage: Stage) -> None:
+    session = await stage.session()
+    failure = await failed(session, {"act": "open", "url": f"http://127.0.0.1:{stage.site.port}/garbage"}, within=2)
+    assert (failure.code, failure.details["net_error"]) == ("NET_PROTOCOL", "net::ERR_INVALID_HTTP_RESPONSE")
 
 
-def test_offline(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        await session.tab.context.set_offline(True)
-        assert (await failed(session, {"act": "open", "url": f"http://{SHOP}/"})).code == "NET_OFFLINE"
-
-    run(body())
+async def test_offline(stage: Stage) -> None:
+    session = await stage.session()
+    await session.tab.context.set_offline(True)
+    assert (await failed(session, {"act": "open", "url": f"http://{SHOP}/"})).code == "NET_OFFLINE"
 
 
 @pytest.mark.parametrize(
@@ -119,37 +103,28 @@ def test_offline(run: Any, stage: Stage) -> None:
     ],
 )
 @pytest.mark.sampled(2)
-def test_statuses_with_and_without_a_body(
-    run: Any, stage: Stage, path: str, code: str, status: int, retry_after: float | None
+async def test_statuses_with_and_without_a_body(
+    stage: Stage, path: str, code: str, status: int, retry_after: float | None
 ) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        url = f"http://{SHOP}/status/{path}"
-        for act in ("open", "api"):
-            failure = await failed(session, {"act": act, "url": url}, within=3)
-            assert (failure.code, failure.details["status"], failure.retry_after) == (code, status, retry_after), act
-
-    run(body())
+    session = await stage.session()
+    url = f"http://{SHOP}/status/{path}"
+    for act in ("open", "api"):
+        failure = await failed(session, {"act": act, "url": url}, within=3)
+        assert (failure.code, failure.details["status"], failure.retry_after) == (code, status, retry_after), act
 
 
-def test_no_content_is_no_failure(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        outcome = await passed(session, {"act": "open", "url": f"http://{SHOP}/status/204?empty=1"})
-        assert outcome.details["status"] == 204
-
-    run(body())
+async def test_no_content_is_no_failure(stage: Stage) -> None:
+    session = await stage.session()
+    outcome = await passed(session, {"act": "open", "url": f"http://{SHOP}/status/204?empty=1"})
+    assert outcome.details["status"] == 204
 
 
-def test_opening_again_after_a_refusal(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        for _ in range(5):
-            failure = await failed(session, {"act": "open", "url": f"http://{DEAD}/"})
-            assert failure.code == "NET_CONNECTION_REFUSED"
-        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
-
-    run(body())
+async def test_opening_again_after_a_refusal(stage: Stage) -> None:
+    session = await stage.session()
+    for _ in range(5):
+        failure = await failed(session, {"act": "open", "url": f"http://{DEAD}/"})
+        assert failure.code == "NET_CONNECTION_REFUSED"
+    await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
 
 
 @pytest.mark.parametrize(
@@ -185,38 +160,32 @@ def test_opening_again_after_a_refusal(run: Any, stage: Stage) -> None:
     ],
 )
 @pytest.mark.sampled(2)
-def test_step_failures(run: Any, stage: Stage, step: dict[str, Any], code: str) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        failure = await failed(session, step)
-        assert failure.code == code, failure
-        assert failure.selector == step.get("selector")
-        assert not failure.tainted
-
-    run(body())
+async def test_step_failures(stage: Stage, step: dict[str, Any], code: str) -> None:
+    session = await stage.at()
+    failure = await failed(session, step)
+    assert failure.code == code, failure
+    assert failure.selector == step.get("selector")
+    assert not failure.tainted
 
 
-def test_what_a_failure_tells(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        missing = await failed(session, {"act": "click", "selector": "#plian"})
-        assert missing.message == "no element matches #plian (looked for 0.4s)"
-        assert "#plain" in missing.details["similar"]
-        other = await failed(session, {"act": "click", "selector": ".dup:has-text('three')"})
-        assert other.message.endswith("; .dup matches, with the text 'one'")
-        assert "similar" not in other.details
-        assert "another text" in other.hint
-        many = await failed(session, {"act": "click", "selector": ".dup"})
-        assert many.details["matches"] == ['<p class="dup">one', '<p class="dup">two']
-        covered = await failed(session, {"act": "click", "selector": "#covered"})
-        assert covered.details["covered_by"].startswith('<div id="overlay" class="modal bg"')
-        option = await failed(session, {"act": "select", "selector": "#colour", "value": "Blue"})
-        assert option.details["options"] == ["r", "g"]
-        within = stretched(0.5)
-        late = await failed(session, {"act": "wait", "selector": "#never"}, within=within)
-        assert late.message == f"Step timeout: wait for #never exceeded {seconds(within)}: no element matches"
-
-    run(body())
+async def test_what_a_failure_tells(stage: Stage) -> None:
+    session = await stage.at()
+    missing = await failed(session, {"act": "click", "selector": "#plian"})
+    assert missing.message == "no element matches #plian (looked for 0.4s)"
+    assert "#plain" in missing.details["similar"]
+    other = await failed(session, {"act": "click", "selector": ".dup:has-text('three')"})
+    assert other.message.endswith("; .dup matches, with the text 'one'")
+    assert "similar" not in other.details
+    assert "another text" in other.hint
+    many = await failed(session, {"act": "click", "selector": ".dup"})
+    assert many.details["matches"] == ['<p class="dup">one', '<p class="dup">two']
+    covered = await failed(session, {"act": "click", "selector": "#covered"})
+    assert covered.details["covered_by"].startswith('<div id="overlay" class="modal bg"')
+    option = await failed(session, {"act": "select", "selector": "#colour", "value": "Blue"})
+    assert option.details["options"] == ["r", "g"]
+    within = stretched(0.5)
+    late = await failed(session, {"act": "wait", "selector": "#never"}, within=within)
+    assert late.message == f"Step timeout: wait for #never exceeded {seconds(within)}: no element matches"
 
 
 BACKDROP = "<div style='position:fixed;inset:0;background:#0008'></div>"
@@ -230,18 +199,15 @@ BEHIND = {
 OPEN = {"jquery-ui": "div[role=dialog]", "bootstrap": "div#ask", "aria-modal": "div[aria-modal=true]", "a header": ""}
 
 
-def test_an_element_behind_an_open_dialog_says_so(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/saved")
-        for kind, dialog in BEHIND.items():
-            await session.tab.page.set_content(f"<button id=buy>Buy</button>{dialog}")
-            covered = await failed(session, {"act": "click", "selector": "#buy"}, within=stretched(0.5))
-            assert covered.code == "ELEMENT_COVERED"
-            assert covered.details.get("dialog", "") == OPEN[kind]
-            assert covered.message.endswith(f": the dialog {OPEN[kind]} is open") is bool(OPEN[kind])
-            assert ("Close the dialog that is open" in covered.hint) is bool(OPEN[kind])
-
-    run(body())
+async def test_an_element_behind_an_open_dialog_says_so(stage: Stage) -> None:
+    session = await stage.at("/saved")
+    for kind, dialog in BEHIND.items():
+        await session.tab.page.set_content(f"<button id=buy>Buy</button>{dialog}")
+        covered = await failed(session, {"act": "click", "selector": "#buy"}, within=stretched(0.5))
+        assert covered.code == "ELEMENT_COVERED"
+        assert covered.details.get("dialog", "") == OPEN[kind]
+        assert covered.message.endswith(f": the dialog {OPEN[kind]} is open") is bool(OPEN[kind])
+        assert ("Close the dialog that is open" in covered.hint) is bool(OPEN[kind])
 
 
 LONG = "x" * 100
@@ -268,198 +234,162 @@ LONG = "x" * 100
     ],
 )
 @pytest.mark.sampled(1)
-def test_what_a_late_wait_found_instead(run: Any, stage: Stage, step: dict[str, Any], message: str, count: int) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        await session.tab.page.evaluate(
-            "t => { bottom.id = 'long'; document.getElementById('long').textContent = t }", LONG
-        )
-        within = stretched(0.54)
-        failure = await failed(session, {"act": "wait", **step}, within=within)
-        assert failure.code == "STEP_TIMEOUT"
-        assert failure.message == f"Step timeout: wait for {message.replace('0.5s', seconds(within))}"
-        assert failure.details["count"] == count
-
-    run(body())
+async def test_what_a_late_wait_found_instead(stage: Stage, step: dict[str, Any], message: str, count: int) -> None:
+    session = await stage.at()
+    await session.tab.page.evaluate(
+        "t => { bottom.id = 'long'; document.getElementById('long').textContent = t }", LONG
+    )
+    within = stretched(0.54)
+    failure = await failed(session, {"act": "wait", **step}, within=within)
+    assert failure.code == "STEP_TIMEOUT"
+    assert failure.message == f"Step timeout: wait for {message.replace('0.5s', seconds(within))}"
+    assert failure.details["count"] == count
 
 
 @pytest.mark.parametrize("act", ["wait", "click", "text"])
 @pytest.mark.thorough
-def test_a_missing_element_may_be_on_the_new_page(run: Any, stage: Stage, act: str) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        before = await failed(session, {"act": "click", "selector": "#nowhere"})
-        assert "new page" not in before.message
-        await passed(session, {"act": "click", "selector": "#popup"})
-        await until(lambda: f"http://{SHOP}/popup" in [page.url for page in session.tab.context.pages])
-        if act == "text":
-            outcome = await session.text("#nowhere", None, 0.3)
-            assert isinstance(outcome, Failure)
-        else:
-            outcome = await failed(session, {"act": act, "selector": "#nowhere"})
-        assert outcome.details["popups"] == [f"http://{SHOP}/popup"]
-        assert outcome.message.endswith(f" (a new page was opened: http://{SHOP}/popup)")
-        covered = await failed(session, {"act": "click", "selector": "#covered"})
-        assert covered.details["popups"]
-        assert "new page" not in covered.message
-
-    run(body())
+async def test_a_missing_element_may_be_on_the_new_page(stage: Stage, act: str) -> None:
+    session = await stage.at()
+    before = await failed(session, {"act": "click", "selector": "#nowhere"})
+    assert "new page" not in before.message
+    await passed(session, {"act": "click", "selector": "#popup"})
+    await until(lambda: f"http://{SHOP}/popup" in [page.url for page in session.tab.context.pages])
+    if act == "text":
+        outcome = await session.text("#nowhere", None, 0.3)
+        assert isinstance(outcome, Failure)
+    else:
+        outcome = await failed(session, {"act": act, "selector": "#nowhere"})
+    assert outcome.details["popups"] == [f"http://{SHOP}/popup"]
+    assert outcome.message.endswith(f" (a new page was opened: http://{SHOP}/popup)")
+    covered = await failed(session, {"act": "click", "selector": "#covered"})
+    assert covered.details["popups"]
+    assert "new page" not in covered.message
 
 
-def test_a_click_whose_navigation_fails_was_done(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        failure = await failed(session, {"act": "click", "selector": "#dead"}, within=3)
-        assert (failure.code, failure.effect) == ("NET_CONNECTION_RESET", Effect.DONE)
-        assert failure.details["url"] == f"http://{SHOP}/reset"
-        nothing = await failed(session, {"act": "click", "selector": "#plain"}, patience=0.3)
-        assert (nothing.code, nothing.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
-
-    run(body())
+async def test_a_click_whose_navigation_fails_was_done(stage: Stage) -> None:
+    session = await stage.at()
+    failure = await failed(session, {"act": "click", "selector": "#dead"}, within=3)
+    assert (failure.code, failure.effect) == ("NET_CONNECTION_RESET", Effect.DONE)
+    assert failure.details["url"] == f"http://{SHOP}/reset"
+    nothing = await failed(session, {"act": "click", "selector": "#plain"}, patience=0.3)
+    assert (nothing.code, nothing.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
 
 
-def test_a_click_whose_page_never_answers_was_done(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        failure = await failed(session, {"act": "click", "selector": "#hang"}, within=stretched(1.5), patience=0.5)
-        assert failure.effect is Effect.DONE
-        assert failure.code == "NET_TIMEOUT"
-
-    run(body())
+async def test_a_click_whose_page_never_answers_was_done(stage: Stage) -> None:
+    session = await stage.at()
+    failure = await failed(session, {"act": "click", "selector": "#hang"}, within=stretched(1.5), patience=0.5)
+    assert failure.effect is Effect.DONE
+    assert failure.code == "NET_TIMEOUT"
 
 
 @pytest.mark.parametrize(("path", "code"), [("/reset", "NET_CONNECTION_RESET"), ("/hang", "NET_TIMEOUT")])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.sampled(1)
-def test_a_form_whose_answer_never_comes_says_how_it_was_sent(
-    run: Any, stage: Stage, path: str, code: str, method: str
+async def test_a_form_whose_answer_never_comes_says_how_it_was_sent(
+    stage: Stage, path: str, code: str, method: str
 ) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        await session.tab.page.evaluate("([m, a]) => Object.assign(form, {method: m, action: a})", [method, path])
-        failure = await failed(session, {"act": "click", "selector": "#send"}, within=stretched(1.5), patience=0.5)
-        assert (failure.code, failure.effect, failure.details["method"]) == (code, Effect.DONE, method)
-
-    run(body())
+    session = await stage.at()
+    await session.tab.page.evaluate("([m, a]) => Object.assign(form, {method: m, action: a})", [method, path])
+    failure = await failed(session, {"act": "click", "selector": "#send"}, within=stretched(1.5), patience=0.5)
+    assert (failure.code, failure.effect, failure.details["method"]) == (code, Effect.DONE, method)
 
 
 @pytest.mark.parametrize("step", [{"act": "click"}, {"act": "wait"}, {"act": "type", "value": "x"}])
 @pytest.mark.sampled(1)
-def test_a_step_on_a_page_that_was_lost_before_it(run: Any, stage: Stage, step: dict[str, Any]) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        await session.tab.page.evaluate("setTimeout(() => location = '/reset', 0)")
-        await until(lambda: session.url == "chrome-error://chromewebdata/")
-        failure = await failed(session, {**step, "selector": "#never"})
-        assert (failure.code, failure.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
-        assert failure.details["url"] == f"http://{SHOP}/reset"
-
-    run(body())
+async def test_a_step_on_a_page_that_was_lost_before_it(stage: Stage, step: dict[str, Any]) -> None:
+    session = await stage.at()
+    await session.tab.page.evaluate("setTimeout(() => location = '/reset', 0)")
+    await until(lambda: session.url == "chrome-error://chromewebdata/")
+    failure = await failed(session, {**step, "selector": "#never"})
+    assert (failure.code, failure.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
+    assert failure.details["url"] == f"http://{SHOP}/reset"
 
 
-def test_an_unsafe_api_call_that_broke_may_have_arrived(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        codes = {}
-        for host, path in ((SHOP, "reset"), (SHOP, "hang"), (DEAD, "")):
-            step = {"act": "api", "method": "POST", "url": f"http://{host}/{path}", "value": {}}
-            codes[path] = (await failed(session, step)).effect
-        assert codes == {"reset": Effect.POSSIBLE, "hang": Effect.POSSIBLE, "": Effect.NONE}
-
-    run(body())
+async def test_an_unsafe_api_call_that_broke_may_have_arrived(stage: Stage) -> None:
+    session = await stage.session()
+    codes = {}
+    for host, path in ((SHOP, "reset"), (SHOP, "hang"), (DEAD, "")):
+        step = {"act": "api", "method": "POST", "url": f"http://{host}/{path}", "value": {}}
+        codes[path] = (await failed(session, step)).effect
+    assert codes == {"reset": Effect.POSSIBLE, "hang": Effect.POSSIBLE, "": Effect.NONE}
 
 
-def test_page_crash_and_what_comes_after(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/login")
-        await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
-        task = asyncio.ensure_future(session.tab.control.send("Page.crash"))
-        failure = await failed(session, {"act": "click", "selector": "#nowhere"}, within=3, patience=2)
-        task.cancel()
-        assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
-        with pytest.raises(Failed) as raised:
-            await session.read(PageQuery("title"), 1)
-        assert raised.value.failure.code == "PAGE_CRASHED"
-        text = await session.text("#out", None, 0.5)
-        assert isinstance(text, Failure)
-        assert text.code == "PAGE_CRASHED"
-        assert await session.renew(failure, 5) is None
-        who = await passed(session, {"act": "api", "url": f"http://{SHOP}/whoami"})
-        assert "sid=s3cret" in who.details["body"]["cookie"]
-
-    run(body())
+async def test_page_crash_and_what_comes_after(stage: Stage) -> None:
+    session = await stage.at("/login")
+    await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
+    task = asyncio.ensure_future(session.tab.control.send("Page.crash"))
+    failure = await failed(session, {"act": "click", "selector": "#nowhere"}, within=3, patience=2)
+    task.cancel()
+    assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
+    with pytest.raises(Failed) as raised:
+        await session.read(PageQuery("title"), 1)
+    assert raised.value.failure.code == "PAGE_CRASHED"
+    text = await session.text("#out", None, 0.5)
+    assert isinstance(text, Failure)
+    assert text.code == "PAGE_CRASHED"
+    assert await session.renew(failure, 5) is None
+    who = await passed(session, {"act": "api", "url": f"http://{SHOP}/whoami"})
+    assert "sid=s3cret" in who.details["body"]["cookie"]
 
 
-def test_the_only_page_that_was_closed_is_not_opened_again(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        await session.tab.page.close()
-        failure = await failed(session, {"act": "click", "selector": "#plain"})
-        assert (failure.code, failure.tainted) == ("PAGE_CLOSED", True)
-        assert await session.renew(failure, 5) == failure
-        assert session.tab.context.pages == []
-
-    run(body())
+async def test_the_only_page_that_was_closed_is_not_opened_again(stage: Stage) -> None:
+    session = await stage.at()
+    await session.tab.page.close()
+    failure = await failed(session, {"act": "click", "selector": "#plain"})
+    assert (failure.code, failure.tainted) == ("PAGE_CLOSED", True)
+    assert await session.renew(failure, 5) == failure
+    assert session.tab.context.pages == []
 
 
 @pytest.mark.thorough
-def test_browser_killed(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at(hosts={SHOP: stage.site.port})
-        os.kill(session.chromium.pid, signal.SIGKILL)
+async def test_browser_killed(stage: Stage) -> None:
+    session = await stage.at(hosts={SHOP: stage.site.port})
+    os.kill(session.chromium.pid, signal.SIGKILL)
+    failure = await failed(session, {"act": "click", "selector": "#plain"}, within=2)
+    assert (failure.code, failure.tainted) == ("BROWSER_CRASHED", True)
+    assert await session.renew(failure, 10) is None
+    await passed(session, {"act": "click", "selector": "#plain"})
+
+
+@pytest.mark.thorough
+async def test_driver_killed(stage: Stage) -> None:
+    temp = stage.folder / "tmp"
+    temp.mkdir()
+    own = Browsers(BrowserSettings(), SystemClock(), temp=temp)
+    mine = Stage(own, stage.site, temp)
+    try:
+        session = await mine.at()
+        assert own.driver is not None
+        assert own.driver.pid is not None
+        os.kill(own.driver.pid, signal.SIGKILL)
         failure = await failed(session, {"act": "click", "selector": "#plain"}, within=2)
-        assert (failure.code, failure.tainted) == ("BROWSER_CRASHED", True)
+        assert (failure.code, failure.tainted) == ("DRIVER_GONE", True)
         assert await session.renew(failure, 10) is None
         await passed(session, {"act": "click", "selector": "#plain"})
-
-    run(body())
-
-
-@pytest.mark.thorough
-def test_driver_killed(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        temp = stage.folder / "tmp"
-        temp.mkdir()
-        own = Browsers(BrowserSettings(), SystemClock(), temp=temp)
-        mine = Stage(own, stage.site, temp)
-        try:
-            session = await mine.at()
-            assert own.driver is not None
-            assert own.driver.pid is not None
-            os.kill(own.driver.pid, signal.SIGKILL)
-            failure = await failed(session, {"act": "click", "selector": "#plain"}, within=2)
-            assert (failure.code, failure.tainted) == ("DRIVER_GONE", True)
-            assert await session.renew(failure, 10) is None
-            await passed(session, {"act": "click", "selector": "#plain"})
-        finally:
-            await own.close()
-
-    run(body())
+    finally:
+        await own.close()
 
 
 @pytest.mark.thorough
-def test_driver_stopped(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        temp = stage.folder / "tmp"
-        temp.mkdir()
-        own = Browsers(BrowserSettings(), SystemClock(), temp=temp)
-        mine = Stage(own, stage.site, temp)
-        try:
-            old = await mine.session()
-            before = own.driver
-            assert before is not None
-            assert before.pid is not None
-            os.kill(before.pid, signal.SIGSTOP)
-            session = await mine.session()
-            assert own.driver is not before
-            assert not runs(before.pid)
-            failure = await failed(old, {"act": "click", "selector": "#plain"})
-            assert (failure.code, failure.details["driver"]) == ("BROWSER_UNRESPONSIVE", "stopped")
-            await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
-        finally:
-            await own.close()
-
-    run(body())
+async def test_driver_stopped(stage: Stage) -> None:
+    temp = stage.folder / "tmp"
+    temp.mkdir()
+    own = Browsers(BrowserSettings(), SystemClock(), temp=temp)
+    mine = Stage(own, stage.site, temp)
+    try:
+        old = await mine.session()
+        before = own.driver
+        assert before is not None
+        assert before.pid is not None
+        os.kill(before.pid, signal.SIGSTOP)
+        session = await mine.session()
+        assert own.driver is not before
+        assert not runs(before.pid)
+        failure = await failed(old, {"act": "click", "selector": "#plain"})
+        assert (failure.code, failure.details["driver"]) == ("BROWSER_UNRESPONSIVE", "stopped")
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
+    finally:
+        await own.close()
 
 
 @pytest.mark.parametrize(
@@ -467,21 +397,17 @@ def test_driver_stopped(run: Any, stage: Stage) -> None:
     [{"act": "press", "value": "Enter"}, {"act": "press", "selector": "#q", "value": "Enter"}, {"act": "submit"}],
 )
 @pytest.mark.sampled(1)
-def test_a_form_that_gets_no_answer_was_sent(
-    run: Any, stage: Stage, step: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+async def test_a_form_that_gets_no_answer_was_sent(
+    stage: Stage, step: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = "<form id=form method=post action=/hang><input id=q name=q autofocus></form>"
     monkeypatch.setitem(PAGES, "/ask", page)
-
-    async def body() -> None:
-        session = await stage.at("/ask")
-        await passed(session, {"act": "click", "selector": "#q"})
-        selector = {"selector": "#form"} if step["act"] == "submit" else {}
-        failure = await failed(session, {**step, **selector}, within=stretched(1))
-        assert (failure.code, failure.details["method"]) == ("NET_TIMEOUT", "POST")
-        assert failure.effect is not Effect.NONE
-
-    run(body())
+    session = await stage.at("/ask")
+    await passed(session, {"act": "click", "selector": "#q"})
+    selector = {"selector": "#form"} if step["act"] == "submit" else {}
+    failure = await failed(session, {**step, **selector}, within=stretched(1))
+    assert (failure.code, failure.details["method"]) == ("NET_TIMEOUT", "POST")
+    assert failure.effect is not Effect.NONE
 
 
 @pytest.mark.parametrize(
@@ -498,24 +424,20 @@ def test_a_form_that_gets_no_answer_was_sent(
 )
 @pytest.mark.parametrize("act", ["click", "wait"])
 @pytest.mark.sampled(2)
-def test_a_missing_element_on_another_page_than_was_asked_for(
-    run: Any, stage: Stage, steps: list[tuple[str, str]], said: str, act: str
+async def test_a_missing_element_on_another_page_than_was_asked_for(
+    stage: Stage, steps: list[tuple[str, str]], said: str, act: str
 ) -> None:
     """Who is not logged in gets the login page; that tells more than the element which it does not have."""
-
-    async def body() -> None:
-        session = await stage.session()
-        for does, what in steps:
-            step = {"open": {"url": f"http://{SHOP}{what}"}, "press": {"value": what}, "click": {"selector": what}}
-            await passed(session, {"act": does, **step[does]})
-        if "/led-on" in steps[0][1]:
-            await passed(session, {"act": "wait", "selector": "#ok"})
-        failure = await failed(session, {"act": act, "selector": "#title"})
-        words = f": the site redirected there from {said}, which the last `open` requested)"
-        assert (failure.message.endswith(words), "redirected there" in failure.message) == (bool(said), bool(said))
-        assert failure.details.get("opened", "").endswith(steps[0][1] if said else "")
-
-    run(body())
+    session = await stage.session()
+    for does, what in steps:
+        step = {"open": {"url": f"http://{SHOP}{what}"}, "press": {"value": what}, "click": {"selector": what}}
+        await passed(session, {"act": does, **step[does]})
+    if "/led-on" in steps[0][1]:
+        await passed(session, {"act": "wait", "selector": "#ok"})
+    failure = await failed(session, {"act": act, "selector": "#title"})
+    words = f": the site redirected there from {said}, which the last `open` requested)"
+    assert (failure.message.endswith(words), "redirected there" in failure.message) == (bool(said), bool(said))
+    assert failure.details.get("opened", "").endswith(steps[0][1] if said else "")
 
 
 @pytest.mark.parametrize(
@@ -528,25 +450,19 @@ def test_a_missing_element_on_another_page_than_was_asked_for(
     ],
 )
 @pytest.mark.sampled(1)
-def test_an_element_in_a_frame_that_the_step_does_not_name(
-    run: Any, stage: Stage, path: str, step: dict[str, Any], frame: str
+async def test_an_element_in_a_frame_that_the_step_does_not_name(
+    stage: Stage, path: str, step: dict[str, Any], frame: str
 ) -> None:
-    async def body() -> None:
-        session = await stage.at(path)
-        failure = await failed(session, step, within=2)
-        assert failure.message.endswith(f"; the frame {frame} has it")
-        assert f"add `frame: {json.dumps(frame)}` to this step" in failure.hint
-        assert "similar" not in failure.details
-
-    run(body())
+    session = await stage.at(path)
+    failure = await failed(session, step, within=2)
+    assert failure.message.endswith(f"; the frame {frame} has it")
+    assert f"add `frame: {json.dumps(frame)}` to this step" in failure.hint
+    assert "similar" not in failure.details
 
 
-def test_in_which_frame_an_element_is(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/")
-        found = ""
-        for _ in range(20):  # the search has 0.3 s, too little now and then on a busy machine
-            found = found or await session.frame_of("#in")
-        assert [found, await session.frame_of("#nowhere"), await session.frame_of("no selector[")] == ["#inner", "", ""]
-
-    run(body())
+async def test_in_which_frame_an_element_is(stage: Stage) -> None:
+    session = await stage.at("/")
+    found = ""
+    for _ in range(20):  # the search has 0.3 s, too little now and then on a busy machine
+        found = found or await session.frame_of("#in")
+    assert [found, await session.frame_of("#nowhere"), await session.frame_of("no selector[")] == ["#inner", "", ""]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -46,71 +45,58 @@ def unsafe(sent: tuple[Sent, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", LATE)
-def test_what_a_page_sends_late_is_not_sent_once_it_is_stopped(run: Any, stage: Stage, kind: str) -> None:
-    async def body() -> None:
-        before = stage.site.hits.get("/echo", 0)
-        session = await bought(stage, LATE[kind])
-        await passed(session, CLICK)
-        assert await session.hold()
-        await asyncio.sleep(0.5)
-        await session.tab.page.close()
-        await asyncio.sleep(0.2)
-        assert stage.site.hits.get("/echo", 0) == before
-
-    run(body())
+async def test_what_a_page_sends_late_is_not_sent_once_it_is_stopped(stage: Stage, kind: str) -> None:
+    before = stage.site.hits.get("/echo", 0)
+    session = await bought(stage, LATE[kind])
+    await passed(session, CLICK)
+    assert await session.hold()
+    await asyncio.sleep(0.5)
+    await session.tab.page.close()
+    await asyncio.sleep(0.2)
+    assert stage.site.hits.get("/echo", 0) == before
 
 
 @pytest.mark.parametrize(("script", "left"), [(f"{POST};{BUSY}", 1), (f"setTimeout(() => {POST}, 0);{BUSY}", 0)])
-def test_a_page_that_hangs_tells_what_it_has_sent_when_it_is_stopped(
-    run: Any, stage: Stage, script: str, left: int
+async def test_a_page_that_hangs_tells_what_it_has_sent_when_it_is_stopped(
+    stage: Stage, script: str, left: int
 ) -> None:
     """Its script is ended only then: what it would send as soon as it goes on does not leave."""
-
-    async def body() -> None:
-        before = stage.site.hits.get("/echo", 0)
-        session = await bought(stage, script)
-        await failed(session, CLICK)
-        assert await session.hold()
-        assert unsafe(session.take_sent()) == ["POST"] * left
-        await asyncio.sleep(0.3)
-        assert stage.site.hits.get("/echo", 0) - before == left
-
-    run(body())
+    before = stage.site.hits.get("/echo", 0)
+    session = await bought(stage, script)
+    await failed(session, CLICK)
+    assert await session.hold()
+    assert unsafe(session.take_sent()) == ["POST"] * left
+    await asyncio.sleep(0.3)
+    assert stage.site.hits.get("/echo", 0) - before == left
 
 
-def test_a_page_that_goes_on_sends_again_unless_a_fault_keeps_it_offline(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        before = stage.site.hits.get("/echo", 0)
-        session = await bought(stage, POST)
-        assert await session.hold()
-        await passed(session, CLICK)
-        await until(lambda: not session.tab.watch.undecided())
-        assert unsafe(session.take_sent()) == []
-        await session.release()
-        await passed(session, CLICK)
-        await until(lambda: stage.site.hits.get("/echo", 0) == before + 1)
-        await strike(session, kind="offline")
-        await session.hold()
-        await session.release()
-        await passed(session, CLICK)
-        await asyncio.sleep(0.3)
-        assert stage.site.hits.get("/echo", 0) == before + 1
-
-    run(body())
+async def test_a_page_that_goes_on_sends_again_unless_a_fault_keeps_it_offline(stage: Stage) -> None:
+    before = stage.site.hits.get("/echo", 0)
+    session = await bought(stage, POST)
+    assert await session.hold()
+    await passed(session, CLICK)
+    await until(lambda: not session.tab.watch.undecided())
+    assert unsafe(session.take_sent()) == []
+    await session.release()
+    await passed(session, CLICK)
+    await until(lambda: stage.site.hits.get("/echo", 0) == before + 1)
+    await strike(session, kind="offline")
+    await session.hold()
+    await session.release()
+    await passed(session, CLICK)
+    await asyncio.sleep(0.3)
+    assert stage.site.hits.get("/echo", 0) == before + 1
 
 
-def test_a_page_that_crashed_and_a_browser_that_is_gone_tell_nothing(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await bought(stage, POST)
-        await strike(session, kind="page_crash")
-        await failed(session, CLICK)
-        assert not await session.hold()
-        assert not await session.hold(), "to ask a second time makes nothing known"
-        session = await bought(stage, POST)
-        await strike(session, kind="browser_kill")
-        assert not await session.hold()
-
-    run(body())
+async def test_a_page_that_crashed_and_a_browser_that_is_gone_tell_nothing(stage: Stage) -> None:
+    session = await bought(stage, POST)
+    await strike(session, kind="page_crash")
+    await failed(session, CLICK)
+    assert not await session.hold()
+    assert not await session.hold(), "to ask a second time makes nothing known"
+    session = await bought(stage, POST)
+    await strike(session, kind="browser_kill")
+    assert not await session.hold()
 
 
 NOTICES = """
@@ -121,24 +107,21 @@ NOTICES = """
 
 
 @pytest.mark.parametrize("then", ["", BUSY], ids=["answers", "hangs"])
-def test_a_page_that_is_stopped_does_not_notice_it_and_shows_what_a_user_would_have_seen(
-    run: Any, stage: Stage, then: str
+async def test_a_page_that_is_stopped_does_not_notice_it_and_shows_what_a_user_would_have_seen(
+    stage: Stage, then: str
 ) -> None:
-    async def body() -> None:
-        session = await stage.at("/saved")
-        made = "script => { document.body.innerHTML = '<button id=buy>Buy</button>'; buy.onclick = () => eval(script) }"
-        await session.tab.page.evaluate(made, NOTICES + then)
-        await (failed if then else passed)(session, CLICK)
-        assert await session.hold()
-        seen = "() => [document.body.innerText.trim(), navigator.onLine]"
-        await asyncio.sleep(0.1)
-        assert await session.tab.page.evaluate(seen) == ["Buy", True]
-        assert await session.tab.page.evaluate("fetch('/echo').catch(() => 'refused')") == "refused"
-        await session.release()
-        await asyncio.sleep(0.1)
-        assert await session.tab.page.evaluate(seen) == ["Buy", True]
-        await session.tab.context.set_offline(True)
-        await asyncio.sleep(0.1)
-        assert await session.tab.page.evaluate(seen) == ["Buyyou are offlineback online", False]
-
-    run(body())
+    session = await stage.at("/saved")
+    made = "script => { document.body.innerHTML = '<button id=buy>Buy</button>'; buy.onclick = () => eval(script) }"
+    await session.tab.page.evaluate(made, NOTICES + then)
+    await (failed if then else passed)(session, CLICK)
+    assert await session.hold()
+    seen = "() => [document.body.innerText.trim(), navigator.onLine]"
+    await asyncio.sleep(0.1)
+    assert await session.tab.page.evaluate(seen) == ["Buy", True]
+    assert await session.tab.page.evaluate("fetch('/echo').catch(() => 'refused')") == "refused"
+    await session.release()
+    await asyncio.sleep(0.1)
+    assert await session.tab.page.evaluate(seen) == ["Buy", True]
+    await session.tab.context.set_offline(True)
+    await asyncio.sleep(0.1)
+    assert await session.tab.page.evaluate(seen) == ["Buyyou are offlineback online", False]

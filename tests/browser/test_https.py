@@ -8,7 +8,6 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -24,97 +23,78 @@ from tests.browser.stage import DEAD, EVIL, OTHER, SHOP, Stage, failed, passed
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_page_is_a_real_https_page(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        async with Shop() as shop:
-            session = await stage.session(hosts={SHOP: shop.port})
-            await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
-            await passed(session, {"act": "wait", "selector": "#secure", "value": "https: true"})
-            await passed(session, {"act": "wait", "selector": "#said", "value": "ping over https:"})
-            [cookie] = await session.tab.context.cookies(f"https://{SHOP}/")
-            assert (cookie["name"], cookie["secure"]) == ("safe", True)
-            assert await session.tab.context.cookies(f"http://{SHOP}/") == []
-
-    run(body())
+async def test_a_page_is_a_real_https_page(stage: Stage) -> None:
+    async with Shop() as shop:
+        session = await stage.session(hosts={SHOP: shop.port})
+        await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
+        await passed(session, {"act": "wait", "selector": "#secure", "value": "https: true"})
+        await passed(session, {"act": "wait", "selector": "#said", "value": "ping over https:"})
+        [cookie] = await session.tab.context.cookies(f"https://{SHOP}/")
+        assert (cookie["name"], cookie["secure"]) == ("safe", True)
+        assert await session.tab.context.cookies(f"http://{SHOP}/") == []
 
 
-def test_forms_downloads_and_secure_cookies(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        async with Shop() as shop:
-            session = await stage.session(hosts={SHOP: shop.port})
-            await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
-            step = {"act": "download", "selector": "#big", "value": "big.bin"}
-            await passed(session, step, within=20)
-            assert session.files[-1].read_bytes() == BIG
-            await passed(session, {"act": "type", "selector": "#item", "value": "hat"})
-            await passed(session, {"act": "submit", "selector": "#form"})
-            await passed(session, {"act": "wait", "selector": "#done"})
-            assert session.url == f"https://{SHOP}/order"
-            assert shop.orders == [("item=hat", "safe=1")]
-
-    run(body())
+async def test_forms_downloads_and_secure_cookies(stage: Stage) -> None:
+    async with Shop() as shop:
+        session = await stage.session(hosts={SHOP: shop.port})
+        await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
+        step = {"act": "download", "selector": "#big", "value": "big.bin"}
+        await passed(session, step, within=20)
+        assert session.files[-1].read_bytes() == BIG
+        await passed(session, {"act": "type", "selector": "#item", "value": "hat"})
+        await passed(session, {"act": "submit", "selector": "#form"})
+        await passed(session, {"act": "wait", "selector": "#done"})
+        assert session.url == f"https://{SHOP}/order"
+        assert shop.orders == [("item=hat", "safe=1")]
 
 
-def test_http_and_https_of_one_host_in_one_task(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        async with Shop() as shop:
-            session = await stage.session(hosts={SHOP: shop.port})
-            for scheme in ("https", "http", "https"):
-                await passed(session, {"act": "open", "url": f"{scheme}://{SHOP}/"})
-                assert session.url == f"{scheme}://{SHOP}/"
-                secure = str(scheme == "https").lower()
-                await passed(session, {"act": "wait", "selector": "#secure", "value": f"{scheme}: {secure}"})
-                await passed(session, {"act": "wait", "selector": "#said", "value": f"ping over {scheme}:"})
-            await passed(session, {"act": "click", "selector": "#plain"})
-            await passed(session, {"act": "wait", "selector": "#secure", "value": "http: false"})
-
-    run(body())
+async def test_http_and_https_of_one_host_in_one_task(stage: Stage) -> None:
+    async with Shop() as shop:
+        session = await stage.session(hosts={SHOP: shop.port})
+        for scheme in ("https", "http", "https"):
+            await passed(session, {"act": "open", "url": f"{scheme}://{SHOP}/"})
+            assert session.url == f"{scheme}://{SHOP}/"
+            secure = str(scheme == "https").lower()
+            await passed(session, {"act": "wait", "selector": "#secure", "value": f"{scheme}: {secure}"})
+            await passed(session, {"act": "wait", "selector": "#said", "value": f"ping over {scheme}:"})
+        await passed(session, {"act": "click", "selector": "#plain"})
+        await passed(session, {"act": "wait", "selector": "#secure", "value": "http: false"})
 
 
-def test_redirects_between_http_and_https(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        for here, there in (("http", "https"), ("https", "http")):
-            target = f"{there}://{OTHER}/saved"
-            outcome = await passed(session, {"act": "open", "url": f"{here}://{SHOP}/redirect?to={target}"})
-            assert (session.url, outcome.details["status"]) == (target, 200)
-            await passed(session, {"act": "api", "url": f"{here}://{SHOP}/redirect?to={target}", "status": 200})
-
-    run(body())
+async def test_redirects_between_http_and_https(stage: Stage) -> None:
+    session = await stage.session()
+    for here, there in (("http", "https"), ("https", "http")):
+        target = f"{there}://{OTHER}/saved"
+        outcome = await passed(session, {"act": "open", "url": f"{here}://{SHOP}/redirect?to={target}"})
+        assert (session.url, outcome.details["status"]) == (target, 200)
+        await passed(session, {"act": "api", "url": f"{here}://{SHOP}/redirect?to={target}", "status": 200})
 
 
-def test_api_sends_the_cookies_of_https(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session(base_url=f"https://{SHOP}/")
-        cookies = [{"name": "safe", "value": "1", "url": f"https://{SHOP}/", "secure": True}]
-        await session.tab.context.add_cookies(cookies)
-        seen = {}
-        for url in ("/whoami", f"http://{SHOP}/whoami", f"https://{OTHER}/whoami"):
-            outcome = await passed(session, {"act": "api", "url": url})
-            seen[url] = (outcome.details["body"]["host"], outcome.details["body"]["cookie"])
-        assert seen == {
-            "/whoami": (SHOP, "safe=1"),
-            f"http://{SHOP}/whoami": (SHOP, None),
-            f"https://{OTHER}/whoami": (OTHER, None),
-        }
-
-    run(body())
+async def test_api_sends_the_cookies_of_https(stage: Stage) -> None:
+    session = await stage.session(base_url=f"https://{SHOP}/")
+    cookies = [{"name": "safe", "value": "1", "url": f"https://{SHOP}/", "secure": True}]
+    await session.tab.context.add_cookies(cookies)
+    seen = {}
+    for url in ("/whoami", f"http://{SHOP}/whoami", f"https://{OTHER}/whoami"):
+        outcome = await passed(session, {"act": "api", "url": url})
+        seen[url] = (outcome.details["body"]["host"], outcome.details["body"]["cookie"])
+    assert seen == {
+        "/whoami": (SHOP, "safe=1"),
+        f"http://{SHOP}/whoami": (SHOP, None),
+        f"https://{OTHER}/whoami": (OTHER, None),
+    }
 
 
 @pytest.mark.parametrize("act", ["open", "api"])
 @pytest.mark.sampled(1)
-def test_a_host_that_is_down(run: Any, stage: Stage, act: str) -> None:
+async def test_a_host_that_is_down(stage: Stage, act: str) -> None:
     """The browser is connected to the listener before it is known that the host is not there."""
     code = {"open": "NET_CONNECTION_RESET", "api": "NET_CONNECTION_REFUSED"}[act]
-
-    async def body() -> None:
-        session = await stage.session()
-        for _ in range(3):
-            failure = await failed(session, {"act": act, "url": f"https://{DEAD}/"}, within=4)
-            assert failure.code == code
-        await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
-
-    run(body())
+    session = await stage.session()
+    for _ in range(3):
+        failure = await failed(session, {"act": act, "url": f"https://{DEAD}/"}, within=4)
+        assert failure.code == code
+    await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
 
 
 @pytest.mark.parametrize(
@@ -122,129 +102,99 @@ def test_a_host_that_is_down(run: Any, stage: Stage, act: str) -> None:
     [("reset", "NET_CONNECTION_RESET"), ("empty", "NET_EMPTY_RESPONSE"), ("hang", "NET_TIMEOUT")],
 )
 @pytest.mark.sampled(1)
-def test_sites_that_misbehave_do_so_over_https(run: Any, stage: Stage, path: str, code: str) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        for scheme in ("http", "https"):
-            failure = await failed(session, {"act": "open", "url": f"{scheme}://{SHOP}/{path}"}, within=1.5)
-            assert failure.code == code, scheme
-
-    run(body())
+async def test_sites_that_misbehave_do_so_over_https(stage: Stage, path: str, code: str) -> None:
+    session = await stage.session()
+    for scheme in ("http", "https"):
+        failure = await failed(session, {"act": "open", "url": f"{scheme}://{SHOP}/{path}"}, within=1.5)
+        assert failure.code == code, scheme
 
 
-def test_other_ports_of_a_host_are_refused_at_once(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        for act in ("open", "api"):
-            for url in (f"https://{SHOP}:8443/saved", f"http://{SHOP}:443/saved"):
-                failure = await failed(session, {"act": act, "url": url}, within=4)
-                assert (failure.code, failure.effect) == ("INVALID_INPUT", Effect.NONE)
-                assert "serve https on port 443" in failure.message
-
-    run(body())
-
-
-def test_only_the_hosts_of_services_are_believed(run: Any, stage: Stage) -> None:
-    """A certificate of anybody else, and https where plain http is spoken, are what they always were."""
-
-    async def body() -> None:
-        session = await stage.session()
-        failure = await failed(session, {"act": "open", "url": f"https://127.0.0.1:{stage.site.port}/"}, within=4)
-        assert failure.code == "NET_TLS"
-        unknown = await failed(session, {"act": "open", "url": "https://nowhere.invalid/"}, within=4)
-        assert unknown.code == "NET_DNS"
-        command = psutil.Process(session.chromium.pid).cmdline()
-        assert "--ignore-certificate-errors" not in command
-
-    run(body())
-
-
-def test_another_key_is_not_believed(run: Any, stage: Stage) -> None:
-    """Another run's listener, with a certificate for the same name."""
-
-    async def body() -> None:
-        others = Browsers(BrowserSettings(), SystemClock(), temp=stage.folder)
-        session = await others.open_session(
-            SessionRequest(world="w", folder=stage.folder, uploads=stage.folder, hosts={SHOP: stage.site.port})
-        )
-        port = session.chromium.front.ports[SHOP]
-        failure = await failed(await stage.session(), {"act": "open", "url": f"https://127.0.0.1:{port}/"}, within=4)
-        assert (failure.code, failure.details["net_error"]) == ("NET_TLS", "net::ERR_CERT_AUTHORITY_INVALID")
-        await session.close()
-        await others.close()
-
-    run(body())
-
-
-def test_allowed_domains_hold_for_https(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session(allowed_domains=(SHOP,))
-        await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
-        hits = stage.site.hits["/saved"]
-        with pytest.raises(Exception, match="Failed to fetch"):
-            await session.tab.page.evaluate(f"fetch('https://{EVIL}/saved', {{mode: 'no-cors'}})")
-        for act, url in (
-            ("open", f"https://{EVIL}/saved"),
-            ("api", f"https://{EVIL}/saved"),
-            ("open", f"https://{SHOP}/redirect?to=https://{EVIL}/saved"),
-        ):
+async def test_other_ports_of_a_host_are_refused_at_once(stage: Stage) -> None:
+    session = await stage.session()
+    for act in ("open", "api"):
+        for url in (f"https://{SHOP}:8443/saved", f"http://{SHOP}:443/saved"):
             failure = await failed(session, {"act": act, "url": url}, within=4)
-            assert failure.code == "POLICY_DOMAIN", url
-        assert stage.site.hits["/saved"] == hits
-
-    run(body())
+            assert (failure.code, failure.effect) == ("INVALID_INPUT", Effect.NONE)
+            assert "serve https on port 443" in failure.message
 
 
-def test_a_date_far_from_the_certificates(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session(start=datetime(2031, 5, 1, tzinfo=UTC))
-        await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
-        assert (await session.tab.page.evaluate("new Date().getFullYear()")) == 2031
-
-    run(body())
-
-
-def test_a_page_loaded_in_a_restarted_browser(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session(hosts={SHOP: stage.site.port})
-        await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
-        before = session.chromium
-        before.kill()
-        assert await session.renew(Failure("BROWSER_CRASHED", "it was killed"), 15) is None
-        assert session.chromium is not before
-        assert session.url == f"https://{SHOP}/saved"
-        await passed(session, {"act": "wait", "selector": "#ok"})
-
-    run(body())
+async def test_only_the_hosts_of_services_are_believed(stage: Stage) -> None:
+    """A certificate of anybody else, and https where plain http is spoken, are what they always were."""
+    session = await stage.session()
+    failure = await failed(session, {"act": "open", "url": f"https://127.0.0.1:{stage.site.port}/"}, within=4)
+    assert failure.code == "NET_TLS"
+    unknown = await failed(session, {"act": "open", "url": "https://nowhere.invalid/"}, within=4)
+    assert unknown.code == "NET_DNS"
+    command = psutil.Process(session.chromium.pid).cmdline()
+    assert "--ignore-certificate-errors" not in command
 
 
-def test_listeners_end_with_their_browser(run: Any, stage: Stage) -> None:
+async def test_another_key_is_not_believed(stage: Stage) -> None:
+    """Another run's listener, with a certificate for the same name."""
+    others = Browsers(BrowserSettings(), SystemClock(), temp=stage.folder)
+    session = await others.open_session(
+        SessionRequest(world="w", folder=stage.folder, uploads=stage.folder, hosts={SHOP: stage.site.port})
+    )
+    port = session.chromium.front.ports[SHOP]
+    failure = await failed(await stage.session(), {"act": "open", "url": f"https://127.0.0.1:{port}/"}, within=4)
+    assert (failure.code, failure.details["net_error"]) == ("NET_TLS", "net::ERR_CERT_AUTHORITY_INVALID")
+    await session.close()
+    await others.close()
+
+
+async def test_allowed_domains_hold_for_https(stage: Stage) -> None:
+    session = await stage.session(allowed_domains=(SHOP,))
+    await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
+    hits = stage.site.hits["/saved"]
+    with pytest.raises(Exception, match="Failed to fetch"):
+        await session.tab.page.evaluate(f"fetch('https://{EVIL}/saved', {{mode: 'no-cors'}})")
+    for act, url in (
+        ("open", f"https://{EVIL}/saved"),
+        ("api", f"https://{EVIL}/saved"),
+        ("open", f"https://{SHOP}/redirect?to=https://{EVIL}/saved"),
+    ):
+        failure = await failed(session, {"act": act, "url": url}, within=4)
+        assert failure.code == "POLICY_DOMAIN", url
+    assert stage.site.hits["/saved"] == hits
+
+
+async def test_a_date_far_from_the_certificates(stage: Stage) -> None:
+    session = await stage.session(start=datetime(2031, 5, 1, tzinfo=UTC))
+    await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
+    assert (await session.tab.page.evaluate("new Date().getFullYear()")) == 2031
+
+
+async def test_a_page_loaded_in_a_restarted_browser(stage: Stage) -> None:
+    session = await stage.session(hosts={SHOP: stage.site.port})
+    await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
+    before = session.chromium
+    before.kill()
+    assert await session.renew(Failure("BROWSER_CRASHED", "it was killed"), 15) is None
+    assert session.chromium is not before
+    assert session.url == f"https://{SHOP}/saved"
+    await passed(session, {"act": "wait", "selector": "#ok"})
+
+
+async def test_listeners_end_with_their_browser(stage: Stage) -> None:
     """But for the run's own browser, which is the first one."""
-
-    async def body() -> None:
-        await stage.session()
-        session = await stage.session(hosts={SHOP: stage.site.port})
-        await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
-        front = session.chromium.front
-        await session.close()
-        with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection("127.0.0.1", front.ports[SHOP])
-        assert front.connections == set()
-
-    run(body())
+    await stage.session()
+    session = await stage.session(hosts={SHOP: stage.site.port})
+    await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
+    front = session.chromium.front
+    await session.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", front.ports[SHOP])
+    assert front.connections == set()
 
 
-def test_a_browser_that_does_not_start_leaves_no_listener(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        browsers = Browsers(BrowserSettings(executable="/bin/false"), SystemClock(), temp=stage.folder)
-        before = listening()
-        asked = SessionRequest(world="w", folder=stage.folder, uploads=stage.folder, hosts=stage.hosts)
-        with pytest.raises(Failed):
-            await browsers.open_session(asked)
-        assert listening() <= before
-        await browsers.close()
-
-    run(body())
+async def test_a_browser_that_does_not_start_leaves_no_listener(stage: Stage) -> None:
+    browsers = Browsers(BrowserSettings(executable="/bin/false"), SystemClock(), temp=stage.folder)
+    before = listening()
+    asked = SessionRequest(world="w", folder=stage.folder, uploads=stage.folder, hosts=stage.hosts)
+    with pytest.raises(Failed):
+        await browsers.open_session(asked)
+    assert listening() <= before
+    await browsers.close()
 
 
 def listening() -> set[int]:

@@ -28,52 +28,40 @@ async def look(session: Any, **keys: Any) -> bytes:
     return found
 
 
-def test_a_moving_element_looks_the_same_each_time_at_any_scale(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/looks")
-        phone = await stage.at("/looks", context=ContextOptions(device="iPhone 13"))
-        first = await look(session, selector="#card")
-        assert size_of(first) == size_of(await look(phone, selector="#card")) == (200, 100)
-        assert await look(session, selector="#card") == first
-        assert await look(session) == await look(session)
-        assert session.platform in ("linux", "darwin", "win32")
-
-    run(body())
+async def test_a_moving_element_looks_the_same_each_time_at_any_scale(stage: Stage) -> None:
+    session = await stage.at("/looks")
+    phone = await stage.at("/looks", context=ContextOptions(device="iPhone 13"))
+    first = await look(session, selector="#card")
+    assert size_of(first) == size_of(await look(phone, selector="#card")) == (200, 100)
+    assert await look(session, selector="#card") == first
+    assert await look(session) == await look(session)
+    assert session.platform in ("linux", "darwin", "win32")
 
 
-def test_what_is_masked_makes_no_difference(run: Any, stage: Stage, tmp_path: Path) -> None:
-    async def body() -> None:
-        white, red = await stage.at("/looks"), await stage.at("/looks#red")
+async def test_what_is_masked_makes_no_difference(stage: Stage, tmp_path: Path) -> None:
+    white, red = await stage.at("/looks"), await stage.at("/looks#red")
 
-        async def differing(**keys: Any) -> int:
-            (tmp_path / "a.png").write_bytes(await look(white, selector="#card", **keys))
-            (tmp_path / "b.png").write_bytes(await look(red, selector="#card", **keys))
-            return count_differing(tmp_path / "a.png", tmp_path / "b.png", tmp_path / "d.png", 0.2, 30)
+    async def differing(**keys: Any) -> int:
+        (tmp_path / "a.png").write_bytes(await look(white, selector="#card", **keys))
+        (tmp_path / "b.png").write_bytes(await look(red, selector="#card", **keys))
+        return count_differing(tmp_path / "a.png", tmp_path / "b.png", tmp_path / "d.png", 0.2, 30)
 
-        assert await differing() == 200 * 20
-        assert await differing(mask=("#now", "#none")) == 0
-
-    run(body())
+    assert await differing() == 200 * 20
+    assert await differing(mask=("#now", "#none")) == 0
 
 
-def test_the_whole_page_and_an_element_of_a_frame(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/looks")
-        whole, part = size_of(await look(session, full_page=True)), size_of(await look(session))
-        assert whole is not None
-        assert part is not None
-        assert whole[1] >= 3000 > part[1]
-        assert size_of(await look(session, selector="#p", frame="#inner")) == (60, 30)
-        assert size_of(await look(session, frame="#inner")) == (300, 30)
-
-    run(body())
+async def test_the_whole_page_and_an_element_of_a_frame(stage: Stage) -> None:
+    session = await stage.at("/looks")
+    whole, part = size_of(await look(session, full_page=True)), size_of(await look(session))
+    assert whole is not None
+    assert part is not None
+    assert whole[1] >= 3000 > part[1]
+    assert size_of(await look(session, selector="#p", frame="#inner")) == (60, 30)
+    assert size_of(await look(session, frame="#inner")) == (300, 30)
 
 
-def test_an_element_that_is_not_there_is_named(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/looks")
-        found = await session.picture(Assert(screenshot="x.png", selector="#gone"), 0.3, 5)
-        assert isinstance(found, Failure)
-        assert (found.code, found.selector) == ("ELEMENT_NOT_FOUND", "#gone")
-
-    run(body())
+async def test_an_element_that_is_not_there_is_named(stage: Stage) -> None:
+    session = await stage.at("/looks")
+    found = await session.picture(Assert(screenshot="x.png", selector="#gone"), 0.3, 5)
+    assert isinstance(found, Failure)
+    assert (found.code, found.selector) == ("ELEMENT_NOT_FOUND", "#gone")

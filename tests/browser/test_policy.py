@@ -134,160 +134,122 @@ def refused(session: PlaywrightSession) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("way", [way for way in PAGES if way not in ("https", "websocket-tls", "preconnect")])
 @pytest.mark.sampled(2)
-def test_every_way_leads_there_when_it_is_not_forbidden(run: Any, stage: Stage, world: World, way: str) -> None:
-    async def body() -> None:
-        before = world.evil.connections
-        session = await at(stage, world, way)
-        if way in OWN + OTHERS:
-            await passed(session, {"act": "click", "selector": "#go"})
-        assert await until(lambda: world.evil.connections > before)
-
-    run(body())
+async def test_every_way_leads_there_when_it_is_not_forbidden(stage: Stage, world: World, way: str) -> None:
+    before = world.evil.connections
+    session = await at(stage, world, way)
+    if way in OWN + OTHERS:
+        await passed(session, {"act": "click", "selector": "#go"})
+    assert await until(lambda: world.evil.connections > before)
 
 
 @pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("act", ["click", "submit", "press"])
 @pytest.mark.sampled(3)
-def test_the_page_itself_does_not_leave(run: Any, stage: Stage, world: World, way: str, act: str) -> None:
+async def test_the_page_itself_does_not_leave(stage: Stage, world: World, way: str, act: str) -> None:
     if act == "submit" and not way.startswith("form"):
         act = "click"
     key = {"value": "Enter"} if act == "press" else {}
-
-    async def body() -> None:
-        before = world.evil.connections
-        session = await at(stage, world, way, SHOP)
-        failure = await failed(session, {"act": act, "selector": "#go", **key}, within=5)
-        host = "127.0.0.1" if way == "loopback" else EVIL
-        assert (failure.code, failure.effect, failure.details["host"]) == ("POLICY_DOMAIN", Effect.DONE, host)
-        assert failure.message.startswith(f"{host} is outside the task's allowed_domains: ")
-        assert failure.selector == "#go"
-        assert failure.details["method"] == ("POST" if way in ("form-post", "form-redirect") else "GET")
-        assert world.evil.connections == before
-
-    run(body())
+    before = world.evil.connections
+    session = await at(stage, world, way, SHOP)
+    failure = await failed(session, {"act": act, "selector": "#go", **key}, within=5)
+    host = "127.0.0.1" if way == "loopback" else EVIL
+    assert (failure.code, failure.effect, failure.details["host"]) == ("POLICY_DOMAIN", Effect.DONE, host)
+    assert failure.message.startswith(f"{host} is outside the task's allowed_domains: ")
+    assert failure.selector == "#go"
+    assert failure.details["method"] == ("POST" if way in ("form-post", "form-redirect") else "GET")
+    assert world.evil.connections == before
 
 
 @pytest.mark.parametrize("url", [f"http://{EVIL}/", f"http://{SHOP}/to?url=http://{EVIL}/", f"http://not{SHOP}/"])
 @pytest.mark.parametrize("act", ["open", "api"])
-def test_no_step_leaves(run: Any, stage: Stage, world: World, act: str, url: str) -> None:
-    async def body() -> None:
-        before = world.evil.connections
-        session = await at(stage, world, "", SHOP)
-        failure = await failed(session, {"act": act, "url": url}, within=5)
-        assert (failure.code, failure.effect) == ("POLICY_DOMAIN", Effect.NONE)
-        assert failure.details["host"] in failure.message
-        assert world.evil.connections == before
-        await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
-
-    run(body())
+async def test_no_step_leaves(stage: Stage, world: World, act: str, url: str) -> None:
+    before = world.evil.connections
+    session = await at(stage, world, "", SHOP)
+    failure = await failed(session, {"act": act, "url": url}, within=5)
+    assert (failure.code, failure.effect) == ("POLICY_DOMAIN", Effect.NONE)
+    assert failure.details["host"] in failure.message
+    assert world.evil.connections == before
+    await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
 
 
 @pytest.mark.parametrize("next_step", [{"act": "click"}, {"act": "wait"}, {"act": "type", "value": "x"}])
-def test_a_page_that_goes_by_itself_does_not_leave(
-    run: Any, stage: Stage, world: World, next_step: dict[str, Any]
-) -> None:
-    async def body() -> None:
-        before = world.evil.connections
-        session = await stage.session(hosts=world.hosts, allowed_domains=(SHOP,))
-        await perform(session, {"act": "open", "url": f"http://{SHOP}/meta"})
-        assert await until(lambda: session.url == "chrome-error://chromewebdata/")
-        failure = await failed(session, {**next_step, "selector": "#never"}, within=1)
-        assert (failure.code, failure.details["host"]) == ("POLICY_DOMAIN", EVIL)
-        assert world.evil.connections == before
-
-    run(body())
+async def test_a_page_that_goes_by_itself_does_not_leave(stage: Stage, world: World, next_step: dict[str, Any]) -> None:
+    before = world.evil.connections
+    session = await stage.session(hosts=world.hosts, allowed_domains=(SHOP,))
+    await perform(session, {"act": "open", "url": f"http://{SHOP}/meta"})
+    assert await until(lambda: session.url == "chrome-error://chromewebdata/")
+    failure = await failed(session, {**next_step, "selector": "#never"}, within=1)
+    assert (failure.code, failure.details["host"]) == ("POLICY_DOMAIN", EVIL)
+    assert world.evil.connections == before
 
 
 @pytest.mark.parametrize("way", OTHERS)
-def test_no_other_page_leaves(run: Any, stage: Stage, world: World, way: str) -> None:
-    async def body() -> None:
-        before = world.evil.connections
-        session = await at(stage, world, way, SHOP)
-        outcome = await perform(session, {"act": "click", "selector": "#go"})
-        if isinstance(outcome, Passed):  # its request came after the click was over: the next step tells
-            outcome = await failed(session, {"act": "scroll"}, within=5)
-        assert (outcome.code, outcome.details["host"]) == ("POLICY_DOMAIN", EVIL)
-        assert world.evil.connections == before
-
-    run(body())
+async def test_no_other_page_leaves(stage: Stage, world: World, way: str) -> None:
+    before = world.evil.connections
+    session = await at(stage, world, way, SHOP)
+    outcome = await perform(session, {"act": "click", "selector": "#go"})
+    if isinstance(outcome, Passed):  # its request came after the click was over: the next step tells
+        outcome = await failed(session, {"act": "scroll"}, within=5)
+    assert (outcome.code, outcome.details["host"]) == ("POLICY_DOMAIN", EVIL)
+    assert world.evil.connections == before
 
 
 @pytest.mark.parametrize("way", PARTS)
 @pytest.mark.sampled(6)
-def test_no_part_of_a_page_is_asked_for_elsewhere(run: Any, stage: Stage, world: World, way: str) -> None:
-    async def body() -> None:
-        before = world.evil.connections
-        session = await at(stage, world, way, SHOP)
-        assert await until(lambda: refused(session) == (EVIL,)), session.tab.watch.console()
-        outcome = await passed(session, {"act": "scroll"})
-        assert outcome.details["refused_hosts"] == [EVIL]
-        assert world.evil.connections == before
-        await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
-        assert refused(session) == ((EVIL,) if way.startswith("websocket") else ())
-
-    run(body())
+async def test_no_part_of_a_page_is_asked_for_elsewhere(stage: Stage, world: World, way: str) -> None:
+    before = world.evil.connections
+    session = await at(stage, world, way, SHOP)
+    assert await until(lambda: refused(session) == (EVIL,)), session.tab.watch.console()
+    outcome = await passed(session, {"act": "scroll"})
+    assert outcome.details["refused_hosts"] == [EVIL]
+    assert world.evil.connections == before
+    await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
+    assert refused(session) == ((EVIL,) if way.startswith("websocket") else ())
 
 
-def test_a_failure_tells_which_hosts_were_refused(run: Any, stage: Stage, world: World) -> None:
-    async def body() -> None:
-        session = await at(stage, world, "script", SHOP)
-        assert await until(lambda: refused(session) == (EVIL,))
-        failure = await failed(session, {"act": "click", "selector": "#never"})
-        assert (failure.code, failure.details["refused_hosts"]) == ("ELEMENT_NOT_FOUND", [EVIL])
-
-    run(body())
+async def test_a_failure_tells_which_hosts_were_refused(stage: Stage, world: World) -> None:
+    session = await at(stage, world, "script", SHOP)
+    assert await until(lambda: refused(session) == (EVIL,))
+    failure = await failed(session, {"act": "click", "selector": "#never"})
+    assert (failure.code, failure.details["refused_hosts"]) == ("ELEMENT_NOT_FOUND", [EVIL])
 
 
 @pytest.mark.parametrize("way", UNSEEN)
-def test_what_nobody_sees_does_not_leave_either(run: Any, stage: Stage, world: World, way: str) -> None:
+async def test_what_nobody_sees_does_not_leave_either(stage: Stage, world: World, way: str) -> None:
     """`preconnect`: started without background networking, Chromium connects to nothing ahead anyway."""
-
-    async def body() -> None:
-        before = world.evil.connections
-        await at(stage, world, way, SHOP)
-        assert not await until(lambda: world.evil.connections > before, HIDDEN_SECONDS)
-
-    run(body())
+    before = world.evil.connections
+    await at(stage, world, way, SHOP)
+    assert not await until(lambda: world.evil.connections > before, HIDDEN_SECONDS)
 
 
 @pytest.mark.parametrize("policed", [False, True])
-def test_no_service_worker_asks_elsewhere(run: Any, stage: Stage, world: World, policed: bool) -> None:
+async def test_no_service_worker_asks_elsewhere(stage: Stage, world: World, policed: bool) -> None:
     """On 127.0.0.1: workers of this kind live in secure contexts only."""
-
-    async def body() -> None:
-        before = world.evil.connections
-        allowed = ("127.0.0.1",) if policed else ()
-        session = await stage.session(hosts=world.hosts, allowed_domains=allowed)
-        await passed(session, {"act": "open", "url": f"http://127.0.0.1:{world.shop.port}/service"})
-        assert await until(lambda: any(asked.path == "/service.js" for asked in world.shop.asked))
-        if policed:
-            assert not await until(lambda: world.evil.connections > before, HIDDEN_SECONDS)
-        else:
-            assert await until(lambda: world.evil.connections > before)
-        assert isinstance(await perform(session, {"act": "scroll"}), Passed)
-
-    run(body())
+    before = world.evil.connections
+    allowed = ("127.0.0.1",) if policed else ()
+    session = await stage.session(hosts=world.hosts, allowed_domains=allowed)
+    await passed(session, {"act": "open", "url": f"http://127.0.0.1:{world.shop.port}/service"})
+    assert await until(lambda: any(asked.path == "/service.js" for asked in world.shop.asked))
+    if policed:
+        assert not await until(lambda: world.evil.connections > before, HIDDEN_SECONDS)
+    else:
+        assert await until(lambda: world.evil.connections > before)
+    assert isinstance(await perform(session, {"act": "scroll"}), Passed)
 
 
-def test_hosts_below_an_allowed_one_are_reached(run: Any, stage: Stage, world: World) -> None:
-    async def body() -> None:
-        hosts = {**world.hosts, f"img.{SHOP}": world.shop.port}
-        session = await stage.session(hosts=hosts, allowed_domains=(f"*.{SHOP}",))
-        for host in (SHOP, f"img.{SHOP}"):
-            await passed(session, {"act": "open", "url": f"http://{host}/"})
-        assert refused(session) == ()
-
-    run(body())
+async def test_hosts_below_an_allowed_one_are_reached(stage: Stage, world: World) -> None:
+    hosts = {**world.hosts, f"img.{SHOP}": world.shop.port}
+    session = await stage.session(hosts=hosts, allowed_domains=(f"*.{SHOP}",))
+    for host in (SHOP, f"img.{SHOP}"):
+        await passed(session, {"act": "open", "url": f"http://{host}/"})
+    assert refused(session) == ()
 
 
-def test_a_proxy_error_without_allowed_domains_is_no_policy(run: Any, stage: Stage, world: World) -> None:
-    async def body() -> None:
-        session = await at(stage, world, "link")
-        outcome = await perform(session, {"act": "click", "selector": "#go"})
-        assert not isinstance(outcome, Failure)
-        assert "refused_hosts" not in outcome.details
-
-    run(body())
+async def test_a_proxy_error_without_allowed_domains_is_no_policy(stage: Stage, world: World) -> None:
+    session = await at(stage, world, "link")
+    outcome = await perform(session, {"act": "click", "selector": "#go"})
+    assert not isinstance(outcome, Failure)
+    assert "refused_hosts" not in outcome.details
 
 
 RTC = """
@@ -315,26 +277,22 @@ ELSEWHERE = "127.0.0.3"
 
 
 @pytest.mark.parametrize("policed", [False, True])
-def test_webrtc_does_not_leave(run: Any, stage: Stage, world: World, policed: bool) -> None:
+async def test_webrtc_does_not_leave(stage: Stage, world: World, policed: bool) -> None:
     """STUN and TURN over UDP, TURN over TCP, and a channel between two ends in the page itself."""
-
-    async def body() -> None:
-        with socket.socket(type=socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
-            for each in (udp, tcp):
-                each.bind((ELSEWHERE, 0))
-                each.setblocking(False)
-            tcp.listen()
-            session = await at(stage, world, "", *([SHOP] if policed else []))
-            ports = {"udp": udp.getsockname()[1], "tcp": tcp.getsockname()[1]}
-            script = RTC.format(host=ELSEWHERE, **ports)
-            await session.tab.control.send("Runtime.evaluate", {"expression": script})
-            told = await until(lambda: _arrived(udp), HIDDEN_SECONDS if policed else 5)
-            called = await until(lambda: _called(tcp), HIDDEN_SECONDS if policed else 5)
-            linked = await session.tab.page.title() == "over UDP" if policed else await _linked(session)
-            assert (told, called, linked) == (not policed, not policed, not policed)
-            await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
-
-    run(body())
+    with socket.socket(type=socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
+        for each in (udp, tcp):
+            each.bind((ELSEWHERE, 0))
+            each.setblocking(False)
+        tcp.listen()
+        session = await at(stage, world, "", *([SHOP] if policed else []))
+        ports = {"udp": udp.getsockname()[1], "tcp": tcp.getsockname()[1]}
+        script = RTC.format(host=ELSEWHERE, **ports)
+        await session.tab.control.send("Runtime.evaluate", {"expression": script})
+        told = await until(lambda: _arrived(udp), HIDDEN_SECONDS if policed else 5)
+        called = await until(lambda: _called(tcp), HIDDEN_SECONDS if policed else 5)
+        linked = await session.tab.page.title() == "over UDP" if policed else await _linked(session)
+        assert (told, called, linked) == (not policed, not policed, not policed)
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
 
 
 async def _linked(session: PlaywrightSession) -> bool:

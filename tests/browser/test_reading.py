@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 
@@ -14,46 +13,33 @@ pytestmark = pytest.mark.filterwarnings("default")
 SECONDS = 3.0
 
 
-def test_what_every_page_has_is_there_while_they_replace_each_other(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/reloading")
-        began, answers = time.monotonic(), set()
-        while time.monotonic() - began < SECONDS:
-            answers.add(
-                (await session.read(PageQuery("exists", "#x"), 20), await session.read(PageQuery("count", "#x"), 20))
-            )
-        assert answers == {(True, 1)}
-
-    run(body())
+async def test_what_every_page_has_is_there_while_they_replace_each_other(stage: Stage) -> None:
+    session = await stage.at("/reloading")
+    began, answers = time.monotonic(), set()
+    while time.monotonic() - began < SECONDS:
+        answers.add(
+            (await session.read(PageQuery("exists", "#x"), 20), await session.read(PageQuery("count", "#x"), 20))
+        )
+    assert answers == {(True, 1)}
 
 
 @pytest.mark.parametrize(("path", "selector", "text"), [("/parts", "#rest", "rest"), ("/half", "#x", "half")])
-def test_a_document_that_still_arrives_is_read_once_it_is_whole(
-    run: Any, stage: Stage, path: str, selector: str, text: str
+async def test_a_document_that_still_arrives_is_read_once_it_is_whole(
+    stage: Stage, path: str, selector: str, text: str
 ) -> None:
     """A click is over as soon as its page begins to come; one that never ends is read as it is."""
-
-    async def body() -> None:
-        session = await stage.at("/late")
-        await session.tab.page.goto(f"http://{SHOP}{path}", wait_until="commit")
-        assert await session.read(PageQuery("text", selector), 5) == text
-
-    run(body())
+    session = await stage.at("/late")
+    await session.tab.page.goto(f"http://{SHOP}{path}", wait_until="commit")
+    assert await session.read(PageQuery("text", selector), 5) == text
 
 
-def test_what_is_not_there(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/late")
-        assert await session.read(PageQuery("exists", "#never"), 5) is False
-        assert await session.read(PageQuery("count", "#never"), 5) == 0
-
-    run(body())
+async def test_what_is_not_there(stage: Stage) -> None:
+    session = await stage.at("/late")
+    assert await session.read(PageQuery("exists", "#never"), 5) is False
+    assert await session.read(PageQuery("count", "#never"), 5) == 0
 
 
 @pytest.mark.parametrize(("selector", "text"), [("#town", "Lyon"), ("#plain", "told")])
-def test_what_comes_late_is_read_for_what_it_is(run: Any, stage: Stage, selector: str, text: str) -> None:
-    async def body() -> None:
-        session = await stage.at("/late")
-        assert await session.text(selector, None, 10) == text
-
-    run(body())
+async def test_what_comes_late_is_read_for_what_it_is(stage: Stage, selector: str, text: str) -> None:
+    session = await stage.at("/late")
+    assert await session.text(selector, None, 10) == text

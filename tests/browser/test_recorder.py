@@ -172,14 +172,11 @@ SHOWN = """<!doctype html><button id=buy data-testid=x>Buy</button><h2>Buy now</
 <label>User<input placeholder='Your "name"'></label>"""
 
 
-def test_each_form_of_a_selector_finds_its_element(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        await session.tab.page.set_content(SHOWN)
-        found = {selector: await session.read(PageQuery("count", selector), 5) for selector in FORMS}
-        assert all(count in (1, 2) for count in found.values()), found
-        row = (LocatorPart("css", "body, main"), LocatorPart("has-text", "Buy now"), LocatorPart("nth", "0"))
-        assert await session.read(PageQuery("visible", target_of(row).selector), 5)
-        await perform(session, {"act": "click", "selector": 'role=button[name="Buy"]'})
-
-    run(body())
+async def test_each_form_of_a_selector_finds_its_element(stage: Stage) -> None:
+    session = await stage.at()
+    await session.tab.page.set_content(SHOWN)
+    found = {selector: await session.read(PageQuery("count", selector), 5) for selector in FORMS}
+    assert all(count in (1, 2) for count in found.values()), found
+    row = (LocatorPart("css", "body, main"), LocatorPart("has-text", "Buy now"), LocatorPart("nth", "0"))
+    assert await session.read(PageQuery("visible", target_of(row).selector), 5)
+    await perform(session, {"act": "click", "selector": 'role=button[name="Buy"]'})

@@ -43,152 +43,126 @@ async def shown(session: PlaywrightSession, complete: str) -> str:
     return found
 
 
-def test_a_route_answers_in_place_of_the_site_and_the_request_is_no_write(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        answer = {"id": "${memory.order}", "n": "${memory.count}"}
-        memory = {"order": "A-1", "count": 3}
-        routing = await routed(stage, {**ORDERS, "status": 201, "json": answer, "delay": 0.05}, memory=memory)
-        session = await at_orders(stage, routing)
-        session.take_sent()
-        await passed(session, ORDER)
-        assert await shown(session, "201") == '201 {"id": "A-1", "n": 3};'
-        sent = session.take_sent()
-        assert [(each.method, each.arrived, each.unsafe) for each in sent] == [("POST", False, False)]
-        assert stage.site.hits.get("/api/orders") is None
-        met = session.routes[0]
-        assert (met.count, met.problem) == (1, "")
-        assert met.describe().endswith(f"-> 201: answered once in step 0: POST http://{SHOP}/api/orders")
-        assert [each.json["items"][0]["id"] for each in session.exchanged if each.method == "POST"] == ["pen"]
-
-    run(body())
+async def test_a_route_answers_in_place_of_the_site_and_the_request_is_no_write(stage: Stage) -> None:
+    answer = {"id": "${memory.order}", "n": "${memory.count}"}
+    memory = {"order": "A-1", "count": 3}
+    routing = await routed(stage, {**ORDERS, "status": 201, "json": answer, "delay": 0.05}, memory=memory)
+    session = await at_orders(stage, routing)
+    session.take_sent()
+    await passed(session, ORDER)
+    assert await shown(session, "201") == '201 {"id": "A-1", "n": 3};'
+    sent = session.take_sent()
+    assert [(each.method, each.arrived, each.unsafe) for each in sent] == [("POST", False, False)]
+    assert stage.site.hits.get("/api/orders") is None
+    met = session.routes[0]
+    assert (met.count, met.problem) == (1, "")
+    assert met.describe().endswith(f"-> 201: answered once in step 0: POST http://{SHOP}/api/orders")
+    assert [each.json["items"][0]["id"] for each in session.exchanged if each.method == "POST"] == ["pen"]
 
 
-def test_counts_go_on_in_a_new_context_and_later_requests_pass(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        routing = await routed(stage, {**ORDERS, "status": 503, "times": 2}, {**ORDERS, "status": 418, "steps": [1, 2]})
-        session = await at_orders(stage, routing)
-        await passed(session, ORDER)
-        await shown(session, "503")
-        assert await session.restore(await session.save(5), 15, restart=False) == ()
-        await passed(session, {"act": "click", "selector": "#both"})
-        assert await shown(session, "404") == "503 ;404 <p>no such page</p>;"
-        assert stage.site.hits["/api/orders"] == 1
-        session.begin_step(2, lambda _: None)
-        await passed(session, ORDER)
-        await shown(session, "418")
-        assert [(met.count, met.late) for met in session.routes] == [(2, 0), (1, 1)]
-        posts = [each.status for each in session.exchanged if each.method == "POST"]
-        assert posts == [503, 503, 404, 418]
-
-    run(body())
+async def test_counts_go_on_in_a_new_context_and_later_requests_pass(stage: Stage) -> None:
+    routing = await routed(stage, {**ORDERS, "status": 503, "times": 2}, {**ORDERS, "status": 418, "steps": [1, 2]})
+    session = await at_orders(stage, routing)
+    await passed(session, ORDER)
+    await shown(session, "503")
+    assert await session.restore(await session.save(5), 15, restart=False) == ()
+    await passed(session, {"act": "click", "selector": "#both"})
+    assert await shown(session, "404") == "503 ;404 <p>no such page</p>;"
+    assert stage.site.hits["/api/orders"] == 1
+    session.begin_step(2, lambda _: None)
+    await passed(session, ORDER)
+    await shown(session, "418")
+    assert [(met.count, met.late) for met in session.routes] == [(2, 0), (1, 1)]
+    posts = [each.status for each in session.exchanged if each.method == "POST"]
+    assert posts == [503, 503, 404, 418]
 
 
-def test_a_host_that_is_not_allowed_may_be_answered_and_what_passes_is_refused(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        routing = await routed(
-            stage,
-            {
-                "url": f"http://{EVIL}/api/*",
-                "body": "hello",
-                "times": 1,
-                "headers": {"access-control-allow-origin": "*"},
-            },
-            {"url": f"http://{EVIL}/page", "body": "<p id=x>page</p>", "headers": {"Content-Type": "text/html"}},
-        )
-        session = await at_orders(stage, routing, allowed_domains=(SHOP,))
-        await passed(session, {"act": "click", "selector": "#elsewhere"})
-        await shown(session, "200 hello")
-        await passed(session, {"act": "click", "selector": "#elsewhere"})
-        await shown(session, "failed")
-        await passed(session, {"act": "open", "url": f"http://{EVIL}/page"})
-        assert await session.text("#x", None, 5) == "page"
-        assert (await failed(session, {"act": "open", "url": f"http://{EVIL}/other"})).code == "POLICY_DOMAIN"
-        assert "/api/orders" not in stage.site.hits
-
-    run(body())
+async def test_a_host_that_is_not_allowed_may_be_answered_and_what_passes_is_refused(stage: Stage) -> None:
+    routing = await routed(
+        stage,
+        {
+            "url": f"http://{EVIL}/api/*",
+            "body": "hello",
+            "times": 1,
+            "headers": {"access-control-allow-origin": "*"},
+        },
+        {"url": f"http://{EVIL}/page", "body": "<p id=x>page</p>", "headers": {"Content-Type": "text/html"}},
+    )
+    session = await at_orders(stage, routing, allowed_domains=(SHOP,))
+    await passed(session, {"act": "click", "selector": "#elsewhere"})
+    await shown(session, "200 hello")
+    await passed(session, {"act": "click", "selector": "#elsewhere"})
+    await shown(session, "failed")
+    await passed(session, {"act": "open", "url": f"http://{EVIL}/page"})
+    assert await session.text("#x", None, 5) == "page"
+    assert (await failed(session, {"act": "open", "url": f"http://{EVIL}/other"})).code == "POLICY_DOMAIN"
+    assert "/api/orders" not in stage.site.hits
 
 
-def test_a_popup_and_a_click_to_a_host_that_is_not_allowed_may_be_answered(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        links = f"<a id=go href=http://{EVIL}/page>go</a><button id=pop onclick=\"window.open('http://{EVIL}/page')\">pop</button>"
-        html = {"headers": {"content-type": "text/html"}}
-        routing = await routed(
-            stage,
-            {"url": "*/orders", "body": links, **html},
-            {"url": f"http://{EVIL}/page", "body": "<title>Page</title><p id=x>page</p>", **html},
-        )
-        session = await at_orders(stage, routing, allowed_domains=(SHOP,))
-        await passed(session, {"act": "click", "selector": "#pop"})
-        await passed(session, {"act": "click", "selector": "#go"})
-        assert await session.text("#x", None, 5) == "page"
-        await passed(session, {"act": "switch_page", "value": "Page"})
-        assert stage.site.hits == {}
-
-    run(body())
+async def test_a_popup_and_a_click_to_a_host_that_is_not_allowed_may_be_answered(stage: Stage) -> None:
+    links = f"<a id=go href=http://{EVIL}/page>go</a><button id=pop onclick=\"window.open('http://{EVIL}/page')\">pop</button>"
+    html = {"headers": {"content-type": "text/html"}}
+    routing = await routed(
+        stage,
+        {"url": "*/orders", "body": links, **html},
+        {"url": f"http://{EVIL}/page", "body": "<title>Page</title><p id=x>page</p>", **html},
+    )
+    session = await at_orders(stage, routing, allowed_domains=(SHOP,))
+    await passed(session, {"act": "click", "selector": "#pop"})
+    await passed(session, {"act": "click", "selector": "#go"})
+    assert await session.text("#x", None, 5) == "page"
+    await passed(session, {"act": "switch_page", "value": "Page"})
+    assert stage.site.hits == {}
 
 
-def test_a_fault_in_the_browser_strikes_before_a_route(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        session = await at_orders(stage, await routed(stage, {**ORDERS, "status": 201}))
-        struck = await strike(session, lambda url: url.endswith("/api/orders"), kind="abort", url="*")
-        await passed(session, ORDER)
-        await shown(session, "failed")
-        assert (struck.count, session.routes[0].count) == (1, 0)
-        await struck.healed()
-        await passed(session, ORDER)
-        await shown(session, "201")
-
-    run(body())
+async def test_a_fault_in_the_browser_strikes_before_a_route(stage: Stage) -> None:
+    session = await at_orders(stage, await routed(stage, {**ORDERS, "status": 201}))
+    struck = await strike(session, lambda url: url.endswith("/api/orders"), kind="abort", url="*")
+    await passed(session, ORDER)
+    await shown(session, "failed")
+    assert (struck.count, session.routes[0].count) == (1, 0)
+    await struck.healed()
+    await passed(session, ORDER)
+    await shown(session, "201")
 
 
-def test_a_defect_in_the_handler_never_hangs_a_request(
-    run: Run[Any], stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def body() -> None:
-        session = await at_orders(stage, routing := await routed(stage, {**ORDERS, "status": 201}))
-        monkeypatch.setattr(routing, "decide", lambda *_: 1 / 0)
-        await perform(session, ORDER)
-        await until(lambda: any(each.status is None and each.method == "POST" for each in session.exchanged))
-        why = [await perform(session, {"act": "wait", "selector": "#out", "value": "failed"}) for _ in range(2)]
-        assert any(isinstance(each, Passed) for each in why), "the page has been told"
-
-    run(body())
+async def test_a_defect_in_the_handler_never_hangs_a_request(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = await at_orders(stage, routing := await routed(stage, {**ORDERS, "status": 201}))
+    monkeypatch.setattr(routing, "decide", lambda *_: 1 / 0)
+    await perform(session, ORDER)
+    await until(lambda: any(each.status is None and each.method == "POST" for each in session.exchanged))
+    why = [await perform(session, {"act": "wait", "selector": "#out", "value": "failed"}) for _ in range(2)]
+    assert any(isinstance(each, Passed) for each in why), "the page has been told"
 
 
-def test_popups_and_frames_are_answered_and_a_file_has_the_type_of_its_suffix(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        (stage.folder / "popup.html").write_text("<title>Ours</title><iframe src=/inner></iframe>", "utf-8")
-        routing = await routed(
-            stage,
-            {"url": "*/popup", "file": "popup.html"},
-            {"url": "*/inner", "body": "<p id=deep>deep</p>", "headers": {"content-type": "text/html"}},
-        )
-        session = await at_orders(stage, routing)
-        await passed(session, {"act": "click", "selector": "#window"})
-        await passed(session, {"act": "switch_page", "value": "Ours"})
-        assert await session.text("#deep", "iframe", 5) == "deep"
-
-    run(body())
+async def test_popups_and_frames_are_answered_and_a_file_has_the_type_of_its_suffix(stage: Stage) -> None:
+    (stage.folder / "popup.html").write_text("<title>Ours</title><iframe src=/inner></iframe>", "utf-8")
+    routing = await routed(
+        stage,
+        {"url": "*/popup", "file": "popup.html"},
+        {"url": "*/inner", "body": "<p id=deep>deep</p>", "headers": {"content-type": "text/html"}},
+    )
+    session = await at_orders(stage, routing)
+    await passed(session, {"act": "click", "selector": "#window"})
+    await passed(session, {"act": "switch_page", "value": "Ours"})
+    assert await session.text("#deep", "iframe", 5) == "deep"
 
 
-def test_an_api_step_is_answered_too(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        routing = await routed(
-            stage,
-            {**ORDERS, "status": 201, "json": {"id": 7}, "headers": {"Set-Cookie": "seen=yes"}, "times": 1},
-            {**ORDERS, "status": 503},
-        )
-        session = await at_orders(stage, routing, allowed_domains=(SHOP,))
-        step = {"act": "api", "method": "POST", "url": f"http://{EVIL}/api/orders", "value": {"a": 1}, "status": 201}
-        answered = await passed(session, step)
-        assert (answered.details["status"], answered.details["body"]) == (201, {"id": 7})
-        down = await failed(session, step)
-        assert (down.code, down.circumstances.routed, str(down.effect)) == ("HTTP_UNAVAILABLE", True, "none")
-        assert "/api/orders" not in stage.site.hits
-        step["url"] = f"http://{EVIL}/else"
-        assert (await failed(session, step)).code == "POLICY_DOMAIN"
-
-    run(body())
+async def test_an_api_step_is_answered_too(stage: Stage) -> None:
+    routing = await routed(
+        stage,
+        {**ORDERS, "status": 201, "json": {"id": 7}, "headers": {"Set-Cookie": "seen=yes"}, "times": 1},
+        {**ORDERS, "status": 503},
+    )
+    session = await at_orders(stage, routing, allowed_domains=(SHOP,))
+    step = {"act": "api", "method": "POST", "url": f"http://{EVIL}/api/orders", "value": {"a": 1}, "status": 201}
+    answered = await passed(session, step)
+    assert (answered.details["status"], answered.details["body"]) == (201, {"id": 7})
+    down = await failed(session, step)
+    assert (down.code, down.circumstances.routed, str(down.effect)) == ("HTTP_UNAVAILABLE", True, "none")
+    assert "/api/orders" not in stage.site.hits
+    step["url"] = f"http://{EVIL}/else"
+    assert (await failed(session, step)).code == "POLICY_DOMAIN"
 
 
 def har(folder: Path, *entries: tuple[str, str, int, dict[str, Any]]) -> str:
@@ -204,44 +178,38 @@ def har(folder: Path, *entries: tuple[str, str, int, dict[str, Any]]) -> str:
     return "calls.har"
 
 
-def test_a_har_file_answers_and_a_request_that_it_lacks_fails_the_step_or_passes(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        moved = {"headers": [{"name": "Location", "value": "/api/made"}]}
-        name = har(
-            stage.folder,
-            ("POST", f"http://{SHOP}/api/orders", 303, moved),
-            ("GET", f"http://{SHOP}/api/made", 200, {"text": "bWFkZQ==", "encoding": "base64"}),
-        )
-        strict = await at_orders(stage, await routed(stage, {"url": "*/api/*", "from_har": name}))
-        await passed(strict, ORDER)
-        await shown(strict, "200 made")
-        missing = {**ORDER, "selector": "#elsewhere"}
-        clicked = await perform(strict, missing)
-        waited = await perform(strict, {"act": "wait", "selector": "#out", "value": "failed"})
-        why = clicked if isinstance(clicked, Failure) else waited  # the click may be over before its request is made
-        assert isinstance(why, Failure)
-        assert why.code == "ROUTE_UNANSWERED"
-        url = f"http://{EVIL}/api/orders?x=1"
-        assert why.message == f"route 0 could not answer GET {url}: calls.har has no answer to it"
-        lenient = {"url": "*/api/*", "from_har": name, "missing": "pass"}
-        session = await at_orders(stage, await routed(stage, lenient))
-        await passed(session, missing)
-        await shown(session, "failed")  # it passed, to a site that sends no CORS header
-        assert stage.site.hits["/api/orders"] == 1
-        assert session.routes[0].count == 0
-
-    run(body())
+async def test_a_har_file_answers_and_a_request_that_it_lacks_fails_the_step_or_passes(stage: Stage) -> None:
+    moved = {"headers": [{"name": "Location", "value": "/api/made"}]}
+    name = har(
+        stage.folder,
+        ("POST", f"http://{SHOP}/api/orders", 303, moved),
+        ("GET", f"http://{SHOP}/api/made", 200, {"text": "bWFkZQ==", "encoding": "base64"}),
+    )
+    strict = await at_orders(stage, await routed(stage, {"url": "*/api/*", "from_har": name}))
+    await passed(strict, ORDER)
+    await shown(strict, "200 made")
+    missing = {**ORDER, "selector": "#elsewhere"}
+    clicked = await perform(strict, missing)
+    waited = await perform(strict, {"act": "wait", "selector": "#out", "value": "failed"})
+    why = clicked if isinstance(clicked, Failure) else waited  # the click may be over before its request is made
+    assert isinstance(why, Failure)
+    assert why.code == "ROUTE_UNANSWERED"
+    url = f"http://{EVIL}/api/orders?x=1"
+    assert why.message == f"route 0 could not answer GET {url}: calls.har has no answer to it"
+    lenient = {"url": "*/api/*", "from_har": name, "missing": "pass"}
+    session = await at_orders(stage, await routed(stage, lenient))
+    await passed(session, missing)
+    await shown(session, "failed")  # it passed, to a site that sends no CORS header
+    assert stage.site.hits["/api/orders"] == 1
+    assert session.routes[0].count == 0
 
 
-def test_a_reference_to_nothing_never_hangs_the_request_and_fails_the_step(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        routing = await routed(stage, {"url": f"http://{DEAD}/*", "json": "${memory.missing}"})
-        session = await at_orders(stage, routing)
-        why = await failed(session, {"act": "open", "url": f"http://{DEAD}/"}, 5)
-        assert why.code == "ROUTE_UNANSWERED"
-        assert "'missing', which was never written" in why.message
-
-    run(body())
+async def test_a_reference_to_nothing_never_hangs_the_request_and_fails_the_step(stage: Stage) -> None:
+    routing = await routed(stage, {"url": f"http://{DEAD}/*", "json": "${memory.missing}"})
+    session = await at_orders(stage, routing)
+    why = await failed(session, {"act": "open", "url": f"http://{DEAD}/"}, 5)
+    assert why.code == "ROUTE_UNANSWERED"
+    assert "'missing', which was never written" in why.message
 
 
 def test_a_file_that_is_no_har_file_is_refused_before_the_browser_opens(run: Run[Any], stage: Stage) -> None:
@@ -253,16 +221,13 @@ def test_a_file_that_is_no_har_file_is_refused_before_the_browser_opens(run: Run
 # `expect_request` of a step.
 
 
-def test_a_step_waits_for_the_request_that_it_must_cause(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        session = await at_orders(stage, await routed(stage, {**ORDERS, "status": 201}))
-        expected = {"json": {"items[0].id": "pen", "total": 3.5, "items.*": {"count": 2}}, "status": 201}
-        outcome = await passed(session, {**ORDER, "selector": "#later", "expect_request": {**ORDERS, **expected}})
-        assert outcome.details["expected_request"] == f"POST http://{SHOP}/api/orders (201)"
-        form = {"act": "click", "selector": "#pay", "expect_request": {"url": "*/paid", "json": {"card": 1234}}}
-        assert (await passed(session, form)).details["expected_request"] == f"POST http://{SHOP}/paid (404)"
-
-    run(body())
+async def test_a_step_waits_for_the_request_that_it_must_cause(stage: Stage) -> None:
+    session = await at_orders(stage, await routed(stage, {**ORDERS, "status": 201}))
+    expected = {"json": {"items[0].id": "pen", "total": 3.5, "items.*": {"count": 2}}, "status": 201}
+    outcome = await passed(session, {**ORDER, "selector": "#later", "expect_request": {**ORDERS, **expected}})
+    assert outcome.details["expected_request"] == f"POST http://{SHOP}/api/orders (201)"
+    form = {"act": "click", "selector": "#pay", "expect_request": {"url": "*/paid", "json": {"card": 1234}}}
+    assert (await passed(session, form)).details["expected_request"] == f"POST http://{SHOP}/paid (404)"
 
 
 @pytest.mark.parametrize(
@@ -274,25 +239,19 @@ def test_a_step_waits_for_the_request_that_it_must_cause(run: Run[Any], stage: S
     ],
 )
 @pytest.mark.sampled(2)
-def test_a_request_that_is_nearly_the_expected_one_is_compared(
-    run: Run[Any], stage: Stage, expected: dict[str, Any], difference: str
+async def test_a_request_that_is_nearly_the_expected_one_is_compared(
+    stage: Stage, expected: dict[str, Any], difference: str
 ) -> None:
-    async def body() -> None:
-        session = await at_orders(stage, None)
-        why = await failed(session, {**ORDER, "expect_request": {**expected, "within": 0.3}}, 5)
-        assert (why.code, why.act_done) == ("REQUEST_EXPECTED", True)
-        assert f"the nearest, POST http://{SHOP}/api/orders (404), differs: {difference}" in why.message
-        assert why.details["requests"] == [f"POST http://{SHOP}/api/orders (404)"]
-        again = {"act": "wait", "value": 0, "expect_request": ORDERS}
-        await passed(session, again)  # it still looks at what the click has caused
-
-    run(body())
+    session = await at_orders(stage, None)
+    why = await failed(session, {**ORDER, "expect_request": {**expected, "within": 0.3}}, 5)
+    assert (why.code, why.act_done) == ("REQUEST_EXPECTED", True)
+    assert f"the nearest, POST http://{SHOP}/api/orders (404), differs: {difference}" in why.message
+    assert why.details["requests"] == [f"POST http://{SHOP}/api/orders (404)"]
+    again = {"act": "wait", "value": 0, "expect_request": ORDERS}
+    await passed(session, again)  # it still looks at what the click has caused
 
 
-def test_no_request_at_all_is_said(run: Run[Any], stage: Stage) -> None:
-    async def body() -> None:
-        session = await at_orders(stage, None)
-        why = await failed(session, {"act": "hover", "selector": "#order", "expect_request": ORDERS}, 0.6)
-        assert why.message.endswith("s after the act; no request was sent at all")
-
-    run(body())
+async def test_no_request_at_all_is_said(stage: Stage) -> None:
+    session = await at_orders(stage, None)
+    why = await failed(session, {"act": "hover", "selector": "#order", "expect_request": ORDERS}, 0.6)
+    assert why.message.endswith("s after the act; no request was sent at all")

@@ -56,96 +56,77 @@ async def later(session: PlaywrightSession, kind: str) -> Struck:
 @pytest.mark.parametrize("during", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["before", "during"])
 @pytest.mark.parametrize("kind", CODES)
 @pytest.mark.sampled(1)
-def test_what_a_step_meets(run: Any, alone: Stage, kind: str, *, during: bool) -> None:
+async def test_what_a_step_meets(alone: Stage, kind: str, *, during: bool) -> None:
     never = {"act": "click", "selector": "#never"}
-
-    async def body() -> None:
-        session = await alone.at()
-        if during:
-            outcome, struck = await asyncio.gather(failed(session, never, 1.5, 1.5), later(session, kind))
-        else:
-            struck = await strike(session, kind=kind)
-            outcome = await failed(session, CLICK)
-        assert outcome.code == CODES[kind]
-        assert not outcome.circumstances.others_may_be_to_blame
-        assert struck.count == 1
-        assert await session.renew(outcome, 15) is None
-        await passed(session, CLICK)
-
-    run(body())
+    session = await alone.at()
+    if during:
+        outcome, struck = await asyncio.gather(failed(session, never, 1.5, 1.5), later(session, kind))
+    else:
+        struck = await strike(session, kind=kind)
+        outcome = await failed(session, CLICK)
+    assert outcome.code == CODES[kind]
+    assert not outcome.circumstances.others_may_be_to_blame
+    assert struck.count == 1
+    assert await session.renew(outcome, 15) is None
+    await passed(session, CLICK)
 
 
 @pytest.mark.parametrize("kind", ["browser_stop", "browser_kill", "driver_kill"])
 @pytest.mark.sampled(1)
-def test_other_tasks_on_the_browser_are_innocent(run: Any, alone: Stage, kind: str) -> None:
-    async def body() -> None:
-        one, two = await alone.at(world="w-1"), await alone.at(world="w-2")
-        await strike(one, kind=kind)
-        mine, theirs = await asyncio.gather(failed(one, CLICK), failed(two, CLICK))
-        assert (mine.code, theirs.code) == (CODES[kind], CODES[kind])
-        assert not mine.circumstances.innocent
-        assert theirs.evidence["innocent"] is True
-
-    run(body())
+async def test_other_tasks_on_the_browser_are_innocent(alone: Stage, kind: str) -> None:
+    one, two = await alone.at(world="w-1"), await alone.at(world="w-2")
+    await strike(one, kind=kind)
+    mine, theirs = await asyncio.gather(failed(one, CLICK), failed(two, CLICK))
+    assert (mine.code, theirs.code) == (CODES[kind], CODES[kind])
+    assert not mine.circumstances.innocent
+    assert theirs.evidence["innocent"] is True
 
 
 @pytest.mark.thorough
-def test_a_stopped_browser_goes_on(run: Any, alone: Stage) -> None:
-    async def body() -> None:
-        session = await alone.at()
-        struck = await strike(session, kind="browser_stop", seconds=1)
-        assert (await failed(session, CLICK)).code == "BROWSER_UNRESPONSIVE"
-        await struck.healed()
-        assert session.chromium.ended_by is None
-        for _ in range(50):
-            outcome = await perform(session, CLICK)
-            if isinstance(outcome, Passed):
-                break
-        assert isinstance(outcome, Passed)
-
-    run(body())
+async def test_a_stopped_browser_goes_on(alone: Stage) -> None:
+    session = await alone.at()
+    struck = await strike(session, kind="browser_stop", seconds=1)
+    assert (await failed(session, CLICK)).code == "BROWSER_UNRESPONSIVE"
+    await struck.healed()
+    assert session.chromium.ended_by is None
+    for _ in range(50):
+        outcome = await perform(session, CLICK)
+        if isinstance(outcome, Passed):
+            break
+    assert isinstance(outcome, Passed)
 
 
 @pytest.mark.thorough
-def test_a_stopped_browser_that_was_killed_meanwhile(run: Any, alone: Stage) -> None:
-    async def body() -> None:
-        session = await alone.at()
-        struck = await strike(session, kind="browser_stop", seconds=1)
-        pid = session.chromium.pid
-        outcome = await failed(session, CLICK)
-        assert await session.renew(outcome, 15) is None
-        await struck.healed()
-        assert gone(pid)
-        await passed(session, CLICK)
-
-    run(body())
+async def test_a_stopped_browser_that_was_killed_meanwhile(alone: Stage) -> None:
+    session = await alone.at()
+    struck = await strike(session, kind="browser_stop", seconds=1)
+    pid = session.chromium.pid
+    outcome = await failed(session, CLICK)
+    assert await session.renew(outcome, 15) is None
+    await struck.healed()
+    assert gone(pid)
+    await passed(session, CLICK)
 
 
 @pytest.mark.parametrize("kind", CODES)
 @pytest.mark.sampled(2)
-def test_what_is_gone_already_is_spared(run: Any, alone: Stage, kind: str) -> None:
-    async def body() -> None:
-        session = await alone.at()
-        assert (await strike(session, kind="driver_kill")).count == 1
-        await until(lambda: not session.chromium.alive)
-        await until(lambda: not session.chromium.driver.alive)  # a killed process takes a moment to go
-        struck = await strike(session, kind=kind)
-        assert struck.count == 0
-        assert isinstance(await perform(session, CLICK), Failure)
-
-    run(body())
+async def test_what_is_gone_already_is_spared(alone: Stage, kind: str) -> None:
+    session = await alone.at()
+    assert (await strike(session, kind="driver_kill")).count == 1
+    await until(lambda: not session.chromium.alive)
+    await until(lambda: not session.chromium.driver.alive)  # a killed process takes a moment to go
+    struck = await strike(session, kind=kind)
+    assert struck.count == 0
+    assert isinstance(await perform(session, CLICK), Failure)
 
 
-def test_what_lasts_is_there_after_a_kill(run: Any, alone: Stage) -> None:
-    async def body() -> None:
-        session = await alone.at()
-        struck = await strike(session, kind="missing", selector="#plain")
-        await strike(session, kind="browser_kill")
-        outcome = await failed(session, CLICK)
-        assert await session.renew(outcome, 15) is None
-        assert (await failed(session, CLICK)).code == "ELEMENT_NOT_FOUND"
-        await struck.healed()
-        await passed(session, CLICK)
-        assert session.url == f"http://{SHOP}/"
-
-    run(body())
+async def test_what_lasts_is_there_after_a_kill(alone: Stage) -> None:
+    session = await alone.at()
+    struck = await strike(session, kind="missing", selector="#plain")
+    await strike(session, kind="browser_kill")
+    outcome = await failed(session, CLICK)
+    assert await session.renew(outcome, 15) is None
+    assert (await failed(session, CLICK)).code == "ELEMENT_NOT_FOUND"
+    await struck.healed()
+    await passed(session, CLICK)
+    assert session.url == f"http://{SHOP}/"

@@ -16,25 +16,17 @@ ONLY_HERE = ("needs a whole number", "needs true or false", "unknown pseudo-clas
 """Problems of parts that Playwright never asks the page about, or takes for something that is never so."""
 
 
-def test_selectors_that_are_refused_at_loading_are_refused_in_a_run(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        codes = {
-            selector: (await failed(session, {"act": "click", "selector": selector})).code for selector in MALFORMED
-        }
-        assert set(codes.values()) <= {"INVALID_INPUT", "ACTION_FAILED"}, codes
-
-    run(body())
+async def test_selectors_that_are_refused_at_loading_are_refused_in_a_run(stage: Stage) -> None:
+    session = await stage.at()
+    codes = {selector: (await failed(session, {"act": "click", "selector": selector})).code for selector in MALFORMED}
+    assert set(codes.values()) <= {"INVALID_INPUT", "ACTION_FAILED"}, codes
 
 
-def test_no_selector_that_the_browser_reads_is_refused(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        page = (await stage.at()).tab.page
-        found = {selector: refusal(selector) for selector in cases()}
-        wrong = [(each, why) for each, why in found.items() if why and await reads(page, each)]
-        assert wrong == []
-
-    run(body())
+async def test_no_selector_that_the_browser_reads_is_refused(stage: Stage) -> None:
+    page = (await stage.at()).tab.page
+    found = {selector: refusal(selector) for selector in cases()}
+    wrong = [(each, why) for each, why in found.items() if why and await reads(page, each)]
+    assert wrong == []
 
 
 def cases() -> list[str]:

@@ -199,17 +199,14 @@ def test_a_browser_with_webmcp_has_all_that_playwright_enables(run: Any, stage: 
     run(body())
 
 
-def test_where_a_page_can_offer_no_tools_the_failure_says_why(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        plain = await stage.at()
-        failure = await refused(plain.page_tools(10))
-        assert (failure.code, failure.effect) == ("WEBMCP_MISSING", Effect.NONE)
-        assert "[tool.harness.tools.page]" in failure.hint
-        insecure = await stage.at(webmcp=True)
-        failure = await refused(insecure.call_page_tool("search", {}, 1))
-        assert failure.code == "WEBMCP_MISSING"
-        assert "https" in failure.hint
-        await passed(insecure, {"act": "open", "url": f"https://{SHOP}/"})
-        assert await insecure.page_tools(10) == ()
-
-    run(body())
+async def test_where_a_page_can_offer_no_tools_the_failure_says_why(stage: Stage) -> None:
+    plain = await stage.at()
+    failure = await refused(plain.page_tools(10))
+    assert (failure.code, failure.effect) == ("WEBMCP_MISSING", Effect.NONE)
+    assert "[tool.harness.tools.page]" in failure.hint
+    insecure = await stage.at(webmcp=True)
+    failure = await refused(insecure.call_page_tool("search", {}, 1))
+    assert failure.code == "WEBMCP_MISSING"
+    assert "https" in failure.hint
+    await passed(insecure, {"act": "open", "url": f"https://{SHOP}/"})
+    assert await insecure.page_tools(10) == ()

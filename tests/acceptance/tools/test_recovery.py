@@ -107,86 +107,73 @@ def test_a_process_that_was_killed_is_listed_once(tmp_path: Path, habit: str) ->
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("habit", ["slow_list", "no_list"])
-def test_an_address_that_was_away_is_listed_once(tmp_path: Path, habit: str) -> None:
-    async def scene() -> None:
-        with serving(tmp_path) as (address, process):
-            async with tools_of(tmp_path, f'url = "{address}/new/all"') as tools:
-                port = int(address.rpartition(":")[2])
-                with_new: list[Any] = []
+async def test_an_address_that_was_away_is_listed_once(tmp_path: Path, habit: str) -> None:
+    with serving(tmp_path) as (address, process):
+        async with tools_of(tmp_path, f'url = "{address}/new/all"') as tools:
+            port = int(address.rpartition(":")[2])
+            with_new: list[Any] = []
 
-                async def kill(server: ToolServer) -> None:
-                    process.kill()
-                    process.wait()
-                    assert (await refused(tools, 0.2)).failure.code == "TOOL_UNAVAILABLE"
-                    assert server.state is ToolState.OFFLINE
-                    again = serving(tmp_path, port)
-                    again.__enter__()
-                    with_new.append(again)
+            async def kill(server: ToolServer) -> None:
+                process.kill()
+                process.wait()
+                assert (await refused(tools, 0.2)).failure.code == "TOOL_UNAVAILABLE"
+                assert server.state is ToolState.OFFLINE
+                again = serving(tmp_path, port)
+                again.__enter__()
+                with_new.append(again)
 
-                try:
-                    await _back_after_a_kill(tools, tmp_path, kill, habit)
-                finally:
-                    for again in with_new:
-                        again.__exit__(None, None, None)
-
-    asyncio.run(scene())
+            try:
+                await _back_after_a_kill(tools, tmp_path, kill, habit)
+            finally:
+                for again in with_new:
+                    again.__exit__(None, None, None)
 
 
-def test_the_third_crash_is_permanent_until_a_person_orders_a_restart(tmp_path: Path) -> None:
-    async def scene() -> None:
-        books = books_of(tmp_path)
-        books.order("dies")
-        async with tools_of(tmp_path, f"command = {list(stdio_command(tmp_path))}") as tools:
-            failure = (await refused(tools)).failure
-            assert failure.code == "TOOL_UNAVAILABLE"
-            assert "no database" in failure.details["stderr"]
-            assert (books.count("start", "all"), failure.details["exit_code"]) == (3, 1)
-            assert "harness tools restart shop" in (await refused(tools)).failure.advice
-            assert books.count("start", "all") == 3, "a call starts it no more"
-            (kept,) = kept_states(tmp_path)
-            assert (kept.state, kept.crashes) == (ToolState.PERMANENTLY_FAILED, 3)
-            books.order("dies", wanted=False)
-            order_restart(tmp_path, "shop")
-            await until(lambda: tools.server("shop").state is ToolState.ONLINE)
-            assert (await call(tools)).document["status"] == "confirmed"
-            assert tools.server("shop").crashes == 0
-
-    asyncio.run(scene())
+async def test_the_third_crash_is_permanent_until_a_person_orders_a_restart(tmp_path: Path) -> None:
+    books = books_of(tmp_path)
+    books.order("dies")
+    async with tools_of(tmp_path, f"command = {list(stdio_command(tmp_path))}") as tools:
+        failure = (await refused(tools)).failure
+        assert failure.code == "TOOL_UNAVAILABLE"
+        assert "no database" in failure.details["stderr"]
+        assert (books.count("start", "all"), failure.details["exit_code"]) == (3, 1)
+        assert "harness tools restart shop" in (await refused(tools)).failure.advice
+        assert books.count("start", "all") == 3, "a call starts it no more"
+        (kept,) = kept_states(tmp_path)
+        assert (kept.state, kept.crashes) == (ToolState.PERMANENTLY_FAILED, 3)
+        books.order("dies", wanted=False)
+        order_restart(tmp_path, "shop")
+        await until(lambda: tools.server("shop").state is ToolState.ONLINE)
+        assert (await call(tools)).document["status"] == "confirmed"
+        assert tools.server("shop").crashes == 0
 
 
-def test_refused_credentials_stay_refused_until_there_are_new_ones(
+async def test_refused_credentials_stay_refused_until_there_are_new_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "expired")
-
-    async def scene() -> None:
-        books = books_of(tmp_path)
-        with serving(tmp_path) as (address, _):
-            table = f'url = "{address}/new/all/guarded"\nheaders = {{Authorization = "Bearer ${{env:SHOP_TOKEN}}"}}'
-            async with tools_of(tmp_path, table) as tools:
-                assert (await refused(tools)).failure.code == "TOOL_AUTH"
-                assert tools.server("shop").state is ToolState.REQUIRES_REAUTH
-                asked = books.count("request", "all")
-                assert "harness tools restart shop" in (await refused(tools)).failure.advice
-                assert books.count("request", "all") == asked, "nothing is sent any more"
-                monkeypatch.setenv("SHOP_TOKEN", "secret")
-                order_restart(tmp_path, "shop")
-                await until(lambda: tools.server("shop").state is ToolState.ONLINE)
-                assert (await call(tools)).document["status"] == "confirmed"
-
-    asyncio.run(scene())
+    books = books_of(tmp_path)
+    with serving(tmp_path) as (address, _):
+        table = f'url = "{address}/new/all/guarded"\nheaders = {{Authorization = "Bearer ${{env:SHOP_TOKEN}}"}}'
+        async with tools_of(tmp_path, table) as tools:
+            assert (await refused(tools)).failure.code == "TOOL_AUTH"
+            assert tools.server("shop").state is ToolState.REQUIRES_REAUTH
+            asked = books.count("request", "all")
+            assert "harness tools restart shop" in (await refused(tools)).failure.advice
+            assert books.count("request", "all") == asked, "nothing is sent any more"
+            monkeypatch.setenv("SHOP_TOKEN", "secret")
+            order_restart(tmp_path, "shop")
+            await until(lambda: tools.server("shop").state is ToolState.ONLINE)
+            assert (await call(tools)).document["status"] == "confirmed"
 
 
-def test_a_call_that_is_not_allowed_leaves_the_others(tmp_path: Path) -> None:
-    async def scene() -> None:
-        with serving(tmp_path) as (address, _):
-            async with tools_of(tmp_path, f'url = "{address}/new/all"') as tools:
-                forbidden = ToolRequest("shop", "get_order", {"case": "all", "does": "forbidden"}, "read")
-                with pytest.raises(Failed) as caught:
-                    await tools.call(0, forbidden, WITHIN)
-                assert caught.value.failure.code == "TOOL_AUTH"
-                assert "they do not allow this call" in caught.value.failure.hint
-                assert tools.server("shop").state is ToolState.ONLINE
-                assert (await call(tools)).document["status"] == "confirmed"
-
-    asyncio.run(scene())
+async def test_a_call_that_is_not_allowed_leaves_the_others(tmp_path: Path) -> None:
+    with serving(tmp_path) as (address, _):
+        async with tools_of(tmp_path, f'url = "{address}/new/all"') as tools:
+            forbidden = ToolRequest("shop", "get_order", {"case": "all", "does": "forbidden"}, "read")
+            with pytest.raises(Failed) as caught:
+                await tools.call(0, forbidden, WITHIN)
+            assert caught.value.failure.code == "TOOL_AUTH"
+            assert "they do not allow this call" in caught.value.failure.hint
+            assert tools.server("shop").state is ToolState.ONLINE
+            assert (await call(tools)).document["status"] == "confirmed"

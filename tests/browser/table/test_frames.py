@@ -183,11 +183,8 @@ CASES = (
 )
 
 
-def test_frame(run: Any, stage: TableStage, case: Case) -> None:
-    async def body() -> None:
-        try:
-            await judge(stage, case)
-        finally:
-            await all_struck()
-
-    run(body())
+async def test_frame(stage: TableStage, case: Case) -> None:
+    try:
+        await judge(stage, case)
+    finally:
+        await all_struck()

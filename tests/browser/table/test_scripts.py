@@ -104,13 +104,10 @@ CASES = (
 )
 
 
-def test_script(run: Any, stage: TableStage, case: Case) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        await passed(session, dict(case.steps[0]))
-        compare(await last(session, dict(case.steps[1]), round(stretched(case.within)), case.patience), case)
-
-    run(body())
+async def test_script(stage: TableStage, case: Case) -> None:
+    session = await stage.session()
+    await passed(session, dict(case.steps[0]))
+    compare(await last(session, dict(case.steps[1]), round(stretched(case.within)), case.patience), case)
 
 
 Strike = Callable[[PlaywrightSession], Awaitable[object]]
@@ -123,57 +120,46 @@ Strike = Callable[[PlaywrightSession], Awaitable[object]]
 )
 @pytest.mark.parametrize("sight", ["observe", "save", "title", "url"])
 @pytest.mark.sampled(1)
-def test_a_page_that_is_lost_while_it_is_looked_at(
-    run: Any, stage: TableStage, strike: Strike, code: str, sight: str
+async def test_a_page_that_is_lost_while_it_is_looked_at(
+    stage: TableStage, strike: Strike, code: str, sight: str
 ) -> None:
     """An agent's look, a checkpoint, a criterion: the loss is told as what it is, and in time."""
-
-    async def body() -> None:
-        session = await stage.at("/table/processes")
-        await strike(session)
-        within = stretched(1)
-        looks: dict[str, Callable[[], Awaitable[object]]] = {
-            "observe": lambda: session.observe(within, screenshot=True),
-            "save": lambda: session.save(within),
-            "title": lambda: session.read(PageQuery("title"), within),
-            "url": lambda: session.read(PageQuery("url"), within),
-        }
-        began = time.monotonic()
-        if (sight, code) == ("url", "PAGE_UNRESPONSIVE"):  # which is known without asking the page
-            assert await looks[sight]() == f"http://{SHOP}/table/processes"
-            return
-        with pytest.raises(Failed) as raised:
-            await looks[sight]()
-        assert raised.value.failure.code == code, raised.value.failure
-        assert time.monotonic() - began <= within + OVERSHOOT + LOADED
-        await session.tab.freed(0.3)
-
-    run(body())
+    session = await stage.at("/table/processes")
+    await strike(session)
+    within = stretched(1)
+    looks: dict[str, Callable[[], Awaitable[object]]] = {
+        "observe": lambda: session.observe(within, screenshot=True),
+        "save": lambda: session.save(within),
+        "title": lambda: session.read(PageQuery("title"), within),
+        "url": lambda: session.read(PageQuery("url"), within),
+    }
+    began = time.monotonic()
+    if (sight, code) == ("url", "PAGE_UNRESPONSIVE"):  # which is known without asking the page
+        assert await looks[sight]() == f"http://{SHOP}/table/processes"
+        return
+    with pytest.raises(Failed) as raised:
+        await looks[sight]()
+    assert raised.value.failure.code == code, raised.value.failure
+    assert time.monotonic() - began <= within + OVERSHOOT + LOADED
+    await session.tab.freed(0.3)
 
 
-def test_a_stopped_browser_while_it_is_observed(run: Any, stage: TableStage) -> None:
-    async def body() -> None:
-        session = await stage.at("/table/processes")
-        await stop_browser(session)
-        began = time.monotonic()
-        with pytest.raises(Failed) as raised:
-            await session.observe(1, screenshot=False)
-        assert raised.value.failure.code == "BROWSER_UNRESPONSIVE"
-        assert time.monotonic() - began <= 1 + OVERSHOOT + LOADED
-
-    run(body())
+async def test_a_stopped_browser_while_it_is_observed(stage: TableStage) -> None:
+    session = await stage.at("/table/processes")
+    await stop_browser(session)
+    began = time.monotonic()
+    with pytest.raises(Failed) as raised:
+        await session.observe(1, screenshot=False)
+    assert raised.value.failure.code == "BROWSER_UNRESPONSIVE"
+    assert time.monotonic() - began <= 1 + OVERSHOOT + LOADED
 
 
 @pytest.mark.thorough
-def test_a_busy_page_is_not_one_that_hangs(run: Any, stage: TableStage) -> None:
+async def test_a_busy_page_is_not_one_that_hangs(stage: TableStage) -> None:
     """It answers every 0.2 s or so: whatever fails there is told as what it is."""
-
-    async def body() -> None:
-        session = await stage.at("/table/heavy")
-        codes = []
-        for step in ({"act": "click", "selector": "#missing"}, {"act": "wait", "selector": "#missing"}) * 3:
-            outcome = await perform(session, step, 1.2, 0.6)
-            codes.append(getattr(outcome, "code", "passed"))
-        assert codes == ["ELEMENT_NOT_FOUND", "STEP_TIMEOUT"] * 3
-
-    run(body())
+    session = await stage.at("/table/heavy")
+    codes = []
+    for step in ({"act": "click", "selector": "#missing"}, {"act": "wait", "selector": "#missing"}) * 3:
+        outcome = await perform(session, step, 1.2, 0.6)
+        codes.append(getattr(outcome, "code", "passed"))
+    assert codes == ["ELEMENT_NOT_FOUND", "STEP_TIMEOUT"] * 3

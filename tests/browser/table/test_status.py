@@ -94,35 +94,26 @@ def test_status(run: Any, stage: TableStage, case: Case) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 204, 205])
-def test_what_is_no_failure(run: Any, stage: TableStage, status: int) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        outcome = await passed(session, {"act": "open", "url": f"{SITE}/status/{status}?empty"})
-        assert outcome.details["status"] == status
-
-    run(body())
+async def test_what_is_no_failure(stage: TableStage, status: int) -> None:
+    session = await stage.session()
+    outcome = await passed(session, {"act": "open", "url": f"{SITE}/status/{status}?empty"})
+    assert outcome.details["status"] == status
 
 
 @pytest.mark.parametrize(("link", "status"), [("missing", 404), ("post-error", 500)])
-def test_an_error_page_is_no_failure_of_the_click(run: Any, stage: TableStage, link: str, status: int) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        for step in clicked(link):
-            await passed(session, step)
-        assert session.url == f"{SITE}/status/{status}"
-
-    run(body())
+async def test_an_error_page_is_no_failure_of_the_click(stage: TableStage, link: str, status: int) -> None:
+    session = await stage.session()
+    for step in clicked(link):
+        await passed(session, step)
+    assert session.url == f"{SITE}/status/{status}"
 
 
 @pytest.mark.parametrize("act", ["open", "api"])
 @pytest.mark.parametrize("empty", ["", "&empty"])
-def test_retry_after_may_be_a_date(run: Any, stage: TableStage, act: str, empty: str) -> None:
-    async def body() -> None:
-        at = quote(format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True))
-        step = {"act": act, "url": f"{SITE}/status/429?retry={at}{empty}"}
-        failure = await failed(await stage.session(), step, within=2)
-        assert failure.code == "HTTP_RATE_LIMITED"
-        assert failure.retry_after is not None
-        assert 60 < failure.retry_after <= 90
-
-    run(body())
+async def test_retry_after_may_be_a_date(stage: TableStage, act: str, empty: str) -> None:
+    at = quote(format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True))
+    step = {"act": act, "url": f"{SITE}/status/429?retry={at}{empty}"}
+    failure = await failed(await stage.session(), step, within=2)
+    assert failure.code == "HTTP_RATE_LIMITED"
+    assert failure.retry_after is not None
+    assert 60 < failure.retry_after <= 90

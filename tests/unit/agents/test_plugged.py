@@ -155,17 +155,13 @@ def test_a_look_that_fails_raises_in_the_agent_and_keeps_its_failure() -> None:
     assert caught.value.failure.code == "PAGE_UNRESPONSIVE"
 
 
-def test_a_look_after_the_proposal_is_refused() -> None:
+async def test_a_look_after_the_proposal_is_refused() -> None:
     kept: list[Any] = []
-
-    async def main() -> None:
-        agent = plugged(told(lambda plan, history, observe: kept.append(observe)))
-        await agent.propose(PLAN, (), observe)
-        with pytest.raises(RuntimeError, match="only while propose"):
-            kept[0]()
-        await agent.close()
-
-    asyncio.run(main())
+    agent = plugged(told(lambda plan, history, observe: kept.append(observe)))
+    await agent.propose(PLAN, (), observe)
+    with pytest.raises(RuntimeError, match="only while propose"):
+        kept[0]()
+    await agent.close()
 
 
 def test_an_interruption_stops_a_look_that_is_under_way() -> None:
@@ -242,20 +238,16 @@ def test_a_close_that_fails_is_said_and_changes_nothing(caplog: pytest.LogCaptur
     assert "Agent `told`: close() failed" in caplog.text
 
 
-def test_making_an_agent_is_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_making_an_agent_is_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "slow_to_make.py").write_text(
         "import threading\nrelease = threading.Event()\n\ndef make():\n    release.wait(60)\n", "utf-8"
     )
     monkeypatch.syspath_prepend(tmp_path)
-
-    async def main() -> None:
-        agent = PythonAgent(AgentSource("told", "slow_to_make", "make", tmp_path, 0.2))
-        with pytest.raises(Failed, match="was not created within") as caught:
-            await agent.propose(PLAN, (), observe)
-        assert caught.value.failure.code == "AGENT_TIMEOUT"
-        await agent.close()
-
-    asyncio.run(main())
+    agent = PythonAgent(AgentSource("told", "slow_to_make", "make", tmp_path, 0.2))
+    with pytest.raises(Failed, match="was not created within") as caught:
+        await agent.propose(PLAN, (), observe)
+    assert caught.value.failure.code == "AGENT_TIMEOUT"
+    await agent.close()
     sys.modules.pop("slow_to_make").release.set()
 
 
@@ -308,12 +300,9 @@ def test_an_agent_with_a_parameter_for_models_asks_them_and_their_time_is_not_it
     assert wanted == [("T", "told", 1)] * 2, "a refused proposal is no step"
 
 
-def test_models_can_be_used_only_while_a_step_is_chosen() -> None:
-    async def main() -> None:
-        with pytest.raises(RuntimeError, match="only while propose"):
-            await AgentClient().ask("claude", Prompt("", ()))
-
-    asyncio.run(main())
+async def test_models_can_be_used_only_while_a_step_is_chosen() -> None:
+    with pytest.raises(RuntimeError, match="only while propose"):
+        await AgentClient().ask("claude", Prompt("", ()))
 
 
 QUICK = 0.005

@@ -21,6 +21,8 @@ from harness.bridge.client.outbox import Outbox
 from tests.unit.bridge.small_server import LOST, Network, SmallServer
 from tests.unit.resilience.virtual import LoopClock, now, play
 
+pytestmark = pytest.mark.fake_clock
+
 REFUSED = LinkLost("CONN_CONNECT_FAILED", "nothing listens there")
 STEP = {"act": "click", "selector": "#buy"}
 
@@ -56,33 +58,30 @@ def test_a_cut_at_any_message_changes_nothing(direction: str) -> None:
         assert len(set(acts)) == 3  # what was sent again had the same id
 
 
-def test_the_delays_of_a_loss_are_those_of_the_specification() -> None:
+async def test_the_delays_of_a_loss_are_those_of_the_specification() -> None:
     network, when = Network(SmallServer()), list[float]()
 
-    async def run() -> None:
-        async def noting() -> Any:
-            when.append(round(now(), 2))
-            return await network.open()
+    async def noting() -> Any:
+        when.append(round(now(), 2))
+        return await network.open()
 
-        client = Bridge("ws://here", "t", clock=LoopClock(), connect=noting)
-        await client.open()
-        assert network.link is not None
-        network.attempts = [REFUSED] * 99
-        when.clear()
-        network.link.cut()
-        with pytest.raises(ReconnectionExhausted, match="6 attempts"):
-            await client.request("synchronize")
-        assert (client.state, client.circuit.state) == (LinkState.FAILED, "open")
-        with pytest.raises(ReconnectionExhausted) as again:
-            await client.reconnect()
-        assert again.value.code == "CONN_CIRCUIT_OPEN"
-        await asyncio.sleep(30)
-        network.attempts = []
+    client = Bridge("ws://here", "t", clock=LoopClock(), connect=noting)
+    await client.open()
+    assert network.link is not None
+    network.attempts = [REFUSED] * 99
+    when.clear()
+    network.link.cut()
+    with pytest.raises(ReconnectionExhausted, match="6 attempts"):
+        await client.request("synchronize")
+    assert (client.state, client.circuit.state) == (LinkState.FAILED, "open")
+    with pytest.raises(ReconnectionExhausted) as again:
         await client.reconnect()
-        assert (client.session, client.circuit.state) == ("s-1", "closed")
-        await client.close()
-
-    play(run())
+    assert again.value.code == "CONN_CIRCUIT_OPEN"
+    await asyncio.sleep(30)
+    network.attempts = []
+    await client.reconnect()
+    assert (client.session, client.circuit.state) == ("s-1", "closed")
+    await client.close()
     assert when == [0, 1, 3, 8, 18, 48, 78]
 
 
@@ -105,23 +104,19 @@ def test_the_first_connection_is_attempted_for_a_while(first: LinkLost, expected
     assert when == expected  # the circuit opens after five failures and rests for 30 s
 
 
-def test_what_waits_is_sent_in_order_with_the_same_ids_after_the_session_is_whole_again() -> None:
+async def test_what_waits_is_sent_in_order_with_the_same_ids_after_the_session_is_whole_again() -> None:
     network = Network(SmallServer())
-
-    async def run() -> None:
-        async with bridge(network) as client:
-            assert network.link is not None
-            network.attempts = [REFUSED, REFUSED]
-            network.link.cut()
-            await asyncio.sleep(0.5)
-            assert client.state is LinkState.AWAY
-            network.server.complete = False
-            hooks = [client.request("hook_event", **_hook(number)) for number in range(5)]
-            answers = await asyncio.gather(*hooks)
-            assert {each["type"] for each in answers} == {"hook_received"}
-            assert client.status["synchronized"]
-
-    play(run())
+    async with bridge(network) as client:
+        assert network.link is not None
+        network.attempts = [REFUSED, REFUSED]
+        network.link.cut()
+        await asyncio.sleep(0.5)
+        assert client.state is LinkState.AWAY
+        network.server.complete = False
+        hooks = [client.request("hook_event", **_hook(number)) for number in range(5)]
+        answers = await asyncio.gather(*hooks)
+        assert {each["type"] for each in answers} == {"hook_received"}
+        assert client.status["synchronized"]
     kinds = [kind for kind, _ in network.server.came]
     returned = kinds.index("session_join")
     assert kinds[returned : returned + 7] == [
@@ -154,38 +149,30 @@ def test_the_queue_is_bounded() -> None:
     large.add("b", "é" * 1024 * 20)
 
 
-def test_who_waits_while_the_connection_is_given_up_is_told_and_nothing_is_sent_later() -> None:
+async def test_who_waits_while_the_connection_is_given_up_is_told_and_nothing_is_sent_later() -> None:
     network = Network(SmallServer())
-
-    async def run() -> None:
-        async with bridge(network, delays=(1.0,)) as client:
-            task = await client.take()
-            assert task is not None
-            assert network.link is not None
-            network.attempts = [REFUSED] * 2
-            network.link.cut()
-            with pytest.raises(ReconnectionExhausted):
-                await task.act(STEP)
-            await client.reconnect()
-            await asyncio.sleep(1)
-            assert network.server.done == []
-
-    play(run())
+    async with bridge(network, delays=(1.0,)) as client:
+        task = await client.take()
+        assert task is not None
+        assert network.link is not None
+        network.attempts = [REFUSED] * 2
+        network.link.cut()
+        with pytest.raises(ReconnectionExhausted):
+            await task.act(STEP)
+        await client.reconnect()
+        await asyncio.sleep(1)
+        assert network.server.done == []
 
 
 @pytest.mark.parametrize("expires", [False, True])
-def test_a_pending_answer_is_followed(expires: bool) -> None:
+async def test_a_pending_answer_is_followed(expires: bool) -> None:
     network = Network(SmallServer(slow=3, expires=expires))
-
-    async def run() -> None:
-        async with bridge(network) as client:
-            task = await client.take()
-            assert task is not None
-            assert (await task.act(STEP)).passed
-            assert now() == pytest.approx(1.5)
-            assert task.turn == 2
-
-    play(run())
+    async with bridge(network) as client:
+        task = await client.take()
+        assert task is not None
+        assert (await task.act(STEP)).passed
+        assert now() == pytest.approx(1.5)
+        assert task.turn == 2
     assert len(network.server.done) == 1
 
 
@@ -197,62 +184,46 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("payload", REFUSALS)
-def test_a_refusal_that_is_not_recoverable_ends_at_once(payload: dict[str, Any]) -> None:
+async def test_a_refusal_that_is_not_recoverable_ends_at_once(payload: dict[str, Any]) -> None:
     network = Network(SmallServer(refuses=payload))
-
-    async def run() -> None:
-        with pytest.raises(ConnectionRefusedForGood) as refused:
-            await bridge(network).open()
-        assert refused.value.document["payload"]["recoverable"] is False
-        assert now() == 0
-
-    play(run())
+    with pytest.raises(ConnectionRefusedForGood) as refused:
+        await bridge(network).open()
+    assert refused.value.document["payload"]["recoverable"] is False
+    assert now() == 0
     assert network.opened == 1
 
 
-def test_another_process_goes_on_with_the_task_of_a_session() -> None:
+async def test_another_process_goes_on_with_the_task_of_a_session() -> None:
     network = Network(SmallServer())
-
-    async def run() -> None:
-        first = bridge(network)
-        await first.open()
-        task = await first.take()
-        assert task is not None
-        await task.act(STEP)
-        await first.detach()
-        async with bridge(network, session=first.session) as second:
-            again = await second.take()
-            assert again is not None
-            assert (again.task_id, again.turn) == ("BUY-1", 2)
-            assert (await again.act(STEP)).passed
-
-    play(run())
+    first = bridge(network)
+    await first.open()
+    task = await first.take()
+    assert task is not None
+    await task.act(STEP)
+    await first.detach()
+    async with bridge(network, session=first.session) as second:
+        again = await second.take()
+        assert again is not None
+        assert (again.task_id, again.turn) == ("BUY-1", 2)
+        assert (await again.act(STEP)).passed
     assert len(network.server.done) == 2
 
 
-def test_a_session_that_is_gone_is_not_asked_for_again() -> None:
+async def test_a_session_that_is_gone_is_not_asked_for_again() -> None:
     network = Network(SmallServer())
-
-    async def run() -> None:
-        async with bridge(network) as client:
-            network.server.sessions.clear()
-            assert network.link is not None
-            network.link.cut()
-            with pytest.raises(ConnectionRefusedForGood, match="SESS_NOT_FOUND"):
-                await client.take()
-
-    play(run())
+    async with bridge(network) as client:
+        network.server.sessions.clear()
+        assert network.link is not None
+        network.link.cut()
+        with pytest.raises(ConnectionRefusedForGood, match="SESS_NOT_FOUND"):
+            await client.take()
 
 
-def test_a_server_that_is_silent_at_first_counts_as_lost() -> None:
+async def test_a_server_that_is_silent_at_first_counts_as_lost() -> None:
     network = Network(SmallServer())
     network.server.handle = lambda text: []  # type: ignore[method-assign]
-
-    async def run() -> None:
-        with pytest.raises(ReconnectionExhausted, match="does not answer the first messages"):
-            await bridge(network).open()
-
-    play(run())
+    with pytest.raises(ReconnectionExhausted, match="does not answer the first messages"):
+        await bridge(network).open()
 
 
 def test_a_message_that_breaks_rules_is_told_with_the_rules() -> None:
@@ -262,99 +233,80 @@ def test_a_message_that_breaks_rules_is_told_with_the_rules() -> None:
     assert (str(error), error.message) == (told, "Message validation failed")
 
 
-def test_an_error_is_the_answer_of_its_message_alone() -> None:
+async def test_an_error_is_the_answer_of_its_message_alone() -> None:
     network = Network(SmallServer(offers=1))
-
-    async def run() -> None:
-        async with bridge(network) as client:
-            task = await client.take()
-            assert task is not None
-            assert await client.take() is None
-            task.turn = 7
-            with pytest.raises(MessageRefusedError, match="SESS_TURN_OVER"):
-                await task.act(STEP)
-            task.turn = 1
-            assert (await task.give_up("too hard")).code == "AGENT_GAVE_UP"
-            assert task.over
-
-    play(run())
+    async with bridge(network) as client:
+        task = await client.take()
+        assert task is not None
+        assert await client.take() is None
+        task.turn = 7
+        with pytest.raises(MessageRefusedError, match="SESS_TURN_OVER"):
+            await task.act(STEP)
+        task.turn = 1
+        assert (await task.give_up("too hard")).code == "AGENT_GAVE_UP"
+        assert task.over
 
 
-def test_the_end_of_a_task_is_noted_when_it_comes() -> None:
+async def test_the_end_of_a_task_is_noted_when_it_comes() -> None:
     network = Network(SmallServer())
-
-    async def run() -> None:
-        async with bridge(network) as client:
-            task = await client.take()
-            assert task is not None
-            assert network.link is not None
-            ended = {"passed": False, "code": "TASK_TIMEOUT"}
-            network.server.tell({"type": "task_ended", "id": "0", "payload": ended})
-            network.link.cut()
-            await asyncio.sleep(1)
-            assert task.verdict is not None
-            assert task.verdict.code == "TASK_TIMEOUT"
-
-    play(run())
+    async with bridge(network) as client:
+        task = await client.take()
+        assert task is not None
+        assert network.link is not None
+        ended = {"passed": False, "code": "TASK_TIMEOUT"}
+        network.server.tell({"type": "task_ended", "id": "0", "payload": ended})
+        network.link.cut()
+        await asyncio.sleep(1)
+        assert task.verdict is not None
+        assert task.verdict.code == "TASK_TIMEOUT"
 
 
-def test_nobody_waits_for_ever_for_a_client_that_did_not_connect() -> None:
+async def test_nobody_waits_for_ever_for_a_client_that_did_not_connect() -> None:
     network = Network(SmallServer(), attempts=[REFUSED] * 99)
-
-    async def run() -> None:
-        client = bridge(network)
+    client = bridge(network)
+    with pytest.raises(ReconnectionExhausted):
+        await client.open()
+    for _ in range(2):
         with pytest.raises(ReconnectionExhausted):
-            await client.open()
-        for _ in range(2):
-            with pytest.raises(ReconnectionExhausted):
-                await asyncio.wait_for(client.take(), 5)
-            with pytest.raises(ReconnectionExhausted):
-                await client.reconnect()
-
-    play(run())
+            await asyncio.wait_for(client.take(), 5)
+        with pytest.raises(ReconnectionExhausted):
+            await client.reconnect()
 
 
 @pytest.mark.parametrize("broken", ["tell", "server"])
-def test_a_fault_of_the_agent_or_of_the_server_ends_the_connection_and_who_waits_hears_it(broken: str) -> None:
+async def test_a_fault_of_the_agent_or_of_the_server_ends_the_connection_and_who_waits_hears_it(broken: str) -> None:
     network = Network(SmallServer())
 
     def tell(_: str) -> None:
         raise TypeError("the agent's own")
 
-    async def run() -> None:
-        client = bridge(network, tell=tell)
-        await client.open()
-        assert network.link is not None
-        network.server.handle = lambda _: [{"no": "message"}]  # type: ignore[method-assign,list-item]
-        asked = asyncio.create_task(client.request("synchronize"))
-        if broken == "tell":
-            network.link.cut()
-        with pytest.raises(BridgeError, match="CONN_FAILED"):
-            await asyncio.wait_for(asked, 5)
-        assert client.state is LinkState.FAILED
-        await client.detach()
-
-    play(run())
+    client = bridge(network, tell=tell)
+    await client.open()
+    assert network.link is not None
+    network.server.handle = lambda _: [{"no": "message"}]  # type: ignore[method-assign,list-item]
+    asked = asyncio.create_task(client.request("synchronize"))
+    if broken == "tell":
+        network.link.cut()
+    with pytest.raises(BridgeError, match="CONN_FAILED"):
+        await asyncio.wait_for(asked, 5)
+    assert client.state is LinkState.FAILED
+    await client.detach()
 
 
-def test_a_task_that_came_for_an_agent_that_had_given_up_waiting_is_the_next_ones() -> None:
+async def test_a_task_that_came_for_an_agent_that_had_given_up_waiting_is_the_next_ones() -> None:
     network = Network(SmallServer(offers=0))
-
-    async def run() -> None:
-        async with bridge(network) as client:
-            turn = {"turn": 1, "task_id": "BUY-1", "goal": "Buy a mouse"}
-            handle, network.server.handle = network.server.handle, lambda _: []  # type: ignore[method-assign]
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(client.take(), 1)
-            network.server.handle = handle  # type: ignore[method-assign]
-            assert network.link is not None
-            network.link.say(network.server.tell({"type": "turn", "id": "0", "payload": turn}))
-            await asyncio.sleep(1)
-            task = await client.take()
-            assert task is not None
-            assert (task.task_id, await client.take()) == ("BUY-1", None)
-
-    play(run())
+    async with bridge(network) as client:
+        turn = {"turn": 1, "task_id": "BUY-1", "goal": "Buy a mouse"}
+        handle, network.server.handle = network.server.handle, lambda _: []  # type: ignore[method-assign]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.take(), 1)
+        network.server.handle = handle  # type: ignore[method-assign]
+        assert network.link is not None
+        network.link.say(network.server.tell({"type": "turn", "id": "0", "payload": turn}))
+        await asyncio.sleep(1)
+        task = await client.take()
+        assert task is not None
+        assert (task.task_id, await client.take()) == ("BUY-1", None)
 
 
 def test_addresses_and_pins() -> None:

@@ -19,6 +19,8 @@ from harness.bridge.refusals import WIRE_CODES
 from tests.unit.bridge.stage import GOOD, MOMENT, FakeClient, make_hub, message
 from tests.unit.resilience.virtual import play
 
+pytestmark = pytest.mark.fake_clock
+
 EXAMPLES: dict[str, dict[str, Any]] = {
     "auth": {"token": GOOD},
     "session_join": {"session": "sess-none"},
@@ -42,21 +44,18 @@ async def in_phase(phase: Phase) -> FakeClient:
 
 
 @pytest.mark.parametrize("phase", Phase)
-def test_every_message_is_taken_in_its_phases_and_refused_in_the_others(phase: Phase) -> None:
-    async def main() -> None:
-        for kind in CLIENT_MESSAGES:
-            client = await in_phase(phase)
-            number = client.say(kind, **EXAMPLES.get(kind, {}))
-            told = [each for each in client.answers(number) if each["payload"].get("code") == "PROTO_SEQUENCE_ERROR"]
-            if kind in SEQUENCE[phase]:
-                assert not told, (phase, kind)
-            else:
-                assert told[0]["payload"]["received"] == kind
-                assert told[0]["payload"]["currentPhase"] == phase
-                assert told[0]["payload"]["expected"] == sorted(SEQUENCE[phase])
-            await client.hub.stop()
-
-    play(main())
+async def test_every_message_is_taken_in_its_phases_and_refused_in_the_others(phase: Phase) -> None:
+    for kind in CLIENT_MESSAGES:
+        client = await in_phase(phase)
+        number = client.say(kind, **EXAMPLES.get(kind, {}))
+        told = [each for each in client.answers(number) if each["payload"].get("code") == "PROTO_SEQUENCE_ERROR"]
+        if kind in SEQUENCE[phase]:
+            assert not told, (phase, kind)
+        else:
+            assert told[0]["payload"]["received"] == kind
+            assert told[0]["payload"]["currentPhase"] == phase
+            assert told[0]["payload"]["expected"] == sorted(SEQUENCE[phase])
+        await client.hub.stop()
 
 
 UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -104,28 +103,24 @@ PAYLOADS: list[tuple[str, dict[str, Any], tuple[str, str]]] = [
 
 
 @pytest.mark.parametrize(("change", "expected"), ENVELOPE)
-def test_a_broken_envelope_is_told_field_by_field(change: dict[str, Any], expected: tuple[str, str]) -> None:
-    async def main() -> None:
-        client = await in_phase(Phase.JOINED)
-        whole = {**message("synchronize", UUID), **change}
-        client.connection.take(json.dumps({name: each for name, each in whole.items() if each is not None}))
-        payload = client.heard[-1]["payload"]
-        assert payload["code"] == "PROTO_INVALID_MESSAGE"
-        assert expected in [(each["field"], each["constraint"]) for each in payload["violations"]]
-
-    play(main())
+async def test_a_broken_envelope_is_told_field_by_field(change: dict[str, Any], expected: tuple[str, str]) -> None:
+    client = await in_phase(Phase.JOINED)
+    whole = {**message("synchronize", UUID), **change}
+    client.connection.take(json.dumps({name: each for name, each in whole.items() if each is not None}))
+    payload = client.heard[-1]["payload"]
+    assert payload["code"] == "PROTO_INVALID_MESSAGE"
+    assert expected in [(each["field"], each["constraint"]) for each in payload["violations"]]
 
 
 @pytest.mark.parametrize(("kind", "payload", "expected"), PAYLOADS)
-def test_a_broken_payload_is_told_field_by_field(kind: str, payload: dict[str, Any], expected: tuple[str, str]) -> None:
-    async def main() -> None:
-        client = await in_phase(Phase.JOINED)
-        number = client.say(kind, **payload)
-        violations = client.answers(number)[0]["payload"]["violations"]
-        found = {each["field"]: each["constraint"] for each in violations}
-        assert expected[1] in found[expected[0]]
-
-    play(main())
+async def test_a_broken_payload_is_told_field_by_field(
+    kind: str, payload: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    client = await in_phase(Phase.JOINED)
+    number = client.say(kind, **payload)
+    violations = client.answers(number)[0]["payload"]["violations"]
+    found = {each["field"]: each["constraint"] for each in violations}
+    assert expected[1] in found[expected[0]]
 
 
 def test_there_are_sixty_malformed_messages() -> None:
@@ -136,42 +131,33 @@ def test_there_are_sixty_malformed_messages() -> None:
     ("token", "code"),
     [("", "AUTH_INVALID"), ("x", "AUTH_INVALID"), ("agent.old", "AUTH_EXPIRED"), ("view", "AUTH_FORBIDDEN")],
 )
-def test_a_token_that_does_not_count_ends_the_connection(token: str, code: str) -> None:
-    async def main() -> None:
-        client = FakeClient(make_hub())
-        client.say("auth", token=token)
-        assert client.heard[-1]["type"] == "connection_error"
-        assert client.heard[-1]["payload"]["code"] == client.ended == code
-        assert client.heard[-1]["payload"]["recoverable"] is False
-
-    play(main())
+async def test_a_token_that_does_not_count_ends_the_connection(token: str, code: str) -> None:
+    client = FakeClient(make_hub())
+    client.say("auth", token=token)
+    assert client.heard[-1]["type"] == "connection_error"
+    assert client.heard[-1]["payload"]["code"] == client.ended == code
+    assert client.heard[-1]["payload"]["recoverable"] is False
 
 
-def test_twenty_refusals_in_a_row_close_the_connection_and_nineteen_do_not() -> None:
-    async def main() -> None:
-        client = await in_phase(Phase.JOINED)
-        for _ in range(REFUSALS - 1):
-            client.connection.take("{")
-        client.say("synchronize")
-        for _ in range(REFUSALS - 1):
-            client.connection.take("{")
-        assert not client.ended
+async def test_twenty_refusals_in_a_row_close_the_connection_and_nineteen_do_not() -> None:
+    client = await in_phase(Phase.JOINED)
+    for _ in range(REFUSALS - 1):
         client.connection.take("{")
-        assert client.ended == "PROTO_TOO_MANY_REFUSALS"
+    client.say("synchronize")
+    for _ in range(REFUSALS - 1):
+        client.connection.take("{")
+    assert not client.ended
+    client.connection.take("{")
+    assert client.ended == "PROTO_TOO_MANY_REFUSALS"
 
-    play(main())
 
-
-def test_a_session_that_there_is_not_is_told_with_what_to_do() -> None:
-    async def main() -> None:
-        client = await in_phase(Phase.ACKNOWLEDGED)
-        number = client.say("session_join", session="sess-abc123")
-        payload = client.answers(number)[0]["payload"]
-        assert payload["code"] == "SESS_NOT_FOUND"
-        assert payload["message"] == "Session 'sess-abc123' not found"
-        assert len(payload["suggestions"]) == 3
-
-    play(main())
+async def test_a_session_that_there_is_not_is_told_with_what_to_do() -> None:
+    client = await in_phase(Phase.ACKNOWLEDGED)
+    number = client.say("session_join", session="sess-abc123")
+    payload = client.answers(number)[0]["payload"]
+    assert payload["code"] == "SESS_NOT_FOUND"
+    assert payload["message"] == "Session 'sess-abc123' not found"
+    assert len(payload["suggestions"]) == 3
 
 
 def test_all_codes_say_what_to_do() -> None:
@@ -273,38 +259,29 @@ def test_whatever_a_client_sends_the_server_stays_alive_and_answers(frames: list
 
 
 @pytest.mark.parametrize("more", ['"step": {"value": "\\ud800"}', '"\\udfff": 1', '"step": {"timeout": NaN}'])
-def test_text_that_no_answer_could_repeat_is_refused_with_the_messages_id(more: str) -> None:
-    async def main() -> None:
-        client = await in_phase(Phase.JOINED)
-        text = json.dumps(message("act", turn=1)).replace('"turn": 1', f'"turn": 1, {more}')
-        client.connection.take(text)
-        told = client.answers(json.loads(text)["id"])
-        assert [each["payload"]["code"] for each in told] == ["PROTO_INVALID_MESSAGE"]
-        client.connection.take(json.dumps({**message("act"), "id": "\ud800", "\ud801": 1}))
-        msgspec.json.encode(client.heard)  # which is how it is sent
-        assert client.heard[-1]["payload"]["code"] == "PROTO_INVALID_MESSAGE"
-
-    play(main())
+async def test_text_that_no_answer_could_repeat_is_refused_with_the_messages_id(more: str) -> None:
+    client = await in_phase(Phase.JOINED)
+    text = json.dumps(message("act", turn=1)).replace('"turn": 1', f'"turn": 1, {more}')
+    client.connection.take(text)
+    told = client.answers(json.loads(text)["id"])
+    assert [each["payload"]["code"] for each in told] == ["PROTO_INVALID_MESSAGE"]
+    client.connection.take(json.dumps({**message("act"), "id": "\ud800", "\ud801": 1}))
+    msgspec.json.encode(client.heard)  # which is how it is sent
+    assert client.heard[-1]["payload"]["code"] == "PROTO_INVALID_MESSAGE"
 
 
-def test_a_moment_without_an_offset_cannot_be_compared_and_is_refused() -> None:
-    async def main() -> None:
-        client = await in_phase(Phase.JOINED)
-        await client.ask("act", turn=1, step={})
-        told = await client.ask("request_replay", since="2026-11-25T10:00:00")
-        assert told["payload"]["violations"][0]["field"] == "payload.since"
-        assert (await client.ask("request_replay", since=MOMENT))["type"] == "replay_buffer"
-
-    play(main())
+async def test_a_moment_without_an_offset_cannot_be_compared_and_is_refused() -> None:
+    client = await in_phase(Phase.JOINED)
+    await client.ask("act", turn=1, step={})
+    told = await client.ask("request_replay", since="2026-11-25T10:00:00")
+    assert told["payload"]["violations"][0]["field"] == "payload.since"
+    assert (await client.ask("request_replay", since=MOMENT))["type"] == "replay_buffer"
 
 
-def test_a_message_that_is_too_long_is_refused_and_the_next_one_is_taken() -> None:
-    async def main() -> None:
-        client = await in_phase(Phase.JOINED)
-        client.connection.take(" " * LONGEST_MESSAGE + "{}")
-        (violation,) = client.heard[-1]["payload"]["violations"]
-        assert violation["constraint"] == "1048576 bytes at most"
-        assert (await client.ask("health_check"))["type"] == "health"
-        await client.hub.stop()
-
-    play(main())
+async def test_a_message_that_is_too_long_is_refused_and_the_next_one_is_taken() -> None:
+    client = await in_phase(Phase.JOINED)
+    client.connection.take(" " * LONGEST_MESSAGE + "{}")
+    (violation,) = client.heard[-1]["payload"]["violations"]
+    assert violation["constraint"] == "1048576 bytes at most"
+    assert (await client.ask("health_check"))["type"] == "health"
+    await client.hub.stop()

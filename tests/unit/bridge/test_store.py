@@ -26,7 +26,9 @@ from harness.recovery.failure import Failure
 from harness.resilience.owner import Owner
 from tests.unit.bridge.stage import FakeClient, FakeRun, make_hub, message, taken
 from tests.unit.fakes import Theatre
-from tests.unit.resilience.virtual import LoopClock, play
+from tests.unit.resilience.virtual import LoopClock
+
+pytestmark = pytest.mark.fake_clock
 
 READ, WRITE = {"act": "open", "url": "/"}, {"act": "submit", "selector": "#checkout"}
 
@@ -39,52 +41,42 @@ def hub_of(root: Path, *, alive: bool = False) -> BridgeHub:
 @pytest.mark.parametrize(
     ("step", "joins"), [(None, True), (READ, True), ({"act": "click", "selector": "a"}, True), (WRITE, False)]
 )
-def test_a_session_goes_on_after_a_kill_only_if_nothing_was_written(
+async def test_a_session_goes_on_after_a_kill_only_if_nothing_was_written(
     tmp_path: Path, step: dict[str, str] | None, *, joins: bool
 ) -> None:
-    async def main() -> None:
-        client, _, playing, session = await taken(hub_of(tmp_path))
-        if step is not None:
-            await client.ask("act", turn=1, step=step)
-        again = FakeClient(hub_of(tmp_path))
-        again.joins(session, after=3, epoch="before")
-        told = again.heard[1]
-        if joins:
-            assert (told["payload"]["session"], told["payload"]["resumed"]) == (session, True)
-            assert not again.heard[2]["payload"]["complete"]
-        else:
-            assert told["payload"]["code"] == "SESS_NOT_RESUMABLE"
-        playing.cancel()
-        await asyncio.gather(playing, return_exceptions=True)
-
-    play(main())
+    client, _, playing, session = await taken(hub_of(tmp_path))
+    if step is not None:
+        await client.ask("act", turn=1, step=step)
+    again = FakeClient(hub_of(tmp_path))
+    again.joins(session, after=3, epoch="before")
+    told = again.heard[1]
+    if joins:
+        assert (told["payload"]["session"], told["payload"]["resumed"]) == (session, True)
+        assert not again.heard[2]["payload"]["complete"]
+    else:
+        assert told["payload"]["code"] == "SESS_NOT_RESUMABLE"
+    playing.cancel()
+    await asyncio.gather(playing, return_exceptions=True)
 
 
-def test_a_session_of_a_server_that_runs_is_not_taken_from_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        first = FakeClient(hub_of(tmp_path, alive=True))
-        session = first.joins()
-        again = FakeClient(hub_of(tmp_path))
-        again.joins(session)
-        assert again.heard[-1]["payload"]["code"] == "SESS_NOT_FOUND"
-
-    play(main())
+async def test_a_session_of_a_server_that_runs_is_not_taken_from_it(tmp_path: Path) -> None:
+    first = FakeClient(hub_of(tmp_path, alive=True))
+    session = first.joins()
+    again = FakeClient(hub_of(tmp_path))
+    again.joins(session)
+    assert again.heard[-1]["payload"]["code"] == "SESS_NOT_FOUND"
 
 
-def test_of_two_servers_only_one_goes_on_with_a_session_that_was_left(tmp_path: Path) -> None:
+async def test_of_two_servers_only_one_goes_on_with_a_session_that_was_left(tmp_path: Path) -> None:
     """Both have begun before its server died."""
-
-    async def main() -> None:
-        one, other = hub_of(tmp_path, alive=True), hub_of(tmp_path, alive=True)
-        session = FakeClient(hub_of(tmp_path)).joins()
-        told = []
-        for each in (one, other):
-            client = FakeClient(each)
-            client.joins(session)
-            told.append(client.heard[1]["payload"].get("code", "joined"))
-        assert told == ["joined", "SESS_NOT_FOUND"]
-
-    play(main())
+    one, other = hub_of(tmp_path, alive=True), hub_of(tmp_path, alive=True)
+    session = FakeClient(hub_of(tmp_path)).joins()
+    told = []
+    for each in (one, other):
+        client = FakeClient(each)
+        client.joins(session)
+        told.append(client.heard[1]["payload"].get("code", "joined"))
+    assert told == ["joined", "SESS_NOT_FOUND"]
 
 
 def test_processes_that_claim_a_session_at_once_do_not_both_get_it(tmp_path: Path) -> None:
@@ -110,38 +102,31 @@ def test_a_server_that_is_dead_and_not_reaped_has_no_session(tmp_path: Path) -> 
         assert store.claim("sess-1") is not None
 
 
-def test_a_session_that_cannot_be_claimed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_that_cannot_be_claimed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.bridge.store.WAIT_MS", 1)
-
-    async def main() -> None:
-        session = FakeClient(hub_of(tmp_path)).joins()
-        client, other = FakeClient(hub_of(tmp_path)), sqlite3.connect(tmp_path / STORE, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        client.joins(session)
-        assert client.heard[1]["payload"]["code"] == "SESS_NOT_RESUMABLE"
-        other.rollback()
-        other.close()
-        FakeClient(client.hub).joins(session)
-        assert session in client.hub.sessions
-
-    play(main())
+    session = FakeClient(hub_of(tmp_path)).joins()
+    client, other = FakeClient(hub_of(tmp_path)), sqlite3.connect(tmp_path / STORE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    client.joins(session)
+    assert client.heard[1]["payload"]["code"] == "SESS_NOT_RESUMABLE"
+    other.rollback()
+    other.close()
+    FakeClient(client.hub).joins(session)
+    assert session in client.hub.sessions
 
 
-def test_a_session_of_a_server_that_was_stopped_goes_on_and_knows_what_it_has_had(tmp_path: Path) -> None:
-    async def main() -> None:
-        hub = hub_of(tmp_path)
-        session = FakeClient(hub).joins()
-        hub.find(session).has_had("T-1")
-        await hub.stop(resumable=True)
-        after = hub_of(tmp_path)
-        FakeClient(after).joins(session)
-        assert after.find(session).had == ["T-1"]
-        await after.stop()
-        last = FakeClient(hub_of(tmp_path))
-        last.joins(session)
-        assert last.heard[-1]["payload"]["code"] == "SESS_CLOSED"  # a run that is over has closed it
-
-    play(main())
+async def test_a_session_of_a_server_that_was_stopped_goes_on_and_knows_what_it_has_had(tmp_path: Path) -> None:
+    hub = hub_of(tmp_path)
+    session = FakeClient(hub).joins()
+    hub.find(session).has_had("T-1")
+    await hub.stop(resumable=True)
+    after = hub_of(tmp_path)
+    FakeClient(after).joins(session)
+    assert after.find(session).had == ["T-1"]
+    await after.stop()
+    last = FakeClient(hub_of(tmp_path))
+    last.joins(session)
+    assert last.heard[-1]["payload"]["code"] == "SESS_CLOSED"  # a run that is over has closed it
 
 
 def test_a_damaged_file_is_put_aside_and_said(tmp_path: Path) -> None:
@@ -179,160 +164,134 @@ def test_rows_that_cannot_be_read_are_left_out_and_said(tmp_path: Path) -> None:
     assert after.claim("sess-1") is not None
 
 
-def test_a_request_that_writes_is_written_down_before_its_step_ends(tmp_path: Path) -> None:
+async def test_a_request_that_writes_is_written_down_before_its_step_ends(tmp_path: Path) -> None:
     """The step is a click of which the file says nothing; the server may be killed before the answer comes."""
-
-    async def main() -> None:
-        hub = hub_of(tmp_path)
-        _, run, playing, _ = await taken(hub)
-        theatre = Theatre()
-        ports = hub.joined(theatre.ports())
-        assert [each.wrote for each in stored_sessions(tmp_path) if each.task] == [False]
-        seen = WriteSeen(run.plan, 0, Sent("POST", "http://shop.local/cart"))
-        ports.emit(seen)
-        assert [each.wrote for each in stored_sessions(tmp_path) if each.task] == [True]
-        assert theatre.events == [seen]
-        await hub.stop()
-        await playing
-
-    play(main())
+    hub = hub_of(tmp_path)
+    _, run, playing, _ = await taken(hub)
+    theatre = Theatre()
+    ports = hub.joined(theatre.ports())
+    assert [each.wrote for each in stored_sessions(tmp_path) if each.task] == [False]
+    seen = WriteSeen(run.plan, 0, Sent("POST", "http://shop.local/cart"))
+    ports.emit(seen)
+    assert [each.wrote for each in stored_sessions(tmp_path) if each.task] == [True]
+    assert theatre.events == [seen]
+    await hub.stop()
+    await playing
 
 
 @pytest.mark.parametrize("seconds", [2.0, 60.0])
-def test_while_the_file_cannot_be_written_sessions_go_on_and_no_write_begins(
+async def test_while_the_file_cannot_be_written_sessions_go_on_and_no_write_begins(
     tmp_path: Path, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.bridge.store.WAIT_MS", 1)
-
-    async def main() -> None:
-        hub = hub_of(tmp_path)
-        client, run, playing, _ = await taken(hub)
-        other = sqlite3.connect(tmp_path / STORE, isolation_level=None)
-        other.execute("BEGIN EXCLUSIVE")
-        assert (await client.ask("act", turn=1, step=READ))["payload"]["passed"]
-        FakeClient(hub).joins()
-        asyncio.get_running_loop().call_later(seconds, other.rollback)
-        ended = await client.ask("act", turn=2, step=WRITE)
-        if seconds == 60:
-            assert (ended["payload"]["code"], len(run.done)) == ("ARTIFACTS_UNWRITABLE", 1)
-        else:
-            assert ended["payload"]["passed"]
-            assert [each.wrote for each in stored_sessions(tmp_path) if each.task] == [True]
-        other.close()
-        await hub.stop()
-        await playing
-
-    play(main())
+    hub = hub_of(tmp_path)
+    client, run, playing, _ = await taken(hub)
+    other = sqlite3.connect(tmp_path / STORE, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    assert (await client.ask("act", turn=1, step=READ))["payload"]["passed"]
+    FakeClient(hub).joins()
+    asyncio.get_running_loop().call_later(seconds, other.rollback)
+    ended = await client.ask("act", turn=2, step=WRITE)
+    if seconds == 60:
+        assert (ended["payload"]["code"], len(run.done)) == ("ARTIFACTS_UNWRITABLE", 1)
+    else:
+        assert ended["payload"]["passed"]
+        assert [each.wrote for each in stored_sessions(tmp_path) if each.task] == [True]
+    other.close()
+    await hub.stop()
+    await playing
 
 
-def test_a_pause_stops_the_agents_clock_and_lets_nothing_be_done() -> None:
-    async def main() -> None:
-        client, run, playing, _ = await taken(make_hub(timeout=60))
-        before = (await client.ask("session_pause"))["payload"]
-        assert (before["state"], run.shown) == ("paused", False)
-        assert (await client.ask("session_pause"))["payload"]["state"] == "paused"
-        assert (await client.ask("act", turn=1, step=READ))["payload"]["code"] == "SESS_PAUSED"
-        await asyncio.sleep(1000)
-        run.fails = Failure("NET_CONNECTION_REFUSED", "the site does not answer")
-        assert (await client.ask("session_resume"))["payload"]["code"] == "NET_CONNECTION_REFUSED"
-        run.fails, run.differs = None, ("field #q: 'mouse' before, '' now",)
-        resumed = (await client.ask("session_resume"))["payload"]
-        assert (resumed["state"], resumed["restore_incomplete"], run.shown) == ("active", list(run.differs), True)
-        left = before["open_turn"]["task_ms"] - resumed["open_turn"]["task_ms"]
-        assert 0 <= left < 5000  # the task's time stood still, too
-        assert (await client.ask("act", turn=1, step=READ))["payload"]["passed"]
-        await client.ask("finish", turn=2)
-        await playing
-        assert run.ended == "finished"
-
-    play(main())
+async def test_a_pause_stops_the_agents_clock_and_lets_nothing_be_done() -> None:
+    client, run, playing, _ = await taken(make_hub(timeout=60))
+    before = (await client.ask("session_pause"))["payload"]
+    assert (before["state"], run.shown) == ("paused", False)
+    assert (await client.ask("session_pause"))["payload"]["state"] == "paused"
+    assert (await client.ask("act", turn=1, step=READ))["payload"]["code"] == "SESS_PAUSED"
+    await asyncio.sleep(1000)
+    run.fails = Failure("NET_CONNECTION_REFUSED", "the site does not answer")
+    assert (await client.ask("session_resume"))["payload"]["code"] == "NET_CONNECTION_REFUSED"
+    run.fails, run.differs = None, ("field #q: 'mouse' before, '' now",)
+    resumed = (await client.ask("session_resume"))["payload"]
+    assert (resumed["state"], resumed["restore_incomplete"], run.shown) == ("active", list(run.differs), True)
+    left = before["open_turn"]["task_ms"] - resumed["open_turn"]["task_ms"]
+    assert 0 <= left < 5000  # the task's time stood still, too
+    assert (await client.ask("act", turn=1, step=READ))["payload"]["passed"]
+    await client.ask("finish", turn=2)
+    await playing
+    assert run.ended == "finished"
 
 
-def test_a_session_can_be_paused_only_between_turns_and_not_for_ever() -> None:
-    async def main() -> None:
-        client, run, playing, _ = await taken(make_hub(), takes=10)
-        client.say("act", turn=1, step=READ)
-        await asyncio.sleep(1)
-        assert (await client.ask("session_pause"))["payload"]["code"] == "SESS_NOT_PAUSABLE"
-        await asyncio.sleep(10)
-        await client.ask("session_pause")
-        client.drop()
-        await asyncio.sleep(1799)  # longer than the grace of a session that is not paused
-        assert run.ended == ""
-        await asyncio.sleep(2)
-        assert (run.ended, run.shown) == ("AGENT_LOST", True)  # the page is shown again: it is the evidence
-        await playing
-
-    play(main())
+async def test_a_session_can_be_paused_only_between_turns_and_not_for_ever() -> None:
+    client, run, playing, _ = await taken(make_hub(), takes=10)
+    client.say("act", turn=1, step=READ)
+    await asyncio.sleep(1)
+    assert (await client.ask("session_pause"))["payload"]["code"] == "SESS_NOT_PAUSABLE"
+    await asyncio.sleep(10)
+    await client.ask("session_pause")
+    client.drop()
+    await asyncio.sleep(1799)  # longer than the grace of a session that is not paused
+    assert run.ended == ""
+    await asyncio.sleep(2)
+    assert (run.ended, run.shown) == ("AGENT_LOST", True)  # the page is shown again: it is the evidence
+    await playing
 
 
-def test_pauses_and_their_ends_come_in_the_order_in_which_they_are_asked_for() -> None:
-    async def main() -> None:
-        client, run, playing, _ = await taken(make_hub())
-        kinds = ["session_pause", "session_resume", "session_pause", "session_resume", "session_pause"]
-        asked = [client.say(kind) for kind in kinds]
-        states = [(await client.answer(number))["payload"]["state"] for number in asked]
-        assert states == ["paused", "active", "paused", "active", "paused"]
-        assert run.shown is False
-        await client.ask("session_close")
-        await playing
-
-    play(main())
+async def test_pauses_and_their_ends_come_in_the_order_in_which_they_are_asked_for() -> None:
+    client, run, playing, _ = await taken(make_hub())
+    kinds = ["session_pause", "session_resume", "session_pause", "session_resume", "session_pause"]
+    asked = [client.say(kind) for kind in kinds]
+    states = [(await client.answer(number))["payload"]["state"] for number in asked]
+    assert states == ["paused", "active", "paused", "active", "paused"]
+    assert run.shown is False
+    await client.ask("session_close")
+    await playing
 
 
-def test_a_session_that_is_closed_while_its_pause_begins_shows_its_page() -> None:
-    async def main() -> None:
-        client, run, playing, _ = await taken(make_hub())
-        run.closes = 3.0
-        client.say("session_pause")
-        await asyncio.sleep(1)
-        client.say("session_close")
-        await playing
-        await asyncio.sleep(5)
-        assert (run.ended, run.shown) == ("AGENT_LOST", True)
-
-    play(main())
+async def test_a_session_that_is_closed_while_its_pause_begins_shows_its_page() -> None:
+    client, run, playing, _ = await taken(make_hub())
+    run.closes = 3.0
+    client.say("session_pause")
+    await asyncio.sleep(1)
+    client.say("session_close")
+    await playing
+    await asyncio.sleep(5)
+    assert (run.ended, run.shown) == ("AGENT_LOST", True)
 
 
-def test_no_task_is_taken_in_a_pause_and_a_long_one_is_not_why_a_later_task_is_lost() -> None:
-    async def main() -> None:
-        hub = make_hub()
-        client, run, playing, _ = await taken(hub)
-        await client.ask("session_pause")
-        await playing
-        assert run.ended == "AGENT_LOST"
-        assert "paused for more than 30 minutes" in str(run.why)
-        later = FakeRun(hub, "LATER")
-        playing = asyncio.create_task(later.play())
-        assert (await client.ask("task_take"))["payload"]["code"] == "SESS_PAUSED"
-        await client.ask("session_resume")
-        assert (await client.ask("task_take"))["type"] == "turn"
-        await client.ask("session_close")
-        await playing
-        assert "its client has closed it" in str(later.why)
-
-    play(main())
+async def test_no_task_is_taken_in_a_pause_and_a_long_one_is_not_why_a_later_task_is_lost() -> None:
+    hub = make_hub()
+    client, run, playing, _ = await taken(hub)
+    await client.ask("session_pause")
+    await playing
+    assert run.ended == "AGENT_LOST"
+    assert "paused for more than 30 minutes" in str(run.why)
+    later = FakeRun(hub, "LATER")
+    playing = asyncio.create_task(later.play())
+    assert (await client.ask("task_take"))["payload"]["code"] == "SESS_PAUSED"
+    await client.ask("session_resume")
+    assert (await client.ask("task_take"))["type"] == "turn"
+    await client.ask("session_close")
+    await playing
+    assert "its client has closed it" in str(later.why)
 
 
 @pytest.mark.parametrize(("step", "code"), [(READ, "SESS_NO_TASK"), (WRITE, "SESS_NOT_RESUMABLE")])
-def test_a_client_that_only_calls_goes_on_after_a_kill_as_one_that_joins(
+async def test_a_client_that_only_calls_goes_on_after_a_kill_as_one_that_joins(
     tmp_path: Path, step: dict[str, Any], code: str
 ) -> None:
-    async def main() -> None:
-        hub = hub_of(tmp_path)
-        client, _, playing, session = await taken(hub)
-        await client.ask("act", turn=1, step=step)
-        over_http = Starlette(routes=http_routes(hub_of(tmp_path), lambda _: True))
-        transport = httpx2.ASGITransport(app=over_http)
-        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=None) as http:
-            answer = await http.post(f"/sessions/{session}/messages", json=message("act", turn=2, step=step))
-        assert code in answer.text
-        tools = BridgeTools(hub_of(tmp_path))
-        told = (await tools.call("act", {"session": session, "turn": 2, "step": step})).structured
-        assert told["code"] == code
-        if step is READ:
-            assert (await tools.call("session_status", {"session": session})).structured["resumed"]
-        await hub.stop()
-        await playing
-
-    play(main())
+    hub = hub_of(tmp_path)
+    client, _, playing, session = await taken(hub)
+    await client.ask("act", turn=1, step=step)
+    over_http = Starlette(routes=http_routes(hub_of(tmp_path), lambda _: True))
+    transport = httpx2.ASGITransport(app=over_http)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=None) as http:
+        answer = await http.post(f"/sessions/{session}/messages", json=message("act", turn=2, step=step))
+    assert code in answer.text
+    tools = BridgeTools(hub_of(tmp_path))
+    told = (await tools.call("act", {"session": session, "turn": 2, "step": step})).structured
+    assert told["code"] == code
+    if step is READ:
+        assert (await tools.call("session_status", {"session": session})).structured["resumed"]
+    await hub.stop()
+    await playing

@@ -99,130 +99,107 @@ async def flooded(hub: BridgeHub, session: str) -> None:
         await until(lambda: not found.attached)
 
 
-def test_a_client_that_does_not_read_is_cut_at_once_and_goes_on_when_it_comes_back(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with served(tmp_path) as (hub, port):
-            slow, state = await joined(port)
-            await flooded(hub, state["session"])
-            again, resumed = await joined(port, state["session"], after=state["seq"], epoch=state["epoch"])
-            assert resumed["session"] == state["session"]
-            replay = (await said(again, "request_replay", after=0, epoch=state["epoch"]))["payload"]
-            assert (replay["complete"], replay["lost"] > 0) == (False, True)
-            assert (await said(again, "synchronize"))["payload"]["seq"] == hub.sessions[state["session"]].buffer.last
-            with pytest.raises(websockets.ConnectionClosed):
-                while True:
-                    await slow.recv()
-            await again.close()
-
-    asyncio.run(main())
+async def test_a_client_that_does_not_read_is_cut_at_once_and_goes_on_when_it_comes_back(tmp_path: Path) -> None:
+    async with served(tmp_path) as (hub, port):
+        slow, state = await joined(port)
+        await flooded(hub, state["session"])
+        again, resumed = await joined(port, state["session"], after=state["seq"], epoch=state["epoch"])
+        assert resumed["session"] == state["session"]
+        replay = (await said(again, "request_replay", after=0, epoch=state["epoch"]))["payload"]
+        assert (replay["complete"], replay["lost"] > 0) == (False, True)
+        assert (await said(again, "synchronize"))["payload"]["seq"] == hub.sessions[state["session"]].buffer.last
+        with pytest.raises(websockets.ConnectionClosed):
+            while True:
+                await slow.recv()
+        await again.close()
 
 
 @pytest.mark.parametrize(("code", "broken"), [(None, True), (1000, False), (1005, False), (1011, True)])
-def test_a_connection_that_breaks_is_told_from_one_that_its_client_closes(
+async def test_a_connection_that_breaks_is_told_from_one_that_its_client_closes(
     tmp_path: Path, code: int | None, broken: bool
 ) -> None:
     """1005 is what JavaScript's `close()` sends: no code at all."""
-
-    async def main() -> None:
-        async with served(tmp_path) as (hub, port):
-            connection, state = await joined(port)
-            session = hub.sessions[state["session"]]
-            if code is None:
-                connection.transport.abort()
-            elif code == 1005:
-                connection.protocol.send_close()
-                connection.send_data()
-            else:
-                await connection.close(code)
-            async with asyncio.timeout(5):
-                await until(lambda: not session.attached)
-            assert session.broken is broken
-
-    asyncio.run(main())
+    async with served(tmp_path) as (hub, port):
+        connection, state = await joined(port)
+        session = hub.sessions[state["session"]]
+        if code is None:
+            connection.transport.abort()
+        elif code == 1005:
+            connection.protocol.send_close()
+            connection.send_data()
+        else:
+            await connection.close(code)
+        async with asyncio.timeout(5):
+            await until(lambda: not session.attached)
+        assert session.broken is broken
 
 
-def test_a_stream_that_is_not_read_is_cut_at_once_and_keeps_nothing(tmp_path: Path) -> None:
-    async def main() -> None:
-        token = TOKENS.issue(TokenScope.AGENT, SystemClock().wall(), timedelta(hours=1))
-        async with served(tmp_path) as (hub, port):
-            first, state = await joined(port)
-            await first.close()
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
-            head = f"GET /sessions/{state['session']}/messages HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
-            writer.write(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
-            session = hub.sessions[state["session"]]
-            assert b"200" in await reader.readline()
-            await until(lambda: session.attached)
-            await flooded(hub, state["session"])
-            writer.transport.abort()
-
-    asyncio.run(main())
+async def test_a_stream_that_is_not_read_is_cut_at_once_and_keeps_nothing(tmp_path: Path) -> None:
+    token = TOKENS.issue(TokenScope.AGENT, SystemClock().wall(), timedelta(hours=1))
+    async with served(tmp_path) as (hub, port):
+        first, state = await joined(port)
+        await first.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        head = f"GET /sessions/{state['session']}/messages HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        writer.write(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
+        session = hub.sessions[state["session"]]
+        assert b"200" in await reader.readline()
+        await until(lambda: session.attached)
+        await flooded(hub, state["session"])
+        writer.transport.abort()
 
 
-def test_a_client_has_fifty_messages_a_second_and_more_of_them_wait(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with served(tmp_path) as (_, port):
-            socket, _ = await joined(port)
-            loop = asyncio.get_running_loop()
-            began = loop.time()
-            for _ in range(A_SECOND + 5):
-                await said(socket, "health_check")
-            assert loop.time() - began >= 0.9
-            await socket.close()
-
-    asyncio.run(main())
+async def test_a_client_has_fifty_messages_a_second_and_more_of_them_wait(tmp_path: Path) -> None:
+    async with served(tmp_path) as (_, port):
+        socket, _ = await joined(port)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for _ in range(A_SECOND + 5):
+            await said(socket, "health_check")
+        assert loop.time() - began >= 0.9
+        await socket.close()
 
 
-def test_a_client_that_answers_no_ping_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_answers_no_ping_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert serving.PING == 20
     monkeypatch.setattr(serving, "PING", 0.2)
-
-    async def main() -> None:
-        async with served(tmp_path) as (hub, port):
-            alive, kept = await joined(port)
-            frozen, state = await joined(port)
-            frozen.transport.pause_reading()
-            await until(lambda: not hub.sessions[state["session"]].attached)
-            assert hub.sessions[kept["session"]].attached
-            frozen.transport.abort()
-            await alive.close()
-
-    asyncio.run(main())
+    async with served(tmp_path) as (hub, port):
+        alive, kept = await joined(port)
+        frozen, state = await joined(port)
+        frozen.transport.pause_reading()
+        await until(lambda: not hub.sessions[state["session"]].attached)
+        assert hub.sessions[kept["session"]].attached
+        frozen.transport.abort()
+        await alive.close()
 
 
 @pytest.mark.parametrize("header", [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": "evil.example"}])
-def test_a_page_or_a_name_of_somebody_else_gets_no_connection(tmp_path: Path, header: dict[str, str]) -> None:
-    async def main() -> None:
-        async with served(tmp_path) as (hub, port):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            told = {
-                "Host": f"127.0.0.1:{port}", "Connection": "Upgrade", "Upgrade": "websocket",
-                "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", **header,
-            }  # fmt: skip
-            lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
-            writer.write(f"GET /bridge HTTP/1.1\r\n{lines}\r\n".encode())
-            assert b" 403 " in await reader.readline()
-            assert not hub.sessions
-            writer.close()
-
-    asyncio.run(main())
+async def test_a_page_or_a_name_of_somebody_else_gets_no_connection(tmp_path: Path, header: dict[str, str]) -> None:
+    async with served(tmp_path) as (hub, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        told = {
+            "Host": f"127.0.0.1:{port}", "Connection": "Upgrade", "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", **header,
+        }  # fmt: skip
+        lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+        writer.write(f"GET /bridge HTTP/1.1\r\n{lines}\r\n".encode())
+        assert b" 403 " in await reader.readline()
+        assert not hub.sessions
+        writer.close()
 
 
-def test_a_frame_that_is_too_long_ends_the_connection_and_the_session_goes_on(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with served(tmp_path) as (hub, port):
-            socket, state = await joined(port)
-            with pytest.raises(websockets.ConnectionClosed) as closed:
-                await socket.send("x" * 2 * 1024 * 1024)
-                await socket.recv()
-            assert closed.value.rcvd is not None
-            assert closed.value.rcvd.code == 1009
-            await until(lambda: not hub.sessions[state["session"]].attached)
-            again, resumed = await joined(port, state["session"])
-            assert resumed["state"] == "active"
-            await again.close()
-
-    asyncio.run(main())
+async def test_a_frame_that_is_too_long_ends_the_connection_and_the_session_goes_on(tmp_path: Path) -> None:
+    async with served(tmp_path) as (hub, port):
+        socket, state = await joined(port)
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await socket.send("x" * 2 * 1024 * 1024)
+            await socket.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+        await until(lambda: not hub.sessions[state["session"]].attached)
+        again, resumed = await joined(port, state["session"])
+        assert resumed["state"] == "active"
+        await again.close()
 
 
 @pytest.mark.parametrize(
@@ -244,18 +221,16 @@ def test_a_path_leads_to_no_file(tmp_path: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("offset", range(0, 12, 3))
-def test_an_offset_inside_a_line_and_a_line_of_a_killed_process_spoil_no_message(tmp_path: Path, offset: int) -> None:
+async def test_an_offset_inside_a_line_and_a_line_of_a_killed_process_spoil_no_message(
+    tmp_path: Path, offset: int
+) -> None:
     folder = tmp_path / EVENTS_FILE.with_suffix("")
     folder.mkdir(parents=True)
     (folder / "R-1.jsonl").write_text('{"n":1}\n{"n":\n{"n":2}\n', "utf-8")
-
-    async def main() -> None:
-        async with served(tmp_path) as (_, port):
-            socket, _ = await joined(port)
-            told = await said(socket, "subscribe", run="R-1", offset=offset)
-            first = [{"n": 1}] if offset == 0 else []
-            assert told["payload"] == {"run": "R-1", "end": 22, "events": [*first, {"n": 2}]}
-            refused = await said(socket, "subscribe", run="../R-1")
-            assert refused["payload"]["code"] == "PROTO_NOT_OFFERED"
-
-    asyncio.run(main())
+    async with served(tmp_path) as (_, port):
+        socket, _ = await joined(port)
+        told = await said(socket, "subscribe", run="R-1", offset=offset)
+        first = [{"n": 1}] if offset == 0 else []
+        assert told["payload"] == {"run": "R-1", "end": 22, "events": [*first, {"n": 2}]}
+        refused = await said(socket, "subscribe", run="../R-1")
+        assert refused["payload"]["code"] == "PROTO_NOT_OFFERED"

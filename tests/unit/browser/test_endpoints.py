@@ -58,7 +58,7 @@ class Server:
         (False, ["/ours"], [None, "/ours"]),
     ],
 )
-def test_the_executable_that_is_likely_there_comes_first(
+async def test_the_executable_that_is_likely_there_comes_first(
     monkeypatch: pytest.MonkeyPatch, here: bool, has: list[str | None], asked: list[str | None]
 ) -> None:
     """Each launch of one that is not there costs the server two folders that Playwright never removes."""
@@ -67,15 +67,9 @@ def test_the_executable_that_is_likely_there_comes_first(
     monkeypatch.delenv("HARNESS_BROWSER_EXECUTABLE", raising=False)
     endpoint, server = BrowserEndpoint(f"{ONE}/x", ONE, BrowserSettings()), Server(*has)
     front = SimpleNamespace(hosts={}, ports={}, spki="")
-
-    async def twice() -> None:
-        for _ in range(2):
-            browser = await endpoint.launched(
-                cast("Any", server), cast("Any", front), BrowserKind(sealed=False), "--mark"
-            )
-            assert browser == cast("Any", "browser")
-
-    asyncio.run(twice())
+    for _ in range(2):
+        browser = await endpoint.launched(cast("Any", server), cast("Any", front), BrowserKind(sealed=False), "--mark")
+        assert browser == cast("Any", "browser")
     assert server.asked == [*asked, asked[-1]], "it is remembered"
 
 

@@ -50,31 +50,25 @@ async def struck(handle: Any) -> Any:
     return await sabotage.strike(Injection(fault, Random(0), lambda: None, lambda _: False))  # type: ignore[arg-type]
 
 
-def test_it_does_not_stay_in_the_context_into_which_it_was_just_being_injected() -> None:
-    async def body() -> None:
-        first, second = Context(), Context()
-        handle = SimpleNamespace(tab=SimpleNamespace(context=first), chromium=None, on_move=None)
-        undo = await struck(handle)
-        assert first.scripts == 1
-        handle.tab = SimpleNamespace(context=second)
-        moving = asyncio.ensure_future(handle.on_move(handle.tab))
-        await second.adding.wait()
-        undoing = asyncio.ensure_future(undo())
-        await asyncio.sleep(0)
-        second.may_add.set()
-        await asyncio.gather(moving, undoing)
-        assert second.scripts == 0
-
-    asyncio.run(body())
+async def test_it_does_not_stay_in_the_context_into_which_it_was_just_being_injected() -> None:
+    first, second = Context(), Context()
+    handle = SimpleNamespace(tab=SimpleNamespace(context=first), chromium=None, on_move=None)
+    undo = await struck(handle)
+    assert first.scripts == 1
+    handle.tab = SimpleNamespace(context=second)
+    moving = asyncio.ensure_future(handle.on_move(handle.tab))
+    await second.adding.wait()
+    undoing = asyncio.ensure_future(undo())
+    await asyncio.sleep(0)
+    second.may_add.set()
+    await asyncio.gather(moving, undoing)
+    assert second.scripts == 0
 
 
-def test_it_is_not_injected_into_a_new_context_once_its_time_has_ended() -> None:
-    async def body() -> None:
-        first, second = Context(), Context()
-        handle = SimpleNamespace(tab=SimpleNamespace(context=first), chromium=None, on_move=None)
-        await (await struck(handle))()
-        second.may_add.set()
-        await handle.on_move(SimpleNamespace(context=second))
-        assert (first.scripts, second.scripts) == (0, 0)
-
-    asyncio.run(body())
+async def test_it_is_not_injected_into_a_new_context_once_its_time_has_ended() -> None:
+    first, second = Context(), Context()
+    handle = SimpleNamespace(tab=SimpleNamespace(context=first), chromium=None, on_move=None)
+    await (await struck(handle))()
+    second.may_add.set()
+    await handle.on_move(SimpleNamespace(context=second))
+    assert (first.scripts, second.scripts) == (0, 0)

@@ -263,18 +263,14 @@ def test_a_dripping_answer_takes_as_long_as_its_rate_says(rate: int, seconds: fl
 
 
 @pytest.mark.parametrize("kind", ["truncate", "slow", "reset"])
-def test_a_site_that_is_down_resets_the_connection(kind: str) -> None:
+async def test_a_site_that_is_down_resets_the_connection(kind: str) -> None:
     more = {"truncate": {}, "slow": {"seconds": 1}, "reset": {"commit": True}}[kind]
-
-    async def main() -> None:
-        gate = FaultGate(Site("shop.local", free_port()), ManualClock(), looks=True)
-        parsed = FAULT.validate_python({"kind": kind, "url": "*", **more})
-        gate.struck = lambda _: parsed
-        gate.listen()
-        assert await heard(gate) == (b"", True)
-        await gate.close()
-
-    asyncio.run(main())
+    gate = FaultGate(Site("shop.local", free_port()), ManualClock(), looks=True)
+    parsed = FAULT.validate_python({"kind": kind, "url": "*", **more})
+    gate.struck = lambda _: parsed
+    gate.listen()
+    assert await heard(gate) == (b"", True)
+    await gate.close()
 
 
 def test_a_status_without_a_body_says_who_did_it() -> None:

@@ -97,13 +97,10 @@ async def play(*faults: Mapping[str, Any], seed: int = 1, state: Recorder | None
             await injector.close()
 
 
-def test_a_pattern_matches_https_requests_that_the_browser_names_as_they_are() -> None:
-    async def main() -> None:
-        fault = FAULT.validate_python({"kind": "abort", "url": "https://shop.local/*"})
-        network = await prepare([fault], hosts={"shop.local": 1}, clock=ManualClock())
-        assert [network.matches(fault, (f"{scheme}://shop.local/a",)) for scheme in ("https", "http")] == [True, True]
-
-    asyncio.run(main())
+async def test_a_pattern_matches_https_requests_that_the_browser_names_as_they_are() -> None:
+    fault = FAULT.validate_python({"kind": "abort", "url": "https://shop.local/*"})
+    network = await prepare([fault], hosts={"shop.local": 1}, clock=ManualClock())
+    assert [network.matches(fault, (f"{scheme}://shop.local/a",)) for scheme in ("https", "http")] == [True, True]
 
 
 def test_only_hosts_with_faults_get_a_gate() -> None:
@@ -365,19 +362,16 @@ async def halfway(*faults: Mapping[str, Any]) -> AsyncIterator[tuple[Play, Halti
         yield one, hands
 
 
-def test_a_strike_that_the_end_interrupts_is_done_to_its_end_and_healed() -> None:
-    async def main() -> None:
-        async with halfway() as (one, hands):
-            closing = asyncio.create_task(one.injector.close())
-            await one.clock.advance(0)
-            assert not closing.done()
-            hands.go.set()
-            await closing
-            assert hands.did == ["altered", "strike environment_altered", "heal environment_altered"]
-            [met] = one.injector.results()
-            assert (met.count, len(met.healed), met.problem) == (1, 1, "")
-
-    asyncio.run(main())
+async def test_a_strike_that_the_end_interrupts_is_done_to_its_end_and_healed() -> None:
+    async with halfway() as (one, hands):
+        closing = asyncio.create_task(one.injector.close())
+        await one.clock.advance(0)
+        assert not closing.done()
+        hands.go.set()
+        await closing
+        assert hands.did == ["altered", "strike environment_altered", "heal environment_altered"]
+        [met] = one.injector.results()
+        assert (met.count, len(met.healed), met.problem) == (1, 1, "")
 
 
 def test_a_strike_whose_step_is_interrupted_is_done_to_its_end_and_healed() -> None:
@@ -396,27 +390,22 @@ def test_a_strike_whose_step_is_interrupted_is_done_to_its_end_and_healed() -> N
     asyncio.run(main())
 
 
-def test_a_strike_that_fails_at_the_end_of_the_task_is_told() -> None:
-    async def main() -> None:
-        async with halfway() as (one, hands):
-            hands.broken = True
-            asyncio.get_running_loop().call_later(0.01, hands.go.set)
-            await one.injector.close()
-            assert [each.problem for each in one.injector.results()] == ["it is down"]
-
-    asyncio.run(main())
+async def test_a_strike_that_fails_at_the_end_of_the_task_is_told() -> None:
+    async with halfway() as (one, hands):
+        hands.broken = True
+        asyncio.get_running_loop().call_later(0.01, hands.go.set)
+        await one.injector.close()
+        assert [each.problem for each in one.injector.results()] == ["it is down"]
 
 
-def test_a_strike_that_does_not_end_keeps_no_other_from_healing_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_strike_that_does_not_end_keeps_no_other_from_healing_and_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("harness.faults.injector.STRIKE_SECONDS", 0.05)
-
-    async def main() -> None:
-        async with halfway({"kind": "missing", "selector": "#a"}) as (one, _):
-            await one.injector.close()
-            assert one.hands.did == ["strike missing", "heal missing"]
-            assert [each.problem for each in one.injector.results()] == ["", "the strike did not end within 0.05 s"]
-
-    asyncio.run(main())
+    async with halfway({"kind": "missing", "selector": "#a"}) as (one, _):
+        await one.injector.close()
+        assert one.hands.did == ["strike missing", "heal missing"]
+        assert [each.problem for each in one.injector.results()] == ["", "the strike did not end within 0.05 s"]
 
 
 def test_what_cannot_strike_is_raised_and_what_cannot_heal_is_kept() -> None:

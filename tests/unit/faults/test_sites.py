@@ -50,59 +50,43 @@ def test_a_service_is_ended(kind: str, orderly: bool) -> None:
     assert (sites.ended, met) == ([("demo", orderly)], [kind])
 
 
-def test_a_stranger_listens_on_all_its_ports_and_leaves() -> None:
+async def test_a_stranger_listens_on_all_its_ports_and_leaves() -> None:
     sites = FakeSites(free_ports(2))
-
-    async def main() -> None:
-        heal = await strike(sites, [], kind="port_taken", seconds=5)
-        assert sites.ended == [("demo", False)]
-        for port in sites.taken:
-            answer = await asyncio.wait_for(talk(port, b"GET / HTTP/1.1\r\nHost: shop.local\r\n\r\n"), 10)
-            assert b"\x00 a stranger is listening here" in answer
-        assert heal is not None
-        await heal()
-        assert all([await refuses(port) for port in sites.taken])
-
-    asyncio.run(main())
+    heal = await strike(sites, [], kind="port_taken", seconds=5)
+    assert sites.ended == [("demo", False)]
+    for port in sites.taken:
+        answer = await asyncio.wait_for(talk(port, b"GET / HTTP/1.1\r\nHost: shop.local\r\n\r\n"), 10)
+        assert b"\x00 a stranger is listening here" in answer
+    assert heal is not None
+    await heal()
+    assert all([await refuses(port) for port in sites.taken])
 
 
-def test_a_port_that_somebody_has_taken_already() -> None:
+async def test_a_port_that_somebody_has_taken_already() -> None:
     first, second = free_ports(2)
-
-    async def main() -> None:
-        with socket.create_server(("127.0.0.1", second)), pytest.raises(Failed, match="another program took it first"):
-            await strike(FakeSites((first, second)), [], kind="port_taken", seconds=5)
-        assert await refuses(first)
-
-    asyncio.run(main())
+    with socket.create_server(("127.0.0.1", second)), pytest.raises(Failed, match="another program took it first"):
+        await strike(FakeSites((first, second)), [], kind="port_taken", seconds=5)
+    assert await refuses(first)
 
 
 @pytest.mark.parametrize("rounds", range(8))
-def test_a_stranger_who_is_called_back_on_his_way_holds_no_port(rounds: int) -> None:
+async def test_a_stranger_who_is_called_back_on_his_way_holds_no_port(rounds: int) -> None:
     ports = free_ports(2)
-
-    async def main() -> None:
-        coming = asyncio.create_task(PortOccupier.listen_on(ports))
-        for _ in range(rounds):
-            await asyncio.sleep(0)
-        coming.cancel()
-        came = await asyncio.gather(coming, return_exceptions=True)
-        if isinstance(came[0], PortOccupier):
-            await came[0].free_ports()
-        assert all([await refuses(port) for port in ports])
-
-    asyncio.run(main())
+    coming = asyncio.create_task(PortOccupier.listen_on(ports))
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    coming.cancel()
+    came = await asyncio.gather(coming, return_exceptions=True)
+    if isinstance(came[0], PortOccupier):
+        await came[0].free_ports()
+    assert all([await refuses(port) for port in ports])
 
 
-def test_a_stranger_who_meets_what_is_no_port_holds_none() -> None:
+async def test_a_stranger_who_meets_what_is_no_port_holds_none() -> None:
     port = free_port()
-
-    async def main() -> None:
-        with pytest.raises(OverflowError):
-            await PortOccupier.listen_on((port, 70_000))
-        assert await refuses(port)
-
-    asyncio.run(main())
+    with pytest.raises(OverflowError):
+        await PortOccupier.listen_on((port, 70_000))
+    assert await refuses(port)
 
 
 def test_what_is_not_ours_is_not_met() -> None:

@@ -54,37 +54,28 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
-def test_an_environment_value_is_altered_and_put_back(stage: Stage) -> None:
-    async def main() -> None:
-        heal = await stage.strike(kind="environment_altered", path="shop.stock", value=0, seconds=1)
-        assert (await stage.stock(), stage.met) == (0, 1)
-        assert heal is not None
-        await heal()
-        assert await stage.stock() == 3
-
-    asyncio.run(main())
+async def test_an_environment_value_is_altered_and_put_back(stage: Stage) -> None:
+    heal = await stage.strike(kind="environment_altered", path="shop.stock", value=0, seconds=1)
+    assert (await stage.stock(), stage.met) == (0, 1)
+    assert heal is not None
+    await heal()
+    assert await stage.stock() == 3
 
 
-def test_what_the_task_has_written_meanwhile_is_not_undone(stage: Stage) -> None:
-    async def main() -> None:
-        heal = await stage.strike(kind="environment_altered", path="shop.stock", value=0)
-        await stage.world.merge("env", "shop.stock", 2)
-        assert heal is not None
-        await heal()
-        assert await stage.stock() == 2
-
-    asyncio.run(main())
+async def test_what_the_task_has_written_meanwhile_is_not_undone(stage: Stage) -> None:
+    heal = await stage.strike(kind="environment_altered", path="shop.stock", value=0)
+    await stage.world.merge("env", "shop.stock", 2)
+    assert heal is not None
+    await heal()
+    assert await stage.stock() == 2
 
 
-def test_a_place_that_was_not_there_is_null_again(stage: Stage) -> None:
-    async def main() -> None:
-        heal = await stage.strike(kind="environment_altered", path="shop.sold.today", value={"count": 1})
-        assert (await stage.world.channel("env"))["shop"]["sold"] == {"today": {"count": 1}}
-        assert heal is not None
-        await heal()
-        assert (await stage.world.channel("env"))["shop"]["sold"] == {"today": None}
-
-    asyncio.run(main())
+async def test_a_place_that_was_not_there_is_null_again(stage: Stage) -> None:
+    heal = await stage.strike(kind="environment_altered", path="shop.sold.today", value={"count": 1})
+    assert (await stage.world.channel("env"))["shop"]["sold"] == {"today": {"count": 1}}
+    assert heal is not None
+    await heal()
+    assert (await stage.world.channel("env"))["shop"]["sold"] == {"today": None}
 
 
 @pytest.mark.parametrize(
@@ -98,51 +89,42 @@ def test_a_path_that_does_not_fit(stage: Stage, path: str, words: str) -> None:
     assert stage.met == 0
 
 
-def test_memory_is_altered_and_put_back_as_it_was(stage: Stage) -> None:
-    async def main() -> None:
-        stage.world.remember("order", "O-1", "T-1#3")
-        before = stage.world.entries()
-        heal = await stage.strike(kind="memory_altered", key="order", value="O-2", seconds=1)
-        fresh = await stage.strike(kind="memory_altered", key="new", value=[1])
-        assert stage.world.memory() == {"order": "O-2", "new": [1]}
-        assert stage.world.entries()["order"]["source"] == "fault"
-        stage.world.remember("other", 1, "T-1#4")
-        assert heal is not None
-        assert fresh is not None
-        await heal()
-        await fresh()
-        other = stage.world.entries().pop("other")
-        assert stage.world.entries() == {**before, "other": other}
-        assert stage.met == 2
-
-    asyncio.run(main())
+async def test_memory_is_altered_and_put_back_as_it_was(stage: Stage) -> None:
+    stage.world.remember("order", "O-1", "T-1#3")
+    before = stage.world.entries()
+    heal = await stage.strike(kind="memory_altered", key="order", value="O-2", seconds=1)
+    fresh = await stage.strike(kind="memory_altered", key="new", value=[1])
+    assert stage.world.memory() == {"order": "O-2", "new": [1]}
+    assert stage.world.entries()["order"]["source"] == "fault"
+    stage.world.remember("other", 1, "T-1#4")
+    assert heal is not None
+    assert fresh is not None
+    await heal()
+    await fresh()
+    other = stage.world.entries().pop("other")
+    assert stage.world.entries() == {**before, "other": other}
+    assert stage.met == 2
 
 
-def test_an_entry_that_the_task_has_written_meanwhile_stays(stage: Stage) -> None:
-    async def main() -> None:
-        stage.world.remember("order", "O-1", "T-1#3")
-        heal = await stage.strike(kind="memory_altered", key="order", value="O-2")
-        stage.world.remember("order", "O-3", "T-1#5")
-        assert heal is not None
-        await heal()
-        assert stage.world.memory() == {"order": "O-3"}
-
-    asyncio.run(main())
+async def test_an_entry_that_the_task_has_written_meanwhile_stays(stage: Stage) -> None:
+    stage.world.remember("order", "O-1", "T-1#3")
+    heal = await stage.strike(kind="memory_altered", key="order", value="O-2")
+    stage.world.remember("order", "O-3", "T-1#5")
+    assert heal is not None
+    await heal()
+    assert stage.world.memory() == {"order": "O-3"}
 
 
-def test_a_late_value_and_what_stands_meanwhile(stage: Stage) -> None:
-    async def main() -> None:
-        late = {"kind": "delayed_state", "path": "shop.stock", "value": 9}
-        heal = await stage.strike(**late, meanwhile=1, seconds=3)
-        assert await stage.stock() == 1
-        assert heal is not None
-        await heal()
-        assert await stage.stock() == 9
-        assert await stage.strike(**{**late, "value": 7}, seconds=0) is None
-        assert await stage.stock() == 7
-        assert stage.met == 2
-
-    asyncio.run(main())
+async def test_a_late_value_and_what_stands_meanwhile(stage: Stage) -> None:
+    late = {"kind": "delayed_state", "path": "shop.stock", "value": 9}
+    heal = await stage.strike(**late, meanwhile=1, seconds=3)
+    assert await stage.stock() == 1
+    assert heal is not None
+    await heal()
+    assert await stage.stock() == 9
+    assert await stage.strike(**{**late, "value": 7}, seconds=0) is None
+    assert await stage.stock() == 7
+    assert stage.met == 2
 
 
 def test_a_channel_that_is_not_there(stage: Stage) -> None:
@@ -161,22 +143,18 @@ def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @pytest.mark.parametrize("mode", ["delete", "wal"])
-def test_a_database_is_locked_for_everybody_else(stage: Stage, database: sqlite3.Connection, mode: str) -> None:
+async def test_a_database_is_locked_for_everybody_else(stage: Stage, database: sqlite3.Connection, mode: str) -> None:
     database.execute(f"PRAGMA journal_mode = {mode}")
-
-    async def main() -> None:
-        heal = await stage.strike(kind="database_locked", path="data/shop.db", seconds=1)
-        with pytest.raises(sqlite3.OperationalError, match="locked"):
-            database.execute("INSERT INTO orders VALUES (1)")
-        if mode == "delete":
-            with pytest.raises(sqlite3.OperationalError, match="locked"):
-                database.execute("SELECT * FROM orders").fetchall()
-        assert heal is not None
-        await heal()
+    heal = await stage.strike(kind="database_locked", path="data/shop.db", seconds=1)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
         database.execute("INSERT INTO orders VALUES (1)")
-        assert stage.met == 1
-
-    asyncio.run(main())
+    if mode == "delete":
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            database.execute("SELECT * FROM orders").fetchall()
+    assert heal is not None
+    await heal()
+    database.execute("INSERT INTO orders VALUES (1)")
+    assert stage.met == 1
 
 
 @pytest.mark.parametrize(
@@ -215,25 +193,19 @@ def test_a_database_that_others_keep_locked(
         asyncio.run(stage.strike(kind="database_locked", path="data/shop.db", seconds=1))
 
 
-def test_a_late_value_that_is_there_already_is_null_until_it_arrives(stage: Stage) -> None:
-    async def main() -> None:
-        arrive = await stage.strike(kind="delayed_state", path="shop.stock", value=3, seconds=1)
-        assert await stage.stock() is None
-        assert arrive is not None
-        await arrive()
-        assert await stage.stock() == 3
-        await stage.strike(kind="delayed_state", path="shop.stock", value=4, seconds=1)
-        assert await stage.stock() == 3
-
-    asyncio.run(main())
+async def test_a_late_value_that_is_there_already_is_null_until_it_arrives(stage: Stage) -> None:
+    arrive = await stage.strike(kind="delayed_state", path="shop.stock", value=3, seconds=1)
+    assert await stage.stock() is None
+    assert arrive is not None
+    await arrive()
+    assert await stage.stock() == 3
+    await stage.strike(kind="delayed_state", path="shop.stock", value=4, seconds=1)
+    assert await stage.stock() == 3
 
 
-def test_a_place_is_looked_for(stage: Stage) -> None:
+async def test_a_place_is_looked_for(stage: Stage) -> None:
     def late(path: str) -> Any:
         return FAULT.validate_python({"kind": "delayed_state", "path": path, "value": 1, "seconds": 1})
 
-    async def main() -> None:
-        found = [await stage.hands.has(late(path)) for path in ("shop.stock", "shop.lines[1]", "shop.sold", "shop..x")]
-        assert found == [True, True, False, True]  # the strike says what is wrong with the last one
-
-    asyncio.run(main())
+    found = [await stage.hands.has(late(path)) for path in ("shop.stock", "shop.lines[1]", "shop.sold", "shop..x")]
+    assert found == [True, True, False, True]  # the strike says what is wrong with the last one

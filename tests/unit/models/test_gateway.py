@@ -21,6 +21,8 @@ from harness.models.transport import TaskTransport, Way
 from tests.unit.models.scripted import ScriptedRun, model
 from tests.unit.resilience.virtual import play
 
+pytestmark = pytest.mark.fake_clock
+
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 Answer = Callable[[httpx2.Request], Any]
 
@@ -218,7 +220,7 @@ def test_an_answer_that_breaks_off_is_not_taken_for_whole() -> None:
     assert [call.outcome for call in bench.task.ledger.calls] == ["failed"]
 
 
-def test_a_client_that_leaves_ends_its_request() -> None:
+async def test_a_client_that_leaves_ends_its_request() -> None:
     class Endless(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             while True:
@@ -226,14 +228,10 @@ def test_a_client_that_leaves_ends_its_request() -> None:
                 await asyncio.sleep(1)
 
     bench = Bench(lambda _: httpx2.Response(200, stream=Endless()))
-
-    async def main() -> None:
-        answer = await bench.gateway.forward(ForwardedRequest("POST", CHAT, {}, b'{"model": "m"}'))
-        await anext(answer.chunks)
-        await answer.chunks.aclose()  # type: ignore[attr-defined]
-        await bench.gateway.close()
-
-    play(main())
+    answer = await bench.gateway.forward(ForwardedRequest("POST", CHAT, {}, b'{"model": "m"}'))
+    await anext(answer.chunks)
+    await answer.chunks.aclose()  # type: ignore[attr-defined]
+    await bench.gateway.close()
     assert [call.outcome for call in bench.task.ledger.calls] == ["cancelled"]
 
 
@@ -264,17 +262,13 @@ def test_an_error_of_our_own_leaves_no_client_waiting() -> None:
         play(Bench(wrong).ask())
 
 
-def test_the_end_of_the_task_leaves_no_client_waiting() -> None:
+async def test_the_end_of_the_task_leaves_no_client_waiting() -> None:
     bench = Bench(silent)
-
-    async def main() -> None:
-        asked = asyncio.create_task(bench.ask())
-        await asyncio.sleep(1)
-        await bench.gateway.close()
-        with pytest.raises(asyncio.CancelledError):
-            await asked
-
-    play(main())
+    asked = asyncio.create_task(bench.ask())
+    await asyncio.sleep(1)
+    await bench.gateway.close()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
 
 
 UNREADABLE: dict[str, tuple[httpx2.Response, int, str]] = {
@@ -285,29 +279,22 @@ UNREADABLE: dict[str, tuple[httpx2.Response, int, str]] = {
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
-def test_what_no_client_can_read_passes_and_counts_for_the_provider(case: str) -> None:
+async def test_what_no_client_can_read_passes_and_counts_for_the_provider(case: str) -> None:
     answer, status, text = UNREADABLE[case]
-
-    async def story() -> None:
-        bench = Bench(lambda _: answer)
-        found = await bench.ask()
-        assert (found[0], found[2]) == (status, text), "the process sees what came"
-        await bench.gateway.close()
-        (call,) = bench.task.ledger.calls
-        assert (call.outcome, call.code) == ("failed", "MODEL_GARBLED")
-        assert bench.run.breaker("mine").failures == 1
-
-    play(story())
+    bench = Bench(lambda _: answer)
+    found = await bench.ask()
+    assert (found[0], found[2]) == (status, text), "the process sees what came"
+    await bench.gateway.close()
+    (call,) = bench.task.ledger.calls
+    assert (call.outcome, call.code) == ("failed", "MODEL_GARBLED")
+    assert bench.run.breaker("mine").failures == 1
 
 
 @pytest.mark.parametrize("value", [10**30, -1, "many", True])
-def test_figures_that_cannot_be_true_are_estimated(value: Any) -> None:
-    async def story() -> None:
-        bench = Bench(lambda _: events({"choices": [], "usage": {"prompt_tokens": value, "completion_tokens": 4}}))
-        await bench.ask()
-        await bench.gateway.close()
-        (call,) = bench.task.ledger.calls
-        assert call.usage.estimated
-        assert 0 <= call.usage.total < 10**6
-
-    play(story())
+async def test_figures_that_cannot_be_true_are_estimated(value: Any) -> None:
+    bench = Bench(lambda _: events({"choices": [], "usage": {"prompt_tokens": value, "completion_tokens": 4}}))
+    await bench.ask()
+    await bench.gateway.close()
+    (call,) = bench.task.ledger.calls
+    assert call.usage.estimated
+    assert 0 <= call.usage.total < 10**6

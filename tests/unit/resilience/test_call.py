@@ -26,6 +26,8 @@ from harness.resilience.retry import SCHEDULES, retry
 from harness.resilience.verdict import classify
 from tests.unit.resilience.virtual import LoopClock, Scripted, Story, now, play
 
+pytestmark = pytest.mark.fake_clock
+
 PLAIN = Backoff(3, 1, 2)
 DOWN = ConnectionRefusedError("down")
 
@@ -159,20 +161,16 @@ def test_fallback_a_agente_mas_simple() -> None:
     ]
 
 
-def test_an_agent_whose_circuit_is_open_is_replaced_at_once() -> None:
+async def test_an_agent_whose_circuit_is_open_is_replaced_at_once() -> None:
     """With an open circuit the fallback is tried at once."""
     story = Story()
     calls = {"builder": Scripted([DOWN]), "builder-simple": Scripted(["simple"]), "manual-mode": Scripted([0])}
-
-    async def main() -> None:
-        ask = agent(story, calls)
-        assert [await ask(), await ask()] == ["simple", "simple"]
-        assert calls["builder"].calls == 5, "the fifth failure opened it, in the midst of the second call's retries"
-        before = now()
-        assert await ask() == "simple"
-        assert (now(), calls["builder"].calls) == (before, 5)
-
-    play(main())
+    ask = agent(story, calls)
+    assert [await ask(), await ask()] == ["simple", "simple"]
+    assert calls["builder"].calls == 5, "the fifth failure opened it, in the midst of the second call's retries"
+    before = now()
+    assert await ask() == "simple"
+    assert (now(), calls["builder"].calls) == (before, 5)
 
 
 def test_a_rate_limit_is_waited_out_as_the_server_says() -> None:

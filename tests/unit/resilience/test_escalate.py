@@ -14,6 +14,8 @@ from harness.resilience.events import Escalated
 from harness.resilience.verdict import classify
 from tests.unit.resilience.virtual import Scripted, Story, now, play
 
+pytestmark = pytest.mark.fake_clock
+
 
 def test_the_stages_of_specs_000_are_told_and_the_last_one_gives_up() -> None:
     async def main() -> tuple[float, StillRunning[Any]]:
@@ -56,61 +58,51 @@ def test_an_error_of_the_call_is_raised_as_it_is(takes: float) -> None:
     assert caught.value is error
 
 
-def test_the_work_goes_on_and_its_answer_is_kept() -> None:
-    async def main() -> None:
-        with pytest.raises(StillRunning) as caught:
-            await escalate()(Scripted([40.0]))()
-        answer = caught.value.answer
-        assert (answer.status, answer.hint[:15]) == (WorkStatus.TIMEOUT, "The work still ")
-        with pytest.raises(asyncio.InvalidStateError):
-            answer.result()
-        assert await answer == 40.0
-        assert now() == 40
-        assert (answer.status, answer.hint, answer.result()) == (WorkStatus.COMPLETE, "", 40.0)
-
-    play(main())
+async def test_the_work_goes_on_and_its_answer_is_kept() -> None:
+    with pytest.raises(StillRunning) as caught:
+        await escalate()(Scripted([40.0]))()
+    answer = caught.value.answer
+    assert (answer.status, answer.hint[:15]) == (WorkStatus.TIMEOUT, "The work still ")
+    with pytest.raises(asyncio.InvalidStateError):
+        answer.result()
+    assert await answer == 40.0
+    assert now() == 40
+    assert (answer.status, answer.hint, answer.result()) == (WorkStatus.COMPLETE, "", 40.0)
 
 
-def test_an_answer_is_kept_thirty_seconds_and_expired_is_not_unknown() -> None:
-    async def main() -> None:
-        store = PendingWork()
-        with pytest.raises(StillRunning) as caught:
-            await escalate((2,), pending=store)(Scripted([5.0]))()
-        kept = store.find(caught.value.answer.id)
-        assert kept is caught.value.answer
-        await asyncio.sleep(5 - 2 + 29.9)
-        assert (kept.status, kept.result()) == (WorkStatus.COMPLETE, 5.0)
-        await asyncio.sleep(0.2)
-        assert (kept.status, kept.hint) == (WorkStatus.EXPIRED, "The answer is lost: do the work again.")
-        with pytest.raises(Expired, match="call-1: the answer was not fetched in time"):
-            kept.result()
-        with pytest.raises(Expired):
-            await kept
-        assert store.find("call-1") is kept
-        assert store.find("call-2") is None
-
-    play(main())
+async def test_an_answer_is_kept_thirty_seconds_and_expired_is_not_unknown() -> None:
+    store = PendingWork()
+    with pytest.raises(StillRunning) as caught:
+        await escalate((2,), pending=store)(Scripted([5.0]))()
+    kept = store.find(caught.value.answer.id)
+    assert kept is caught.value.answer
+    await asyncio.sleep(5 - 2 + 29.9)
+    assert (kept.status, kept.result()) == (WorkStatus.COMPLETE, 5.0)
+    await asyncio.sleep(0.2)
+    assert (kept.status, kept.hint) == (WorkStatus.EXPIRED, "The answer is lost: do the work again.")
+    with pytest.raises(Expired, match="call-1: the answer was not fetched in time"):
+        kept.result()
+    with pytest.raises(Expired):
+        await kept
+    assert store.find("call-1") is kept
+    assert store.find("call-2") is None
 
 
-def test_work_that_is_begun_and_asked_for_later() -> None:
+async def test_work_that_is_begun_and_asked_for_later() -> None:
     """Pending at once, complete or timeout after 30 s, expired 30 s after it ended."""
-
-    async def main() -> None:
-        store = PendingWork()
-        quick, slow = store.start(Scripted([10.0]), "quick"), store.start(Scripted([50.0]), "slow")
-        assert (quick.id, quick.status, quick.hint) == (
-            "quick-1",
-            WorkStatus.PENDING,
-            "Still processing: wait and ask again.",
-        )
-        await asyncio.sleep(29)
-        assert (quick.status, slow.status) == (WorkStatus.COMPLETE, WorkStatus.PENDING)
-        await asyncio.sleep(1)
-        assert slow.status is WorkStatus.TIMEOUT
-        await asyncio.sleep(30)
-        assert (quick.status, slow.status) == (WorkStatus.EXPIRED, WorkStatus.COMPLETE)
-
-    play(main())
+    store = PendingWork()
+    quick, slow = store.start(Scripted([10.0]), "quick"), store.start(Scripted([50.0]), "slow")
+    assert (quick.id, quick.status, quick.hint) == (
+        "quick-1",
+        WorkStatus.PENDING,
+        "Still processing: wait and ask again.",
+    )
+    await asyncio.sleep(29)
+    assert (quick.status, slow.status) == (WorkStatus.COMPLETE, WorkStatus.PENDING)
+    await asyncio.sleep(1)
+    assert slow.status is WorkStatus.TIMEOUT
+    await asyncio.sleep(30)
+    assert (quick.status, slow.status) == (WorkStatus.EXPIRED, WorkStatus.COMPLETE)
 
 
 def test_work_that_fails_unheard_makes_no_noise() -> None:
@@ -198,45 +190,35 @@ def test_after_the_end_nothing_of_the_caller_reaches_the_work() -> None:
     play(main())
 
 
-def test_work_that_never_ends_is_ended_by_hand_or_by_closing_the_store() -> None:
-    async def main() -> None:
-        store = PendingWork()
-        one, two = store.start(asyncio.Event().wait), store.start(asyncio.Event().wait)
-        await asyncio.sleep(40)
-        assert (one.status, two.status) == (WorkStatus.TIMEOUT, WorkStatus.TIMEOUT)
-        one.cancel()
-        await asyncio.sleep(0.1)
-        assert (one.status, two.status) == (WorkStatus.ERROR, WorkStatus.TIMEOUT)
-        await store.close()
-        assert two.status is WorkStatus.ERROR
-        await store.close()
-        await asyncio.sleep(31)
-        one.cancel()
-        assert one.status is WorkStatus.EXPIRED
-
-    play(main())
+async def test_work_that_never_ends_is_ended_by_hand_or_by_closing_the_store() -> None:
+    store = PendingWork()
+    one, two = store.start(asyncio.Event().wait), store.start(asyncio.Event().wait)
+    await asyncio.sleep(40)
+    assert (one.status, two.status) == (WorkStatus.TIMEOUT, WorkStatus.TIMEOUT)
+    one.cancel()
+    await asyncio.sleep(0.1)
+    assert (one.status, two.status) == (WorkStatus.ERROR, WorkStatus.TIMEOUT)
+    await store.close()
+    assert two.status is WorkStatus.ERROR
+    await store.close()
+    await asyncio.sleep(31)
+    one.cancel()
+    assert one.status is WorkStatus.EXPIRED
 
 
-def test_the_expired_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_expired_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "TOMBSTONES", 3)
-
-    async def main() -> None:
-        store = PendingWork(kept=1)
-        answers = [store.start(Scripted([0.5])) for _ in range(5)]
-        await asyncio.sleep(2)
-        assert {answer.status for answer in answers} == {WorkStatus.EXPIRED}
-        assert [store.find(answer.id) is not None for answer in answers] == [False, False, True, True, True]
-
-    play(main())
+    store = PendingWork(kept=1)
+    answers = [store.start(Scripted([0.5])) for _ in range(5)]
+    await asyncio.sleep(2)
+    assert {answer.status for answer in answers} == {WorkStatus.EXPIRED}
+    assert [store.find(answer.id) is not None for answer in answers] == [False, False, True, True, True]
 
 
-def test_it_is_not_retried_since_the_work_would_be_done_twice() -> None:
-    async def main() -> None:
-        with pytest.raises(StillRunning) as caught:
-            await escalate()(Scripted([40.0]))()
-        assert not classify(caught.value).retryable
-
-    play(main())
+async def test_it_is_not_retried_since_the_work_would_be_done_twice() -> None:
+    with pytest.raises(StillRunning) as caught:
+        await escalate()(Scripted([40.0]))()
+    assert not classify(caught.value).retryable
 
 
 @pytest.mark.parametrize("stages", [(), (0,), (-1, 2), (2, 2), (5, 2), (float("nan"),)])

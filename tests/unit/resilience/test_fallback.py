@@ -13,6 +13,8 @@ from harness.resilience.events import Degraded, FellBack
 from harness.resilience.fallback import Secondary, fallback
 from tests.unit.resilience.virtual import LoopClock, Scripted, Story, play
 
+pytestmark = pytest.mark.fake_clock
+
 DOWN = ConnectionRefusedError("claude is down")
 
 
@@ -62,23 +64,17 @@ def test_the_last_good_answer_is_given_while_it_is_fresh() -> None:
     play(main())
 
 
-def test_a_good_answer_may_be_none_and_may_come_from_a_secondary() -> None:
-    async def main() -> None:
-        policy = fallback(Secondary("b", Scripted([None, DOWN])), max_age=60, clock=LoopClock(), degraded=lambda: "no")
-        call = policy(Scripted([DOWN]))
-        assert [await call(), await call()] == [None, None]
-
-    play(main())
+async def test_a_good_answer_may_be_none_and_may_come_from_a_secondary() -> None:
+    policy = fallback(Secondary("b", Scripted([None, DOWN])), max_age=60, clock=LoopClock(), degraded=lambda: "no")
+    call = policy(Scripted([DOWN]))
+    assert [await call(), await call()] == [None, None]
 
 
-def test_without_an_age_nothing_is_kept() -> None:
-    async def main() -> None:
-        call = fallback()(Scripted(["answer", ValueError("no")]))
-        assert await call() == "answer"
-        with pytest.raises(ValueError, match="no"):
-            await call()
-
-    play(main())
+async def test_without_an_age_nothing_is_kept() -> None:
+    call = fallback()(Scripted(["answer", ValueError("no")]))
+    assert await call() == "answer"
+    with pytest.raises(ValueError, match="no"):
+        await call()
 
 
 def test_the_degraded_answer_comes_after_all_others() -> None:

@@ -93,66 +93,54 @@ def test_scenario_circuit_breaker_opens() -> None:
     assert (made, bench.breaker.state, bench.clock.time) == (0, CircuitState.OPEN, 0)
 
 
-def test_scenario_circuit_breaker_recovers() -> None:
+async def test_scenario_circuit_breaker_recovers() -> None:
     bench = Bench()
-
-    async def main() -> None:
-        await bench.rested()
-        assert bench.breaker.state is CircuitState.HALF_OPEN
-        await bench.through()
-        await bench.through()
-
-    asyncio.run(main())
+    await bench.rested()
+    assert bench.breaker.state is CircuitState.HALF_OPEN
+    await bench.through()
+    await bench.through()
     assert bench.breaker.state is CircuitState.CLOSED
 
 
 @pytest.mark.parametrize("success_threshold", [1, 2])
-def test_of_fifty_callers_on_a_half_open_breaker_exactly_one_goes_through(success_threshold: int) -> None:
+async def test_of_fifty_callers_on_a_half_open_breaker_exactly_one_goes_through(success_threshold: int) -> None:
     bench = Bench(success_threshold=success_threshold)
     through: list[int] = []
     refused: list[CircuitOpen] = []
+    await bench.rested()
+    release = asyncio.Event()
 
-    async def main() -> None:
-        await bench.rested()
-        release = asyncio.Event()
+    async def caller(number: int) -> None:
+        async def call() -> None:
+            through.append(number)
+            await release.wait()
 
-        async def caller(number: int) -> None:
-            async def call() -> None:
-                through.append(number)
-                await release.wait()
+        try:
+            await guard(bench.breaker, counts=down)(call)()
+        except CircuitOpen as refusal:
+            refused.append(refusal)
+            if len(refused) == 49:
+                release.set()
 
-            try:
-                await guard(bench.breaker, counts=down)(call)()
-            except CircuitOpen as refusal:
-                refused.append(refusal)
-                if len(refused) == 49:
-                    release.set()
-
-        await asyncio.wait_for(asyncio.gather(*map(caller, range(50))), 10)
-
-    asyncio.run(main())
+    await asyncio.wait_for(asyncio.gather(*map(caller, range(50))), 10)
     assert (len(through), len(refused)) == (1, 49)
     assert all(refusal.probing for refusal in refused)
     assert bench.breaker.state is (CircuitState.CLOSED if success_threshold == 1 else CircuitState.HALF_OPEN)
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), AssertionError("criterion"), TimeoutError()])
-def test_an_error_that_is_not_the_circuits_counts_as_neither(error: Exception) -> None:
+async def test_an_error_that_is_not_the_circuits_counts_as_neither(error: Exception) -> None:
     bench = Bench()
-
-    async def main() -> None:
-        await bench.fail(4)
-        with pytest.raises(type(error)) as caught:
-            await bench.through(error)
-        assert caught.value is error
-        assert bench.breaker.failures == 4
-        await bench.fail(1)
-        bench.clock.time += 30
-        with pytest.raises(type(error)):
-            await bench.through(error)
-        assert (bench.breaker.state, bench.breaker.rests_for()) == (CircuitState.HALF_OPEN, 0)
-
-    asyncio.run(main())
+    await bench.fail(4)
+    with pytest.raises(type(error)) as caught:
+        await bench.through(error)
+    assert caught.value is error
+    assert bench.breaker.failures == 4
+    await bench.fail(1)
+    bench.clock.time += 30
+    with pytest.raises(type(error)):
+        await bench.through(error)
+    assert (bench.breaker.state, bench.breaker.rests_for()) == (CircuitState.HALF_OPEN, 0)
 
 
 def test_cancellation_passes_untouched_and_frees_the_probe() -> None:
@@ -191,19 +179,16 @@ def test_an_interrupt_counts_as_neither(interrupt: type[BaseException]) -> None:
     assert bench.breaker.failures == 0
 
 
-def test_a_judge_that_raises_keeps_no_probe() -> None:
+async def test_a_judge_that_raises_keeps_no_probe() -> None:
     bench = Bench()
 
     def counts(error: BaseException) -> bool:
         raise LookupError("no such code")
 
-    async def main() -> None:
-        await bench.rested()
-        with pytest.raises(LookupError):
-            await guard(bench.breaker, counts=counts)(answering(SiteDown()))()
-        await bench.through()
-
-    asyncio.run(main())
+    await bench.rested()
+    with pytest.raises(LookupError):
+        await guard(bench.breaker, counts=counts)(answering(SiteDown()))()
+    await bench.through()
 
 
 def test_an_error_of_an_inner_circuit_is_not_this_ones() -> None:
@@ -215,14 +200,10 @@ def test_an_error_of_an_inner_circuit_is_not_this_ones() -> None:
     assert outer.breaker.failures == 0
 
 
-def test_the_words_for_an_error_are_the_callers_choice() -> None:
+async def test_the_words_for_an_error_are_the_callers_choice() -> None:
     bench = Bench(failure_threshold=1)
-
-    async def main() -> None:
-        with pytest.raises(SiteDown):
-            await guard(bench.breaker, counts=down, describe=lambda _: "***")(answering(SiteDown("token=1")))()
-
-    asyncio.run(main())
+    with pytest.raises(SiteDown):
+        await guard(bench.breaker, counts=down, describe=lambda _: "***")(answering(SiteDown("token=1")))()
     assert bench.breaker.error == "***"
 
 
@@ -242,44 +223,32 @@ def test_an_error_in_brief(error: Exception, said: str) -> None:
 # With leave to wait --------------------------------------------------------------------------------------------------
 
 
-def test_it_waits_for_the_probe_when_the_deadline_allows() -> None:
+async def test_it_waits_for_the_probe_when_the_deadline_allows() -> None:
     bench = Bench()
-
-    async def main() -> None:
-        await bench.fail(5)
-        bench.clock.time += 10
-        assert await bench.through("at last", bench.until(25)) == "at last"
-
-    asyncio.run(main())
+    await bench.fail(5)
+    bench.clock.time += 10
+    assert await bench.through("at last", bench.until(25)) == "at last"
     assert bench.clock.time == pytest.approx(30)
 
 
 @pytest.mark.parametrize("seconds", [0, 5, 20])
-def test_it_fails_at_once_when_the_circuit_rests_longer_than_the_deadline(seconds: float) -> None:
+async def test_it_fails_at_once_when_the_circuit_rests_longer_than_the_deadline(seconds: float) -> None:
     bench = Bench()
-
-    async def main() -> None:
-        await bench.fail(5)
-        bench.clock.time += 10
-        with pytest.raises(CircuitOpen):
-            await bench.through(wait=bench.until(seconds))
-
-    asyncio.run(main())
+    await bench.fail(5)
+    bench.clock.time += 10
+    with pytest.raises(CircuitOpen):
+        await bench.through(wait=bench.until(seconds))
     assert bench.clock.time == 10
 
 
-def test_a_circuit_that_is_reset_ends_the_wait() -> None:
+async def test_a_circuit_that_is_reset_ends_the_wait() -> None:
     bench = Bench()
-
-    async def main() -> None:
-        await bench.fail(5)
-        waiting = asyncio.create_task(bench.through("early", bench.until(100)))
-        while bench.clock.time < 3:
-            await asyncio.sleep(0)
-        bench.breaker.reset()
-        assert await waiting == "early"
-
-    asyncio.run(main())
+    await bench.fail(5)
+    waiting = asyncio.create_task(bench.through("early", bench.until(100)))
+    while bench.clock.time < 3:
+        await asyncio.sleep(0)
+    bench.breaker.reset()
+    assert await waiting == "early"
     assert bench.clock.time < 6
 
 
@@ -304,35 +273,27 @@ def test_all_who_wait_get_through_one_after_the_other_and_then_together() -> Non
     assert (most, bench.breaker.state) == (1, CircuitState.CLOSED)
 
 
-def test_it_does_not_wait_for_a_probe_beyond_the_deadline() -> None:
+async def test_it_does_not_wait_for_a_probe_beyond_the_deadline() -> None:
     bench = Bench()
-
-    async def main() -> None:
-        await bench.rested()
-        probe = bench.breaker.admit()
-        with pytest.raises(CircuitOpen) as caught:
-            await bench.through(wait=bench.until(4))
-        assert caught.value.probing
-        assert 3.8 <= bench.clock.time - 30 <= 4
-        probe.succeeded()
-
-    asyncio.run(main())
+    await bench.rested()
+    probe = bench.breaker.admit()
+    with pytest.raises(CircuitOpen) as caught:
+        await bench.through(wait=bench.until(4))
+    assert caught.value.probing
+    assert 3.8 <= bench.clock.time - 30 <= 4
+    probe.succeeded()
 
 
-def test_when_the_probe_fails_those_who_wait_see_that_it_takes_too_long() -> None:
+async def test_when_the_probe_fails_those_who_wait_see_that_it_takes_too_long() -> None:
     bench = Bench()
-
-    async def main() -> None:
-        await bench.rested()
-        probe = bench.breaker.admit()
-        waiting = asyncio.create_task(bench.through(wait=bench.until(20)))
-        while bench.clock.time < 32:
-            await asyncio.sleep(0)
-        probe.failed("still down")
-        with pytest.raises(CircuitOpen, match="still down"):
-            await waiting
-
-    asyncio.run(main())
+    await bench.rested()
+    probe = bench.breaker.admit()
+    waiting = asyncio.create_task(bench.through(wait=bench.until(20)))
+    while bench.clock.time < 32:
+        await asyncio.sleep(0)
+    probe.failed("still down")
+    with pytest.raises(CircuitOpen, match="still down"):
+        await waiting
     assert bench.clock.time < 34
 
 

@@ -54,7 +54,7 @@ def test_what_would_end_the_loop_or_be_never_heard_comes_as_a_plain_error(error:
     assert found.__cause__ is error
 
 
-def test_work_that_nobody_waits_for_ends_quietly_after_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_work_that_nobody_waits_for_ends_quietly_after_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
     begun, released, threads = threading.Event(), threading.Event(), list[threading.Thread]()
@@ -64,14 +64,11 @@ def test_work_that_nobody_waits_for_ends_quietly_after_its_loop(monkeypatch: pyt
         begun.set()
         released.wait(LONG)
 
-    async def main() -> None:
-        call = asyncio.ensure_future(on_own_thread(work))
-        assert await asyncio.to_thread(begun.wait, LONG)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-
-    asyncio.run(main())
+    call = asyncio.ensure_future(on_own_thread(work))
+    assert await asyncio.to_thread(begun.wait, LONG)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
     assert [(each.daemon, each.is_alive()) for each in threads] == [(True, True)]
     released.set()
     threads[0].join(LONG)

@@ -14,6 +14,8 @@ from harness.resilience.events import Waiting
 from harness.resilience.pace import FloorStore, FloorTooHigh, ProviderPace, pace
 from tests.unit.resilience.virtual import LoopClock, Story, now, play
 
+pytestmark = pytest.mark.fake_clock
+
 
 class Slow(Exception):
     def __init__(self, seconds: float | None = None) -> None:
@@ -69,96 +71,74 @@ def test_there_are_never_more_calls_at_once_than_allowed(most: int, callers: int
     play(story())
 
 
-def test_the_number_is_halved_when_the_provider_is_overloaded_and_grows_with_ten_good_answers() -> None:
-    async def story() -> None:
-        speed = made(8)
-        await refused(speed, None)
-        assert speed.allowed == 4
-        await refused(speed, 3)
-        assert speed.allowed == 2
-        speed.slow_down(3)
-        assert speed.allowed == 2, "answers to calls that were under way together are one sign"
+async def test_the_number_is_halved_when_the_provider_is_overloaded_and_grows_with_ten_good_answers() -> None:
+    speed = made(8)
+    await refused(speed, None)
+    assert speed.allowed == 4
+    await refused(speed, 3)
+    assert speed.allowed == 2
+    speed.slow_down(3)
+    assert speed.allowed == 2, "answers to calls that were under way together are one sign"
 
-        async def good() -> None: ...
+    async def good() -> None: ...
 
-        for _ in range(10):
-            await paced(speed, good)()
-        assert speed.allowed == 3
-
-    play(story())
+    for _ in range(10):
+        await paced(speed, good)()
+    assert speed.allowed == 3
 
 
-def test_nobody_calls_before_the_floor_and_the_wait_is_told_once() -> None:
-    async def story() -> None:
-        speed, told, at = made(), Story(), list[float]()
-        await refused(speed, 5)
+async def test_nobody_calls_before_the_floor_and_the_wait_is_told_once() -> None:
+    speed, told, at = made(), Story(), list[float]()
+    await refused(speed, 5)
 
-        async def call() -> None:
-            at.append(now())
+    async def call() -> None:
+        at.append(now())
 
-        await asyncio.gather(*(paced(speed, call, told)() for _ in range(3)))
-        assert at == [5, 5, 5]
-        assert told.events == [Waiting("model it", 5, "provider:it has asked to wait")] * 2, (
-            "the third had no place yet"
-        )
-
-    play(story())
+    await asyncio.gather(*(paced(speed, call, told)() for _ in range(3)))
+    assert at == [5, 5, 5]
+    assert told.events == [Waiting("model it", 5, "provider:it has asked to wait")] * 2, "the third had no place yet"
 
 
-def test_a_floor_that_is_too_high_is_not_waited_for() -> None:
-    async def story() -> None:
-        speed = made()
-        await refused(speed, 90)
+async def test_a_floor_that_is_too_high_is_not_waited_for() -> None:
+    speed = made()
+    await refused(speed, 90)
 
-        async def call() -> None:
-            raise AssertionError("it was sent")
+    async def call() -> None:
+        raise AssertionError("it was sent")
 
-        with pytest.raises(FloorTooHigh, match="provider:it asks to wait 90 s, more than the 60 s allowed"):
-            await paced(speed, call)()
-        assert now() == 0
-        assert speed.running == 0
-
-    play(story())
+    with pytest.raises(FloorTooHigh, match="provider:it asks to wait 90 s, more than the 60 s allowed"):
+        await paced(speed, call)()
+    assert now() == 0
+    assert speed.running == 0
 
 
-def test_a_cancelled_caller_leaves_its_place() -> None:
-    async def story() -> None:
-        speed = made(1)
+async def test_a_cancelled_caller_leaves_its_place() -> None:
+    speed = made(1)
 
-        async def call() -> None:
-            await asyncio.sleep(10)
+    async def call() -> None:
+        await asyncio.sleep(10)
 
-        first, second, third = (asyncio.create_task(paced(speed, call)()) for _ in range(3))
-        await asyncio.sleep(1)
-        second.cancel()
-        await first
-        await third
-        assert now() == 20
-        assert speed.running == 0
-
-    play(story())
+    first, second, third = (asyncio.create_task(paced(speed, call)()) for _ in range(3))
+    await asyncio.sleep(1)
+    second.cancel()
+    await first
+    await third
+    assert now() == 20
+    assert speed.running == 0
 
 
-def test_the_processes_of_a_run_share_the_floor(tmp_path: Path) -> None:
+async def test_the_processes_of_a_run_share_the_floor(tmp_path: Path) -> None:
     file = tmp_path / "floors" / "run.sqlite3"
-
-    async def story() -> None:
-        one, other = made(store=FloorStore(file)), made(store=FloorStore(file))
-        assert other.rests_for() == 0
-        await refused(one, 7)
-        assert other.rests_for() == 7
-        other.slow_down(2)
-        assert one.rests_for() == 7, "a floor is only ever raised"
-
-    play(story())
+    one, other = made(store=FloorStore(file)), made(store=FloorStore(file))
+    assert other.rests_for() == 0
+    await refused(one, 7)
+    assert other.rests_for() == 7
+    other.slow_down(2)
+    assert one.rests_for() == 7, "a floor is only ever raised"
 
 
-def test_a_file_that_cannot_be_used_leaves_each_process_its_own_floor(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_used_leaves_each_process_its_own_floor(tmp_path: Path) -> None:
     (tmp_path / "floors").write_text("no folder", "utf-8")
-
-    async def story() -> None:
-        speed = made(store=FloorStore(tmp_path / "floors" / "run.sqlite3"))
-        await refused(speed, 2)
-        assert speed.rests_for() == 2
-
-    play(story())
+    speed = made(store=FloorStore(tmp_path / "floors" / "run.sqlite3"))
+    await refused(speed, 2)
+    assert speed.rests_for() == 2

@@ -71,21 +71,17 @@ async def until_woken_by_death(pid: int) -> None:
 
 
 @pytest.mark.parametrize(("how", "code"), [("ends", 3), ("hangs", 128 + signal.SIGKILL)])
-def test_a_daemon_without_environment_ends_with_its_command(tmp_path: Path, how: str, code: int) -> None:
+async def test_a_daemon_without_environment_ends_with_its_command(tmp_path: Path, how: str, code: int) -> None:
     name = f"daemon-{tmp_path.name}-{how}"
-
-    async def main() -> None:
-        words = [sys.executable, "-I", "-S", "-c", COMMAND, name, how]
-        program = Program(words, {}, tmp_path, alone=True, adopts=True)
-        child = Child(program, tmp_path / "log", Path(os.devnull), SystemClock())
-        await until_ready(tmp_path / "log")
-        if how == "hangs":
-            assert len(daemons(name)) == 1
-        else:
-            assert await child.wait(20)
-        assert await child.stop(0.2) == code
-
-    asyncio.run(main())
+    words = [sys.executable, "-I", "-S", "-c", COMMAND, name, how]
+    program = Program(words, {}, tmp_path, alone=True, adopts=True)
+    child = Child(program, tmp_path / "log", Path(os.devnull), SystemClock())
+    await until_ready(tmp_path / "log")
+    if how == "hangs":
+        assert len(daemons(name)) == 1
+    else:
+        assert await child.wait(20)
+    assert await child.stop(0.2) == code
     assert not daemons(name)
 
 

@@ -20,7 +20,7 @@ from harness.runner import requested
 from harness.runner.requested import KeptRun, RequestedRuns
 
 
-def test_a_server_that_ends_while_a_run_is_written_down_leaves_no_run_that_goes_on_for_ever(
+async def test_a_server_that_ends_while_a_run_is_written_down_leaves_no_run_that_goes_on_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tasks").mkdir()
@@ -36,23 +36,21 @@ def test_a_server_that_ends_while_a_run_is_written_down_leaves_no_run_that_goes_
             begun.set()
 
     monkeypatch.setattr(KeptRun, "begin", slow)
-
-    async def main() -> None:
-        runs = RequestedRuns(tmp_path, 1)
-        hub = SimpleNamespace(desk=Desk(()), sessions={})
-        runs.serve(cast("Any", SimpleNamespace(hub=hub, redactors=[])))
-        await runs.start(BridgeSession(SystemClock(), BridgeLimits()), "T")
-        await asyncio.to_thread(begins.wait, 10)
-        asyncio.get_running_loop().call_later(0.1, may_go_on.set)
-        await runs.close()
-
-    asyncio.run(main())
+    runs = RequestedRuns(tmp_path, 1)
+    hub = SimpleNamespace(desk=Desk(()), sessions={})
+    runs.serve(cast("Any", SimpleNamespace(hub=hub, redactors=[])))
+    await runs.start(BridgeSession(SystemClock(), BridgeLimits()), "T")
+    await asyncio.to_thread(begins.wait, 10)
+    asyncio.get_running_loop().call_later(0.1, may_go_on.set)
+    await runs.close()
     may_go_on.set()
     assert begun.wait(10)
     assert recent_runs(tmp_path) == ()  # nothing was done in it
 
 
-def test_an_output_that_fails_is_said_with_the_end_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_output_that_fails_is_said_with_the_end_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "t.task.yaml").write_text("task_id: T\ngoal: g\n", "utf-8")
     (tmp_path / ".harness").mkdir()
@@ -65,17 +63,13 @@ def test_an_output_that_fails_is_said_with_the_end_of_the_run(tmp_path: Path, mo
         return streams[0]
 
     monkeypatch.setattr(requested, "begun_stream", begun)
-
-    async def main() -> None:
-        runs = RequestedRuns(tmp_path, 1, said.append)
-        hub = SimpleNamespace(desk=Desk(()), sessions={})
-        runs.serve(cast("Any", SimpleNamespace(hub=hub, redactors=[])))
-        await runs.start(BridgeSession(SystemClock(), BridgeLimits()), "T")
-        async with asyncio.timeout(20):
-            while not streams or not streams[0].problems:
-                await asyncio.sleep(0.01)
-        await runs.close()
-
-    asyncio.run(main())
+    runs = RequestedRuns(tmp_path, 1, said.append)
+    hub = SimpleNamespace(desk=Desk(()), sessions={})
+    runs.serve(cast("Any", SimpleNamespace(hub=hub, redactors=[])))
+    await runs.start(BridgeSession(SystemClock(), BridgeLimits()), "T")
+    async with asyncio.timeout(20):
+        while not streams or not streams[0].problems:
+            await asyncio.sleep(0.01)
+    await runs.close()
     (line,) = [each for each in said if each.startswith("output failed: ")]
     assert line.startswith("output failed: events.jsonl: ")

@@ -15,6 +15,8 @@ from harness.resilience.events import ResilienceEvent, ServiceChanged, discard
 from harness.runner.shared_services import ServicePool
 from tests.unit.resilience.virtual import LoopClock, play
 
+pytestmark = pytest.mark.fake_clock
+
 CHANGE = ServiceChanged("shop", "up", "down", "process_exit")
 
 
@@ -37,29 +39,25 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
-def test_they_start_once_and_end_with_the_last_run(tmp_path: Path, calls: list[str]) -> None:
+async def test_they_start_once_and_end_with_the_last_run(tmp_path: Path, calls: list[str]) -> None:
     settings = Settings(
         root=tmp_path,
         services={"shop": ServiceSettings(hosts={"shop.local": 8601}, health="http://shop.local/", command=["shop"])},
     )
-
-    async def main() -> None:
-        pool, heard = ServicePool(), list[tuple[str, ResilienceEvent]]()
-        async with pool.lend() as first:
-            services = first.open(settings, LoopClock(), lambda event: heard.append(("first", event)))
-            async with pool.lend() as second:
-                assert second.open(settings, LoopClock(), lambda event: heard.append(("second", event))) is services
-                found = await asyncio.gather(services.begin(), services.begin())
-                assert [len(each) for each in found] == [1, 0]  # it is tried again when a task needs it
-                await services.begin()
-                services.tell(CHANGE)
-                await services.stop()  # as the harness of a run that is over
+    pool, heard = ServicePool(), list[tuple[str, ResilienceEvent]]()
+    async with pool.lend() as first:
+        services = first.open(settings, LoopClock(), lambda event: heard.append(("first", event)))
+        async with pool.lend() as second:
+            assert second.open(settings, LoopClock(), lambda event: heard.append(("second", event))) is services
+            found = await asyncio.gather(services.begin(), services.begin())
+            assert [len(each) for each in found] == [1, 0]  # it is tried again when a task needs it
+            await services.begin()
             services.tell(CHANGE)
-            assert calls == ["start 1"]
-        assert calls == ["start 1", "stop"]
-        assert heard == [("first", CHANGE), ("second", CHANGE), ("first", CHANGE)]
-
-    play(main())
+            await services.stop()  # as the harness of a run that is over
+        services.tell(CHANGE)
+        assert calls == ["start 1"]
+    assert calls == ["start 1", "stop"]
+    assert heard == [("first", CHANGE), ("second", CHANGE), ("first", CHANGE)]
 
 
 def test_new_ones_wait_until_the_old_ones_have_ended(tmp_path: Path, calls: list[str]) -> None:

@@ -68,35 +68,31 @@ async def called(tools: RunTools, config: Settings, name: str, *faults: Any, slo
         await box(task, which).call(ToolRequest(name, "get_order", {}, "read"), 10)
 
 
-def test_tasks_share_a_server_and_slots_share_one_that_no_service_is_behind(tmp_path: Path) -> None:
-    async def main() -> None:
-        config = settings(tmp_path)
-        tools = Tools(config)
-        for name in ("mail", "shop", "far"):
-            for slot in (0, 0, 1):
-                await called(tools, config, name, slot=slot)
-        assert [(name, hosts["shop.local"]) for name, hosts in tools.made] == [
-            ("mail", 1000), ("shop", 1000), ("shop", 1001), ("far", 1000),
-        ]  # fmt: skip
-        await tools.close()
-
-    play(main())
+@pytest.mark.fake_clock
+async def test_tasks_share_a_server_and_slots_share_one_that_no_service_is_behind(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    tools = Tools(config)
+    for name in ("mail", "shop", "far"):
+        for slot in (0, 0, 1):
+            await called(tools, config, name, slot=slot)
+    assert [(name, hosts["shop.local"]) for name, hosts in tools.made] == [
+        ("mail", 1000), ("shop", 1000), ("shop", 1001), ("far", 1000),
+    ]  # fmt: skip
+    await tools.close()
 
 
-def test_a_task_whose_faults_strike_a_server_has_one_of_its_own_which_ends_with_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        config = settings(tmp_path)
-        tools = Tools(config)
-        await called(tools, config, "mail")
-        await called(tools, config, "mail", REFUSES)
-        assert [name for name, _ in tools.made] == ["mail"]
-        await called(tools, config, "mail", KILLED)
-        await called(tools, config, "shop", REFUSES)
-        assert tools.made[1:] == [("mail", {"shop.local": 5}), ("shop", {"shop.local": 5})]
-        await tools.close()
-        assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-
-    play(main())
+@pytest.mark.fake_clock
+async def test_a_task_whose_faults_strike_a_server_has_one_of_its_own_which_ends_with_it(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    tools = Tools(config)
+    await called(tools, config, "mail")
+    await called(tools, config, "mail", REFUSES)
+    assert [name for name, _ in tools.made] == ["mail"]
+    await called(tools, config, "mail", KILLED)
+    await called(tools, config, "shop", REFUSES)
+    assert tools.made[1:] == [("mail", {"shop.local": 5}), ("shop", {"shop.local": 5})]
+    await tools.close()
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
 
 def test_a_call_names_the_world_only_where_worlds_are_kept_apart(tmp_path: Path) -> None:
@@ -112,21 +108,19 @@ def test_a_call_names_the_world_only_where_worlds_are_kept_apart(tmp_path: Path)
     assert play(meta("none")) == {}
 
 
-def test_a_channel_calls_as_a_part_of_the_task_that_reads_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        config = settings(tmp_path)
-        tools, which = Tools(config), plan(config)
-        request = ToolRequest("mail", "get_order", {}, "read")
-        async with tools.task(which, lambda _: None, 0) as task:
-            assert (await asyncio.create_task(tools.call(0, request, 10))).text == "done"
-            assert [(each.tool, each.step) for each in task.calls(which)] == [("get_order", None)]
-        assert (await tools.call(0, request, 10)).text == "done"
-        assert len(task.calls(which)) == 1
-        with pytest.raises(Failed, match="did you mean `mail`"):
-            await tools.call(0, ToolRequest("mial", "get_order", {}, "read"), 10)
-        await tools.close()
-
-    play(main())
+@pytest.mark.fake_clock
+async def test_a_channel_calls_as_a_part_of_the_task_that_reads_it(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    tools, which = Tools(config), plan(config)
+    request = ToolRequest("mail", "get_order", {}, "read")
+    async with tools.task(which, lambda _: None, 0) as task:
+        assert (await asyncio.create_task(tools.call(0, request, 10))).text == "done"
+        assert [(each.tool, each.step) for each in task.calls(which)] == [("get_order", None)]
+    assert (await tools.call(0, request, 10)).text == "done"
+    assert len(task.calls(which)) == 1
+    with pytest.raises(Failed, match="did you mean `mail`"):
+        await tools.call(0, ToolRequest("mial", "get_order", {}, "read"), 10)
+    await tools.close()
 
 
 def test_a_task_has_a_toolbox_if_there_are_servers_or_a_step_calls_a_tool(tmp_path: Path) -> None:
@@ -183,19 +177,15 @@ def test_an_order_to_restart_is_told_once_for_the_circuit(tmp_path: Path) -> Non
     play(main())
 
 
-def test_what_a_server_of_one_task_does_is_not_told_of_the_run_s_server(tmp_path: Path) -> None:
-    async def main() -> None:
-        told: list[Any] = []
-        config = settings(tmp_path, tools={"mail": {"command": ["mail"]}})
-        tools = RunTools(
-            config, "r1", LoopClock(), told.append, HOSTS.__getitem__, lambda _slot, _url: asyncio.sleep(0)
-        )
-        own, shared = tools.make("mail", {}, 0), tools.server("mail")
-        await own.close()
-        await shared.close()
-        assert [(each.after, each.own) for each in told] == [("stopped", True), ("stopped", False)]
-
-    play(main())
+@pytest.mark.fake_clock
+async def test_what_a_server_of_one_task_does_is_not_told_of_the_run_s_server(tmp_path: Path) -> None:
+    told: list[Any] = []
+    config = settings(tmp_path, tools={"mail": {"command": ["mail"]}})
+    tools = RunTools(config, "r1", LoopClock(), told.append, HOSTS.__getitem__, lambda _slot, _url: asyncio.sleep(0))
+    own, shared = tools.make("mail", {}, 0), tools.server("mail")
+    await own.close()
+    await shared.close()
+    assert [(each.after, each.own) for each in told] == [("stopped", True), ("stopped", False)]
 
 
 def code_of(which: Plan) -> str:
@@ -204,28 +194,24 @@ def code_of(which: Plan) -> str:
 
 
 @pytest.mark.parametrize("running", [True, False], ids=["while the task runs", "after it"])
-def test_the_log_of_a_server_has_no_one_time_password(
+async def test_the_log_of_a_server_has_no_one_time_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, running: bool
 ) -> None:
     monkeypatch.setenv("OTP", "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ")
     steps = [{"act": "type", "selector": "#a", "value": "${totp:OTP}"}]
     code = code_of(plan(settings(tmp_path), steps=steps))
     config = settings(tmp_path, tools={"mail": {"command": ["sh", "-c", f"echo get_code for {code} >&2"]}})
-
-    async def main() -> None:
-        tools, which = Tools(config), plan(config, steps=steps)
-        tools.clock = SystemClock()
-        task = tools.of(which, lambda _: None)
-        assert code_of(which) == code  # the task makes it when it runs
-        if not running:
-            await task.close()
-        server = RunTools.make(tools, "mail", {}, 0)
-        with pytest.raises((Failed, ToolServerError)):
-            await server.connected(5)
-        await server.close()
+    tools, which = Tools(config), plan(config, steps=steps)
+    tools.clock = SystemClock()
+    task = tools.of(which, lambda _: None)
+    assert code_of(which) == code  # the task makes it when it runs
+    if not running:
         await task.close()
-
-    asyncio.run(main())
+    server = RunTools.make(tools, "mail", {}, 0)
+    with pytest.raises((Failed, ToolServerError)):
+        await server.connected(5)
+    await server.close()
+    await task.close()
     log = (tmp_path / ".harness" / "logs" / "tool-mail.log").read_text("utf-8")
     assert "get_code for [redacted]\n" in log
     assert code not in log

@@ -20,6 +20,8 @@ from harness.tools.exchange import ToolProblem
 from tests.unit.resilience.virtual import LoopClock, now, play
 from tests.unit.tools.scripted_server import PLAN, STDIO, Shop, World, called, problem
 
+pytestmark = pytest.mark.fake_clock
+
 ADD = ToolDescription(
     "add_to_cart", parameters={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 )
@@ -78,24 +80,21 @@ def test_a_page_that_cannot_be_asked_leaves_the_effect_as_declared() -> None:
     assert play(box_of(silent).effect_of(Tool(server=PAGE, tool="x", effect="read"), 5)) == "read"
 
 
-def test_a_tool_of_the_page_is_called_and_stands_in_the_ledger() -> None:
-    async def main() -> None:
-        page = FakePage()
-        box = box_of(page, page=ToolServerSettings(timeout=7))
-        assert await called(box, of_page("add_to_cart", n=2)) == ToolAnswer("ok")
-        assert page.calls == [("add_to_cart", {"n": 2}, 7.0, "write")]
-        wrong = await called(box, of_page("add_to_cart", n="two"))
-        assert isinstance(wrong, Failure)
-        assert (wrong.code, len(page.calls)) == ("TOOL_INVALID", 1)
-        assert "`n`: 'two' is not of type 'integer'" in wrong.message
-        assert [(entry.server, entry.tries, entry.outcome) for entry in box.calls] == [
-            (PAGE, 1, "answered"),
-            (PAGE, 0, "failed"),
-        ]
-        not_listed = await called(box, of_page("comes_later"))  # the session waits for it
-        assert not_listed == ToolAnswer("ok")
-
-    play(main())
+async def test_a_tool_of_the_page_is_called_and_stands_in_the_ledger() -> None:
+    page = FakePage()
+    box = box_of(page, page=ToolServerSettings(timeout=7))
+    assert await called(box, of_page("add_to_cart", n=2)) == ToolAnswer("ok")
+    assert page.calls == [("add_to_cart", {"n": 2}, 7.0, "write")]
+    wrong = await called(box, of_page("add_to_cart", n="two"))
+    assert isinstance(wrong, Failure)
+    assert (wrong.code, len(page.calls)) == ("TOOL_INVALID", 1)
+    assert "`n`: 'two' is not of type 'integer'" in wrong.message
+    assert [(entry.server, entry.tries, entry.outcome) for entry in box.calls] == [
+        (PAGE, 1, "answered"),
+        (PAGE, 0, "failed"),
+    ]
+    not_listed = await called(box, of_page("comes_later"))  # the session waits for it
+    assert not_listed == ToolAnswer("ok")
 
 
 def test_a_fault_strikes_the_page_too() -> None:
@@ -127,21 +126,18 @@ def test_an_unknown_server_is_told_with_the_nearest_name() -> None:
     assert play(box.effect_of(Tool(server="mial", tool="x"), 5)) == "write"
 
 
-def test_agents_wait_once_for_each_server_and_ask_the_page_anew() -> None:
-    async def main() -> None:
-        shop, page = Shop(STDIO.model_copy(update={"agents": True}), World(opens=[3])), FakePage()
-        tables = {"shop": shop.settings, "page": ToolServerSettings(agents=True, allow=("get_*",)), "other": STDIO}
-        box = TaskToolBox(PLAN, tables, lambda _: shop.server, BoxTerms(LoopClock(), lambda _: None))
-        box.attach(cast("Session", page))
-        await box.learn(2)
-        assert (now(), [each.tool.name for each in box.offered()]) == (2, ["get_cart"])
-        await box.learn(2)
-        assert now() == 2
-        await shop.call()
-        page.tools = (BUY,)
-        await box.learn(2)
-        assert [each.server for each in box.offered()] == ["shop"] * 3
-        await shop.server.close()
-        assert shop.server.state is ToolState.STOPPED
-
-    play(main())
+async def test_agents_wait_once_for_each_server_and_ask_the_page_anew() -> None:
+    shop, page = Shop(STDIO.model_copy(update={"agents": True}), World(opens=[3])), FakePage()
+    tables = {"shop": shop.settings, "page": ToolServerSettings(agents=True, allow=("get_*",)), "other": STDIO}
+    box = TaskToolBox(PLAN, tables, lambda _: shop.server, BoxTerms(LoopClock(), lambda _: None))
+    box.attach(cast("Session", page))
+    await box.learn(2)
+    assert (now(), [each.tool.name for each in box.offered()]) == (2, ["get_cart"])
+    await box.learn(2)
+    assert now() == 2
+    await shop.call()
+    page.tools = (BUY,)
+    await box.learn(2)
+    assert [each.server for each in box.offered()] == ["shop"] * 3
+    await shop.server.close()
+    assert shop.server.state is ToolState.STOPPED

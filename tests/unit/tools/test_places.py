@@ -17,8 +17,9 @@ from harness.tools import places
 from harness.tools.exchange import ConnectionEvents
 from harness.tools.places import ServerPlace, connector, kept_state, log_of
 from harness.tools.statefile import ListedTool
-from tests.unit.resilience.virtual import play
 from tests.unit.tools.scripted_server import HTTP, STDIO, Shop
+
+pytestmark = pytest.mark.fake_clock
 
 EVENTS = ConnectionEvents(lambda _: None, lambda: None)
 
@@ -74,37 +75,31 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.Mon
     assert caught.value.failure.hint == "Install it: pip install 'pytest-taskspec[mcp]'."
 
 
-def test_people_are_told_what_a_server_is_and_has() -> None:
-    async def main() -> None:
-        shop = Shop(STDIO.model_copy(update={"allow": ("get_*",), "effects": {"set_*": "write"}}))
-        assert kept_state(shop.server, "r1").tools == ()
-        await shop.call()
-        told = kept_state(shop.server, "r1")
-        assert (told.server, told.place, told.stdio, told.state) == ("shop", "shop", True, ToolState.ONLINE)
-        assert (told.pid, told.introduced, told.protocol, told.run) == (100, "shop 1.0", "2026-07-28", "r1")
-        assert told.tools == (
-            ListedTool("get_order", "read"),
-            ListedTool("set_order", "write", allowed=False),
-            ListedTool("place_order", "write", allowed=False),
-        )
-        assert told.alive
-        clean = kept_state(shop.server, "r1", lambda text: text.replace("shop", "[redacted]").replace("order", "_"))
-        assert (clean.introduced, clean.tools[0].name) == ("[redacted] 1.0", "get__")
-        shop.world.connections[-1].die()
-        shop.world.opens = [100]
-        await asyncio.sleep(1)
-        told = kept_state(shop.server, "r1")
-        assert (told.state, told.reason, told.crashes, told.pid) == (ToolState.RESTARTING, "crash_1", 1, None)
-        await shop.server.close()
-        told = kept_state(shop.server, "r1")
-        assert (told.state, told.reason) == (ToolState.STOPPED, "closed while restarting: crash_1")
-
-    play(main())
+async def test_people_are_told_what_a_server_is_and_has() -> None:
+    shop = Shop(STDIO.model_copy(update={"allow": ("get_*",), "effects": {"set_*": "write"}}))
+    assert kept_state(shop.server, "r1").tools == ()
+    await shop.call()
+    told = kept_state(shop.server, "r1")
+    assert (told.server, told.place, told.stdio, told.state) == ("shop", "shop", True, ToolState.ONLINE)
+    assert (told.pid, told.introduced, told.protocol, told.run) == (100, "shop 1.0", "2026-07-28", "r1")
+    assert told.tools == (
+        ListedTool("get_order", "read"),
+        ListedTool("set_order", "write", allowed=False),
+        ListedTool("place_order", "write", allowed=False),
+    )
+    assert told.alive
+    clean = kept_state(shop.server, "r1", lambda text: text.replace("shop", "[redacted]").replace("order", "_"))
+    assert (clean.introduced, clean.tools[0].name) == ("[redacted] 1.0", "get__")
+    shop.world.connections[-1].die()
+    shop.world.opens = [100]
+    await asyncio.sleep(1)
+    told = kept_state(shop.server, "r1")
+    assert (told.state, told.reason, told.crashes, told.pid) == (ToolState.RESTARTING, "crash_1", 1, None)
+    await shop.server.close()
+    told = kept_state(shop.server, "r1")
+    assert (told.state, told.reason) == (ToolState.STOPPED, "closed while restarting: crash_1")
 
 
-def test_an_address_is_told_without_what_may_be_a_secret() -> None:
-    async def main() -> None:
-        shop = Shop(HTTP.model_copy(update={"url": "http://ann:pass@shop.local:80/mcp?key=k1"}))
-        assert kept_state(shop.server, "r1").place == "http://shop.local:80/mcp"
-
-    play(main())
+async def test_an_address_is_told_without_what_may_be_a_secret() -> None:
+    shop = Shop(HTTP.model_copy(update={"url": "http://ann:pass@shop.local:80/mcp?key=k1"}))
+    assert kept_state(shop.server, "r1").place == "http://shop.local:80/mcp"

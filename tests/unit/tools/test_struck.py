@@ -113,29 +113,26 @@ def test_the_calls_of_steps_are_struck_and_those_of_channels_are_not() -> None:
 ECHO = "import sys\nfor line in sys.stdin: print('did', line, end='', flush=True)"
 
 
-def test_a_killed_server_has_got_the_call_and_done_nothing() -> None:
-    async def main() -> None:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", ECHO, stdin=-1, stdout=-1, start_new_session=True
-        )
+async def test_a_killed_server_has_got_the_call_and_done_nothing() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ECHO, stdin=-1, stdout=-1, start_new_session=True
+    )
+    assert process.stdin
+    assert process.stdout
+
+    async def send() -> ToolAnswer:
         assert process.stdin
         assert process.stdout
+        process.stdin.write(b"order\n")
+        await process.stdin.drain()
+        if not (line := await process.stdout.readline()):
+            raise ToolServerError(ToolProblem.LOST, "it is gone")
+        return ToolAnswer(line.decode())
 
-        async def send() -> ToolAnswer:
-            assert process.stdin
-            assert process.stdout
-            process.stdin.write(b"order\n")
-            await process.stdin.drain()
-            if not (line := await process.stdout.readline()):
-                raise ToolServerError(ToolProblem.LOST, "it is gone")
-            return ToolAnswer(line.decode())
-
-        assert await send() == ToolAnswer("did order\n")
-        with pytest.raises(ToolServerError, match="it is gone\ninjected by fault tool_killed"):
-            await send_struck(ToolKilled(server="mail"), sending(send, process.pid), SystemClock())
-        assert await process.wait() == -signal.SIGKILL
-
-    asyncio.run(main())
+    assert await send() == ToolAnswer("did order\n")
+    with pytest.raises(ToolServerError, match="it is gone\ninjected by fault tool_killed"):
+        await send_struck(ToolKilled(server="mail"), sending(send, process.pid), SystemClock())
+    assert await process.wait() == -signal.SIGKILL
 
 
 def test_a_server_without_a_process_here_cannot_be_killed() -> None:
@@ -143,21 +140,18 @@ def test_a_server_without_a_process_here_cannot_be_killed() -> None:
         asyncio.run(send_struck(ToolKilled(server="shop"), sending(Server().send), FakeClock()))
 
 
-def test_a_cancelled_call_leaves_no_stopped_process_behind() -> None:
-    async def main() -> None:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", "import time; time.sleep(60)", start_new_session=True
-        )
+async def test_a_cancelled_call_leaves_no_stopped_process_behind() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "import time; time.sleep(60)", start_new_session=True
+    )
 
-        async def never() -> ToolAnswer:
-            await asyncio.Event().wait()
-            raise AssertionError
+    async def never() -> ToolAnswer:
+        await asyncio.Event().wait()
+        raise AssertionError
 
-        call = asyncio.ensure_future(send_struck(ToolKilled(server="mail"), sending(never, process.pid), SystemClock()))
-        await asyncio.sleep(0)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        assert await process.wait() == -signal.SIGKILL
-
-    asyncio.run(main())
+    call = asyncio.ensure_future(send_struck(ToolKilled(server="mail"), sending(never, process.pid), SystemClock()))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await process.wait() == -signal.SIGKILL

@@ -207,20 +207,16 @@ def test_its_patience_is_a_setting(port: int) -> None:
         settings(port, health_patience=0)
 
 
-def test_stopping_while_one_that_hangs_is_being_ended_leaves_nothing(
+async def test_stopping_while_one_that_hangs_is_being_ended_leaves_nothing(
     make: Make, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child, "GRACE", 1.0)
     services = make(settings(port, health_patience=0.1), polling=Polling(misses=1))
-
-    async def main() -> None:
-        await services.start()
-        pid = site(port).pid
-        os.kill(pid, signal.SIGSTOP)
-        assert await comes(lambda: services.states == {"site": "unhealthy"})
-        assert alive(pid), "it is given time to end in order"
-        await services.stop()
-        assert not alive(pid)
-        assert programs(port) == []
-
-    asyncio.run(main())
+    await services.start()
+    pid = site(port).pid
+    os.kill(pid, signal.SIGSTOP)
+    assert await comes(lambda: services.states == {"site": "unhealthy"})
+    assert alive(pid), "it is given time to end in order"
+    await services.stop()
+    assert not alive(pid)
+    assert programs(port) == []

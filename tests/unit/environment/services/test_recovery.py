@@ -95,17 +95,13 @@ def test_what_has_failed_for_good_fails_its_tasks_at_once(make: Make, port: int,
     play(services, main)
 
 
-def test_stopping_ends_a_recovery(make: Make, port: int) -> None:
+async def test_stopping_ends_a_recovery(make: Make, port: int) -> None:
     services = make(settings(port, environment={"READY_AFTER": "15"}, ready_timeout=20))
-
-    async def main() -> None:
-        starting = asyncio.create_task(services.recover("site"))
-        assert await comes(lambda: sites(port))
-        await services.stop()
-        with pytest.raises(Failed, match="is being stopped"):
-            await starting
-
-    asyncio.run(main())
+    starting = asyncio.create_task(services.recover("site"))
+    assert await comes(lambda: sites(port))
+    await services.stop()
+    with pytest.raises(Failed, match="is being stopped"):
+        await starting
     assert programs(port) == []
 
 

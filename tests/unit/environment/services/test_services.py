@@ -27,18 +27,14 @@ def failure(services: Services) -> Failure:
     return caught.value.failure
 
 
-def test_starts_and_stops_and_leaves_nothing(make: Make, port: int, tmp_path: Path) -> None:
+async def test_starts_and_stops_and_leaves_nothing(make: Make, port: int, tmp_path: Path) -> None:
     services = make(settings(port, "site", "family", environment={"FLAVOUR": "vanilla"}))
     assert services.hosts == {"shop.local": port}
     assert services.status() == (f"site: not started (shop.local:{port})",)
-
-    async def main() -> None:
-        await services.start()
-        assert listens(port)
-        assert re.fullmatch(rf"site: started, pid \d+ \(shop\.local:{port}\)", services.status()[0])
-        await services.stop()
-
-    asyncio.run(main())
+    await services.start()
+    assert listens(port)
+    assert re.fullmatch(rf"site: started, pid \d+ \(shop\.local:{port}\)", services.status()[0])
+    await services.stop()
     log = (tmp_path / "logs" / "site.log").read_text()
     assert "line 29 of site in vanilla" in log
     grandchild = int(re.findall(r"child (\d+)", log)[0])
@@ -47,14 +43,12 @@ def test_starts_and_stops_and_leaves_nothing(make: Make, port: int, tmp_path: Pa
     assert eventually(lambda: not alive(grandchild))
 
 
-def test_a_service_that_ignores_sigterm_is_killed_with_its_children(make: Make, port: int, tmp_path: Path) -> None:
+async def test_a_service_that_ignores_sigterm_is_killed_with_its_children(
+    make: Make, port: int, tmp_path: Path
+) -> None:
     services = make(settings(port, "site", "stubborn"))
-
-    async def main() -> None:
-        await services.start()
-        await services.stop()
-
-    asyncio.run(main())
+    await services.start()
+    await services.stop()
     grandchild = int(re.findall(r"child (\d+)", (tmp_path / "logs" / "site.log").read_text())[0])
     assert programs(port) == []
     assert eventually(lambda: not alive(grandchild))
@@ -183,57 +177,45 @@ def test_one_failure_stops_the_others(make: Make, port: int) -> None:
     assert not listens(port)
 
 
-def test_a_cancelled_start_leaves_nothing(make: Make, port: int) -> None:
+async def test_a_cancelled_start_leaves_nothing(make: Make, port: int) -> None:
     services = make(settings(port, "site", "unready"))
-
-    async def main() -> None:
-        task = asyncio.create_task(services.start())
-        while not programs(port):
-            await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
+    task = asyncio.create_task(services.start())
+    while not programs(port):
+        await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert eventually(lambda: not programs(port))
 
 
-def test_two_harnesses_at_once_share_one_service(make: Make, port: int) -> None:
+async def test_two_harnesses_at_once_share_one_service(make: Make, port: int) -> None:
     quick, slow = make(settings(port)), make(settings(port, "site", "ok", "0.7"))
-
-    async def main() -> None:
-        await asyncio.gather(quick.start(), slow.start())
-        states = sorted(line.split()[1].rstrip(",") for line in (*quick.status(), *slow.status()))
-        assert states == ["reused", "started"]
-        assert len([p for p in programs(port) if "watchdog.py" not in " ".join(p.cmdline())]) == 1
-        loser = quick if "reused" in quick.status()[0] else slow
-        await loser.stop()
-        assert listens(port)
-        await quick.stop()
-        await slow.stop()
-
-    asyncio.run(main())
+    await asyncio.gather(quick.start(), slow.start())
+    states = sorted(line.split()[1].rstrip(",") for line in (*quick.status(), *slow.status()))
+    assert states == ["reused", "started"]
+    assert len([p for p in programs(port) if "watchdog.py" not in " ".join(p.cmdline())]) == 1
+    loser = quick if "reused" in quick.status()[0] else slow
+    await loser.stop()
+    assert listens(port)
+    await quick.stop()
+    await slow.stop()
     assert not listens(port)
 
 
-def test_start_again_revives_what_has_ended(make: Make, port: int) -> None:
+async def test_start_again_revives_what_has_ended(make: Make, port: int) -> None:
     services = make(settings(port))
-
-    async def main() -> None:
-        await services.start()
-        first = services.status()
-        await services.start()
-        assert services.status() == first
-        for process in programs(port):
-            if "watchdog.py" not in " ".join(process.cmdline()):
-                process.kill()
-                assert await asyncio.to_thread(eventually, lambda pid=process.pid: not psutil.pid_exists(pid))
-        await services.start()
-        assert listens(port)
-        assert services.status() != first
-        await services.stop()
-
-    asyncio.run(main())
+    await services.start()
+    first = services.status()
+    await services.start()
+    assert services.status() == first
+    for process in programs(port):
+        if "watchdog.py" not in " ".join(process.cmdline()):
+            process.kill()
+            assert await asyncio.to_thread(eventually, lambda pid=process.pid: not psutil.pid_exists(pid))
+    await services.start()
+    assert listens(port)
+    assert services.status() != first
+    await services.stop()
 
 
 def test_no_services_is_fine() -> None:

@@ -16,29 +16,25 @@ Make = Callable[..., Services]
 
 
 @pytest.mark.thorough
-def test_what_is_being_stopped_is_not_started_again_by_a_task_that_misses_it(make: Make, port: int) -> None:
+async def test_what_is_being_stopped_is_not_started_again_by_a_task_that_misses_it(make: Make, port: int) -> None:
     services = make(settings(port, "site", "stubborn", health_interval=0))
-
-    async def main() -> None:
-        await services.start()
-        stopping = asyncio.ensure_future(services.stop())
-        said = []
-        while not stopping.done():
-            try:
-                await services.recover("site")
-            except Failed as failed:
-                said.append(failed.failure.message)
-            await asyncio.sleep(0.01)
-        await stopping
-        with pytest.raises(Failed, match="is being stopped"):
+    await services.start()
+    stopping = asyncio.ensure_future(services.stop())
+    said = []
+    while not stopping.done():
+        try:
             await services.recover("site")
-        assert set(said) == {"service `site` is being stopped"}
-        assert eventually(lambda: not programs(port), 3), "it was started again, and nobody ends it"
-        await services.start()
+        except Failed as failed:
+            said.append(failed.failure.message)
+        await asyncio.sleep(0.01)
+    await stopping
+    with pytest.raises(Failed, match="is being stopped"):
         await services.recover("site")
-        await services.stop()
-
-    asyncio.run(main())
+    assert set(said) == {"service `site` is being stopped"}
+    assert eventually(lambda: not programs(port), 3), "it was started again, and nobody ends it"
+    await services.start()
+    await services.recover("site")
+    await services.stop()
 
 
 def test_an_answer_that_is_nested_without_end_is_a_strangers() -> None:

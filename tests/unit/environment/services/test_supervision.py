@@ -168,16 +168,12 @@ def test_an_unknown_name(make: Make, port: int) -> None:
         asyncio.run(services.end("shop", orderly=True))
 
 
-def test_kill_ends_the_supervision_too(make: Make, port: int) -> None:
+async def test_kill_ends_the_supervision_too(make: Make, port: int) -> None:
     services = make(settings(port))
-
-    async def main() -> None:
-        await services.start()
-        await asyncio.to_thread(services.kill)
-        await asyncio.sleep(0.5)
-        assert programs(port) == []
-
-    asyncio.run(main())
+    await services.start()
+    await asyncio.to_thread(services.kill)
+    await asyncio.sleep(0.5)
+    assert programs(port) == []
 
 
 WORKER = """

@@ -71,26 +71,22 @@ def test_of_two_processes_at_once_one_starts_it_and_tells(port: int, tmp_path: P
         assert not list((tmp_path / "logs").glob("*.json*"))
 
 
-def test_who_was_outrun_at_the_port_tells_nothing_of_what_answers(
+async def test_who_was_outrun_at_the_port_tells_nothing_of_what_answers(
     make: Make, port: int, tmp_path: Path, run: Any
 ) -> None:
     """Somebody who does not look at the lock was faster: it is named, and not used."""
     services = make(settings(port, "site", "outrun"), kept=True)
     file = tmp_path / "logs" / "site.owner.json"
-
-    async def main() -> None:
-        starting = asyncio.create_task(services.start())
-        assert await comes(file.exists)
-        faster = run(str(PROGRAM), str(port), stdout=-3)
-        with pytest.raises(Failed, match=rf"cannot use port {port}, which is taken by pid {faster.pid} "):
-            await starting
-        assert not file.exists()
-        others = Ownership(file)
-        others.record({"state": ServiceState.UP, "since": "", "restarts": 0}, None, {}, None)
-        await services.stop()
-        assert file.exists(), "what another says is not withdrawn"
-
-    asyncio.run(main())
+    starting = asyncio.create_task(services.start())
+    assert await comes(file.exists)
+    faster = run(str(PROGRAM), str(port), stdout=-3)
+    with pytest.raises(Failed, match=rf"cannot use port {port}, which is taken by pid {faster.pid} "):
+        await starting
+    assert not file.exists()
+    others = Ownership(file)
+    others.record({"state": ServiceState.UP, "since": "", "restarts": 0}, None, {}, None)
+    await services.stop()
+    assert file.exists(), "what another says is not withdrawn"
 
 
 def new_turn(folder: Path) -> tuple[StartAttempt, Ownership]:
@@ -123,24 +119,20 @@ def test_who_comes_second_sees_what_the_first_has_told(tmp_path: Path) -> None:
     assert begun == ["first"]
 
 
-def test_a_lock_that_is_never_let_go_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lock_that_is_never_let_go_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "LOCKED", 0.1)
     (mine, _), (other, _) = new_turn(tmp_path), new_turn(tmp_path)
+    holding, let_go = asyncio.Event(), asyncio.Event()
 
-    async def main() -> None:
-        holding, let_go = asyncio.Event(), asyncio.Event()
+    async def hold() -> None:
+        async with turn.start_lock(tmp_path / "site.lock", SystemClock()):
+            holding.set()
+            await let_go.wait()
 
-        async def hold() -> None:
-            async with turn.start_lock(tmp_path / "site.lock", SystemClock()):
-                holding.set()
-                await let_go.wait()
-
-        holder = asyncio.create_task(hold())
-        await holding.wait()
-        with pytest.raises(Failed, match=r"cannot be started: another process has held .*site\.lock for 0\.1 s"):
-            await mine.take(never)
-        let_go.set()
-        await holder
-        assert await other.take(nothing)
-
-    asyncio.run(main())
+    holder = asyncio.create_task(hold())
+    await holding.wait()
+    with pytest.raises(Failed, match=r"cannot be started: another process has held .*site\.lock for 0\.1 s"):
+        await mine.take(never)
+    let_go.set()
+    await holder
+    assert await other.take(nothing)

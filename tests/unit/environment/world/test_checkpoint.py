@@ -270,23 +270,19 @@ def test_a_channel_that_does_not_answer_raises_in_time(environment: EnvironmentS
 
 
 @pytest.mark.parametrize("fails", ["write", "reset", "restore"])
-def test_a_readonly_channel_is_never_written(environment: EnvironmentServer, fails: str) -> None:
+async def test_a_readonly_channel_is_never_written(environment: EnvironmentServer, fails: str) -> None:
     calls: dict[str, Callable[[Channels], Awaitable[None]]] = {
         "write": lambda channels: channels.write("env", "w", "cart.a", 2),
         "reset": lambda channels: channels.reset("env", "w"),
         "restore": lambda channels: channels.restore("env", "w", {}),
     }
-
-    async def main() -> None:
-        settings = {"env": ChannelSettings(url="http://world.local/env", readonly=True)}
-        channels = Channels(settings, hosts={"world.local": environment.server_port}, root=Path())
-        with pytest.raises(Failed, match=r"read-only: `readonly = true` in \[tool.harness.channels.env\]") as caught:
-            await calls[fails](channels)
-        assert caught.value.failure.code == "INVALID_INPUT"
-        assert await channels.read("env", "w") == environment.seed
-        await channels.close()
-
-    asyncio.run(main())
+    settings = {"env": ChannelSettings(url="http://world.local/env", readonly=True)}
+    channels = Channels(settings, hosts={"world.local": environment.server_port}, root=Path())
+    with pytest.raises(Failed, match=r"read-only: `readonly = true` in \[tool.harness.channels.env\]") as caught:
+        await calls[fails](channels)
+    assert caught.value.failure.code == "INVALID_INPUT"
+    assert await channels.read("env", "w") == environment.seed
+    await channels.close()
     assert [method for method, _ in environment.calls] == ["GET"]
 
 

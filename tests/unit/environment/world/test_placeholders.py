@@ -37,7 +37,7 @@ TABLE = {
 }
 
 
-def test_each_slot_reads_its_own_and_a_service_may_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_slot_reads_its_own_and_a_service_may_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "placeholders_under_test.py").write_text(CODE, "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in "abc":
@@ -52,21 +52,18 @@ def test_each_slot_reads_its_own_and_a_service_may_move(tmp_path: Path, monkeypa
         places = SlotPlaceholders(slot, {"lib.test": 8000 + slot}, {"Lib": lambda: now[slot]})
         return Channels(TABLE, hosts={}, root=tmp_path, places=places)
 
-    async def main() -> None:
-        zero, one = channels(0), channels(1)
-        found = [await each.read(name, "w") for each in (zero, one) for name in ("file", "named", "db")]
-        assert found == ["a state.json", "a state-0.json", [{"x": "a"}], "b state.json", "b state-1.json", [{"x": "b"}]]
-        told: dict[str, Any] = {"where": {"folder": str(now[1])}, "port": "8001", "slots": ["1", "{slot}"]}
-        assert await one.read("code", "w1") == {"world": "w1", **told}
-        now[1] = tmp_path / "c"
-        assert await one.read("file", "w") == "c state.json"
-        await one.restore("code", "w1", {"a": 1})
-        assert json.loads((tmp_path / "c" / "written.json").read_text()) == [
-            "w1", {"a": 1}, {"port": "8001", "slots": ["1", "{slot}"]},
-        ]  # fmt: skip
-        rest = one.without({"file", "code"})
-        assert rest.names == ("named", "db")
-        assert one.names == tuple(TABLE)
-        await asyncio.gather(zero.close(), one.close())
-
-    asyncio.run(main())
+    zero, one = channels(0), channels(1)
+    found = [await each.read(name, "w") for each in (zero, one) for name in ("file", "named", "db")]
+    assert found == ["a state.json", "a state-0.json", [{"x": "a"}], "b state.json", "b state-1.json", [{"x": "b"}]]
+    told: dict[str, Any] = {"where": {"folder": str(now[1])}, "port": "8001", "slots": ["1", "{slot}"]}
+    assert await one.read("code", "w1") == {"world": "w1", **told}
+    now[1] = tmp_path / "c"
+    assert await one.read("file", "w") == "c state.json"
+    await one.restore("code", "w1", {"a": 1})
+    assert json.loads((tmp_path / "c" / "written.json").read_text()) == [
+        "w1", {"a": 1}, {"port": "8001", "slots": ["1", "{slot}"]},
+    ]  # fmt: skip
+    rest = one.without({"file", "code"})
+    assert rest.names == ("named", "db")
+    assert one.names == tuple(TABLE)
+    await asyncio.gather(zero.close(), one.close())

@@ -158,18 +158,14 @@ def test_a_channel_that_does_not_know_reset_is_a_failure(project: Path, environm
     ("mark", "name", "value"),
     [(WorldMark(header="X-World"), "X-World", "w7"), (WorldMark(cookie="tenant"), "Cookie", "tenant=w7")],
 )
-def test_a_channel_names_the_world_as_the_project_says(
+async def test_a_channel_names_the_world_as_the_project_says(
     environment: EnvironmentServer, mark: WorldMark, name: str, value: str
 ) -> None:
     seen: list[dict[str, str]] = []
     reply = environment.reply
     environment.reply = lambda *given: (seen.append(given[2]), reply(*given))[1]  # type: ignore[method-assign]
-
-    async def main() -> None:
-        settings = {"env": ChannelSettings(url="http://world.local/env")}
-        channels = Channels(settings, hosts={"world.local": environment.server_port}, root=Path(), mark=mark)
-        await channels.read("env", "w7")
-        await channels.close()
-
-    asyncio.run(main())
+    settings = {"env": ChannelSettings(url="http://world.local/env")}
+    channels = Channels(settings, hosts={"world.local": environment.server_port}, root=Path(), mark=mark)
+    await channels.read("env", "w7")
+    await channels.close()
     assert [headers[name] for headers in seen] == [value]

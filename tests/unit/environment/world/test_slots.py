@@ -40,20 +40,16 @@ def test_two_processes_never_hold_the_same_slot(tmp_path: Path) -> None:
     assert asyncio.run(main()) == ([0, 1], True, 0)
 
 
-def test_who_waits_for_long_says_so_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_for_long_says_so_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.02)
     told: list[ResilienceEvent] = []
-
-    async def main() -> None:
-        here, there = make(tmp_path), Slots(lambda: 1, tmp_path, SystemClock(), told.append)
-        first = await here.take("a", episode=False)
-        waiting = asyncio.create_task(there.take("b", episode=False, task="T-1"))
-        await asyncio.sleep(0.1)
-        here.give_back(first, "a", more=False)
-        there.give_back(await asyncio.wait_for(waiting, 5), "b", more=False)
-        await there.take("c", episode=False, task="T-2")
-
-    asyncio.run(main())
+    here, there = make(tmp_path), Slots(lambda: 1, tmp_path, SystemClock(), told.append)
+    first = await here.take("a", episode=False)
+    waiting = asyncio.create_task(there.take("b", episode=False, task="T-1"))
+    await asyncio.sleep(0.1)
+    here.give_back(first, "a", more=False)
+    there.give_back(await asyncio.wait_for(waiting, 5), "b", more=False)
+    await there.take("c", episode=False, task="T-2")
     (event,) = told
     assert isinstance(event, SlotAwaited)
     assert (event.task, event.folder) == ("T-1", str(tmp_path))
