@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from harness.reporting.redaction import Redactor
     from harness.runner.begun import BegunRun
 
-_PENDING = PendingInjections()
+PENDING = PendingInjections()
 """The faults that the next task meets."""
 
 
@@ -56,7 +56,7 @@ class TaskExecution(Struct, frozen=True):
     redactor: Redactor
 
 
-_EXECUTED: deque[TaskExecution] = deque(maxlen=10)
+EXECUTED: deque[TaskExecution] = deque(maxlen=10)
 """The last executed tasks, for the report of a test that fails because of them."""
 _PASSED: set[tuple[Path, str]] = set()
 """Project and id of each task that ended as it declares when it was executed last."""
@@ -88,9 +88,9 @@ def execute_task(task: TaskSpec) -> TaskResult:
     place = task.place
     folder, source = place if place else (Path.cwd(), None)
     plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, folder=folder, source=source)
-    injected = tuple(at_its_binding(fault, plan) for fault in _PENDING.look())
+    injected = tuple(at_its_binding(fault, plan) for fault in PENDING.look())
     check(injected, plan, harness.settings)
-    _PENDING.forget()
+    PENDING.forget()
     if why := _obstacle(task, folder, root):
         return TaskResult(plan.task_id, plan.key, "aborted", (), datetime.now(UTC), 0, len(plan.steps), skipped=why)
     return _executed(replace(plan, faults=(*plan.faults, *injected)), root)
@@ -101,7 +101,7 @@ def _executed(plan: Plan, root: Path) -> TaskResult:
     result = harness.run(plan, events.on)
     for told in events.fence.unsaid():
         sys.stderr.write(f"{events.clean(told)}\n")
-    _EXECUTED.append(TaskExecution(plan, result, harness.settings, harness.redactor))
+    EXECUTED.append(TaskExecution(plan, result, harness.settings, harness.redactor))
     passed = ended_as_declared(plan.spec, result)
     (_PASSED.add if passed else _PASSED.discard)((root, plan.task_id))
     return result
@@ -136,7 +136,7 @@ def inject(fault: Mapping[str, Any] | FaultBase, *more: Mapping[str, Any] | Faul
 
     As a context manager they strike every task of the block. Raises InjectionError for a value that is no fault.
     """
-    return _PENDING.add(*map(fault_of, (fault, *more)))
+    return PENDING.add(*map(fault_of, (fault, *more)))
 
 
 def inject_network_failure(duration: float = 2000, *, host: str | None = None, step: int = 0) -> InjectedFault:
@@ -175,7 +175,7 @@ def simulate_delayed_state_update(
 
 def clear_faults() -> None:
     """Remove all injected faults."""
-    _PENDING.clear()
+    PENDING.clear()
 
 
 def _by_id(task_id: str, defaults: Sequence[Defaults]) -> Loaded:
