@@ -285,7 +285,7 @@ def discard(event: ResilienceEvent) -> None:
     """Discard the event."""
 
 
-def _document(event: ResilienceEvent) -> dict[str, Any]:
+def document(event: ResilienceEvent) -> dict[str, Any]:
     """The event as plain JSON, its `type` first."""
     return {"type": event.type, **written(event)}
 

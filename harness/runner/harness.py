@@ -89,7 +89,6 @@ class Harness:
         self._make_sites(run_id, settings.root / ".harness", open_services)
         self._make_records(run_id)
         self._make_actors(run_id)
-        self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
         self._ready = False
         self._services_begun: asyncio.Task[Sequence[Failure]] | None = None
@@ -113,7 +112,7 @@ class Harness:
 
     def _make_records(self, run_id: str) -> None:
         """What is kept of the tasks: artifacts, evidence, trajectories, memory, without secrets."""
-        settings = self.settings
+        settings, self._runs = self.settings, Counter[str]()
         self.redactor = Redactor.of(settings)
         self._learned: defaultdict[str, LearnedSecrets] = defaultdict(LearnedSecrets)
         """World -> the secrets that its tasks have met: those of an episode share a memory."""

@@ -76,34 +76,42 @@ async def evidence_of(session: Any, folder: Path) -> Evidence:
     return found
 
 
-async def test_a_session_does_all_that_it_does_here(server: PlaywrightServer, elsewhere: Make) -> None:
+def test_a_session_does_all_that_it_does_here(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     stage = elsewhere(server.url)
     (stage.folder / "note.txt").write_text("mine")
-    session = await stage.at("/", recording="full", allowed_domains=(SHOP,))
-    assert session.chromium.pid is None
-    assert len(server.browsers()) == 1
-    await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
-    loaded = await passed(session, {"act": "download", "selector": "#file-link"})
-    assert loaded.details["bytes"] == session.files[0].stat().st_size > 0
-    strayed = await failed(session, {"act": "open", "url": f"http://{EVIL}/"})
-    assert strayed.code == "POLICY_DOMAIN"
-    evidence = await evidence_of(session, stage.folder / "evidence")
-    assert {item.name: item.status for item in evidence.items} == dict.fromkeys(
-        ("trace.zip", "screenshot.png", "dom_snapshot.html", "network_logs.har", "console_logs.txt"), "taken"
-    )
-    assert "trace.trace" in zipfile.ZipFile(evidence.folder / "trace.zip").namelist()
-    assert "/report.csv" in (evidence.folder / "network_logs.har").read_text()
-    await session.close()
-    await stage.browsers.close()
-    await until(lambda: not server.browsers() and not server.left())
+
+    async def body() -> None:
+        session = await stage.at("/", recording="full", allowed_domains=(SHOP,))
+        assert session.chromium.pid is None
+        assert len(server.browsers()) == 1
+        await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
+        loaded = await passed(session, {"act": "download", "selector": "#file-link"})
+        assert loaded.details["bytes"] == session.files[0].stat().st_size > 0
+        strayed = await failed(session, {"act": "open", "url": f"http://{EVIL}/"})
+        assert strayed.code == "POLICY_DOMAIN"
+        evidence = await evidence_of(session, stage.folder / "evidence")
+        assert {item.name: item.status for item in evidence.items} == dict.fromkeys(
+            ("trace.zip", "screenshot.png", "dom_snapshot.html", "network_logs.har", "console_logs.txt"), "taken"
+        )
+        assert "trace.trace" in zipfile.ZipFile(evidence.folder / "trace.zip").namelist()
+        assert "/report.csv" in (evidence.folder / "network_logs.har").read_text()
+        await session.close()
+        await stage.browsers.close()
+        await until(lambda: not server.browsers() and not server.left())
+
+    run(body())
     assert stage.browsers.described.endswith(f"(at {server.url.removesuffix('/browsers')})")
 
 
-async def test_pages_offer_tools_there_too(server: PlaywrightServer, elsewhere: Make) -> None:
+def test_pages_offer_tools_there_too(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     stage = elsewhere(server.url)
-    session = await stage.session(webmcp=True)
-    await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
-    assert await session.page_tools(10) == ()
+
+    async def body() -> None:
+        session = await stage.session(webmcp=True)
+        await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
+        assert await session.page_tools(10) == ()
+
+    run(body())
 
 
 def test_the_next_endpoint_serves_when_the_first_is_dead(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
@@ -122,32 +130,44 @@ def test_all_dead(run: Any, elsewhere: Make) -> None:
     assert f"ws://127.0.0.1:{two}: nothing answers there" in failure.message
 
 
-async def test_sessions_go_to_the_endpoint_with_the_fewest(server: PlaywrightServer, elsewhere: Make) -> None:
+def test_sessions_go_to_the_endpoint_with_the_fewest(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     stage = elsewhere(server.url, f"{server.url}?second")
-    sessions = await asyncio.gather(*(stage.session(world=f"w{number}") for number in range(4)))
-    shared = [session.chromium.sessions for session in sessions]
-    assert shared == [2, 2, 2, 2], "two browsers, two sessions in each"
+
+    async def body() -> None:
+        sessions = await asyncio.gather(*(stage.session(world=f"w{number}") for number in range(4)))
+        shared = [session.chromium.sessions for session in sessions]
+        assert shared == [2, 2, 2, 2], "two browsers, two sessions in each"
+
+    run(body())
 
 
 @pytest.mark.parametrize("kind", ["browser_kill", "driver_kill"])
 @pytest.mark.sampled(1)
-async def test_faults_that_end_it(server: PlaywrightServer, elsewhere: Make, kind: str) -> None:
+def test_faults_that_end_it(run: Any, server: PlaywrightServer, elsewhere: Make, kind: str) -> None:
     stage = elsewhere(server.url)
-    session = await stage.at()
-    assert (await strike(session, kind=kind)).count == 1
-    outcome = await failed(session, CLICK)
-    assert outcome.code == {"browser_kill": "BROWSER_CRASHED", "driver_kill": "DRIVER_GONE"}[kind]
-    assert await session.renew(outcome, 15) is None
-    await passed(session, CLICK)
-    await until(lambda: len(server.browsers()) == 1)
+
+    async def body() -> None:
+        session = await stage.at()
+        assert (await strike(session, kind=kind)).count == 1
+        outcome = await failed(session, CLICK)
+        assert outcome.code == {"browser_kill": "BROWSER_CRASHED", "driver_kill": "DRIVER_GONE"}[kind]
+        assert await session.renew(outcome, 15) is None
+        await passed(session, CLICK)
+        await until(lambda: len(server.browsers()) == 1)
+
+    run(body())
 
 
-async def test_a_fault_that_needs_the_process_is_refused(server: PlaywrightServer, elsewhere: Make) -> None:
+def test_a_fault_that_needs_the_process_is_refused(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     stage = elsewhere(server.url)
-    session = await stage.at()
-    with pytest.raises(Failed, match="its process cannot be stopped"):
-        await strike(session, kind="browser_stop")
-    await passed(session, CLICK)
+
+    async def body() -> None:
+        session = await stage.at()
+        with pytest.raises(Failed, match="its process cannot be stopped"):
+            await strike(session, kind="browser_stop")
+        await passed(session, CLICK)
+
+    run(body())
 
 
 def test_an_endpoint_that_goes_in_mid_task(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:

@@ -24,7 +24,7 @@ line says that a later one replaces it. A test keeps the lists true.
 `_explain_cut_off`: an act that was ended from outside.
 - `no_answer`: the page waits for a document that its site does not send.
 - `hung`: the page floods the browser with events, and did not say in time what it shows.
-- `wait_failure`: the act was a `wait`; the failure names the elements that exist instead.
+- `_wait_failure`: the act was a `wait`; the failure names the elements that exist instead.
 - `element_failure`: the act was another one; the cause is its element.
 
 `_live`: the text of the message.
@@ -40,14 +40,14 @@ line says that a later one replaces it. A test keeps the lists true.
 - `hung`: the page, or the browser, does not answer.
 - `no_answer`: the act has sent a request that the site does not answer.
 - `lost_page`: the page of an earlier step is the browser's error page.
-- `wait_failure`: the act was a `wait`; the failure names the elements that exist instead.
+- `_wait_failure`: the act was a `wait`; the failure names the elements that exist instead.
 - `_unready`: something delayed the act.
 
 `late_opening`: an `open` that did not end.
 - `_broken`: the request, and only the request, knows the network error.
 - `hung`: the page, or the browser, does not answer.
 - `no_answer`: the site sends no answer.
-- `unfinished`: the document arrived, and did not load in time.
+- `_unfinished`: the document arrived, and did not load in time.
 
 `_unready`: an act on an element.
 - `navigation_failure`: the act was performed, and the page that it opened failed.

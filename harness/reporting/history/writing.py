@@ -89,7 +89,7 @@ def _is_around(record: Record) -> bool:
 # Records that a run could not write, because another process locked the history: they are kept next to it, and added
 # later.
 
-_READER_PATIENCE = 1.0
+READER_PATIENCE = 1.0
 """Seconds that a reader waits for a process that still holds it."""
 
 
@@ -121,13 +121,13 @@ def import_pending_runs(root: Path) -> None:
 
 
 def _add(path: Path, run: RunRecord) -> None:
-    with name_file_in_errors(path), closing(open_writing(path, _READER_PATIENCE)) as database:
+    with name_file_in_errors(path), closing(open_writing(path, READER_PATIENCE)) as database:
         add_run(database, run, Owner())
 
 
-_QUICK = 0.25
+QUICK = 0.25
 """Seconds for which a task waits for another process; after that its row is written with the next one."""
-_FINAL = 10.0
+FINAL = 10.0
 """Seconds that the end of a run waits."""
 
 
@@ -154,7 +154,7 @@ class RunWriter:
         self._waiting.append(execution)
         try:
             with suppress(NotNowError):
-                self._write(_QUICK)
+                self._write(QUICK)
         except BaseException:
             self._waiting.remove(execution)  # it must not keep the next ones out
             raise
@@ -166,7 +166,7 @@ class RunWriter:
         file next to the history (`import_pending_runs`).
         """
         try:
-            database = self._write(_FINAL)
+            database = self._write(FINAL)
             with name_file_in_errors(self._path), transaction(database):
                 end_run(database, run)
                 drop_empty(database, run.run)

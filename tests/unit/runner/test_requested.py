@@ -20,7 +20,7 @@ from harness.runner import requested
 from harness.runner.requested import KeptRun, RequestedRuns
 
 
-async def test_a_server_that_ends_while_a_run_is_written_down_leaves_no_run_that_goes_on_for_ever(
+def test_a_server_that_ends_while_a_run_is_written_down_leaves_no_run_that_goes_on_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tasks").mkdir()
@@ -36,21 +36,23 @@ async def test_a_server_that_ends_while_a_run_is_written_down_leaves_no_run_that
             begun.set()
 
     monkeypatch.setattr(KeptRun, "begin", slow)
-    runs = RequestedRuns(tmp_path, 1)
-    hub = SimpleNamespace(desk=Desk(()), sessions={})
-    runs.serve(cast("Any", SimpleNamespace(hub=hub, redactors=[])))
-    await runs.start(BridgeSession(SystemClock(), BridgeLimits()), "T")
-    await asyncio.to_thread(begins.wait, 10)
-    asyncio.get_running_loop().call_later(0.1, may_go_on.set)
-    await runs.close()
+
+    async def main() -> None:
+        runs = RequestedRuns(tmp_path, 1)
+        hub = SimpleNamespace(desk=Desk(()), sessions={})
+        runs.serve(cast("Any", SimpleNamespace(hub=hub, redactors=[])))
+        await runs.start(BridgeSession(SystemClock(), BridgeLimits()), "T")
+        await asyncio.to_thread(begins.wait, 10)
+        asyncio.get_running_loop().call_later(0.1, may_go_on.set)
+        await runs.close()
+
+    asyncio.run(main())
     may_go_on.set()
     assert begun.wait(10)
     assert recent_runs(tmp_path) == ()  # nothing was done in it
 
 
-async def test_an_output_that_fails_is_said_with_the_end_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_fails_is_said_with_the_end_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "t.task.yaml").write_text("task_id: T\ngoal: g\n", "utf-8")
     (tmp_path / ".harness").mkdir()
@@ -63,13 +65,17 @@ async def test_an_output_that_fails_is_said_with_the_end_of_the_run(
         return streams[0]
 
     monkeypatch.setattr(requested, "begun_stream", begun)
-    runs = RequestedRuns(tmp_path, 1, said.append)
-    hub = SimpleNamespace(desk=Desk(()), sessions={})
-    runs.serve(cast("Any", SimpleNamespace(hub=hub, redactors=[])))
-    await runs.start(BridgeSession(SystemClock(), BridgeLimits()), "T")
-    async with asyncio.timeout(20):
-        while not streams or not streams[0].problems:
-            await asyncio.sleep(0.01)
-    await runs.close()
+
+    async def main() -> None:
+        runs = RequestedRuns(tmp_path, 1, said.append)
+        hub = SimpleNamespace(desk=Desk(()), sessions={})
+        runs.serve(cast("Any", SimpleNamespace(hub=hub, redactors=[])))
+        await runs.start(BridgeSession(SystemClock(), BridgeLimits()), "T")
+        async with asyncio.timeout(20):
+            while not streams or not streams[0].problems:
+                await asyncio.sleep(0.01)
+        await runs.close()
+
+    asyncio.run(main())
     (line,) = [each for each in said if each.startswith("output failed: ")]
     assert line.startswith("output failed: events.jsonl: ")
