@@ -86,7 +86,11 @@ def _texts(document: Any) -> Iterator[str]:
         yield str(document)
 
 
-@given(st.lists(LETTERS, min_size=1, max_size=3), DOCUMENTS)
+SECRETS = LETTERS.map(lambda text: f"{text}#7")
+"""No plain word and no number: those are masked only where they stand alone."""
+
+
+@given(st.lists(SECRETS, min_size=1, max_size=3), DOCUMENTS)
 def test_no_secret_survives(secrets: list[str], document: object) -> None:
     carried = [document, *(f"x{secret}y" for secret in secrets), dict.fromkeys(secrets, "-")]
     texts = list(_texts(Redactor(secrets).json(carried)))
