@@ -89,8 +89,10 @@ class PageLooks:
                     await self._learn_secrets()
                 return found
 
-    async def _learn_secrets(self) -> None:
-        await self._secrets.learn(self.tab, self._request.scale)
+    async def _learn_secrets(self, *, waits: bool = False) -> None:
+        """Learn what has appeared. A page that floods the browser is waited for only where its files are taken."""
+        floods = self.tab.watch.pace.floods and not waits
+        await self._secrets.learn(self.tab, _PASSING_SECONDS if floods else _SECRETS_SECONDS * self._request.scale)
 
     async def _leave_closed(self) -> bool:
         """Leave the current page if the site closed it; return whether the task goes on at another one."""
@@ -296,6 +298,8 @@ def _closed_before(failure: Failure, tab: Tab, *, reads: bool) -> bool:
 # What pages authorize themselves by is a secret as soon as it is there: their cookies and `Authorization` headers.
 
 _SECRETS_SECONDS = 0.5
+_PASSING_SECONDS = 0.05
+"""Seconds for a page that floods the browser: a step of it ends soon after its limit."""
 
 
 class PageSecrets:
@@ -306,7 +310,7 @@ class PageSecrets:
         self._requests = self._answers = 0
         """The requests and answers of this context until the last look."""
 
-    async def learn(self, tab: Tab, scale: float = 1.0) -> None:
+    async def learn(self, tab: Tab, seconds: float) -> None:
         """Learn what requests have sent since the last call, and which cookies answers have set. It never raises."""
         if tab.watch is not self._watch:
             self._watch, self._requests, self._answers = tab.watch, 0, 0
@@ -318,8 +322,9 @@ class PageSecrets:
                     learn(*secrets_of_header("authorization", headers["authorization"]))
         if tab.watch.answers == self._answers:
             return
-        self._answers = tab.watch.answers
-        cookies = await bounded(
-            tab.context.cookies(), _SECRETS_SECONDS * scale, ()
-        )  # a browser that is gone has told nothing
+        answers = tab.watch.answers
+        cookies = await bounded(tab.context.cookies(), seconds, None)
+        if cookies is None:  # a browser that is gone has told nothing; one that a page floods is asked once more
+            return
+        self._answers = answers
         learn(*(value for each in cookies if is_session_value(value := each.get("value", ""))))

@@ -451,7 +451,7 @@ class PlaywrightSession(PageLooks):
             self.tab.begin_silence()  # the sooner its events end, the more the page gives
             self.tab.watch.spare()
         await self._leave_closed()
-        await self._learn_secrets()
+        await self._learn_secrets(waits=True)
         deadline = Deadline.after(collecting.TOTAL_SECONDS * self._request.scale, self._clock.now())
         url = self.tab.page.url
         if capture.logs:

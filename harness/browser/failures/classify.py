@@ -198,7 +198,8 @@ async def failure_of(error: Exception, scene: FailureContext) -> Failure:
     scene = replace(scene, answered=True) if isinstance(error, UnseenError) else scene
     failure = await lost(text, scene) or await aborted(text, scene)
     if failure is None and isinstance(error, TimeoutError):
-        failure = await _explain_cut_off(await unanswered(scene), scene)
+        facts, cut_off = await asyncio.gather(_facts_until_then(scene), unanswered(scene))
+        failure = await _explain_cut_off(cut_off, facts, scene)
         if login := await session_lost(failure, scene):
             failure = replace(login, effect=failure.effect, tainted=True)
     if failure is None:
@@ -216,15 +217,20 @@ def _failed_before(error: BaseException) -> Failed | None:
     return inner
 
 
-async def _explain_cut_off(failure: Failure, scene: FailureContext) -> Failure:
+async def _facts_until_then(scene: FailureContext) -> Facts | None:
+    """What was seen before the limit; else it is asked beside the question who answers: both have the same bound."""
+    return scene.seen.facts or await facts_now(scene)
+
+
+async def _explain_cut_off(failure: Failure, facts: Facts | None, scene: FailureContext) -> Failure:
     """Explain an act that was ended from outside although the page answers, by what was seen until then."""
     if failure.code != "STEP_TIMEOUT":
         return failure
     pending = scene.watch.unanswered
     if pending is not None and scene.acts:
         return replace(no_answer(scene, pending, failure.effect), tainted=True)
-    facts = scene.seen.facts or await _second_look(scene)
-    if facts is None and scene.watch.pace.heavy and scene.selector is not None:
+    facts = facts or await _second_look(scene)
+    if _drowned(scene, facts):
         return hung(scene, browser_answers=True, effect=failure.effect)
     if facts is None or (facts.ready and not scene.waits and scene.seen.log.obstacle is None):
         return failure
@@ -296,7 +302,7 @@ async def _too_late(text: str, scene: FailureContext) -> Failure:
     failure = dead(text, scene)
     if failure is not None:
         return failure
-    if not page and not scene.answered:
+    if not scene.answered and (not page or (pending is None and _drowned(scene, facts))):
         return hung(scene, browser, performed(scene, log))
     if pending is not None:
         return no_answer(scene, pending, log.effect)
@@ -314,9 +320,14 @@ async def _examine(scene: FailureContext, log: CallLog) -> tuple[Facts | None, t
     return facts, (page, browser)
 
 
+def _drowned(scene: FailureContext, facts: Facts | None) -> bool:
+    """Whether a page that answers did not say in time what it shows, because it floods the browser with events."""
+    return facts is None and scene.watch.pace.heavy and scene.selector is not None
+
+
 async def _second_look(scene: FailureContext) -> Facts | None:
     """The facts of a page that was only slow to answer. The end of a flood is not waited for."""
-    return await facts_now(scene, scene.look if scene.watch.pace.floods else SECOND_LOOK)
+    return None if scene.watch.pace.floods else await facts_now(scene, SECOND_LOOK)
 
 
 def _unready(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:
