@@ -118,7 +118,7 @@ def hook(project: Annotated[Path | None, _FOLDER] = None) -> None:
 
     Example: echo '{"hook_event_name": "Stop", "session_id": "s1"}' | harness mcp hook
     """
-    from harness.serve.address import BRIDGE, address_of
+    from harness.serve.address import addresses_of
 
     settings = settings_here(project)
     try:
@@ -128,9 +128,8 @@ def hook(project: Annotated[Path | None, _FOLDER] = None) -> None:
     if not isinstance(given, dict):
         typer.echo("harness mcp hook: standard input has no JSON object", err=True)
         return
-    addresses = [address_of(settings.root, BRIDGE), address_of(settings.root)]
-    for address in [each for each in addresses if each is not None]:
-        if _told(settings, address, _hook_document(given, datetime.now(UTC))):
+    for address in addresses_of(settings.root):
+        if _told(settings.root, address, _hook_document(given, datetime.now(UTC))):
             return
 
 
@@ -147,25 +146,16 @@ def _hook_document(given: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     }
 
 
-def _told(settings: Settings, address: Any, document: Mapping[str, Any]) -> bool:
+def _told(root: Path, address: Any, document: Mapping[str, Any]) -> bool:
     """Whether the server has taken the event, or said why not."""
-    from datetime import timedelta
+    from harness.serve.start import asked
+    from harness.serve.tokens import TokenScope
 
-    from harness.serve.start import connection_to
-    from harness.serve.tokens import Tokens, TokenScope
-
-    connection = connection_to(address, _HOOK_WITHIN)
     try:
-        token = Tokens.of(settings.root).issue(TokenScope.AGENT, datetime.now(UTC), timedelta(minutes=1))
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        connection.request("POST", "/hooks", json.dumps(document), headers)
-        answer = connection.getresponse()
-        said = answer.read().decode("utf-8", "replace")
-        if answer.status not in (200, 404):
-            typer.echo(f"harness mcp hook: {said[:1000]}", err=True)
-        return answer.status != 404
+        status, said = asked(root, address, TokenScope.AGENT, _HOOK_WITHIN, "POST", "/hooks", document)
     except OSError as error:
         typer.echo(f"harness mcp hook: the server does not answer: {error}", err=True)
         return False
-    finally:
-        connection.close()
+    if status not in (200, 404):
+        typer.echo(f"harness mcp hook: {said[:1000]}", err=True)
+    return status != 404

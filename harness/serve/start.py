@@ -1,7 +1,8 @@
-"""Finds the server of a project, or starts one in the background."""
+"""Finds the server of a project, or starts one in the background, and asks it something."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import shutil
@@ -9,6 +10,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Final
 
@@ -17,6 +19,7 @@ from msgspec import Struct
 from harness.resilience import Clock, poll_until
 from harness.serve.address import ServeAddress, address_of
 from harness.serve.server import SERVICE
+from harness.serve.tokens import Tokens, TokenScope
 
 _PROBE: Final = 0.5
 """Seconds that one request to `/health` may take."""
@@ -35,18 +38,34 @@ class NotServedError(Exception):
 
 def answers(address: ServeAddress) -> bool:
     """Return whether the server at this address is ready, and is one of ours."""
-    connection = connection_to(address, _PROBE)
     try:
-        connection.request("GET", "/health")
-        answer = connection.getresponse()
-        return answer.status == 200 and json.loads(answer.read()).get("service") == SERVICE
+        status, body = _answer(address, _PROBE, "GET", "/health", None, {})
+        return status == 200 and json.loads(body).get("service") == SERVICE
     except (OSError, http.client.HTTPException, ValueError, AttributeError):
         return False
-    finally:
-        connection.close()
 
 
-def connection_to(address: ServeAddress, within: float) -> http.client.HTTPConnection:
+def asked(
+    root: Path, address: ServeAddress, scope: TokenScope, within: float, method: str, path: str, document: object = None
+) -> tuple[int, str]:
+    """The status and text with which a server of the project answers. Raises OSError and HTTPException."""
+    token = Tokens.of(root).issue(scope, datetime.now(UTC), timedelta(minutes=1))
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    body = None if document is None else json.dumps(document)
+    status, found = _answer(address, within, method, path, body, headers)
+    return status, found.decode("utf-8", "replace")
+
+
+def _answer(
+    address: ServeAddress, within: float, method: str, path: str, body: str | None, headers: dict[str, str]
+) -> tuple[int, bytes]:
+    with contextlib.closing(_connection_to(address, within)) as connection:
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+def _connection_to(address: ServeAddress, within: float) -> http.client.HTTPConnection:
     """A connection to a server of this project on this machine. `within`: seconds for each part of a request."""
     if not address.secure:
         return http.client.HTTPConnection(address.reached_at, address.port, timeout=within)
