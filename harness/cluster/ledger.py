@@ -135,8 +135,11 @@ class RunLedger:
         episodes = dict.fromkeys(self._episodes[node] for node in held if node in self._episodes)
         ended = [node for episode in episodes for node in self._members[episode] if self._entries[node].done]
         found = what_runs_again({node: self.facts(node) for node in (*ended, *held)}, Gone.SLOT)
-        for node in held:
-            self._release(node, slot)
+        for entry in map(self._taken, held):
+            if entry.begun:
+                entry.losses += 1
+                entry.lost_alone += entry.alone
+                entry.lost_on = (*entry.lost_on, slot)
         return found
 
     def resumed(self, notes: Iterable[Note]) -> LossVerdict:
@@ -175,18 +178,7 @@ class RunLedger:
             entry.slot = None
         return entry
 
-    def _release(self, node: str, slot: str) -> None:
-        entry = self._taken(node)
-        if entry.begun:
-            entry.losses += 1
-            entry.lost_alone += entry.alone
-            entry.lost_on = (*entry.lost_on, slot)
-
-
-def _name(node: str) -> str:
-    return node.rpartition("::")[2]
-
 
 def names(nodes: Iterable[str]) -> str:
     """The items, for a message."""
-    return ", ".join(map(_name, nodes))
+    return ", ".join(node.rpartition("::")[2] for node in nodes)

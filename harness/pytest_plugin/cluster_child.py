@@ -21,7 +21,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from harness.cluster.archives import TaskArchives
 from harness.cluster.messages import (
     PLACE,
     Batch,
@@ -39,7 +38,7 @@ from harness.cluster.messages import (
     replaced,
     to_child,
 )
-from harness.cluster.slot import FOLDER
+from harness.cluster.slot import FOLDER, TaskArchives
 from harness.pytest_plugin.cluster_line import FENCED, STORE, UPLINK, DriverLink, DriverWire, Permits
 from harness.pytest_plugin.role import ROLE, RUN_ID, Role
 from harness.pytest_plugin.state import STATE
