@@ -149,11 +149,7 @@ def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
     from harness.pytest_plugin.lost import report_lost_task
     from harness.runner.not_run import died
 
-    state: SessionState = sched.config.stash[STATE]
-    stream, why = telemetry_of(sched.config).stream, getattr(sched, "why", {}).get(crashitem, "")
-    if record := report_lost_task(state, stream, crashitem, died(why)):
-        report.taskspec = record.model_dump(mode="json")
-        report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
+    report_lost_task(sched.config, report, crashitem, died(getattr(sched, "why", {}).get(crashitem, "")))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -184,7 +180,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     if call.when == "teardown" and RECORD in item.stash:
         del item.stash[RECORD]  # pytest keeps the items until the end of the run
     if call.when != "teardown" and report.skipped and isinstance(item, TaskItem):  # a mark skips the test in its setup
-        report.taskspec_skipped = item.loaded.spec.task_id
+        report.taskspec_skipped = item.task_id
     return report
 
 

@@ -34,15 +34,15 @@ READ: pytest.StashKey[_Read] = pytest.StashKey()
 class XdistHooks:
     """Registered only if xdist is active (`--dist loadgroup` is broken on pytest 9.2)."""
 
+    def __init__(self) -> None:
+        self._journals: TemporaryDirectory[str] | None = None
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         if config.getoption("dist") not in _SCOPES:
             return None
         config.option.loadscopereorder = False  # `priority` decides the order, not the size of a group
         return _scheduling()(config, log)
-
-    def __init__(self) -> None:
-        self._journals: TemporaryDirectory[str] | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -84,9 +84,11 @@ class XdistHooks:
         """
         result = yield
         controller: Any = session.config.pluginmanager.getplugin("dsession")
-        for name, told in _rest_of(controller.queue) if controller is not None else ():
-            if name == "testreport":
-                controller.worker_testreport(**told)
+        with contextlib.suppress(Empty):
+            while controller is not None:
+                name, told = controller.queue.get_nowait()
+                if name == "testreport":
+                    controller.worker_testreport(**told)
         return result
 
     def pytest_unconfigure(self) -> None:
@@ -102,9 +104,7 @@ class XdistHooks:
         try:
             return (yield)
         finally:
-            go_on = getattr(sched, "go_on", None)
-            if go_on is not None:
-                go_on()
+            getattr(sched, "go_on", lambda: None)()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
@@ -125,12 +125,6 @@ class XdistHooks:
                 state.harness().start()
 
 
-def _rest_of(queue: Any) -> Iterator[Any]:
-    with contextlib.suppress(Empty):
-        while True:
-            yield queue.get_nowait()
-
-
 _SCOPES: dict[str, Callable[[str], str]] = {
     "load": lambda node_id: node_id,
     "loadgroup": lambda node_id: node_id,
@@ -142,7 +136,6 @@ _SCOPES: dict[str, Callable[[str], str]] = {
 
 _DEEP = 8
 """The number of items that a worker knows under `--task-workers auto`."""
-_BY_FILE = ("loadfile", "loadscope")
 
 
 class Deep:
@@ -190,7 +183,7 @@ def _scheduling() -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if self.names is None:
                 node_ids = next(iter(self.registered_collections.values()))
-                by_file = self.config.getoption("dist") in _BY_FILE
+                by_file = self.config.getoption("dist") in ("loadfile", "loadscope")
                 read = self.config.stash.get(READ, {})
                 groups = group_names(self.config.rootpath, node_ids, by_file=by_file, read=read)
                 state: SessionState = self.config.stash[STATE]
@@ -251,14 +244,12 @@ def tasks_of(root: Path, node_ids: Iterable[str], read: _Read | None = None) -> 
         for file in _task_files(node_ids):
             read[file] = read[file] if file in read else _cases(root / file)
     known = {f"{file}::{each.spec.task_id}": each for file in _task_files(node_ids) for each in read[file]}
-    found = {node_id: known.get(node_id) or _with_profile(node_id, read) for node_id in node_ids if of_task(node_id)}
-    return {node_id: task for node_id, task in found.items() if task is not None}
-
-
-def _with_profile(node_id: str, read: _Read) -> Loaded | None:
-    """The task of a node id that ends in a browser profile."""
-    file, _, task_id = node_id.partition("::")
-    return task_named(task_id, read[file])
+    found: dict[str, Loaded] = {}
+    for node_id in filter(of_task, node_ids):
+        file, _, task_id = node_id.partition("::")
+        if task := known.get(node_id) or task_named(task_id, read[file]):  # it may end in a browser profile
+            found[node_id] = task
+    return found
 
 
 def tasks_in(config: pytest.Config, node_ids: Iterable[str]) -> dict[str, Loaded]:
