@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.cli.project import project_of
 from harness.spec.names import how_many
 
@@ -25,15 +25,12 @@ _NEWEST = 30
 _Project = Annotated[
     Path | None, typer.Option(metavar="DIR", help="The project's folder. Default: the project of this folder.")
 ]
-_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 _Runs = Annotated[int, typer.Option("--runs", min=1, help="Number of runs to read, newest first.")]
 _Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="Number of runs to list, newest first.")]
 
 
 @app.callback(invoke_without_command=True)
-def history(
-    context: typer.Context, limit: _Limit = _NEWEST, project: _Project = None, as_json: _AsJson = False
-) -> None:
+def history(context: typer.Context, limit: _Limit = _NEWEST, project: _Project = None, as_json: AsJson = False) -> None:
     """Show and compare earlier runs from .harness/history.sqlite3. Without a command, list them.
 
     Example: harness history
@@ -45,7 +42,7 @@ def history(
 
 
 @app.command(name="list")
-def list_runs(limit: _Limit = _NEWEST, project: _Project = None, as_json: _AsJson = False) -> None:
+def list_runs(limit: _Limit = _NEWEST, project: _Project = None, as_json: AsJson = False) -> None:
     """List the newest runs: when they ran, how they ended, how many tasks passed, failed, were flaky or healed.
 
     Example: harness history list --limit 10 --json
@@ -62,7 +59,7 @@ def list_runs(limit: _Limit = _NEWEST, project: _Project = None, as_json: _AsJso
 def show(
     run: Annotated[str, typer.Argument(help="The run: last, last-1, an id, or the beginning of an id.")] = "last",
     project: _Project = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show one run: its environment, how each task ended, and what happened to services and circuits.
 
@@ -87,7 +84,7 @@ def compare(
     ] = None,
     new: Annotated[str, typer.Argument(help="The newer run.")] = "last",
     project: _Project = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare two runs: newly failing, fixed, slower, faster, flakier and new tasks.
 
@@ -111,7 +108,7 @@ def task(
     task_id: Annotated[str, typer.Argument(metavar="TASK_ID", help="A task's id, or its node id.")],
     runs: _Runs = _NEWEST,
     project: _Project = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show how one task ended in each run.
 
@@ -130,7 +127,7 @@ def task(
 
 
 @app.command()
-def flaky(runs: _Runs = _NEWEST, project: _Project = None, as_json: _AsJson = False) -> None:
+def flaky(runs: _Runs = _NEWEST, project: _Project = None, as_json: AsJson = False) -> None:
     """List the flaky tasks, the worst first, with the 95 % interval of their failure rate.
 
     A task is flaky when it passed after a rerun in the same run, or when its outcome changed from run to run at least
@@ -168,7 +165,7 @@ def durations(runs: _Runs = _NEWEST, project: _Project = None) -> None:
 def prune(
     keep: Annotated[int, typer.Option(min=0, help="Number of runs to keep, newest first.")],
     project: _Project = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Delete old runs from the history. Each run of pytest also does that, by `[tool.harness] history_runs` (200).
 

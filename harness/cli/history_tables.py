@@ -33,13 +33,9 @@ _OF_TOOLS = ("tool calls", "tool errors", "unanswered")
 """Columns that are shown if a run of the table has called a tool."""
 _NUMBERS = {*_OUTCOMES, *_OF_AGENTS, *_OF_TOOLS, "seconds", "runs", "flips", "executions"}
 _STYLES = {
-    "failed": "red",
-    "passed": "green",
-    "rerun": "yellow",
-    "unfinished": "yellow",
-    "killed": "yellow",
+    "failed": "red", "passed": "green", "rerun": "yellow", "unfinished": "yellow", "killed": "yellow",
     "interrupted": "yellow",
-}
+}  # fmt: skip
 
 
 def print_lines(lines: Iterable[Table | str]) -> None:
@@ -62,7 +58,8 @@ def run_lines(runs: Sequence[RunSummary]) -> Iterator[Table | str]:
     chosen = (*(_OF_AGENTS if agents else ()), *(_OF_TOOLS if tools else ()))
     head = ("run", "began", "ended", "seconds", *_OUTCOMES, *chosen, "commit")
     rows = [
-        (each.run, _local_time(each.started), _ending_text(each), f"{each.seconds:.1f}", each.passed, each.failed,
+        (each.run, _local_time(each.started), still_running(each.tasks) if each.running else each.ending,
+         f"{each.seconds:.1f}", each.passed, each.failed,
          each.not_judged, each.skipped, each.flaky, each.healed, each.retries, *(_used(each.used) if agents else ()),
          *(_called(each) if tools else ()), _commit(each.commit, each.branch))
         for each in runs
@@ -87,10 +84,6 @@ def _cost(used: ModelFigures) -> str:
     """`$0.62`; with calls without a known price `$0.62+?`."""
     known = money_text(used.cost_usd) if used.unpriced_calls < used.calls else ""
     return f"{known}+?".removeprefix("+") if used.unpriced_calls else known
-
-
-def _ending_text(each: RunSummary) -> str:
-    return still_running(each.tasks) if each.running else each.ending
 
 
 def single_run_lines(run: RunRecord) -> Iterator[Table | str]:
@@ -131,9 +124,9 @@ def _tool_lines(run: RunRecord) -> Iterator[str]:
 def comparison_lines(found: RunComparison) -> Iterator[Table | str]:
     """The differences between two runs; empty parts are left out."""
     yield f"{found.old} -> {found.new}{f' ({found.why})' if found.why else ''}"
-    yield from _verdicts("newly failing", found.newly_failing)
-    yield from _verdicts("fixed", found.fixed)
-    yield from _verdicts("still failing", found.still_failing)
+    yield from _list_with_title("newly failing", map(_verdict, found.newly_failing))
+    yield from _list_with_title("fixed", map(_verdict, found.fixed))
+    yield from _list_with_title("still failing", map(_verdict, found.still_failing))
     yield from _list_with_title("slower", map(_timing, found.slower))
     yield from _list_with_title("faster", map(_timing, found.faster))
     yield from _list_with_title(
@@ -141,7 +134,7 @@ def comparison_lines(found: RunComparison) -> Iterator[Table | str]:
     )
     yield from _list_with_title("flakier", map(_flakier, found.flakier))
     yield from _list_with_title("new tasks", (f"{each.outcome}  {_verdict(each)}" for each in found.new_tasks))
-    yield from _verdicts("not judged (stopped from outside)", found.not_judged)
+    yield from _list_with_title("not judged (stopped from outside)", map(_verdict, found.not_judged))
     yield from _list_with_title("not run (removed, or not selected)", found.not_run)
     if not found.different:
         yield "no difference beyond the usual variation"
@@ -211,10 +204,6 @@ def _list_with_title(title: str, lines: Iterable[str]) -> Iterator[str]:
     if found:
         yield f"{title}: {len(found)}"
         yield from (f"  {line}" for line in found)
-
-
-def _verdicts(title: str, found: Sequence[TaskChange]) -> Iterator[str]:
-    yield from _list_with_title(title, (_verdict(each) for each in found))
 
 
 def _verdict(each: TaskChange) -> str:

@@ -60,8 +60,8 @@ def import_tests(
     Example: harness import test_shop.py -o tasks/
     """
     if files == [Path(NAME)] and not Path(NAME).is_file():
-        numbers = _numbers(seeds)
-        import_miniwob(pages, folder or Path(NAME), [each for each in only.split(",") if each], numbers, force=force)
+        chosen = [each for each in only.split(",") if each]
+        import_miniwob(pages, folder or Path(NAME), chosen, _numbers(seeds), force=force)
         return
     for option, given in (("--pages", pages), ("--only", only), ("--seeds", seeds if seeds != "1" else "")):
         if given:
@@ -73,7 +73,10 @@ def import_tests(
     for task in tasks:
         file = _file(folder, task)
         write_text(file, f"{schema_line(file)}{task.text}")
-        _check(file)
+        try:  # as `harness validate` does; a problem is one of the test's own values
+            load_file(file)
+        except SpecError as error:
+            fail(f"{file} was written, but must be corrected:\n{error}", file=file)
         typer.echo(f"wrote {shown_path(file)}: {_result(task)}")
     _tell_missing(tasks)
     if any(task.missing for task in tasks) and not partial:
@@ -138,14 +141,6 @@ def _file(folder: Path, task: ImportedTask) -> Path:
 
 def _name(task_id: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', task_id)}.task.yaml"
-
-
-def _check(file: Path) -> None:
-    """Check a written file as `harness validate` does. A problem is one of the test's own values."""
-    try:
-        load_file(file)
-    except SpecError as error:
-        fail(f"{file} was written, but must be corrected:\n{error}", file=file)
 
 
 def _result(task: ImportedTask) -> str:
@@ -244,9 +239,8 @@ def import_miniwob(pages: Path | None, folder: Path, only: Sequence[str], seeds:
 
 def _pages(given: Path | None) -> Path:
     places = [given.absolute()] if given is not None else []
-    spec = find_spec(NAME) if given is None else None
-    for package in (spec.submodule_search_locations or ()) if spec else ():
-        places.append(Path(package) / _PAGES)
+    if given is None and (spec := find_spec(NAME)):
+        places += [Path(package) / _PAGES for package in spec.submodule_search_locations or ()]
     for place in places:
         for inside in (place, place / _PAGES, place / NAME / _PAGES):
             if (inside / "core/core.js").is_file() and (inside / "miniwob").is_dir():

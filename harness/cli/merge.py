@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 from msgspec import Struct
 
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.reporting.files import shown_path
 from harness.spec.names import blank_unprintable, how_many
 
@@ -49,7 +49,7 @@ def merge(
     strict: Annotated[
         bool, typer.Option("--strict", help="Merge nothing if a folder cannot be merged or a part is missing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Merge the last runs of several folders into one run, with its errors/ and allure-results/.
 
@@ -113,10 +113,8 @@ def _merge_runs(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[s
     except HistoryError as error:
         fail(blank_unprintable(str(error)))
     except OSError as error:
-        fail(
-            blank_unprintable(f"nothing was merged: {error}; free space, or name another folder with --output"),
-            file=output,
-        )
+        why = f"nothing was merged: {error}; free space, or name another folder with --output"
+        fail(blank_unprintable(why), file=output)
 
 
 def _tell(before: str, lines: list[str]) -> None:

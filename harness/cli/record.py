@@ -19,7 +19,7 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
-from harness.cli.project import project_of, settings_here
+from harness.cli.project import schema_of, settings_here
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed
 from harness.reporting.files import printable, shown_path, write_text
@@ -40,7 +40,6 @@ _NO_DISPLAY = (
     "harness record shows a browser window, and there is no display: use a machine with a desktop, or a virtual one "
     "(apt-get install xvfb chromium; xvfb-run harness record ...)"
 )
-SCHEMA = Path("schemas", "task_spec.schema.json")
 
 
 def record(
@@ -171,6 +170,5 @@ def write_task(file: Path, recording: Recording, url: str, keys: dict[str, Any])
 
 def schema_line(file: Path) -> str:
     """The line by which editors find the schema, if the project has it."""
-    schema = (project_of(file.parent) or Path.cwd()) / SCHEMA
-    found = f"# yaml-language-server: $schema={Path(os.path.relpath(schema, file.parent)).as_posix()}\n"
-    return found if schema.is_file() else ""
+    schema, relative = schema_of(file)
+    return f"# yaml-language-server: $schema={relative}\n" if schema.is_file() else ""

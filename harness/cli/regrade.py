@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.cli.project import project_of, settings_here
 from harness.spec.problems import SpecError
 
@@ -30,7 +30,7 @@ def regrade(
     spec: Annotated[list[Path] | None, typer.Option(help="File or folder with the criteria. Repeatable.")] = None,
     at_failure: Annotated[bool, typer.Option("--at-failure", help="Also judge tasks that ended earlier.")] = False,
     allow_undecided: Annotated[bool, typer.Option("--allow-undecided", help="Exit with 0 if no task fails.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Judge recorded evidence by the present criteria of the task files, without a browser.
 

@@ -108,17 +108,14 @@ def serve(
         flags = {"--insecure": insecure, "--page-only": page_only}
         _keep(settings, [flag for flag, given in flags.items() if given], idle, open_it)
     else:
-        _serve_alone(settings, open_it, ServeLimits(idle, page_only, while_used))
-
-
-def _serve_alone(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
-    try:
-        with only_server(settings.root):
-            _serve(settings, open_it, limits)
-    except AlreadyServedError:
-        typer.echo("a server of this project is being started by another process")
-    except OSError as error:
-        fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}{_space(error)}")
+        try:
+            with only_server(settings.root):
+                _serve(settings, open_it, ServeLimits(idle, page_only, while_used))
+        except AlreadyServedError:
+            typer.echo("a server of this project is being started by another process")
+        except OSError as error:
+            why = f"{error.strerror or error}{_space(error)}"
+            fail(f"{shown_path(settings.root / '.harness')} cannot be written: {why}")
 
 
 class ServeLimits(Struct, frozen=True):
@@ -233,7 +230,7 @@ async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[S
     runs.serve(host)
     if host.note:
         typer.echo(host.note)
-    agents = ServedAgents(host, runs)
+    agents = ServedAgents((host, runs))
     try:
         yield agents
     finally:
@@ -243,17 +240,18 @@ async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[S
 class ServedAgents:
     """What a server does for agents; nothing without a bridge."""
 
-    def __init__(self, host: BridgeHost | None = None, runs: RequestedRuns | None = None) -> None:
-        self._host = host
-        self._runs = runs
+    def __init__(self, served: tuple[BridgeHost, RequestedRuns] | None = None) -> None:
+        self._served = served
         self._stopping: asyncio.Task[None] | None = None
-        self.routes: list[BaseRoute] = host.routes if host else []
+        self.routes: list[BaseRoute] = served[0].routes if served else []
 
     @property
     def busy(self) -> bool:
         """Whether an agent is there, or a task runs."""
-        attached = self._host is not None and any(each.attached for each in self._host.hub.sessions.values())
-        return attached or (self._runs is not None and self._runs.busy)
+        if self._served is None:
+            return False
+        host, runs = self._served
+        return any(each.attached for each in host.hub.sessions.values()) or runs.busy
 
     def stop(self) -> None:
         """Begin to end tasks and sessions, so that their clients still hear of it."""
@@ -261,9 +259,10 @@ class ServedAgents:
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
 
     async def _stop(self) -> None:
-        if self._runs is not None and self._host is not None:
-            await self._runs.close()
-            await self._host.close(resumable=True)
+        if self._served is not None:
+            host, runs = self._served
+            await runs.close()
+            await host.close(resumable=True)
 
     async def close(self) -> None:
         """End them. Bounded."""
@@ -343,12 +342,8 @@ def client() -> None:
 
     Example: harness serve client > bridge.mjs
     """
-    typer.echo(_javascript_client().read_text("utf-8"), nl=False)
-
-
-def _javascript_client() -> Path:
-    """The file of the client in JavaScript: it is in the wheel, and a clone has it elsewhere."""
     import harness.bridge.client
 
-    shipped = Path(harness.bridge.client.__file__).with_name("bridge.mjs")
-    return shipped if shipped.is_file() else shipped.parents[3] / "clients/js/bridge.mjs"
+    shipped = Path(harness.bridge.client.__file__).with_name("bridge.mjs")  # in the wheel; a clone has it elsewhere
+    file = shipped if shipped.is_file() else shipped.parents[3] / "clients/js/bridge.mjs"
+    typer.echo(file.read_text("utf-8"), nl=False)

@@ -19,9 +19,11 @@ from harness.model.tools import ToolAnswer, ToolDescription, ToolRequest
 from harness.recovery.failure import Failed
 from harness.reporting.files import printable, visible
 from harness.reporting.redaction import Redactor
+from harness.reporting.tables import columns
 from harness.resilience import Deadline, SystemClock
 from harness.resilience.events import discard
 from harness.runner.toolbox import RunTools
+from harness.spec.names import how_many
 from harness.spec.steps import EffectClass
 from harness.tools.calls import CallTerms, ServerCall
 from harness.tools.catalogue import effect_of, find
@@ -59,14 +61,12 @@ class ListedServer(Struct, frozen=True):
         """The server and a line for each tool: name, effect, where that comes from, description."""
         if self.problem:
             return [self.problem]
-        rows = [self._row(tool) for tool in self.tools]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
-        table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        count = f"{len(rows)} {'tool' if len(rows) == 1 else 'tools'}"
-        return [f"{self.name}: {count}{f' ({self.introduced})' if self.introduced else ''}", *table]
+        table = [f"  {line}" for line in columns(list(map(self._row, self.tools)))]
+        introduced = f" ({self.introduced})" if self.introduced else ""
+        return [f"{self.name}: {how_many(len(self.tools), 'tool')}{introduced}", *table]
 
     def _row(self, tool: ToolDescription) -> tuple[str, ...]:
-        effect, source = effect_and_source(tool, self.settings)
+        effect, source = self.effect_of(tool)
         allowed = "" if self.settings.allows(tool.name) else "not allowed: "
         return printable(tool.name), effect, f"({source})", f"{allowed}{printable(tool.description)[:_DESCRIPTION]}"
 
@@ -76,7 +76,7 @@ class ListedServer(Struct, frozen=True):
         return {**found, "tools": [self._tool_document(tool) for tool in self.tools]}
 
     def _tool_document(self, tool: ToolDescription) -> dict[str, Any]:
-        effect, source = effect_and_source(tool, self.settings)
+        effect, source = self.effect_of(tool)
         return {
             "name": tool.name,
             "description": tool.description,
@@ -218,9 +218,6 @@ async def _ways(settings: Settings, names: Sequence[str]) -> Ways:
     found = await statuses(behind, settings.root / LOGS, SystemClock()) if behind else ()
     down = {host: each.name for each in found if each.state is not ServiceState.UP for host in behind[each.name].hosts}
     ports = ((host, port) for each in found for host, port in each.hosts.items() if host not in down)
-    away = {name: _start(down[host]) for name, host in asked.items() if host in down}
+    start = "the service `{0}` does not run: start it with `harness services start --persist {0}`"
+    away = {name: start.format(down[host]) for name, host in asked.items() if host in down}
     return Ways({host: port for host, port in ports if isinstance(port, int)}, away)
-
-
-def _start(service: str) -> str:
-    return f"the service `{service}` does not run: start it with `harness services start --persist {service}`"
