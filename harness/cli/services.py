@@ -184,12 +184,7 @@ def stop(names: _Names = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def logs(
-    names: _Names = None,
-    count: Count = 20,
-    wait: Wait = False,
-    as_json: AsJsonLines = False,
-) -> None:
+def logs(names: _Names = None, count: Count = 20, wait: Wait = False, as_json: AsJsonLines = False) -> None:
     """Show the end of the services' logs.
 
     Exit code: 0, or 1 when a name is not known, or when there is no log yet (without --follow).

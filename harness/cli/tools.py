@@ -252,12 +252,7 @@ def restart(server: _Name, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def logs(
-    names: _Names = None,
-    count: Count = 20,
-    wait: Wait = False,
-    as_json: AsJsonLines = False,
-) -> None:
+def logs(names: _Names = None, count: Count = 20, wait: Wait = False, as_json: AsJsonLines = False) -> None:
     """Show the end of what tool servers with a `command` have written to their standard error.
 
     Exit code: 0, or 1 when a name is not known, or when there is no log yet (without --follow).

@@ -43,13 +43,7 @@ from harness.spec.problems import SpecError
 from harness.spec.steps import Assert
 from harness.spec.suite import dependencies, tasks_before, with_episodes
 
-_KEYS: Mapping[str, str] = {
-    "r": "run again",
-    "a": "run all",
-    "b": "accept baselines",
-    "t": "open trace",
-    "q": "quit",
-}
+_KEYS: Mapping[str, str] = {"r": "run again", "a": "run all", "b": "accept baselines", "t": "open trace", "q": "quit"}
 """Key -> what it does."""
 _END = "\x04"
 """What stands for the end of the input: unlike `q`, it lets the tasks that run come to their end."""

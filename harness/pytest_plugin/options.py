@@ -323,10 +323,7 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
         keywords={"metavar": "RUN"},
     ),
     TaskOption(
-        "--task-agent",
-        "Let this agent choose the steps of all tasks.",
-        "--agent",
-        keywords={"metavar": "NAME"},
+        "--task-agent", "Let this agent choose the steps of all tasks.", "--agent", keywords={"metavar": "NAME"}
     ),
     TaskOption(
         "--task-models",

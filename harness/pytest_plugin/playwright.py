@@ -53,10 +53,7 @@ def browser_type_launch_args(
 
 
 def missing_option(
-    options: Mapping[str, Any],
-    settings: Callable[[], BrowserSettings],
-    own: Path,
-    environment: Mapping[str, str],
+    options: Mapping[str, Any], settings: Callable[[], BrowserSettings], own: Path, environment: Mapping[str, str]
 ) -> dict[str, str]:
     """The launch option that must be added to `options`; empty if Playwright finds a browser by itself.
 
