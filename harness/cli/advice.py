@@ -183,7 +183,8 @@ def _misfits(path: JsonPath, step: Tool, tool: ToolDescription, task: Loaded) ->
     for arguments in _cases(step, task):
         for error in misfits(tool.parameters, arguments):
             place = (*path, *error.absolute_path)
-            if (place, error.message) in told or len(told) >= _MOST or _depends(error):
+            depends = error.validator not in _OF_KEYS and holds_reference(error.instance)  # on a value of the run
+            if (place, error.message) in told or len(told) >= _MOST or depends:
                 continue
             told.add((place, error.message))
             message = f"does not fit the schema of {step.server}.{step.tool}: {error.message[:300]}"
@@ -200,8 +201,3 @@ def _cases(step: Tool, task: Loaded) -> Iterator[dict[str, Any]]:
             yield interpolate(dict(step.arguments), scope, last=False)
         except (BadReferenceError, MissingMemory):  # it is reported where it stands
             continue
-
-
-def _depends(error: Any) -> bool:
-    """Return whether a problem may vanish when a reference has its value."""
-    return error.validator not in _OF_KEYS and holds_reference(error.instance)

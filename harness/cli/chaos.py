@@ -177,7 +177,6 @@ def make_trials(running: Running, found: Given) -> bool:
 
 
 def _progress(trial: Trial) -> str:
-    """A line for a trial that is over."""
     name = f"{trial.task_id} {trial.fault or 'clean'}"
     ended = trial.error or f"{trial.final_state} in {trial.seconds:.1f} s"
     if trial.struck:

@@ -74,7 +74,6 @@ def _row(name: str, figures: CircuitFigures) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    """A head and a line for each circuit."""
     cells = (
         (
             each["circuit"],

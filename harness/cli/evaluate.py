@@ -294,7 +294,6 @@ def make_trials(folder: Path, evaluation: EvaluationRun, found: EvaluationFiles,
 
 
 def _progress(trial: EvaluationTrial) -> str:
-    """A line for a trial that is over."""
     name = f"{trial.task_id} {trial.agent} {trial.fault or 'clean'}{' again' if trial.attempt > 1 else ''}"
     why = trial.why_void or trial.code or ""
     return f"{name}: {trial.outcome} in {trial.seconds:.1f} s" + (f" ({why})" if why else "")

@@ -164,7 +164,6 @@ def _tell(row: Row | None, others: Sequence[Row]) -> None:
 
 
 def _document(row: Row | None, others: Sequence[Row]) -> Mapping[str, Any]:
-    """The facts about the code, and a line for each of the others."""
     told = [{"code": each.code, "error_type": str(each.error_type), "cause": each.cause} for each in others]
     every = row is None and len(others) == len(CATALOG)
     bridge = msgspec.to_builtins(list(WIRE_CODES.values())) if every else []

@@ -215,7 +215,6 @@ _STYLES = {
 
 
 def _print_lines(lines: Iterable[Table | str]) -> None:
-    """Print the lines on stdout."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -337,7 +336,6 @@ def _agent_cells(each: TaskPoint) -> tuple[str, ...]:
 
 
 def _flaky_lines(tasks: Sequence[Flaky], runs: int) -> Iterator[Table | str]:
-    """Flaky tasks, the worst first."""
     if not tasks:
         yield f"no flaky tasks in the last {runs} runs"
         return

@@ -84,7 +84,6 @@ def import_tests(
 
 
 def _numbers(text: str) -> list[int]:
-    """The seeds; ends the command for a text that has none."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdigit() for word in words):
         fail(f"--seeds {text!r}: expected whole numbers, as in --seeds 1,2,3")

@@ -67,7 +67,10 @@ class ServerRelay:
             try:
                 await asyncio.to_thread(self._ensure)
             except (NotServedError, OSError) as error:
-                self.trouble, failed = self._explained(error), failed + 1
+                self.trouble, failed = str(error), failed + 1
+                if found := address_of(self._settings.root):
+                    silent = f"the server with the pid {found.pid} does not answer: `harness serve stop` ends it"
+                    self.trouble += f"; {silent}"
                 self._looked.set()
                 await self._clock.sleep(delays[min(failed, len(delays)) - 1])
                 continue
@@ -84,11 +87,6 @@ class ServerRelay:
         address = asyncio.run(serving(self._settings.root, self._clock, options=options, begun=pids.append))
         if address.pid in pids and not self._persist:
             self._use.started(address)
-
-    def _explained(self, error: Exception) -> str:
-        found = address_of(self._settings.root)
-        silent = f"; the server with the pid {found.pid} does not answer: `harness serve stop` ends it" if found else ""
-        return f"{error}{silent}"
 
     # Calls.
 
@@ -134,11 +132,12 @@ class ServerRelay:
 
     async def _asked(self, address: ServeAddress, call: Mapping[str, Any]) -> FaceReply | bool | None:
         """The answer of one server; True if it has no bridge, None if it cannot be reached."""
+        host = f"[{address.reached_at}]" if ":" in address.reached_at else address.reached_at
         for _ in range(2 if call["tool"] in _AGAIN else 1):
             token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), _VALID)
             try:
                 answer = await self._client().post(
-                    f"{'https' if address.secure else 'http'}://{_host(address)}:{address.port}/calls",
+                    f"{'https' if address.secure else 'http'}://{host}:{address.port}/calls",
                     content=msgspec.json.encode(call),
                     headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
                 )
@@ -166,10 +165,6 @@ class ServerRelay:
             no_reuse = httpx2.Limits(max_keepalive_connections=0)
             self._http = httpx2.AsyncClient(timeout=ANSWERED_WITHIN, trust_env=False, verify=trusted, limits=no_reuse)
         return self._http
-
-
-def _host(address: ServeAddress) -> str:
-    return f"[{address.reached_at}]" if ":" in address.reached_at else address.reached_at
 
 
 def _refused(answer: httpx2.Response) -> FaceReply:

@@ -404,7 +404,6 @@ def _settings(headed: bool) -> Settings:
 
 
 def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
-    """Print what will happen on stderr, and end the command if that is not allowed."""
     typer.echo(f"{plan.task_id} {setting(settings)}, up to {place(plan, index)} (of 0-{len(plan.steps) - 1})", err=True)
     for line in left_out(plan, settings):
         typer.echo(line, err=True)

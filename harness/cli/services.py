@@ -71,7 +71,6 @@ def _chosen_services(names: Sequence[str] | None, *, kept: bool = False) -> Chos
 
 
 def _lines(found: ServiceStatus) -> str:
-    """One service as text."""
     port = f", port {found.port}" if found.port is not None else ""
     listener = f", pid {found.pid}" if found.pid is not None else ""
     uptime = f" for {_duration(found.uptime)}" if found.uptime is not None and found.state is ServiceState.UP else ""
@@ -97,7 +96,6 @@ def _daemon(found: ServiceStatus) -> str:
 
 
 def _document(found: ServiceStatus) -> dict[str, Any]:
-    """The same as plain JSON."""
     return {**asdict(found), "hosts": dict(found.hosts), "state": str(found.state), "log": str(found.log)}
 
 
@@ -234,7 +232,6 @@ def _noted(problems: list[str]) -> Iterator[None]:
 
 
 def _attend(chosen: Chosen, as_json: bool) -> None:
-    """Keep the services in this process."""
     services = Services(chosen.settings, root=chosen.root, logs=chosen.logs, clock=SystemClock(), kept=True)
 
     def announce() -> None:

@@ -184,7 +184,6 @@ def show(
 
 
 def _show_agent(task: str | None, run: str | None, artifacts: Path | None, as_json: bool) -> None:
-    """Print the way of an agent."""
     from harness.reporting.agent_way import way_text  # most failures are not an agent's
 
     if task is None or artifacts is not None:

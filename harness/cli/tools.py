@@ -202,7 +202,6 @@ def call(
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The arguments; ends for a text that is no JSON object."""
     try:
         found = json.loads(text)
     except ValueError as error:

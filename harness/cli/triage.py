@@ -131,7 +131,6 @@ def _count_others(found: FailedTasks, causes: Sequence[Cause]) -> str:
 
 
 def _tasks(cause: Cause) -> str:
-    """The ids of the first few tasks."""
     names = [printable(task.task_id) for task in cause.tasks[:_FEW]]
     more = f" +{cause.count - _FEW}" if cause.count > _FEW else ""
     return f"{', '.join(names)}{more}"

@@ -388,7 +388,6 @@ def _list(checked: Checked, groups: Sequence[Path]) -> None:
 
 
 def _described(loaded: LoadedGroup) -> str:
-    """A step group with its parameters and outputs, as text."""
     group = loaded.group
     lines = [f"use: {loaded.name}  {loaded.source.file}  {how_many(len(group.steps), 'step')}"]
     lines += [f"    {group.description}"] if group.description else []

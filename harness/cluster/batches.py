@@ -111,7 +111,6 @@ class Batches:
 
 
 def _left_of(own: Component, left: Collection[str], avoids: Mapping[str, Collection[str]]) -> Component:
-    """The part of a component with the items that are left of it."""
     nodes = tuple(node for node in own.nodes if node in left)
     avoided = frozenset(slot for node in nodes for slot in avoids.get(node, ()))
     seconds = own.seconds * len(nodes) / len(own.nodes)

@@ -150,7 +150,10 @@ def encode(message: FromSlot | ToChild) -> bytes:
     try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
-        return _encoder.encode(_mapped(msgspec.to_builtins(message, enc_hook=str), _escaped)) + b"\n"
+        escaped = _mapped(
+            msgspec.to_builtins(message, enc_hook=str), lambda text: text.encode("utf-8", "backslashreplace").decode()
+        )
+        return _encoder.encode(escaped) + b"\n"
 
 
 def from_slot(line: bytes) -> FromSlot:
@@ -182,10 +185,6 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_mapped(each, change) for each in value)
     return value
-
-
-def _escaped(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 # Messages over a connection that may break: numbered, kept until they are acknowledged, and taken once, in order.

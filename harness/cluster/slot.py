@@ -257,7 +257,11 @@ class TaskArchives:
         self._made += 1
         archive = self._folder.with_name(f"{self._folder.name}-{self._made}.tar")
         try:
-            return archive, _write(archive, found)
+            kept, left_out = fitting(found, MOST_BYTES)
+            with tarfile.open(archive, "w") as tar:
+                for name, path in kept.items():
+                    tar.add(path, name)
+            return archive, f"these files were too large to travel: {', '.join(left_out)}" if left_out else ""
         except OSError as error:
             archive.unlink(missing_ok=True)
             return None, f"these files could not be packed ({error}): {', '.join(found)}"
@@ -267,17 +271,8 @@ class TaskArchives:
 
 
 def _files(folder: Path, name: str) -> dict[str, Path]:
-    """Name in the archive -> file, for all files below a folder."""
     found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
     return {f"{name}/{path.relative_to(folder).as_posix()}": path for path in found}
-
-
-def _write(archive: Path, files: dict[str, Path]) -> str:
-    kept, left_out = fitting(files, MOST_BYTES)
-    with tarfile.open(archive, "w") as tar:
-        for name, path in kept.items():
-            tar.add(path, name)
-    return f"these files were too large to travel: {', '.join(left_out)}" if left_out else ""
 
 
 def fitting(files: dict[str, Path], most: int) -> tuple[dict[str, Path], tuple[str, ...]]:

@@ -110,13 +110,11 @@ def finds_tasks(places: Iterable[Path], patterns: Sequence[str], skipped: Sequen
 
 def _files_below(place: Path, skipped: Sequence[str]) -> Iterator[Path]:
     """All files in a folder and below it. Each folder is entered once, linked ones included."""
-    seen: set[str] = set()
+    seen, left_out = set[str](), ("__pycache__", *skipped)
     for folder, folders, files in os.walk(place, followlinks=True):
         real = os.path.realpath(folder)
-        folders[:] = [] if real in seen else [each for each in folders if not _is_skipped(each, skipped)]
+        folders[:] = (
+            [] if real in seen else [each for each in folders if not any(fnmatch(each, one) for one in left_out)]
+        )
         seen.add(real)
         yield from (Path(folder, file) for file in files)
-
-
-def _is_skipped(folder: str, patterns: Sequence[str]) -> bool:
-    return folder == "__pycache__" or any(fnmatch(folder, pattern) for pattern in patterns)

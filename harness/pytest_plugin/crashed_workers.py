@@ -236,7 +236,8 @@ class CrashedWorkers:
         left, self.left = self.left, {}
         for scope, unit in reversed(left.items()):
             if not all(unit.values()):
-                place = self.held if self._suspect(unit) else self.workqueue
+                suspect = any(item in self.suspects for item, done in unit.items() if not done)
+                place = self.held if suspect else self.workqueue
                 place[scope] = unit
                 place.move_to_end(scope, last=False)
         if self.held:
@@ -252,9 +253,6 @@ class CrashedWorkers:
         for item in [item for unit in units for item, done in unit.items() if not done and item in self.suspects]:
             self.why[item] = f"{UNKNOWN}; {NO_OTHER}"
             self._fail(item, node)
-
-    def _suspect(self, unit: _Unit) -> bool:
-        return any(item in self.suspects for item, done in unit.items() if not done)
 
     def _reschedule(self, node: Any) -> None:
         """Assign more items to a worker. One that does one task at a time gets the suspects first."""

@@ -237,7 +237,6 @@ class RunHistory:
             raise
 
     def _finish(self, run: RunRecord) -> None:
-        """End the run in the project's history."""
         if self._writer is not None:
             try:
                 note = self._writer.finish(run, self._state.settings.history_runs)

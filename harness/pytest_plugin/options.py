@@ -56,21 +56,18 @@ def _endpoints(text: str) -> tuple[str, ...]:
 
 
 def _shard(text: str) -> Shard:
-    """Parse `--task-shard`; raises ArgumentTypeError for a value that is no part."""
     from harness.runner.shard import Shard
 
     return Shard.parse(text)
 
 
 def _cluster(text: str) -> object:
-    """Parse `--task-cluster`; raises ArgumentTypeError for a value that is no cluster."""
     from harness.cluster.place import ClusterPlace
 
     return ClusterPlace.parse(text)
 
 
 def _slots(text: str) -> object:
-    """Parse `--task-cluster-slots`; raises ArgumentTypeError for a value that is no number of slots."""
     from harness.cluster.place import SlotRange
 
     return SlotRange.parse(text)
@@ -85,7 +82,6 @@ def _variables(text: str) -> tuple[str, ...]:
 
 
 def _below_start(config: pytest.Config, name: str) -> Path:
-    """A path relative to the folder where pytest was started."""
     return Path(config.invocation_params.dir, name)
 
 
@@ -493,16 +489,10 @@ def contradiction(words: Sequence[str], aliases: Mapping[str, str] = ALIASES) ->
         if option is None or option.repeatable or not option.takes_value:
             continue
         first, before = seen.setdefault(option.name, (name, value))
-        if before != value:
-            return _describe_conflict(option, first, name)
+        if before != value:  # the message is without the values, which may be secret
+            twice = "is given twice" if first == name else f"and {name} are the same option, but are given"
+            return f"{first} {twice} with different values: leave one out"
     return None
-
-
-def _describe_conflict(option: TaskOption, first: str, second: str) -> str:
-    """The message, without the values, which may be secret."""
-    if first == second:
-        return f"{first} is given twice with different values: leave one out"
-    return f"{first} and {second} are the same option, but are given with different values: leave one out"
 
 
 def _options_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:

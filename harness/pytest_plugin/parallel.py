@@ -275,7 +275,6 @@ class DeferredOutput:
         self._end()
 
     def _end(self) -> None:
-        """Restore everything, once."""
         if self._over:
             return
         self._over = True

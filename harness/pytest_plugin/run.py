@@ -55,18 +55,19 @@ if TYPE_CHECKING:
 _Ask = Callable[[str, tuple[str, ...]], str | None]
 
 
-def _person(config: pytest.Config) -> _Ask | None:
-    """A function that asks a person; None under xdist. In CI, and wherever there is no terminal, it gets no answer."""
+def asking(state: SessionState, config: pytest.Config) -> _Ask | None:
+    """A function that asks a person, without showing secrets; None under xdist. Without a terminal no answer comes."""
     if role_of(config) is not Role.ALONE:
         return None
-    return lambda question, choices: _ask(config, question, choices)
+    redactor = state.harness().redactor
+    return lambda question, choices: _ask(config, redactor.text(question), choices)
 
 
 def _ask(config: pytest.Config, question: str, choices: tuple[str, ...]) -> str | None:
     """Ask for one of the choices, by number or name; None for an empty line, the end of the input, or no terminal."""
     numbered = ", ".join(f"{number}: {choice}" for number, choice in enumerate(choices, 1))
-    with _suspend_capture(config):
-        if not _terminal():
+    with _suspend_capture(config):  # else its files replace the terminal, where a person can read and type
+        if not all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__)):
             return None
         print(f"\n{question}\n{numbered}, empty: neither", flush=True)  # noqa: T201 - it is a conversation
         while True:
@@ -83,14 +84,8 @@ def _ask(config: pytest.Config, question: str, choices: tuple[str, ...]) -> str 
             print(f"please answer {numbered}, or nothing", flush=True)  # noqa: T201
 
 
-def _terminal() -> bool:
-    """Return whether a person can read and type. While pytest captures, its files replace the terminal."""
-    return all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__))
-
-
 @contextlib.contextmanager
 def _suspend_capture(config: pytest.Config) -> Any:
-    """Suspend pytest's capturing, of the input too."""
     capture: Any = config.pluginmanager.getplugin("capturemanager")
     if capture is None:
         yield
@@ -178,7 +173,6 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
 
 
 def _story(state: SessionState, plan: Plan, result: TaskResult, *, unexpected: bool = False) -> TaskStory:
-    """The story of the task, which all its reports are made from."""
     redactor = state.harness().redactor
     told = state.fence.call("story", partial(story_of, unexpected=unexpected), plan, result, redactor)
     return told or bare_story(result)
@@ -256,12 +250,6 @@ def plan_of(state: SessionState, loaded: Loaded, *, judged_later: bool = False) 
     if episode and state.last.get(episode) != plan.task_id:
         plan = replace(plan, last_of_episode=False)
     return replace(plan, world=f"{plan.world}.{state.afresh}") if state.afresh and not plan.spec.episode_id else plan
-
-
-def asking(state: SessionState, config: pytest.Config) -> _Ask | None:
-    """A function that asks a person, without showing secrets."""
-    ask, redactor = _person(config), state.harness().redactor
-    return ask and (lambda question, choices: ask(redactor.text(question), choices))
 
 
 def repair(config: pytest.Config, plan: Plan, precondition: str, memory: Mapping[str, Any]) -> Any:

@@ -66,7 +66,6 @@ class WithDependencies:
 
 
 def _select_items(collected: Sequence[pytest.Item], left: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The selected items, and all that they depend on."""
     tasks = {item.task_id: item for item in task_items(collected)}
     own = set(left)
     graph = dependencies([item.loaded for item in tasks.values()])
@@ -222,14 +221,14 @@ def added_files(
 
     They are searched next to the requested files, then in `folders`; the first file with an id is taken.
     """
-    known = {path: _cases(path, profiles) for path in _files(asked, patterns)}
+    known = {path: cases_in(path, profiles) for path in _files(asked, patterns)}
     others: list[Path] | None = None
     while missing := _missing_dependencies(known, asked):
         others = _tasks_around(asked, folders, patterns) if others is None else others
         found = [path for path in others if path not in known and mentions(path, missing)]
         if not found:
             break
-        known |= {path: _cases(path, profiles) for path in found}
+        known |= {path: cases_in(path, profiles) for path in found}
     return list(dict.fromkeys(path for path, name in _wanted_tasks(known, asked) if not _is_reached(asked, path, name)))
 
 
@@ -247,11 +246,12 @@ def _tasks_around(asked: Iterable[Asked], folders: Iterable[Path], patterns: tup
     return list(dict.fromkeys(chain.from_iterable(find_tasks([place], patterns) for place in places)))
 
 
-def _cases(path: Path, profiles: tuple[str, ...]) -> tuple[Loaded, ...]:
+def cases_in(path: Path, profiles: tuple[str, ...] = ()) -> tuple[Loaded, ...]:
+    """The tasks of a file; none if it cannot be loaded, which is reported where it is collected."""
     try:
         return expand(load_file(path, needs_steps=False), profiles)
     except SpecError:
-        return ()  # it is reported where the file is collected
+        return ()
 
 
 def _is_reached(asked: Iterable[Asked], path: Path, task_id: str) -> bool:

@@ -46,7 +46,6 @@ def begin(config: pytest.Config, name: str) -> None:
 
 
 def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
-    """Name and object of each plugin that acts on the collection."""
     signals = Signals(config)
     signals.begin()
     yield "taskspec-signals", signals

@@ -367,7 +367,6 @@ class RunTelemetry:
             return {f"Tool server {name}": state for name, state in self.metrics.tool_servers.items()}
 
     def _executions(self) -> list[list[TaskRecord]]:
-        """All executions of each task, the last one last."""
         return [[TaskRecord.model_validate(each) for each in found] for found in self._records.values()]
 
     def _write(self, records: Sequence[TaskRecord]) -> None:

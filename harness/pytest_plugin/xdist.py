@@ -16,14 +16,12 @@ import pytest
 from harness.pytest_plugin.crashed_workers import ALONE, JOURNAL, CrashedWorkers, last_one, looks_ahead, of_task
 from harness.pytest_plugin.foreign import refuse
 from harness.pytest_plugin.gc import rarely
-from harness.pytest_plugin.selection import groups
+from harness.pytest_plugin.selection import cases_in, groups
 from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery.failure import Failed
-from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
-from harness.spec.parametrize import base_id, expand, task_named
-from harness.spec.problems import SpecError
+from harness.spec.parametrize import base_id, task_named
 from harness.spec.suite import dependencies
 
 _Read = dict[str, tuple[Loaded, ...]]
@@ -242,7 +240,7 @@ def tasks_of(root: Path, node_ids: Iterable[str], read: _Read | None = None) -> 
     node_ids, read = list(node_ids), {} if read is None else read
     with rarely():
         for file in _task_files(node_ids):
-            read[file] = read[file] if file in read else _cases(root / file)
+            read[file] = read[file] if file in read else cases_in(root / file)
     known = {f"{file}::{each.spec.task_id}": each for file in _task_files(node_ids) for each in read[file]}
     found: dict[str, Loaded] = {}
     for node_id in filter(of_task, node_ids):
@@ -259,10 +257,3 @@ def tasks_in(config: pytest.Config, node_ids: Iterable[str]) -> dict[str, Loaded
 
 def _task_files(node_ids: Iterable[str]) -> Iterator[str]:
     return iter(dict.fromkeys(node_id.partition("::")[0] for node_id in node_ids if of_task(node_id)))
-
-
-def _cases(path: Path) -> tuple[Loaded, ...]:
-    try:
-        return expand(load_file(path, needs_steps=False))
-    except SpecError:
-        return ()  # its worker reports it

@@ -92,7 +92,6 @@ class Edges:
         self._secure, self._read_only = secure, read_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request or one WebSocket."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
