@@ -305,24 +305,16 @@ REFUSED = (
     RefusedOption("--setup-plan", "setupplan", "what other machines set up is not shown"),
     RefusedOption("--setup-show", "setupshow", "what other machines set up is not shown"),
     RefusedOption("--cov", "cov_source", "pytest-cov cannot collect from other machines", (None, False, [])),
-    RefusedOption(
-        "--task-update-baselines", "task_update_baselines", "the baselines would be written on the slots' machines"
-    ),
-    RefusedOption(
-        "--task-models",
-        "task_models",
+    RefusedOption("--task-update-baselines", "task_update_baselines",
+        "the baselines would be written on the slots' machines"),
+    RefusedOption("--task-models", "task_models",
         "the recordings would be written on the slots' machines; record without a cluster",
-        (None, "live", "replay"),
-    ),
-    RefusedOption(
-        "--task-evidence",
-        "task_evidence",
-        "the evidence of passed tasks would stay on the slots' machines",
-        (None, "failed"),
-    ),
+        (None, "live", "replay")),
+    RefusedOption("--task-evidence", "task_evidence", "the evidence of passed tasks would stay on the slots' machines",
+        (None, "failed")),
     RefusedOption("--task-bridge-port", "task_bridge_port", "agents that run elsewhere cannot reach the slots"),
     RefusedOption("--task-bridge-wait", "task_bridge_wait", "agents that run elsewhere cannot reach the slots"),
-)
+)  # fmt: skip
 
 
 def refuse_options(config: pytest.Config, state: SessionState) -> None:
