@@ -21,33 +21,23 @@ from harness.spec.problems import SpecError, did_you_mean
 from harness.spec.recorded.importing import ImportedTask, imported_tasks
 
 _JAVASCRIPT = (".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx")
-_Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="DIR",
-        help="The folder of the task files. Default: tasks; of miniwob: miniwob.",
-        show_default=False,
-    ),
-]
-_Pages = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Of miniwob: the folder with its pages.", show_default=False)
-]
-_Only = Annotated[str, typer.Option(metavar="PAGE,PAGE", help="Of miniwob: only these pages.", show_default=False)]
-_Seeds = Annotated[str, typer.Option(metavar="N,N", help="Of miniwob: the seeds; each makes a task.")]
-_Partial = Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")]
-_Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
+_WHERE = "The folder of the task files. Default: tasks; of miniwob: miniwob."
 
 
 def import_tests(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tests in Python, or what codegen wrote.")],
-    folder: _Folder = None,
-    pages: _Pages = None,
-    only: _Only = "",
-    seeds: _Seeds = "1",
-    partial: _Partial = False,
-    force: _Force = False,
+    folder: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help=_WHERE, show_default=False)
+    ] = None,
+    pages: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Of miniwob: the folder with its pages.", show_default=False)
+    ] = None,
+    only: Annotated[
+        str, typer.Option(metavar="PAGE,PAGE", help="Of miniwob: only these pages.", show_default=False)
+    ] = "",
+    seeds: Annotated[str, typer.Option(metavar="N,N", help="Of miniwob: the seeds; each makes a task.")] = "1",
+    partial: Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Turn Playwright tests in Python into task files, line by line.
 

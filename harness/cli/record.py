@@ -74,7 +74,11 @@ def record(
     if base_url is not None:
         settings = settings.model_copy(update={"base_url": base_url})
     url = _address(url, settings)
-    _check_file(file := output or Path("tasks", f"{slug(host_of(url) or 'recorded')}.task.yaml"), force)
+    file = output or Path("tasks", f"{slug(host_of(url) or 'recorded')}.task.yaml")
+    if not file.name.endswith((".task.yaml", ".task.yml")):
+        raise typer.BadParameter(f"{file}: the name of a task file ends in .task.yaml", param_hint="--output")
+    if file.exists() and not force:
+        fail(f"{file} exists already: choose another name with -o, or replace it with --force")
     if not has_display(os.environ, sys.platform):
         fail(_NO_DISPLAY)
     emulated = {"browser": {"ignore_https_errors": True}} if ignore_https_errors else {}
@@ -98,13 +102,6 @@ def _address(url: str, settings: Settings) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise typer.BadParameter(f"{url!r} is not the URL of a page; expected: http://HOST/, or /PATH with --base-url")
     return whole
-
-
-def _check_file(file: Path, force: bool) -> None:
-    if not file.name.endswith((".task.yaml", ".task.yml")):
-        raise typer.BadParameter(f"{file}: the name of a task file ends in .task.yaml", param_hint="--output")
-    if file.exists() and not force:
-        fail(f"{file} exists already: choose another name with -o, or replace it with --force")
 
 
 def _apart(settings: Settings, folder: Path) -> Settings:

@@ -8,13 +8,13 @@ import os
 import re
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from errno import ENOSPC
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from harness.reporting.live.pages import LiveView
+    from harness.resilience import Clock
     from harness.runner.bridging import BridgeHost
     from harness.runner.requested import RequestedRuns
 
@@ -193,8 +194,7 @@ def _serve(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
                 settings.root, [*live.routes, *agents.routes], clock, tokens, read_only=limits.page_only
             )
             server.stopping = agents.stop
-            looked_at = Needed(live, clock.now, limits.idle)
-            needed = partial(is_used, settings.root) if limits.while_used else lambda: looked_at(agents.busy)
+            needed = partial(is_used, settings.root) if limits.while_used else _needed(live, agents, clock, limits.idle)
             await server.run(listener, ready, needed, host=wanted.host, certificate=certificate)
 
     asyncio.run(serving())
@@ -209,6 +209,19 @@ def _listener(settings: Settings) -> socket.socket:
         with suppress(CannotListenError):
             return bind(wanted.host, before)
     return bind(wanted.host, wanted.port)
+
+
+def _needed(live: LiveView, agents: ServedAgents, clock: Clock, idle: float | None) -> Callable[[], bool]:
+    """Whether the server is still needed: always, or while somebody looks, an agent is there or a run goes on."""
+    last = clock.now()
+
+    def is_needed() -> bool:
+        nonlocal last
+        if idle is not None and (agents.busy or live.viewers or live.something_runs()):
+            last = clock.now()
+        return idle is None or clock.now() - last < idle
+
+    return is_needed
 
 
 @asynccontextmanager
@@ -269,24 +282,6 @@ class ServedAgents:
         self.stop()
         if self._stopping is not None:
             await self._stopping
-
-
-class Needed:
-    """Whether the server is still needed: always, or while somebody looks, an agent is there or a run goes on."""
-
-    def __init__(self, live: LiveView, now: Any, idle: float | None) -> None:
-        self._live = live
-        self._now = now
-        self._idle = idle
-        self._last = now()
-
-    def __call__(self, busy: bool) -> bool:
-        """`busy`: whether agents are there, or a task runs."""
-        if self._idle is None:
-            return True
-        if busy or self._live.viewers or self._live.something_runs():
-            self._last = self._now()
-        return bool(self._now() - self._last < self._idle)
 
 
 @app.command()

@@ -103,11 +103,11 @@ class Called(Struct, frozen=True):
 
 async def listed(settings: Settings, names: Sequence[str], within: float | None) -> tuple[ListedServer, ...]:
     """Connect to servers side by side and ask each for its tools; a problem of one is its own."""
-    ways = await _ways(settings, names)
-    async with _servers(settings, [name for name in names if name not in ways.away], ways.hosts) as servers:
+    hosts, away = await _ways(settings, names)
+    async with _servers(settings, [name for name in names if name not in away], hosts) as servers:
         found = {each.name: each for each in await asyncio.gather(*(_list_one(settings, s, within) for s in servers))}
-    away = {name: ListedServer(name, settings.tools[name], problem=f"{name}: {why}") for name, why in ways.away.items()}
-    return tuple((found | away)[name] for name in names)
+    found |= {name: ListedServer(name, settings.tools[name], problem=f"{name}: {why}") for name, why in away.items()}
+    return tuple(found[name] for name in names)
 
 
 async def _list_one(settings: Settings, server: ToolServer, within: float | None) -> ListedServer:
@@ -139,10 +139,10 @@ class CallByHand(Struct, frozen=True):
         table = self.settings.tools[self.server]
         if not table.allows(self.tool):
             fail(f"{self.server}.{self.tool} was not called: `allow` of [tool.harness.tools.{self.server}] forbids it")
-        ways = await _ways(self.settings, (self.server,))
-        if ways.away:
-            fail(ways.away[self.server])
-        async with _servers(self.settings, (self.server,), ways.hosts) as (server,):
+        hosts, away = await _ways(self.settings, (self.server,))
+        if away:
+            fail(away[self.server])
+        async with _servers(self.settings, (self.server,), hosts) as (server,):
             try:
                 await _know(server, self.within or table.ready_timeout)
                 tool = self._found(server)
@@ -203,16 +203,11 @@ async def _servers(
         await asyncio.gather(*(server.close() for server in made))
 
 
-class Ways(Struct, frozen=True):
-    """The ways to servers behind services of the project."""
+async def _ways(settings: Settings, names: Sequence[str]) -> tuple[Mapping[str, int], Mapping[str, str]]:
+    """The ways to servers behind services of the project: host -> port of the services that run.
 
-    hosts: Mapping[str, int]
-    """Host -> port of the services that run."""
-    away: Mapping[str, str]
-    """Name of a server whose service does not run -> what to do."""
-
-
-async def _ways(settings: Settings, names: Sequence[str]) -> Ways:
+    Then: name of a server whose service does not run -> what to do.
+    """
     asked = {name: urlsplit(url).hostname or "" for name in names if (url := settings.tools[name].url)}
     behind = {name: each for name, each in settings.services.items() if {*asked.values()} & {*each.hosts}}
     found = await statuses(behind, settings.root / LOGS, SystemClock()) if behind else ()
@@ -220,4 +215,4 @@ async def _ways(settings: Settings, names: Sequence[str]) -> Ways:
     ports = ((host, port) for each in found for host, port in each.hosts.items() if host not in down)
     start = "the service `{0}` does not run: start it with `harness services start --persist {0}`"
     away = {name: start.format(down[host]) for name, host in asked.items() if host in down}
-    return Ways({host: port for host, port in ports if isinstance(port, int)}, away)
+    return {host: port for host, port in ports if isinstance(port, int)}, away

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -141,8 +141,10 @@ class End(Struct, frozen=True, tag="end"):
 ToChild = Batch | WriteAnswer | BeatSeen | End
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
-_from_slot: msgspec.json.Decoder[FromSlot] = msgspec.json.Decoder(FromSlot)
-_to_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
+from_slot: Final[Callable[[bytes], FromSlot]] = msgspec.json.Decoder(FromSlot).decode
+"""Read a message of a child or slot. Raises ValueError."""
+to_child: Final[Callable[[bytes], ToChild]] = msgspec.json.Decoder(ToChild).decode
+"""Read a message of the driver. Raises ValueError."""
 
 
 def encode(message: FromSlot | ToChild) -> bytes:
@@ -154,16 +156,6 @@ def encode(message: FromSlot | ToChild) -> bytes:
             msgspec.to_builtins(message, enc_hook=str), lambda text: text.encode("utf-8", "backslashreplace").decode()
         )
         return _encoder.encode(escaped) + b"\n"
-
-
-def from_slot(line: bytes) -> FromSlot:
-    """Read a message of a child or slot. Raises ValueError."""
-    return _from_slot.decode(line)
-
-
-def to_child(line: bytes) -> ToChild:
-    """Read a message of the driver. Raises ValueError."""
-    return _to_child.decode(line)
 
 
 PLACE = "{taskspec-artifacts}"

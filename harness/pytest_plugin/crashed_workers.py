@@ -139,21 +139,21 @@ def last_one(config: Any, state: SessionState) -> bool:
     return allowed is not None and state.workers_lost > allowed
 
 
-class CrashedWorkers:
+MixedIn: Any = object
+"""The base of a part of xdist's LoadScopeScheduling, which is there at run time."""
+
+
+class CrashedWorkers(MixedIn):  # type: ignore[misc]
     """The part of a scheduler that handles dead workers.
 
     `--reruns` decides about the items that fail because of them.
     """
 
-    config: Any
     workqueue: OrderedDict[str, _Unit]
     assigned_work: dict[Any, dict[str, _Unit]]
-    _assign_work_unit: Any
-    _pending_of: Any
 
     def __init__(self, config: Any, log: Any) -> None:
-        base: Any = super()
-        base.__init__(config, log)
+        super().__init__(config, log)
         self.left: dict[str, _Unit] = {}
         """The items of a worker that died, until it is decided what happens to them."""
         self.held: OrderedDict[str, _Unit] = OrderedDict()
@@ -167,23 +167,19 @@ class CrashedWorkers:
 
     @property
     def tests_finished(self) -> bool:
-        base: Any = super()
-        return not self.held and bool(base.tests_finished)
+        return not self.held and bool(super().tests_finished)
 
     @property
     def has_pending(self) -> bool:
-        base: Any = super()
-        return bool(self.held) or bool(base.has_pending)
+        return bool(self.held) or bool(super().has_pending)
 
     def add_node(self, node: Any) -> None:
-        base: Any = super()
-        base.add_node(node)
+        super().add_node(node)
         self.collecting.add(node)
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        base: Any = super()
         self.collecting.discard(node)
-        base.add_node_collection(node, collection)
+        super().add_node_collection(node, collection)
 
     def remove_node(self, node: Any) -> str | None:
         """Like the base class, but the items that fail because of the worker count as done.
@@ -266,8 +262,7 @@ class CrashedWorkers:
                 self.workqueue.move_to_end(scope, last=False)
             for _ in held:
                 self._assign_work_unit(node)
-        base: Any = super()
-        base._reschedule(node)  # noqa: SLF001 - xdist's schedulers are extended so
+        super()._reschedule(node)
         while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < _RUNS:
             self._assign_work_unit(node)
 

@@ -13,7 +13,15 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin.crashed_workers import ALONE, JOURNAL, CrashedWorkers, last_one, looks_ahead, of_task
+from harness.pytest_plugin.crashed_workers import (
+    ALONE,
+    JOURNAL,
+    CrashedWorkers,
+    MixedIn,
+    last_one,
+    looks_ahead,
+    of_task,
+)  # fmt: skip
 from harness.pytest_plugin.foreign import refuse
 from harness.pytest_plugin.gc import rarely
 from harness.pytest_plugin.selection import cases_in, groups
@@ -136,23 +144,15 @@ _DEEP = 8
 """The number of items that a worker knows under `--task-workers auto`."""
 
 
-class Deep:
+class Deep(MixedIn):  # type: ignore[misc]
     """Gives a worker with look-ahead so many items that all of its places are used."""
-
-    config: Any
-    workqueue: Any
-    assigned_work: Any
-    collecting: Any
-    _pending_of: Any
-    _assign_work_unit: Any
 
     def _reschedule(self, node: Any) -> None:
         """Assign more items: to the worker with the fewest first, so that none runs dry.
 
         xdist itself gives a worker what it needs to go on, or ends it if nothing is left.
         """
-        base: Any = super()
-        base._reschedule(node)  # noqa: SLF001 - xdist's schedulers are extended so
+        super()._reschedule(node)
         while self.workqueue and (other := self._least_loaded()) is not None:
             self._assign_work_unit(other)
 

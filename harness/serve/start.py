@@ -14,8 +14,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Final
 
-from msgspec import Struct
-
 from harness.resilience import Clock, poll_until
 from harness.serve.address import ServeAddress, address_of
 from harness.serve.server import SERVICE
@@ -90,8 +88,7 @@ async def serving(
     found = address_of(root)
     if found is not None and answers(found):
         return found
-    started = _start(root, [*options, *(() if idle is None else ("--idle", f"{idle:g}"))], clock)
-    process = started.process
+    process, said_from = _start(root, [*options, *(() if idle is None else ("--idle", f"{idle:g}"))], clock)
     begun(process.pid)
 
     def is_ready() -> bool:
@@ -101,24 +98,17 @@ async def serving(
     await poll_until(clock, is_ready, _POLL, READY)
     address = address_of(root)
     if address is None or not answers(address):
-        raise NotServedError(_why(root, started))
+        raise NotServedError(_why(root, process, said_from))
     return address
 
 
-class _Started(Struct, frozen=True):
-    """The process of a server, and where its own lines begin in the log."""
-
-    process: subprocess.Popen[bytes]
-    said_from: int
-
-
-def _why(root: Path, started: _Started) -> str:
-    if started.process.poll() is None:
+def _why(root: Path, process: subprocess.Popen[bytes], said_from: int) -> str:
+    if process.poll() is None:
         return (
             f"the server did not start within {READY:g} s; it may yet (`harness serve status`), and its log is {_LOG}"
         )
     try:
-        text = (root / _LOG).read_bytes()[started.said_from :].decode("utf-8", "replace")
+        text = (root / _LOG).read_bytes()[said_from:].decode("utf-8", "replace")
         free = shutil.disk_usage(root).free
     except OSError:
         text, free = "", _LEAST_SPACE
@@ -126,19 +116,21 @@ def _why(root: Path, started: _Started) -> str:
         return said[-1].removeprefix("error: ")
     if free < _LEAST_SPACE:
         return f"the server ended, and could not say why: {root} is on a disk without space; free some"
-    return f"the server ended with status {started.process.returncode}, and without a word in {_LOG}"
+    return f"the server ended with status {process.returncode}, and without a word in {_LOG}"
 
 
-def _start(root: Path, options: Sequence[str], clock: Clock) -> _Started:
-    """Start a server that outlives this process. Raises NotServedError if its log cannot take a line."""
+def _start(root: Path, options: Sequence[str], clock: Clock) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a server that outlives this process. Returns also where its own lines begin in the log.
+
+    Raises NotServedError if the log cannot take a line.
+    """
     log = root / _LOG
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             output.write(f"--- started at {clock.wall().isoformat(timespec='milliseconds')}\n".encode())
             output.flush()  # a server on a full disk could not say why it ends
-            said_from = output.tell()
-            return _Started(_spawn(root, options, output), said_from)
+            return _spawn(root, options, output), output.tell()
     except OSError as error:
         why = f"{_LOG} cannot be written: {error.strerror or error}"
         raise NotServedError(f"the server could not be started: {why}; free space, or make it writable") from error
