@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -73,7 +73,7 @@ async def _serve(settings: Settings, *, persist: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
     attending = asyncio.create_task(relay.attend())
-    serving = asyncio.create_task(serve_stdio(relay.call, InputLines(over)))  # type: ignore[arg-type]
+    serving = asyncio.create_task(serve_stdio(relay.call, _input_lines(over)))  # type: ignore[arg-type]
     ended = asyncio.create_task(over.wait())
     await asyncio.wait({attending, serving, ended}, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.wait({serving}, timeout=LAST_WORDS)
@@ -95,21 +95,11 @@ def _leave(root: Path, ended: int | None, error: BaseException | None) -> None:
     os._exit(1 if error is not None else 0)
 
 
-class InputLines:
+async def _input_lines(over: asyncio.Event) -> AsyncIterator[str]:
     """The lines of standard input, for the library; it tells when they end."""
-
-    def __init__(self, over: asyncio.Event) -> None:
-        self._over = over
-
-    def __aiter__(self) -> InputLines:
-        return self
-
-    async def __anext__(self) -> str:
-        line: bytes = await asyncio.to_thread(sys.stdin.buffer.readline)
-        if not line:
-            self._over.set()
-            raise StopAsyncIteration
-        return line.decode("utf-8", "replace")
+    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+        yield line.decode("utf-8", "replace")
+    over.set()
 
 
 @app.command()

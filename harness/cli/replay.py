@@ -103,10 +103,10 @@ def _replay_until(
     settings: Settings,
     run_id: str,
     index: int,
-    pause: Callable[[str], None],
+    at_stop: Callable[[str], None],
     held: RequestBlocker | None = None,
 ) -> tuple[TaskResult, bool]:
-    """Run up to a step and call `pause` there, with the page's address; return the result, and whether it got there.
+    """Run up to a step, and call `at_stop` with the page's address; return the result, and whether it got there.
 
     `held` decides which requests are blocked; without it, none is. The evidence is taken after that, and kept under
     `settings.artifacts`. Raises ValueError or OSError for bad settings.
@@ -117,7 +117,7 @@ def _replay_until(
     async def main(caller: Caller) -> TaskResult:
         async def reached(address: str) -> None:
             there.append(address)
-            await caller.call(partial(pause, address))
+            await caller.call(partial(at_stop, address))
 
         harness = Harness(settings, run_id) if held is None else CarefulHarness(settings, run_id, held)
         harness.agents = StoppingAgents(settings, ReplayStop(plan.key, index, reached))
@@ -140,10 +140,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class RequestBlocker:
-    """Blocks requests that may write, except to hosts of the project, and remembers them.
-
-    Its requests, routes and sockets are Playwright's.
-    """
+    """Blocks requests of Playwright that may write, except to hosts of the project, and remembers them."""
 
     def __init__(self, own: frozenset[str]) -> None:
         self._own = own
@@ -382,9 +379,10 @@ def replay(
     index = stop_index(kept, plan, step)
     _announce(plan, index, settings, yes)
     redactor = Redactor.of(settings, plan.secrets)
-    held, pause = None if yes else RequestBlocker(_own_hosts(settings)), Pause(headed, place(plan, index), redactor)
+    held = None if yes else RequestBlocker(_own_hosts(settings))
+    at_stop = partial(pause, headed, place(plan, index), redactor)
     try:
-        result, stopped = _replay_until(plan, settings, run_id, index, pause, held)
+        result, stopped = _replay_until(plan, settings, run_id, index, at_stop, held)
     except (ValueError, OSError) as error:
         fail(str(error))
     _tell_blocked(held, redactor, settings)
@@ -416,25 +414,16 @@ def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
         )
 
 
-class Pause:
-    """Pauses the task at the stop, so that a person may look around."""
-
-    def __init__(self, headed: bool, place: str, redactor: Redactor) -> None:
-        self._headed = headed
-        self._redactor = redactor
-        self._place = place
-
-    def __call__(self, address: str) -> None:
-        """Wait for Enter, Ctrl-C, or the end of the input."""
-        where = self._redactor.text(address) or "no page"
-        typer.echo(printable(f"stopped before {self._place}, at {where}"), err=True)
-        if not self._headed:
-            return
-        typer.echo("you can use the window now; Enter or Ctrl-C ends the replay", err=True)
-        try:
-            sys.stdin.readline()
-        except KeyboardInterrupt:
-            typer.echo("", err=True)
+def pause(headed: bool, place: str, redactor: Redactor, address: str) -> None:
+    """Say where the task has stopped; a person may look around in the window until Enter, Ctrl-C or the input's end."""
+    typer.echo(printable(f"stopped before {place}, at {redactor.text(address) or 'no page'}"), err=True)
+    if not headed:
+        return
+    typer.echo("you can use the window now; Enter or Ctrl-C ends the replay", err=True)
+    try:
+        sys.stdin.readline()
+    except KeyboardInterrupt:
+        typer.echo("", err=True)
 
 
 def _tell_blocked(held: RequestBlocker | None, redactor: Redactor, settings: Settings) -> None:

@@ -235,10 +235,7 @@ def _list(root: Path, folders: list[Path], run: str | None, newest: str | None, 
 
 
 def _found_trajectory(root: Path, task: str, run: str | None) -> Trajectory:
-    """The newest trajectory of a task (an id, a key, a folder with one, or `last`); ends the command without one.
-
-    `root`: the project's folder.
-    """
+    """The newest trajectory of a task (an id, a key, a folder with one, or `last`); ends the command without one."""
     from harness.reporting.trajectory import FILE, TrajectoryError, newest, read, trajectories
 
     try:

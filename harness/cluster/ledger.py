@@ -69,10 +69,6 @@ class RunLedger:
         """Whether an item is of this run, and has no result yet."""
         return node in self._entries and not self._entries[node].done
 
-    def episode(self, node: str) -> str:
-        """The episode of an item; empty if it has none."""
-        return self._episodes.get(node, "")
-
     def give(self, slot: str, nodes: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Give items to a slot; returns each with the number of its attempt."""
         for node in nodes:
@@ -124,7 +120,7 @@ class RunLedger:
             wrote=entry.granted or entry.wrote,
             ended=entry.done,
             task=entry.task,
-            episode=self.episode(node),
+            episode=self._episodes.get(node, ""),
             losses=entry.losses + 1,
             alone=entry.lost_alone + entry.alone,
         )

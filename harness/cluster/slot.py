@@ -126,10 +126,7 @@ class ClusterSlot:
                 stdin.flush()
 
     def poll(self, heard: int, within: float = _POLLED) -> tuple[int, list[tuple[int, tuple[bytes, bytes]]]]:
-        """The number of the last message that was taken, and what was said since the message `heard`.
-
-        It waits for something to be said.
-        """
+        """Wait for something to be said: the number of the last message that was taken, and what came since `heard`."""
         with self._saying:
             self._said.acknowledged(heard)
             self._saying.wait_for(lambda: self._said.kept, within)
@@ -243,10 +240,7 @@ class TaskArchives:
         self._made = 0
 
     def pack(self, documents: Iterable[Mapping[str, Any]]) -> tuple[Path | None, str]:
-        """Move the files of these task records, and Allure's new ones, into an archive; None if there are none.
-
-        Returns also what it lacks, and why.
-        """
+        """Move the files of these task records, and Allure's new ones, into an archive, if any; say what it lacks."""
         found: dict[str, Path] = {}
         for key in dict.fromkeys(document["key"] for document in documents):
             found |= _files(self._folder / "errors" / key, f"{key}/errors")

@@ -43,10 +43,7 @@ def end_rare_garbage(config: pytest.Config) -> None:
 
 
 def begin_run(config: pytest.Config) -> SessionState:
-    """The state of a session whose services ordinary tests need; the first call loads what reports a run.
-
-    Raises UsageError for bad settings.
-    """
+    """The state of a session whose services ordinary tests need, with what reports a run. Raises UsageError."""
     state = session_state(config)
     from harness.pytest_plugin import running
 
@@ -96,10 +93,7 @@ def is_task(path: Path, patterns: Sequence[str], *, named: bool) -> bool:
 
 
 def finds_tasks(places: Iterable[Path], patterns: Sequence[str], skipped: Sequence[str]) -> bool:
-    """Return whether pytest would find a task file at one of these places, which are files or folders.
-
-    `skipped`: the patterns of `norecursedirs`.
-    """
+    """Return whether pytest would find a task file at these files or folders. `skipped`: those of `norecursedirs`."""
     return any(
         is_task(place, patterns, named=True)
         if place.is_file()

@@ -144,10 +144,7 @@ MixedIn: Any = object
 
 
 class CrashedWorkers(MixedIn):  # type: ignore[misc]
-    """The part of a scheduler that handles dead workers.
-
-    `--reruns` decides about the items that fail because of them.
-    """
+    """Handles dead workers, as a part of a scheduler. `--reruns` decides about the items that fail because of them."""
 
     workqueue: OrderedDict[str, _Unit]
     assigned_work: dict[Any, dict[str, _Unit]]

@@ -120,10 +120,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def settings_of(config: pytest.Config) -> Settings:
-    """`[tool.harness]` overridden by the command line; raises UsageError for bad values.
-
-    Each oddity of a fault plan becomes a warning.
-    """
+    """`[tool.harness]` overridden by the command line. Warns of oddities of fault plans. Raises UsageError."""
     try:
         chosen = _chosen_settings(config)
         _check_device(chosen.get("browser", {}).get("device"))

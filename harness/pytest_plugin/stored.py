@@ -339,10 +339,7 @@ class StoredJournal:
         return result
 
     def status(self, status: int) -> int:
-        """The exit status: that of the whole part, or 75 if it is to be repeated.
-
-        No repetition is asked for if it could do a write again.
-        """
+        """The exit status of the whole part, or 75 if it is to be repeated: never if that could do a write again."""
         if status in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
             return status
         if self._writer.unnoted or StoreLedger.name in self._state.fence.problems:

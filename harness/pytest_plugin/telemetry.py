@@ -300,10 +300,7 @@ class RunTelemetry:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the figures.
-
-        It comes first: junit.xml is written after it, and the exit status is read after it.
-        """
+        """Write the figures first: junit.xml is written after it, and the exit status is read after it."""
         if self._stream is not None and not self._worker:
             self._follow()
             self._write([*(found[-1] for found in self._executions()), *self._state.interrupted])
