@@ -280,13 +280,8 @@ def step_text(plan: Plan, index: int) -> str:
 
 def setting(settings: Settings) -> str:
     """The state in which the replay begins, as text."""
-    match settings.isolation:
-        case "world":
-            return "in a fresh world"
-        case "reset":
-            return "with the state reset"
-        case _:
-            return "in the present state (no `isolation` resets it)"
+    anew = {"world": "in a fresh world", "reset": "with the state reset"}
+    return anew.get(settings.isolation or "", "in the present state (no `isolation` resets it)")
 
 
 def _own_hosts(settings: Settings) -> frozenset[str]:

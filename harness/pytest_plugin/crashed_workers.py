@@ -61,11 +61,6 @@ class WorkerJournal(Sink):
                 self._path.unlink()
 
 
-def runs_alone(config: pytest.Config) -> bool:
-    """Return whether this worker does one task at a time."""
-    return bool(worker_input(config).get(ALONE))
-
-
 def read_journal(path: Path) -> dict[str, ItemFacts] | None:
     """What a worker has noted of its tasks until it died, by their ids; None if that is unknown."""
     try:

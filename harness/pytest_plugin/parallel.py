@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from harness.pytest_plugin.crashed_workers import runs_alone
+from harness.pytest_plugin.crashed_workers import ALONE
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.not_run import CODE as INTERRUPTED
-from harness.pytest_plugin.role import role_of
+from harness.pytest_plugin.role import role_of, worker_input
 from harness.pytest_plugin.run import HARMLESS, asking, has_own_fixtures, plan_of, repair, session_wide
 from harness.pytest_plugin.selection import task_items, ties
 from harness.pytest_plugin.state import RECORD, SessionState
@@ -111,7 +111,7 @@ class ParallelItems:
 def begin(config: pytest.Config, state: SessionState) -> None:
     """Start the look-ahead, if `task_workers` requires one."""
     workers = state.settings.task_workers
-    if workers == 1 or state.ahead is not None or runs_alone(config):
+    if workers == 1 or state.ahead is not None or worker_input(config).get(ALONE):
         return
     interaction = ThreadInteraction(asking(state, config), partial(repair, config))
     limit = 1 if workers == "auto" else workers

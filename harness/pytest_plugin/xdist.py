@@ -159,7 +159,8 @@ class Deep(MixedIn):  # type: ignore[misc]
     def _least_loaded(self) -> Any:
         """The worker with the fewest items, of those that may get more; None if there is none."""
         state: SessionState = self.config.stash[STATE]
-        depth = _depth(state.settings.task_workers)
+        workers = state.settings.task_workers
+        depth = _DEEP if workers == "auto" else 2 * workers if workers > 1 else 0  # else xdist's own number is enough
         room: dict[Any, int] = {}
         for node, workload in self.assigned_work.items():
             known = self._pending_of(workload)
@@ -192,13 +193,6 @@ def _scheduling() -> Any:
             return self.names.get(nodeid) or scope(nodeid)
 
     return TaskGroupScheduling
-
-
-def _depth(task_workers: int | str) -> int:
-    """The number of items that a worker should know; without look-ahead xdist's own number."""
-    if task_workers == "auto":
-        return _DEEP
-    return 2 * int(task_workers) if task_workers != 1 else 0
 
 
 def in_slots(names: Mapping[str, str], slots: int | None, workers: int) -> dict[str, str]:

@@ -108,14 +108,11 @@ def _refusal(connection: HTTPConnection, door: TaskDoor | None) -> EdgeRefusal |
         return EdgeRefusal(403, "AUTH_FORBIDDEN", "this server is for the processes of its run, and not for pages")
     if door is None or no_such_path(connection.scope["path"]):
         return EdgeRefusal(404, "SESS_NOT_FOUND", "no task is served here, or it is over")
-    if connection.scope["type"] == "websocket" or hmac.compare_digest(_token(connection), door.token.encode()):
+    token = bearer_of(connection) or connection.headers.get("x-api-key", "")  # as providers of models want their keys
+    right = hmac.compare_digest(token.encode("utf-8", "replace"), door.token.encode())
+    if connection.scope["type"] == "websocket" or right:
         return None
     return EdgeRefusal(401, "AUTH_INVALID", "the token of the task is needed, as `Authorization: Bearer ...`")
-
-
-def _token(connection: HTTPConnection) -> bytes:
-    """The token of a request: as providers of models want their keys, too."""
-    return (bearer_of(connection) or connection.headers.get("x-api-key", "")).encode("utf-8", "replace")
 
 
 def forwarding_routes(gateway: ForwardsRequests) -> list[BaseRoute]:
