@@ -32,9 +32,9 @@ SERVICE: Final = "taskspec-serve"
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _STOPPED_WITHIN: Final = 1
 """Seconds that open requests have at the end: a viewer's stream never ends by itself."""
-_PING: Final = 20.0
+PING: Final = 20.0
 """Seconds between two pings of a WebSocket, and until one that is not answered ends it."""
-_LOOK: Final = 1.0
+LOOK: Final = 1.0
 """Seconds between two looks whether the server is still needed."""
 
 
@@ -161,7 +161,7 @@ class ProjectServer:
         try:
             while self._root.is_dir() and needed():
                 attend()
-                await self._clock.sleep(_LOOK)
+                await self._clock.sleep(LOOK)
         finally:
             stop()
 
@@ -175,8 +175,8 @@ def uvicorn_config(app: ASGIApp, longest: int, certificate: tuple[Path, Path] | 
         log_level="critical",
         access_log=False,
         ws_max_size=longest,
-        ws_ping_interval=_PING,
-        ws_ping_timeout=_PING,
+        ws_ping_interval=PING,
+        ws_ping_timeout=PING,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_STOPPED_WITHIN,
         ssl_certfile=certificate and certificate[0],
