@@ -8,20 +8,21 @@ import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 from msgspec import Struct
 
-from harness.agents.python import AgentSource, ModelsOf
+from harness.agents.python import ModelsOf
 from harness.agents.registry import Agents, Saw, TaskAgent
 from harness.browser.context import Tab
-from harness.cli.ending import fail
-from harness.cli.failures import ArtifactDirectory, Artifacts, AsJson, Run, the_failure
+from harness.cli.ending import AsJson, fail
+from harness.cli.failures import ArtifactDirectory, Artifacts, Run, the_failure
 from harness.cli.open_trace import has_display
 from harness.cli.project import settings_here
 from harness.environment.ownership import LOGS, label, owner_file, read_held
@@ -34,7 +35,6 @@ from harness.recovery.failure import Failed, Failure
 from harness.reporting.files import is_inside, printable, shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.words import shortened, step_target
-from harness.resilience.breaker import Breaker
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
 from harness.runner.loop import Caller, LoopThread
@@ -77,41 +77,25 @@ class StoppingAgents(Agents):
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)
-        return StoppingAgent(self.source, self._breaker, models, saw, self._stop)
+        agent = StoppingAgent(self.source, self._breaker, models=models, saw=saw)
+        agent.stop = self._stop
+        return agent
 
 
 class StoppingAgent(TaskAgent):
     """Executes the steps; before the step of the stop it waits, and then ends the task."""
 
-    def __init__(
-        self,
-        source: Callable[[str], AgentSource],
-        breaker: Callable[[str], Breaker | None],
-        models: ModelsOf | None,
-        saw: Saw | None,
-        stop: ReplayStop,
-    ) -> None:
-        super().__init__(source, breaker, models=models, saw=saw)
-        self._stop = stop
+    stop: ReplayStop
 
     async def propose(self, plan: Plan, history: History, observe: Sight) -> Step | None:
         """Like `TaskAgent.propose`. Raises Failed when the replay is over."""
-        if plan.key != self._stop.key or len(history) < self._stop.index:
+        if plan.key != self.stop.key or len(history) < self.stop.index:
             return await super().propose(plan, history, observe)
-        await self._stop.reached(await _address(observe))
-        raise Failed(Failure("INTERRUPTED", f"The replay stopped before step {self._stop.index}"))
-
-
-async def _address(observe: Sight) -> str:
-    """The address of the page; empty if the page cannot be read."""
-    try:
-        return (await observe()).url
-    except Failed:
-        return ""
-
-
-def _forget(_: asyncio.AbstractEventLoop, __: object) -> None:
-    """Ignore the errors of browser and driver after the end: they got the same Ctrl-C."""
+        address = ""  # the page may not be readable
+        with suppress(Failed):
+            address = (await observe()).url
+        await self.stop.reached(address)
+        raise Failed(Failure("INTERRUPTED", f"The replay stopped before step {self.stop.index}"))
 
 
 def _replay_until(
@@ -119,10 +103,10 @@ def _replay_until(
     settings: Settings,
     run_id: str,
     index: int,
-    pause: Callable[[str], None],
+    at_stop: Callable[[str], None],
     held: RequestBlocker | None = None,
 ) -> tuple[TaskResult, bool]:
-    """Run up to a step and call `pause` there, with the page's address; return the result, and whether it got there.
+    """Run up to a step, and call `at_stop` with the page's address; return the result, and whether it got there.
 
     `held` decides which requests are blocked; without it, none is. The evidence is taken after that, and kept under
     `settings.artifacts`. Raises ValueError or OSError for bad settings.
@@ -133,14 +117,14 @@ def _replay_until(
     async def main(caller: Caller) -> TaskResult:
         async def reached(address: str) -> None:
             there.append(address)
-            await caller.call(partial(pause, address))
+            await caller.call(partial(at_stop, address))
 
         harness = Harness(settings, run_id) if held is None else CarefulHarness(settings, run_id, held)
         harness.agents = StoppingAgents(settings, ReplayStop(plan.key, index, reached))
         try:
             return await harness.run(alone, caller)
-        finally:
-            asyncio.get_running_loop().set_exception_handler(_forget)
+        finally:  # browser and driver got the same Ctrl-C, so their errors after it say nothing
+            asyncio.get_running_loop().set_exception_handler(lambda *_: None)
             await harness.close()
 
     loop = LoopThread()
@@ -153,32 +137,10 @@ def _replay_until(
 # Requests that a replay does not send: they may change something on sites that the project does not serve.
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_REFUSAL = "blockedbyclient"
-
-
-class RequestLike(Protocol):
-    """The part of Playwright's request that is used."""
-
-    @property
-    def method(self) -> str: ...
-
-    @property
-    def url(self) -> str: ...
-
-
-class Route(Protocol):
-    """The part of Playwright's route that is used: a waiting request."""
-
-    @property
-    def request(self) -> Any: ...
-
-    def abort(self, error_code: str | None = None) -> Awaitable[None]: ...
-
-    def fallback(self) -> Awaitable[None]: ...
 
 
 class RequestBlocker:
-    """Blocks requests that may write, except to hosts of the project, and remembers them."""
+    """Blocks requests of Playwright that may write, except to hosts of the project, and remembers them."""
 
     def __init__(self, own: frozenset[str]) -> None:
         self._own = own
@@ -195,7 +157,7 @@ class RequestBlocker:
         """The same for requests that a site of the project has redirected elsewhere: these were sent."""
         return tuple(self._redirected)
 
-    def refuses(self, request: RequestLike) -> bool:
+    def refuses(self, request: Any) -> bool:
         """Return whether the request is blocked. An address without a host (`data:`, `blob:`) is never sent."""
         host = host_of(request.url)
         return bool(host) and request.method.upper() not in _SAFE and host not in self._own
@@ -206,14 +168,14 @@ class RequestBlocker:
         await tab.context.route_web_socket(self.refuses_socket, self.close)
         tab.context.on("request", self.watch)
 
-    async def judge(self, route: Route) -> None:
+    async def judge(self, route: Any) -> None:
         """Block or pass a request; a handler of Playwright's routes. Raises Playwright's errors."""
         request = route.request
         if not self.refuses(request):
             await route.fallback()
             return
         self._found.setdefault(f"{request.method} {_bare(request.url)}")
-        await route.abort(_REFUSAL)
+        await route.abort("blockedbyclient")
 
     def refuses_socket(self, url: str) -> bool:
         """Return whether a WebSocket is blocked; its messages are not examined."""
@@ -318,18 +280,14 @@ def step_text(plan: Plan, index: int) -> str:
 
 def setting(settings: Settings) -> str:
     """The state in which the replay begins, as text."""
-    match settings.isolation:
-        case "world":
-            return "in a fresh world"
-        case "reset":
-            return "with the state reset"
-        case _:
-            return "in the present state (no `isolation` resets it)"
+    anew = {"world": "in a fresh world", "reset": "with the state reset"}
+    return anew.get(settings.isolation or "", "in the present state (no `isolation` resets it)")
 
 
 def _own_hosts(settings: Settings) -> frozenset[str]:
     """The hosts that the project serves, and where a replay's writes do not last."""
-    return _served_hosts(settings) - _lasting_hosts(settings)
+    served = frozenset(host.lower() for service in settings.services.values() for host in service.hosts)
+    return served - _lasting_hosts(settings)
 
 
 def _lasting_hosts(settings: Settings) -> frozenset[str]:
@@ -347,10 +305,6 @@ def _lasting_hosts(settings: Settings) -> frozenset[str]:
 def _is_kept(settings: Settings, name: str) -> bool:
     held = read_held(owner_file(settings.root / LOGS, name))
     return held is not None and held.owner.alive
-
-
-def _served_hosts(settings: Settings) -> frozenset[str]:
-    return frozenset(host.lower() for service in settings.services.values() for host in service.hosts)
 
 
 def why_asked(hosts: Iterable[str], settings: Settings) -> str:
@@ -420,9 +374,10 @@ def replay(
     index = stop_index(kept, plan, step)
     _announce(plan, index, settings, yes)
     redactor = Redactor.of(settings, plan.secrets)
-    held, pause = None if yes else RequestBlocker(_own_hosts(settings)), Pause(headed, place(plan, index), redactor)
+    held = None if yes else RequestBlocker(_own_hosts(settings))
+    at_stop = partial(pause, headed, place(plan, index), redactor)
     try:
-        result, stopped = _replay_until(plan, settings, run_id, index, pause, held)
+        result, stopped = _replay_until(plan, settings, run_id, index, at_stop, held)
     except (ValueError, OSError) as error:
         fail(str(error))
     _tell_blocked(held, redactor, settings)
@@ -442,8 +397,6 @@ def _settings(headed: bool) -> Settings:
 
 
 def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
-    """Print what will happen on stderr, and end the command if that is not allowed."""
-
     typer.echo(f"{plan.task_id} {setting(settings)}, up to {place(plan, index)} (of 0-{len(plan.steps) - 1})", err=True)
     for line in left_out(plan, settings):
         typer.echo(line, err=True)
@@ -456,30 +409,19 @@ def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
         )
 
 
-class Pause:
-    """Pauses the task at the stop, so that a person may look around."""
-
-    def __init__(self, headed: bool, place: str, redactor: Redactor) -> None:
-        self._headed = headed
-        self._redactor = redactor
-        self._place = place
-
-    def __call__(self, address: str) -> None:
-        """Wait for Enter, Ctrl-C, or the end of the input."""
-        where = self._redactor.text(address) or "no page"
-        typer.echo(printable(f"stopped before {self._place}, at {where}"), err=True)
-        if not self._headed:
-            return
-        typer.echo("you can use the window now; Enter or Ctrl-C ends the replay", err=True)
-        try:
-            sys.stdin.readline()
-        except KeyboardInterrupt:
-            typer.echo("", err=True)
+def pause(headed: bool, place: str, redactor: Redactor, address: str) -> None:
+    """Say where the task has stopped; a person may look around in the window until Enter, Ctrl-C or the input's end."""
+    typer.echo(printable(f"stopped before {place}, at {redactor.text(address) or 'no page'}"), err=True)
+    if not headed:
+        return
+    typer.echo("you can use the window now; Enter or Ctrl-C ends the replay", err=True)
+    try:
+        sys.stdin.readline()
+    except KeyboardInterrupt:
+        typer.echo("", err=True)
 
 
 def _tell_blocked(held: RequestBlocker | None, redactor: Redactor, settings: Settings) -> None:
-    from harness.spec.names import host_of
-
     for request in held.found if held else ():
         shown = printable(redactor.text(request))
         why = why_asked([host_of(request.partition(" ")[2])], settings)
@@ -502,8 +444,7 @@ def _tell(result: TaskResult, stopped: bool, redactor: Redactor) -> None:
 
 
 def _document(result: TaskResult, index: int, stopped: bool, redactor: Redactor) -> str:
-    context = result.error.context if result.error else None
-    failure = None if stopped or result.failure is None else result.failure
+    context, failure = result.error.context if result.error else None, None if stopped else result.failure
     why = failure and {"code": failure.code, "step_index": result.failed_index, "message": failure.message}
     document = {
         "task_id": result.task_id,

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated
 
 import typer
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.cli.model_advice import model_advice
+from harness.cli.advice import asked_problems, model_advice, write_advice
 from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.cassette_settings import CASSETTES
@@ -111,8 +110,6 @@ def check_paths(
 
 
 def _of_servers(tasks: Sequence[Loaded], projects: _Projects) -> Iterator[Problem]:
-    from harness.cli.tool_advice import asked_problems
-
     roots: dict[Path, list[Loaded]] = {}
     for task in tasks:
         roots.setdefault(projects.settings(task.folder).root, []).append(task)
@@ -200,23 +197,12 @@ def _advised(
     if task is None:
         return problems
     settings = projects.settings(task.folder)
-    limited = replace(
-        task,
-        spec=task.spec.model_copy(update={"timeout_profile": task.spec.timeout_profile or settings.timeout_profile}),
-    )
-    told = [
-        *advice(
-            limited,
-            inner=task.spec.task_id in inside or settings.memory.channel is not None,
-            virtual_hosts=settings.virtual_hosts,
-        ),
-        *address_advice(task, settings),
-    ]
+    profile = task.spec.timeout_profile or settings.timeout_profile
+    limited = replace(task, spec=task.spec.model_copy(update={"timeout_profile": profile}))
+    inner = task.spec.task_id in inside or settings.memory.channel is not None
+    told = [*advice(limited, inner=inner, virtual_hosts=settings.virtual_hosts), *address_advice(task, settings)]
     told += model_advice(task, settings, file_label(settings.root / "pyproject.toml"))
-    if settings.tools:
-        from harness.cli.tool_advice import write_advice  # few projects have tool servers
-
-        told += write_advice(task, settings)
+    told += write_advice(task, settings)
     told += misplaced_faults(task, projects.project(task.folder))
     problems = [*problems, *_of_login(task, settings)]
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
@@ -315,16 +301,15 @@ class Format(StrEnum):
 
 def show(checked: Checked, form: Format) -> None:
     """Print it."""
-    _SHOWN[form](checked)
+    {Format.TEXT: _text, Format.JSON: _json, Format.GITHUB: _github}[form](checked)
 
 
 def _text(checked: Checked) -> None:
     """Print as text. Errors come last, where they are seen; if nothing could be checked, stderr says so."""
     for severity in ("warning", "error"):
         for problems in _group_equal([each for each in checked.problems if each.severity == severity]):
-            typer.echo(
-                "\n".join([f"{severity}: {problems[0]}", *_other_places(problems[1:])]), err=not checked.looked_at
-            )
+            text = "\n".join([f"{severity}: {problems[0]}", *_other_places(problems[1:])])
+            typer.echo(text, err=not checked.looked_at)
     if checked.looked_at:
         typer.echo(_summary(checked))
 
@@ -355,23 +340,20 @@ def _github(checked: Checked) -> None:
 
 def _json(checked: Checked) -> None:
     ids = {task.source: task.spec.task_id for task in checked.loaded}
+    others = {"fault_plans": checked.plans, "step_groups": checked.groups, "gates": checked.gates}
     document = {
         "files": [
             {"file": file, "task_id": ids.get(file), "valid": file in ids and file not in checked.broken}
             for file in checked.files
         ],
-        "fault_plans": [{"file": file, "valid": file not in checked.broken} for file in checked.plans],
-        "step_groups": [{"file": file, "valid": file not in checked.broken} for file in checked.groups],
-        "gates": [{"file": file, "valid": file not in checked.broken} for file in checked.gates],
+        **{
+            kind: [{"file": file, "valid": file not in checked.broken} for file in each]
+            for kind, each in others.items()
+        },
         "problems": [asdict(problem) for problem in checked.problems],
         "counts": counts(checked),
     }
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
-
-
-_SHOWN: Mapping[Format, Callable[[Checked], None]] = MappingProxyType(
-    {Format.TEXT: _text, Format.JSON: _json, Format.GITHUB: _github}
-)
 
 
 def counts(checked: Checked) -> dict[str, int]:
@@ -388,13 +370,11 @@ def counts(checked: Checked) -> dict[str, int]:
 
 def _summary(checked: Checked) -> str:
     found = counts(checked)
-    files = how_many(found["files"], "task file")
+    tasks = [how_many(found["files"], "task file"), f"{found['loaded']} loaded"] if checked.files else []
+    others = {"fault plan": checked.plans, "step group": checked.groups, "gate": checked.gates}
+    told = [*tasks, *(how_many(len(each), kind) for kind, each in others.items() if each)]
     warnings = f", {how_many(found['warnings'], 'warning')}" if found["warnings"] else ""
-    tasks = [files, f"{found['loaded']} loaded"] if checked.files else []
-    plans = [how_many(len(checked.plans), "fault plan")] if checked.plans else []
-    groups = [how_many(len(checked.groups), "step group")] if checked.groups else []
-    gates = [how_many(len(checked.gates), "gate")] if checked.gates else []
-    return ", ".join([*tasks, *plans, *groups, *gates, f"{found['with_errors']} with errors{warnings}"])
+    return ", ".join([*told, f"{found['with_errors']} with errors{warnings}"])
 
 
 def _list(checked: Checked, groups: Sequence[Path]) -> None:
@@ -408,7 +388,6 @@ def _list(checked: Checked, groups: Sequence[Path]) -> None:
 
 
 def _described(loaded: LoadedGroup) -> str:
-    """A step group with its parameters and outputs, as text."""
     group = loaded.group
     lines = [f"use: {loaded.name}  {loaded.source.file}  {how_many(len(group.steps), 'step')}"]
     lines += [f"    {group.description}"] if group.description else []

@@ -43,9 +43,8 @@ from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit
 from harness.resilience.process import Child, Program, signal_all, with_variable
 from harness.runner.inference import TaskInference
-from harness.serve.doors import Doors, TaskDoor
+from harness.serve.doors import MODELS, Doors, TaskDoor, forwarding_routes
 from harness.serve.edges import SCOPE
-from harness.serve.forwarding import MODELS, forwarding_routes
 from harness.serve.tokens import TokenScope
 from harness.spec.validation import ACTS
 

@@ -78,7 +78,7 @@ def test_a_command_imports_only_what_it_needs(
     task.write_text("task_id: T\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n", "utf-8")
     save_run(tmp_path, run())
     modules = imported_by(*call)
-    assert COMMANDS[call[0]].place.partition(":")[0] in modules
+    assert f"harness.cli.{COMMANDS[call[0]].place.partition(':')[0]}" in modules
     assert [name for name in NEEDLESS[call] if name in modules] == []
     assert OF_MODELS & modules == set()
     assert OF_TOOLS & modules == set()
