@@ -10,12 +10,12 @@ from harness.demo.models.protocol import (
     CREATED,
     BadRequestError,
     Body,
-    Function,
     Protocol,
     Question,
     Reader,
     Reply,
     event,
+    functions_of,
     pieces,
 )
 
@@ -34,11 +34,7 @@ def _question(body: Body) -> Question:
             reader.result(item["call_id"], item["output"])
         elif kind == "message" and item["role"] != "assistant":
             reader.content(item["content"])
-    functions = [
-        Function(tool["name"], tool.get("parameters") or {}, tool.get("description") or "")
-        for tool in body.get("tools") or ()
-    ]
-    return reader.question(body, functions, body.get("max_output_tokens"))
+    return reader.question(body, functions_of(body.get("tools") or ()), body.get("max_output_tokens"))
 
 
 def _answer(question: Question, reply: Reply, identity: str) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from harness.demo import payment
-from harness.demo.rows import Document
+from harness.demo.control import objection
 from harness.demo.shop import ADDRESS_FIELDS, MOST_PER_ITEM, RefusedError, place, search, strike
-from harness.demo.switches import objection
-from harness.demo.worlds import Worlds
+from harness.demo.worlds import Document, Worlds
 
 _Arguments = Mapping[str, Any]
 _CANCELLED: Final = "cancelled"
