@@ -20,8 +20,8 @@ from harness.spec.faults import (
     ServiceFault,
     SocketFault,
     ToolFault,
+    of_service,
 )
-from harness.spec.faults.kinds import of_service
 from harness.spec.loaded import Loaded
 from harness.spec.problems import JsonPath, Problem, Severity, describe_value, did_you_mean, join_or
 from harness.spec.references import ReferenceScope, as_text, interpolate

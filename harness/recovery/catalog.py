@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from harness.recovery.families import FAMILIES, Group
-from harness.recovery.vocabulary import Category, Effect, ErrorType, Family, Scope, Severity, Suspect
+from harness.recovery.families import FAMILIES, Category, Effect, ErrorType, Family, Group, Scope, Severity, Suspect
 from harness.resilience.categories import VALIDATION
 
 __all__ = [

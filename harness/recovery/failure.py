@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import or_
 from typing import Any
@@ -145,12 +145,8 @@ class Failure:
     @property
     def hint(self) -> str:
         """What to do; similar names found on the page come first."""
-        return self.advice or f"{_suggestion(self.details.get('similar', ()))}{self.row.hint}"
-
-
-def _suggestion(similar: Sequence[str]) -> str:
-    """`Did you mean #a or #b? `; empty when nothing is near."""
-    return f"Did you mean {' or '.join(map(str, similar))}? " if similar else ""
+        similar = " or ".join(map(str, self.details.get("similar", ())))
+        return self.advice or (f"Did you mean {similar}? " if similar else "") + self.row.hint
 
 
 def budget_exceeded(limit: str, words: str, details: Mapping[str, Any] | None = None) -> Failure:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from harness.masking import MARK
 from harness.spec.agents import SCRIPTED, unknown_agent
-from harness.spec.expressions import expression_problems, reference_problems, too_large
+from harness.spec.expressions import expression_problems, reference_problems, steps_of, too_large
 from harness.spec.names import ABSENT, HOST, HOST_EXPECTED, NO_HOST, SCHEMES, file_problem, forbidden_scheme
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import Hide
-from harness.spec.selector_checks import of_steps, problems_of_selectors, selectors_around
+from harness.spec.selector_checks import of_steps, pattern_problems, problems_of_selectors, selectors_around
 from harness.spec.source import Origin
-from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, Upload
+from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, Tool, Upload
 from harness.spec.suite import check_suite
 from harness.spec.task import FAMILY, TAG, TaskSpec
 from harness.spec.validation import REQUIRED, REQUIRED_RULES
+
+if TYPE_CHECKING:
+    from harness.spec.routes import Route
 
 # `tags` and `family` become pytest marks: the names that are allowed.
 
@@ -76,10 +82,13 @@ def check_spec(
         *_mark_problems(spec, origin),
         *check_steps(spec.steps, origin, folder),
         *problems_of_selectors(selectors_around(spec), origin),
-        *_steps_of_repairs(spec, origin, folder),
+        *chain.from_iterable(
+            check_steps(repair.steps, origin, folder, at=("repairs", number, "steps"))
+            for number, repair in enumerate(spec.repairs)
+        ),
         *_unfilled_references(spec, origin),
         *_of_faults(spec, origin, channels),
-        *_of_routes(spec, origin, folder),
+        *routes_problems(spec.routes, origin, folder, steps=len(spec.steps)),
         *_of_writes(spec, origin),
         *reference_problems(spec, origin, environ),
         *expression_problems(spec, origin, channels),
@@ -142,11 +151,6 @@ def _domains(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
             )
 
 
-def _steps_of_repairs(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:
-    for number, repair in enumerate(spec.repairs):
-        yield from check_steps(repair.steps, origin, folder, at=("repairs", number, "steps"))
-
-
 _LITERAL = ("episode_id", "allowed_domains", "memory_keys", "artifacts", "dependencies", "tags")
 """Keys whose values are needed before references are filled in."""
 
@@ -183,8 +187,6 @@ def check_steps(
             message = f"URLs of the scheme `{scheme}:` are not allowed"
             yield origin.problem((*path, "url"), message, expected=join_or(SCHEMES[:2]), hint=hint)
         if isinstance(step, RequestingStep) and step.expect_request is not None:
-            from harness.spec.route_checks import pattern_problems  # few steps expect a request
-
             yield from pattern_problems(step.expect_request.url, (*path, "expect_request", "url"), origin)
         if step.screenshot_id and "${" not in step.screenshot_id and (problem := _name_problem(step.screenshot_id)):
             yield origin.problem((*path, "screenshot_id"), f"a screenshot_id {problem}")
@@ -254,17 +256,28 @@ def unfit_for_login(made: TaskSpec, file: str, origin: Origin) -> Iterator[Probl
 
 def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, each in enumerate(spec.allowed_writes):
-        from harness.spec.route_checks import pattern_problems  # few tasks have some
-
         if each.url is not None:
             yield from pattern_problems(each.url, ("allowed_writes", number, "url"), origin)
 
 
-def _of_routes(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:
-    if spec.routes:
-        from harness.spec.route_checks import routes_problems  # few tasks have routes
+def routes_problems(
+    routes: Iterable[Route], origin: Origin, folder: Path, hide: Hide = str, *, steps: int = 0
+) -> Iterator[Problem]:
+    """Yield the problems of routes; a file with a reference is checked once that is filled in.
 
-        yield from routes_problems(spec, origin, folder)
+    `steps`: the number of the task's steps, if they are known.
+    """
+    for number, route in enumerate(routes):
+        path: JsonPath = ("routes", number)
+        yield from pattern_problems(route.url, (*path, "url"), origin)
+        for key, name in (("file", route.file), ("from_har", route.from_har)):
+            if name is not None and "${" not in name and (problem := file_problem(name, folder)):
+                found = describe_value(hide(name))
+                yield origin.problem((*path, key), problem, expected="a file in the task's folder", found=found)
+        last = max(route.steps) if isinstance(route.steps, tuple) else route.steps
+        if steps and last is not None and last >= steps:
+            expected, found = f"0 to {steps - 1}", describe_value(last)
+            yield origin.problem((*path, "steps"), "there is no such step", expected=expected, found=found)
 
 
 def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -277,3 +290,46 @@ def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         for name in REQUIRED_RULES:
             if name not in spec.error_recovery.model_fields_set:
                 yield origin.problem(("error_recovery", name), f"the key `{name}` is missing (strict)")
+
+
+# The steps that call tools, against the servers that the project names. Nothing is asked.
+
+_PAGE: Final = "page"
+"""The name of the server that is the page under test; every project has it."""
+_Servers = Mapping[str, tuple[str, ...]]
+"""Name of a tool server of the project -> patterns of the tools that may be called; none: all."""
+
+
+def tools_called(spec: TaskSpec) -> Iterator[tuple[JsonPath, Tool]]:
+    """The steps of a task and of its repairs that call tools, with their places."""
+    return ((path, step) for path, step in steps_of(spec) if isinstance(step, Tool))
+
+
+def tool_problems(spec: TaskSpec, origin: Origin, servers: _Servers) -> Iterator[Problem]:
+    """Yield problems of steps that name an unknown server, or a tool that must not be called."""
+    for path, step in tools_called(spec):
+        if "${" in step.server:
+            continue  # it is known when the task begins
+        if step.server not in servers and step.server != _PAGE:
+            yield _unknown_server((*path, "server"), step.server, servers, origin)
+        elif "${" not in step.tool and not _is_allowed(step, servers):
+            allowed = servers[step.server]
+            message = f"`allow` of [tool.harness.tools.{step.server}] does not name the tool `{step.tool}`"
+            hint = did_you_mean(step.tool, allowed) or "add it there if the task may call it"
+            yield origin.problem((*path, "tool"), message, expected=join_or(allowed), hint=hint)
+    for number, write in enumerate(spec.allowed_writes):
+        server = (write.tool or "").partition(".")[0]
+        if server and not any(fnmatchcase(name, server) for name in (*servers, _PAGE)):
+            yield _unknown_server(("allowed_writes", number), server, servers, origin)
+
+
+def _is_allowed(step: Tool, servers: _Servers) -> bool:
+    """Return whether the project lets the tool of the step be called."""
+    allowed = servers.get(step.server, ())
+    return not allowed or any(fnmatchcase(step.tool, pattern) for pattern in allowed)
+
+
+def _unknown_server(path: JsonPath, name: str, servers: _Servers, origin: Origin) -> Problem:
+    known = sorted({*servers, _PAGE})
+    expected = join_or(known) if servers else f"a server of [tool.harness.tools], or `{_PAGE}`; there is none"
+    return origin.problem(path, f"unknown tool server `{name}`", expected=expected, hint=did_you_mean(name, known))

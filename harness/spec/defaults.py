@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from harness.spec.checks import TAKEN
 from harness.spec.problems import Problem, describe_value
 from harness.spec.source import Origin
-from harness.spec.task import TAG, Own
+from harness.spec.task import TAG, Own, TaskSpec
+from harness.spec.validation import problems_of_error, unknown_key
 
 
 def own_of(data: Mapping[str, Any], keys: Mapping[str, Meaning]) -> Own:
@@ -113,10 +114,6 @@ def with_defaults(data: dict[str, Any], tables: Iterable[Defaults]) -> dict[str,
 
 def _problem(values: dict[str, Any]) -> str:
     """The problem of these values in one line; empty if there is none."""
-    from harness.spec.source import Origin
-    from harness.spec.task import TaskSpec
-    from harness.spec.validation import problems_of_error, unknown_key
-
     for key in values:
         if key in _OWN:
             return f"`{key}` belongs to each task file, and cannot be a default"
@@ -143,8 +140,6 @@ def _describe_problem(problem: Any) -> str:
 
 def not_of_tasks(keys: dict[str, Meaning]) -> dict[str, Meaning]:
     """Return the project's own keys unchanged. Raises ValueError for a key that every task file has."""
-    from harness.spec.task import TaskSpec  # only if a project declares some
-
     if taken := [key for key in keys if key in TaskSpec.model_fields]:
         raise ValueError(f"`{taken[0]}` is already a key of task files, with a meaning of its own")
     return keys

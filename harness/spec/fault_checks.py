@@ -10,15 +10,15 @@ from msgspec import Struct
 
 from harness.recovery.catalog import CATALOG
 from harness.spec.expressions import unknown_channel
+from harness.spec.faults import ChannelFault, DatabaseLocked, ElementFault, SessionExpired, ToolFault
 from harness.spec.faults.base import FaultBase, RequestFault
-from harness.spec.faults.kinds import ChannelFault, DatabaseLocked, ElementFault, SessionExpired, ToolFault
 from harness.spec.faults.network import HostFault
 from harness.spec.names import HOST, HOST_EXPECTED, NO_HOST
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
+from harness.spec.selector_checks import pattern_problems
 from harness.spec.source import Origin
 from harness.spec.steps import Tool
 from harness.spec.task import TaskSpec
-from harness.spec.url_patterns import may_match, whole_url_hint
 from harness.spec.validation import ACTS
 from harness.spec.warnings import WARNINGS
 
@@ -132,9 +132,8 @@ def fault_problems(
     host = fault.host if isinstance(fault, HostFault | SessionExpired) else None
     if host is not None and "${" not in host and not HOST.fullmatch(host):
         yield origin.problem((*path, "host"), NO_HOST, expected=HOST_EXPECTED, found=describe_value(host))
-    if isinstance(fault, RequestFault) and not may_match(fault.url):
-        message = "no URL matches: the pattern must match the whole URL"
-        yield origin.problem((*path, "url"), message, found=describe_value(fault.url), hint=whole_url_hint(fault.url))
+    if isinstance(fault, RequestFault):
+        yield from pattern_problems(fault.url, (*path, "url"), origin)
     if isinstance(fault, ChannelFault) and channels is not None and fault.channel not in channels:
         yield unknown_channel((*path, "channel"), fault.channel, channels, origin)
     if isinstance(fault, ElementFault):

@@ -108,13 +108,11 @@ def _expanded(loaded: Loaded) -> tuple[Loaded, ...]:
     if case_of(loaded.spec) is not None:
         return (loaded,)
     found = cases(loaded.spec)
-    return tuple(replace(loaded, spec=_task_for_case(loaded.spec, case), warnings=()) for case in found) or (loaded,)
-
-
-def _task_for_case(spec: TaskSpec, case: Case) -> TaskSpec:
-    """The task for this one case."""
-    changed = {"task_id": f"{spec.task_id}[{case.id}]", "parametrize": [{"id": case.id, **case.values}]}
-    return spec.model_copy(update=changed)
+    spec = loaded.spec
+    tasks = (
+        {"task_id": f"{spec.task_id}[{case.id}]", "parametrize": [{"id": case.id, **case.values}]} for case in found
+    )
+    return tuple(replace(loaded, spec=spec.model_copy(update=each), warnings=()) for each in tasks) or (loaded,)
 
 
 def _rows(declared: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
@@ -137,7 +135,9 @@ def _values(row: Mapping[str, Any]) -> dict[str, Any]:
 def _unique_id(number: int, row: Mapping[str, Any], taken: set[str]) -> str:
     """An id that no other case has; some disks do not distinguish `A` from `a`."""
     words, length = [], 0
-    for word in _simple_values(_values(row).values()):
+    for value in _values(row).values():
+        # Simple values as the file writes them. An empty text, or a value that is not simple, gives no name.
+        word = (value or "\0") if isinstance(value, str) else json.dumps(value)
         words.append(word)
         length += len(word) + 1
         if length > _LONGEST_ID + 1:
@@ -149,15 +149,6 @@ def _unique_id(number: int, row: Mapping[str, Any], taken: set[str]) -> str:
             name += "_"
     taken.add(name.casefold())
     return name
-
-
-def _simple_values(values: Iterable[Any]) -> Iterator[str]:
-    """Simple values as the file writes them. Another value has no text, and then the case gets no name."""
-    for value in values:
-        if isinstance(value, str):
-            yield value or "\0"
-        else:
-            yield json.dumps(value)
 
 
 def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

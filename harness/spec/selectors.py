@@ -423,13 +423,9 @@ class _Css:
         self._at += 1
 
 
-def _check_css(body: str) -> None:
-    _Css(body).check()
-
-
 _CHECKS: Mapping[str, Callable[[str], None]] = {
-    "css": _check_css,
-    "css:light": _check_css,
+    "css": lambda body: _Css(body).check(),
+    "css:light": lambda body: _Css(body).check(),
     "xpath": _check_xpath,
     "xpath:light": _check_xpath,
     "nth": _check_nth,

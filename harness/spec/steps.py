@@ -7,10 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
-from harness.spec.expected_request import ExpectedRequest
-from harness.spec.navigation_keys import AnswerKeys, ArrivalKeys, Statuses
-from harness.spec.options import Option
 from harness.spec.pictures import PictureKeys
+from harness.spec.step_keys import AnswerKeys, ArrivalKeys, ExpectedRequest, Option, Statuses
 
 # The common keys of a task's steps.
 

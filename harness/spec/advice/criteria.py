@@ -19,13 +19,12 @@ from harness.criteria import (
     parse_value,
 )
 from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
-from harness.recovery.vocabulary import ErrorType
+from harness.recovery.families import ErrorType
 from harness.resilience import Deadline
-from harness.spec.expressions import checked_cases, expressions
+from harness.spec.expressions import checked_cases, expressions, steps_of
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 from harness.spec.source import Origin
-from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
 # The texts of a task with references filled in, and the keys that are written while it runs.
@@ -36,26 +35,18 @@ _OF_A_RUN = ("${env:", "${totp:", "${fake.", "${now")
 
 def scopes(spec: TaskSpec) -> list[ReferenceScope]:
     """The values that references have in each case, at least one scope. Variables and memory stay unresolved."""
-    return [_scope(spec, ReferenceScope(param=case.values)) for case in checked_cases(spec)] or [
-        _scope(spec, ReferenceScope(param={}))
-    ]
+    found = []
+    for values in [case.values for case in checked_cases(spec)] or [{}]:
+        early = ReferenceScope(param=values)
+        inputs, persona = (interpolate(each, early, last=False) for each in (spec.inputs, spec.persona))
+        found.append(ReferenceScope(inputs, persona, param=values))
+    return found
 
 
-def _scope(spec: TaskSpec, early: ReferenceScope) -> ReferenceScope:
-    inputs, persona = (interpolate(values, early, last=False) for values in (spec.inputs, spec.persona))
-    return ReferenceScope(inputs, persona, param=early.param)
-
-
-def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
-    """All steps of the task and of its repairs."""
-    yield from ((("steps", number), step) for number, step in enumerate(spec.steps))
-    for number, repair in enumerate(spec.repairs):
-        yield from ((("repairs", number, "steps", inner), step) for inner, step in enumerate(repair.steps))
-
-
-def remembered(spec: TaskSpec) -> set[str]:
-    """The memory keys that the steps write."""
-    return {key for _, step in steps_of(spec) for key in step.remember}
+def written(spec: TaskSpec) -> set[str]:
+    """The memory keys that steps and repairs write."""
+    remembered = {key for _, step in steps_of(spec) for key in step.remember}
+    return remembered | {key for repair in spec.repairs for key in repair.memory}
 
 
 def shares_memory(spec: TaskSpec) -> bool:
@@ -231,12 +222,11 @@ def _verdict(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> boo
 
 def _may_change(spec: TaskSpec, criterion: Criterion) -> bool:
     """Return whether a step, a repair, the environment or another task may write what the criterion reads."""
-    repaired = {key for repair in spec.repairs for key in repair.memory}
-    written = remembered(spec) | repaired | set(spec.state_bindings)
+    changing = written(spec) | set(spec.state_bindings)
     known_here = all(key in spec.memory for key in criterion.memory_keys)
     chosen_by_agent = not spec.only_its_steps
     others = shares_memory(spec) and not known_here
-    return chosen_by_agent or others or any(touches(key, written) for key in criterion.memory_keys)
+    return chosen_by_agent or others or any(touches(key, changing) for key in criterion.memory_keys)
 
 
 class MemoryAlone:

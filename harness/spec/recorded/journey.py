@@ -47,7 +47,9 @@ def journey_of(actions: Sequence[Action]) -> Journey:
     for action in actions[: len(actions) - len(ending)]:
         try:
             if action.page != page and action.name != "missing":
-                steps.append(_switch(action))
+                steps.append(
+                    WrittenStep({"act": "switch_page", "value": -1 if action.newest and action.page else action.page})
+                )
                 page = action.page
             steps += _steps(action)
         except UnwritableError as error:
@@ -78,10 +80,6 @@ def _is_criterion(action: Action) -> bool:
 def _missing_notes(missing: Omission) -> tuple[str, ...]:
     where = f"{missing.place}: " if missing.place else ""
     return (f"MISSING: {where}{missing.why}", *(f"  {line}" for line in missing.what.splitlines()))
-
-
-def _switch(action: Action) -> WrittenStep:
-    return WrittenStep({"act": "switch_page", "value": -1 if action.newest and action.page else action.page})
 
 
 def _steps(action: Action) -> Iterator[WrittenStep]:
@@ -244,15 +242,9 @@ _STATES = {
 
 def _criterion_of(action: Action) -> str:
     """The criterion that says what an assertion says. Raises UnwritableError."""
-    said = _said(action)
+    read = {"assertUrl": "url()", "assertTitle": "title()"}.get(action.name)
+    said = _compared(read, action, action.text) if read else _of_element(action, action.target)
     return f"WITHIN({action.timeout:g}, {said})" if action.timeout else said
-
-
-def _said(action: Action) -> str:
-    if action.name in ("assertUrl", "assertTitle"):
-        read = "url()" if action.name == "assertUrl" else "title()"
-        return _compared(read, action, action.text)
-    return _of_element(action, action.target)
 
 
 def _of_element(action: Action, target: Target) -> str:

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from harness.spec.recorded.actions import Action, ActionName
 from harness.spec.recorded.locators import LocatorPart, UnwritableError
-from harness.spec.recorded.python_locators import PlaceInTest, Places
-from harness.spec.recorded.python_values import Names, arguments
+from harness.spec.recorded.python_values import Names, PlaceInTest, Places, arguments
 from harness.values import replace
 
 _IDLE = frozenset({"wait_for_load_state", "bring_to_front", "close"})
