@@ -53,7 +53,7 @@ async def check(condition: Compare | Test, reads: Pass) -> Finding:
     holds, note = judgement.holds, judgement.note
     if not holds:
         left, right = _told_apart(operator, left, right)
-    fact = _fact(subject, left)
+    fact = f"{subject.source} " + (_lack(left) if left.missing else f"is {in_sentence(left.json)}")
     explained = bool(note) or left.missing or right.missing or bool(condition.over)
     if not holds:
         fact += f", expected {_relation(operator, condition.over)}{_expectation(wanted, right)}"
@@ -78,12 +78,6 @@ def _relation(operator: str, over: str) -> str:
     if over:
         return f"{'one' if over == 'ANY' else 'each'} of them {operator} "
     return _EXPECTED.get(operator, f"{operator} ")
-
-
-def _fact(subject: Value, operand: Operand) -> str:
-    if not operand.missing:
-        return f"{subject.source} is {in_sentence(operand.json)}"
-    return f"{subject.source} {_lack(operand)}"
 
 
 def _expectation(wanted: Value, operand: Operand) -> str:

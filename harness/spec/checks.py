@@ -19,7 +19,6 @@ from harness.spec.references import Hide
 from harness.spec.selector_checks import of_steps, pattern_problems, problems_of_selectors, selectors_around
 from harness.spec.source import Origin
 from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, Tool, Upload
-from harness.spec.suite import check_suite
 from harness.spec.task import FAMILY, TAG, TaskSpec
 from harness.spec.validation import REQUIRED, REQUIRED_RULES
 
@@ -51,8 +50,6 @@ def _mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         expected = "letters, digits, `_` and `-`"
         yield origin.problem(("family",), "not a family", expected=expected, found=describe_value(spec.family))
 
-
-__all__ = ["check_spec", "check_steps", "check_suite", "strict_problems"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -312,8 +309,9 @@ def tool_problems(spec: TaskSpec, origin: Origin, servers: _Servers) -> Iterator
             continue  # it is known when the task begins
         if step.server not in servers and step.server != _PAGE:
             yield _unknown_server((*path, "server"), step.server, servers, origin)
-        elif "${" not in step.tool and not _is_allowed(step, servers):
-            allowed = servers[step.server]
+            continue
+        allowed = servers.get(step.server, ())
+        if allowed and "${" not in step.tool and not any(fnmatchcase(step.tool, pattern) for pattern in allowed):
             message = f"`allow` of [tool.harness.tools.{step.server}] does not name the tool `{step.tool}`"
             hint = did_you_mean(step.tool, allowed) or "add it there if the task may call it"
             yield origin.problem((*path, "tool"), message, expected=join_or(allowed), hint=hint)
@@ -321,12 +319,6 @@ def tool_problems(spec: TaskSpec, origin: Origin, servers: _Servers) -> Iterator
         server = (write.tool or "").partition(".")[0]
         if server and not any(fnmatchcase(name, server) for name in (*servers, _PAGE)):
             yield _unknown_server(("allowed_writes", number), server, servers, origin)
-
-
-def _is_allowed(step: Tool, servers: _Servers) -> bool:
-    """Return whether the project lets the tool of the step be called."""
-    allowed = servers.get(step.server, ())
-    return not allowed or any(fnmatchcase(step.tool, pattern) for pattern in allowed)
 
 
 def _unknown_server(path: JsonPath, name: str, servers: _Servers, origin: Origin) -> Problem:

@@ -19,7 +19,8 @@ from harness.spec.validation import problems_of_error, unknown_key
 def own_of(data: Mapping[str, Any], keys: Mapping[str, Meaning]) -> Own:
     """Read the project's own keys of a task. Values that do not fit are left out: `own_problems` reports them."""
     given = [(key, meaning, data[key]) for key, meaning in keys.items() if data.get(key) not in (None, False, "")]
-    skip = next((_reason(key, value) for key, meaning, value in given if meaning == "skip"), "")
+    skips = ((key, value) for key, meaning, value in given if meaning == "skip")
+    skip = next((value if isinstance(value, str) else f"`{key}` is set in its file" for key, value in skips), "")
     tags = [tag for _, meaning, value in given if meaning == "tag" for tag in _as_list(value) if _is_tag(tag)]
     notes = [(key, _text(value)) for key, meaning, value in given if meaning == "note"]
     return Own(skip, tuple(dict.fromkeys(tags)), tuple(notes))
@@ -38,10 +39,6 @@ def own_problems(data: Mapping[str, Any], keys: Mapping[str, Meaning], origin: O
             yield origin.problem(
                 (key,), "this key gives tags", expected=expected, found=describe_value(value), hint=hint
             )
-
-
-def _reason(key: str, value: Any) -> str:
-    return value if isinstance(value, str) else f"`{key}` is set in its file"
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -80,14 +80,12 @@ def moment(body: str, offset: int = 0) -> RelativeMoment:
     start = len(body) - len(form.lstrip()) if bar else 0
     for directive in _DIRECTIVE.finditer(form.strip()):
         if directive[1] not in _PORTABLE or not directive[1]:
-            raise _not_portable(body, directive[1], offset, start + directive.start())
+            letter, known = directive[1], " ".join(f"%{each}" for each in "YmdHMSyjIpAaBbfzGVu%")
+            hint = f"write {_INSTEAD[letter]}" if letter in _INSTEAD else ""
+            hint = hint if letter else "write `%%` for a percent sign"
+            problem = f"`%{letter}` is not a directive of every platform, which are {known}"
+            raise _wrong(body, problem, hint, offset, start + directive.start())
     return RelativeMoment(tuple(found), form.strip())
-
-
-def _not_portable(body: str, letter: str, offset: int, place: int) -> BadReferenceError:
-    known = " ".join(f"%{each}" for each in "YmdHMSyjIpAaBbfzGVu%")
-    hint = f"write {_INSTEAD[letter]}" if letter in _INSTEAD else "write `%%` for a percent sign" if not letter else ""
-    return _wrong(body, f"`%{letter}` is not a directive of every platform, which are {known}", hint, offset, place)
 
 
 def _wrong(body: str, problem: str, hint: str, offset: int, place: int) -> BadReferenceError:

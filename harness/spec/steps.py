@@ -507,12 +507,6 @@ class Accessibility(StepBase):
         return f"accessibility of {self.selector or 'the page'}"
 
 
-__all__ = [
-    "Accessibility", "Api", "Assert", "Check", "Click", "Dialog", "DialogText", "Download", "Drag", "EffectClass",
-    "ElementStep", "ForcibleStep", "Hover", "Open", "Option", "Press", "RequestingStep", "Screenshot", "Scroll",
-    "Select", "Step", "StepBase", "Submit", "SwitchPage", "Tool", "Type", "Uncheck", "Upload", "Wait",
-]  # fmt: skip
-
 Step = Annotated[
     Open | Click | Type | Select | Submit | Press | Hover | Check | Uncheck | Drag | Scroll | Wait | Upload
     | Download | Api | Assert | SwitchPage | Dialog | Screenshot | Accessibility | Tool,

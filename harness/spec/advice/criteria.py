@@ -74,16 +74,16 @@ def _judges_no_criteria(spec: TaskSpec) -> bool:
 
 def touches(key: str, keys: Iterable[str]) -> bool:
     """Return whether a key is this one, lies in it, or contains it. A key with a reference may be any key."""
-    return any("${" in key + other or _overlap(_parts(key), _parts(other)) for other in keys)
+    own = _parts(key)
+    return any(
+        "${" in key + other or all(a == b or "*" in (a, b) for a, b in zip(own, _parts(other), strict=False))
+        for other in keys
+    )
 
 
 def _parts(key: str) -> list[str]:
     """The parts of a path; a filter may lead to any record, as `*` does."""
     return [part for part in re.split(r"[.\[\]]+", re.sub(r"\[\?[^\]]*\]", ".*", key)) if part]
-
-
-def _overlap(one: list[str], other: list[str]) -> bool:
-    return all(a == b or "*" in (a, b) for a, b in zip(one, other, strict=False))
 
 
 _UNMET = "CRITERIA_UNMET"
@@ -173,10 +173,14 @@ def _judging_criteria(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
 
 def _true_before(spec: TaskSpec, text: str, every: list[ReferenceScope]) -> str:
     """The reason why a criterion holds before the first step in every case; empty if it does not or is not known."""
-    if all(_is_precondition(spec, text, scope) for scope in every):
+    read = [(criterion, scope) for scope in every if (criterion := _read(text, scope)) is not None]
+    if len(read) < len(every):
+        return ""
+    if all(_is_precondition(spec, criterion, scope) for criterion, scope in read):
         return "it is a precondition too"
-    if all(_holds_initially(spec, text, scope) for scope in every):
-        return "memory has this value already, and no step changes it" if _reads_memory(text) else "it always holds"
+    if all(not _may_change(spec, criterion) and _verdict(spec, criterion, scope) is True for criterion, scope in read):
+        of_memory = any(f"{name}(" in text for name in MEMORY_FUNCTIONS) or "${memory." in text
+        return "memory has this value already, and no step changes it" if of_memory else "it always holds"
     return ""
 
 
@@ -187,20 +191,9 @@ def _read(text: str, scope: ReferenceScope) -> Criterion | None:
         return None
 
 
-def _reads_memory(text: str) -> bool:
-    return any(f"{name}(" in text for name in MEMORY_FUNCTIONS) or "${memory." in text
-
-
-def _is_precondition(spec: TaskSpec, text: str, scope: ReferenceScope) -> bool:
-    criterion = _read(text, scope)
+def _is_precondition(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> bool:
     others = (_read(other, scope) for other in spec.preconditions)
-    return criterion is not None and any(other is not None and other.tree == criterion.tree for other in others)
-
-
-def _holds_initially(spec: TaskSpec, text: str, scope: ReferenceScope) -> bool:
-    """Return whether the criterion is true of the initial memory and nothing changes that."""
-    criterion = _read(text, scope)
-    return criterion is not None and not _may_change(spec, criterion) and _verdict(spec, criterion, scope) is True
+    return any(other is not None and other.tree == criterion.tree for other in others)
 
 
 def _verdict(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> bool | None:

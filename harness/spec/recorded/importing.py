@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.spec.recorded.actions import Action, GivenAnswer
-from harness.spec.recorded.journey import Journey, Omission, journey_of
+from harness.spec.recorded.journey import Omission, journey_of
 from harness.spec.recorded.locators import UnwritableError
 from harness.spec.recorded.python_calls import action_of_assert, action_of_call, action_of_expect, statuses_of_assert
 from harness.spec.recorded.python_values import Names, PlaceInTest, Places
@@ -310,7 +310,8 @@ def _task(test: ImportedTest, task_id: str, file: str) -> ImportedTask:
     journey = journey_of(test.actions)
     missing = len(journey.missing)
     unfinished = f"It is not complete: {missing} parts of the test are missing; each has a comment `MISSING` below."
-    notes = () if journey.criteria or _checks(journey) else (*_NOTHING_CHECKED, _EXAMPLE)
+    checks = any(step.keys.get("act") in ("assert", "wait") for step in journey.steps)
+    notes = () if journey.criteria or checks else (*_NOTHING_CHECKED, _EXAMPLE)
     text = TaskText(
         head=(f"Imported from {file.rpartition('/')[2]}: {test.name}.", *((unfinished,) if missing else ())),
         keys={"task_id": task_id, "goal": test.goal, **test.keys, "expect_timeout": 5},
@@ -320,7 +321,3 @@ def _task(test: ImportedTest, task_id: str, file: str) -> ImportedTask:
     )
     steps = len([step for step in journey.steps if step.keys])
     return ImportedTask(task_id, str(text), steps, test.statements, journey.missing)
-
-
-def _checks(journey: Journey) -> bool:
-    return any(step.keys.get("act") in ("assert", "wait") for step in journey.steps)

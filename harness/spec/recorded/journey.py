@@ -55,7 +55,9 @@ def journey_of(actions: Sequence[Action]) -> Journey:
         except UnwritableError as error:
             found = Omission(action.text or action.name, action.why or str(error), action.place)
             missing.append(found)
-            steps.append(WrittenStep({}, _missing_notes(found)))
+            where = f"{found.place}: " if found.place else ""
+            notes = (f"MISSING: {where}{found.why}", *(f"  {line}" for line in found.what.splitlines()))
+            steps.append(WrittenStep({}, notes))
     return Journey(tuple(steps), tuple(map(_criterion_of, ending)), tuple(missing))
 
 
@@ -77,18 +79,15 @@ def _is_criterion(action: Action) -> bool:
     return True
 
 
-def _missing_notes(missing: Omission) -> tuple[str, ...]:
-    where = f"{missing.place}: " if missing.place else ""
-    return (f"MISSING: {where}{missing.why}", *(f"  {line}" for line in missing.what.splitlines()))
-
-
 def _steps(action: Action) -> Iterator[WrittenStep]:
     """The step of an action, after those that it needs. Raises UnwritableError."""
     if action.name == "missing":
         raise UnwritableError(action.why)
     step = _asserting(action) if action.asserts else _acting(action)
     yield from map(_answering, action.dialogs)
-    yield _of_write(action, step) if action.sent else WrittenStep(step, _notes(action))
+    upload = "The file must lie in the folder of this task, or below it." if action.name == "setInputFiles" else ""
+    notes = tuple(filter(None, (action.note, upload)))
+    yield _of_write(action, step) if action.sent else WrittenStep(step, notes)
 
 
 def _answering(given: GivenAnswer) -> WrittenStep:
@@ -106,11 +105,6 @@ def _of_write(action: Action, step: dict[str, Any]) -> WrittenStep:
         f'say how to tell that it took effect, for example  done_when: "{sign}"',
     )
     return WrittenStep({**step, "effect": "write"}, notes)
-
-
-def _notes(action: Action) -> tuple[str, ...]:
-    upload = "The file must lie in the folder of this task, or below it." if action.name == "setInputFiles" else ""
-    return tuple(filter(None, (action.note, upload)))
 
 
 def _acting(action: Action) -> dict[str, Any]:

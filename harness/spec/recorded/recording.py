@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -130,7 +130,9 @@ _PROPOSED = (
 def recorded_task(recording: Recording, url: str, keys: Mapping[str, Any]) -> tuple[TaskText, Journey]:
     """The task of a recording that began at `url`, and what is not in it. `keys` come first, before its domains."""
     variables = variables_of(recording.passwords)
-    actions = [_without_passwords(action, variables) for action in _from(url, recording.actions)]
+    first, said = Action(name="navigate", text=url.replace("${", "$${")), recording.actions
+    rest = said[1:] if said and said[0].name == "navigate" else said  # the page may have redirected to another URL
+    actions = [_without_passwords(action, variables) for action in (first, *rest)]
     journey = journey_of(tidied(actions))
     hosts = (*recording.visited, *recording.loaded)
     notes = {}
@@ -156,13 +158,6 @@ def variables_of(passwords: Mapping[str, str]) -> dict[str, str]:
         taken = set(found.values())
         found[password] = next(each for each in (name, *(f"{name}_{n}" for n in range(2, 99))) if each not in taken)
     return found
-
-
-def _from(url: str, actions: Sequence[Action]) -> list[Action]:
-    """The actions, beginning with the URL that was given: the page may have redirected to another one."""
-    first = Action(name="navigate", text=url.replace("${", "$${"))
-    rest = actions[1:] if actions and actions[0].name == "navigate" else actions
-    return [first, *rest]
 
 
 def _without_passwords(action: Action, variables: Mapping[str, str]) -> Action:

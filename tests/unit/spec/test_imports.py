@@ -25,7 +25,7 @@ OF_A_RUN = {
 }  # fmt: skip
 OF_FAULTS = {"harness.spec.faults", "harness.spec.fault_checks", "harness.spec.warnings"}
 OF_OTHER_FILES = {"harness.spec.documents", "harness.spec.fault_plan"}
-OF_DATA = {"faker", "harness.spec.data_file", "harness.spec.fakes", "harness.spec.moments"}
+OF_DATA = {"faker", "harness.spec.data_file", "harness.spec.moments"}
 OF_FAILURES = {"harness.recovery.failure", "harness.resilience.clock", "harness.criteria.patterns"}
 
 
