@@ -42,13 +42,13 @@ def _mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, tag in enumerate(spec.tags):
         if not re.fullmatch(TAG, tag):
             expected = "a letter, then letters, digits, `_` and `-`"
-            yield origin.problem(("tags", number), "not a tag", expected=expected, found=describe_value(tag))
+            yield origin.problem(("tags", number), "not a tag", expected=expected, value=tag)
         elif tag in TAKEN or tag.startswith(_TAKEN_PREFIX):
             message = f"pytest or a plugin uses the tag `{tag}` as a mark with its own meaning"
             yield origin.problem(("tags", number), message, hint="choose another word")
     if spec.family is not None and not re.fullmatch(FAMILY, spec.family):
         expected = "letters, digits, `_` and `-`"
-        yield origin.problem(("family",), "not a family", expected=expected, found=describe_value(spec.family))
+        yield origin.problem(("family",), "not a family", expected=expected, value=spec.family)
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -96,11 +96,9 @@ def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Yield the problems of the task id, which names a directory under `errors/`."""
     if "::" in spec.task_id:
         hint = "pytest uses `::` as the separator in `FILE::TASK`, so the task could not be selected"
-        yield origin.problem(
-            ("task_id",), "a task_id must not hold `::`", found=describe_value(spec.task_id), hint=hint
-        )
+        yield origin.problem(("task_id",), "a task_id must not hold `::`", value=spec.task_id, hint=hint)
     elif problem := _name_problem(spec.task_id):
-        yield origin.problem(("task_id",), f"a task_id {problem}", found=describe_value(spec.task_id))
+        yield origin.problem(("task_id",), f"a task_id {problem}", value=spec.task_id)
 
 
 def _no_steps(spec: TaskSpec, origin: Origin, agents: Sequence[str]) -> Iterator[Problem]:
@@ -137,15 +135,13 @@ def _time(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         zoned = False
     if not zoned:
         expected = "ISO 8601 with a zone, such as 2025-11-16T09:00:00Z"
-        yield origin.problem(("time",), "not a point in time", expected=expected, found=describe_value(spec.time))
+        yield origin.problem(("time",), "not a point in time", expected=expected, value=spec.time)
 
 
 def _domains(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, name in enumerate(spec.allowed_domains):
         if not HOST.fullmatch(name):
-            yield origin.problem(
-                ("allowed_domains", number), NO_HOST, expected=HOST_EXPECTED, found=describe_value(name)
-            )
+            yield origin.problem(("allowed_domains", number), NO_HOST, expected=HOST_EXPECTED, value=name)
 
 
 _LITERAL = ("episode_id", "allowed_domains", "memory_keys", "artifacts", "dependencies", "tags")
@@ -158,9 +154,7 @@ def _unfilled_references(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         for number, text in enumerate([value] if isinstance(value, str) else value or ()):
             if "${" in text:
                 path: JsonPath = (name,) if isinstance(value, str) else (name, number)
-                yield origin.problem(
-                    path, f"`{name}` takes no references", found=describe_value(text), hint="write it out"
-                )
+                yield origin.problem(path, f"`{name}` takes no references", value=text, hint="write it out")
 
 
 def check_steps(
@@ -193,7 +187,7 @@ def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterat
     """Yield the problem of a baseline outside of the task's folder; it need not be there: a run may write it."""
     problem = file_problem(name, folder)
     if problem is not None and problem != ABSENT:
-        yield origin.problem(path, problem, expected="a file in the task's folder", found=describe_value(name))
+        yield origin.problem(path, problem, expected="a file in the task's folder", value=name)
 
 
 def _uploads(step: Upload, path: JsonPath, origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
@@ -201,9 +195,7 @@ def _uploads(step: Upload, path: JsonPath, origin: Origin, folder: Path, hide: H
     for number, name in enumerate([step.value] if isinstance(step.value, str) else step.value):
         place: JsonPath = (*path, "value", number) if several else (*path, "value")
         if "${" not in name and (problem := file_problem(name, folder)):
-            yield origin.problem(
-                place, problem, expected="a file in the task's folder", found=describe_value(hide(name))
-            )
+            yield origin.problem(place, problem, expected="a file in the task's folder", value=hide(name))
 
 
 def _of_faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:

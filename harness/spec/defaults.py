@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness.spec.checks import TAKEN
-from harness.spec.problems import Problem, describe_value
+from harness.spec.problems import Problem
 from harness.spec.source import Origin
 from harness.spec.task import TAG, Own, TaskSpec
 from harness.spec.validation import problems_of_error, unknown_key
@@ -32,13 +32,11 @@ def own_problems(data: Mapping[str, Any], keys: Mapping[str, Meaning], origin: O
         value = data.get(key)
         if meaning == "skip" and not isinstance(value, str | bool | None):
             expected = "the reason as text, or true or false"
-            yield origin.problem((key,), "this key skips the task", expected=expected, found=describe_value(value))
+            yield origin.problem((key,), "this key skips the task", expected=expected, value=value)
         if meaning == "tag" and value is not None and not all(map(_is_tag, _as_list(value))):
             expected = "tags: a letter, then letters, digits, `_` and `-`, and no mark of pytest's own"
             hint = f'with {key} = "note" or "ignore" in [tool.harness.extra_keys] the key takes any value'
-            yield origin.problem(
-                (key,), "this key gives tags", expected=expected, found=describe_value(value), hint=hint
-            )
+            yield origin.problem((key,), "this key gives tags", expected=expected, value=value, hint=hint)
 
 
 def _as_list(value: Any) -> list[Any]:

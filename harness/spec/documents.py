@@ -110,15 +110,13 @@ def _steps(trace: Source, data: dict[str, Any], warnings: list[Problem]) -> Any:
     if isinstance(trace.data, list):
         return trace.data
     if not isinstance(trace.data, dict):
-        raise SpecError([origin.problem((), "not a trace", expected=_TRACE, found=describe_value(trace.data))])
+        raise SpecError([origin.problem((), "not a trace", expected=_TRACE, value=trace.data)])
     if "steps" not in trace.data:
         raise SpecError([origin.problem(("steps",), "the key `steps` is missing", expected=_TRACE)])
     theirs, ours = trace.data.get("task_id"), data.get("task_id")
     if theirs is not None and theirs != ours:
         message, expected = "the trace is of another task", describe_value(ours)
-        warning = origin.problem(
-            ("task_id",), message, expected=expected, found=describe_value(theirs), severity="warning"
-        )
+        warning = origin.problem(("task_id",), message, expected=expected, value=theirs, severity="warning")
         warnings.append(warning)
     return trace.data["steps"]
 

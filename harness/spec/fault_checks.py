@@ -90,9 +90,7 @@ def faults_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str] | N
         path: JsonPath = ("faults", number)
         if spec.steps and fault.step >= len(spec.steps):
             expected = f"0 to {len(spec.steps) - 1}"
-            yield origin.problem(
-                (*path, "step"), "there is no such step", expected=expected, found=describe_value(fault.step)
-            )
+            yield origin.problem((*path, "step"), "there is no such step", expected=expected, value=fault.step)
         yield from fault_problems(fault, path, origin, channels)
         if (act := unused_act(fault, [spec])) is not None:
             message = f"no step from step {fault.step} on has the act `{act}`: the fault would never strike"
@@ -131,7 +129,7 @@ def fault_problems(
     """Yield the problems and warnings of a fault whose types are right; `path` is its place."""
     host = fault.host if isinstance(fault, HostFault | SessionExpired) else None
     if host is not None and "${" not in host and not HOST.fullmatch(host):
-        yield origin.problem((*path, "host"), NO_HOST, expected=HOST_EXPECTED, found=describe_value(host))
+        yield origin.problem((*path, "host"), NO_HOST, expected=HOST_EXPECTED, value=host)
     if isinstance(fault, RequestFault):
         yield from pattern_problems(fault.url, (*path, "url"), origin)
     if isinstance(fault, ChannelFault) and channels is not None and fault.channel not in channels:
@@ -155,7 +153,7 @@ def _selector(selector: str, path: JsonPath, origin: Origin) -> Iterator[Problem
     if "${" not in selector and (flaw := css_flaw(selector)):
         hint = "faults find their elements only by CSS, unlike steps"
         message, within = f"not a CSS selector: {flaw.problem}", (selector, flaw.offset)
-        yield origin.problem(path, message, found=describe_value(selector), hint=hint, within=within)
+        yield origin.problem(path, message, value=selector, hint=hint, within=within)
 
 
 def _leads_out(name: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
@@ -165,9 +163,7 @@ def _leads_out(name: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
         depth += -1 if part == ".." else 1
         if depth < 0:
             expected = "a file inside the project's folder"
-            yield origin.problem(
-                path, "the path leads out of the project", expected=expected, found=describe_value(name)
-            )
+            yield origin.problem(path, "the path leads out of the project", expected=expected, value=name)
             return
 
 

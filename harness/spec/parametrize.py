@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.spec.loaded import Loaded
-from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
+from harness.spec.problems import JsonPath, Problem, did_you_mean, join_or
 from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 from harness.values import replace
@@ -218,9 +218,7 @@ def _misspelling_hint(row: Mapping[str, Any], names: Mapping[str, None], declare
 def _bad_name(path: JsonPath, name: str, origin: Origin) -> Iterator[Problem]:
     if not _NAME.fullmatch(name):
         expected = "a letter, then letters, digits, `_` and `-`"
-        yield origin.problem(
-            path, "not a name for a parameter", expected=expected, found=describe_value(name), key=True
-        )
+        yield origin.problem(path, "not a name for a parameter", expected=expected, value=name, key=True)
 
 
 def _bad_id(path: JsonPath, name: Any, first: dict[str, int], number: int, origin: Origin) -> Iterator[Problem]:
@@ -228,10 +226,10 @@ def _bad_id(path: JsonPath, name: Any, first: dict[str, int], number: int, origi
     if not isinstance(name, str):
         simple = isinstance(name, int | float) and not isinstance(name, bool)
         hint = "put it in quotes" if simple else ""
-        yield origin.problem(path, "the id of a case is a text", expected="text", found=describe_value(name), hint=hint)
+        yield origin.problem(path, "the id of a case is a text", expected="text", value=name, hint=hint)
     elif not is_case_id(name):
         expected = f"at most {_LONGEST_ID} letters, digits, spaces and any of `_ . + @ = -`, no `..`"
-        yield origin.problem(path, "not an id for a case", expected=expected, found=describe_value(name))
+        yield origin.problem(path, "not an id for a case", expected=expected, value=name)
     elif first.setdefault(name.casefold(), number) != number:
         message = f"the id `{name}` is already the id of case {first[name.casefold()]}"
         yield origin.problem(path, message, hint="every case needs its own id; upper and lower case count as the same")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from harness.spec.problems import JsonPath, Problem, describe_value
+from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import Hide
 from harness.spec.selectors import SelectorError, check_frame, check_selector
 from harness.spec.source import Origin
@@ -81,4 +81,4 @@ def pattern_problems(url: str, path: JsonPath, origin: Origin) -> Iterator[Probl
     """Yield a problem for a pattern that matches no URL."""
     if not may_match(url):
         message = "no URL matches: the pattern must match the whole URL"
-        yield origin.problem(path, message, found=describe_value(url), hint=whole_url_hint(url))
+        yield origin.problem(path, message, value=url, hint=whole_url_hint(url))

@@ -26,6 +26,7 @@ from harness.spec.readers import (
     read_yaml,
 )
 
+_NOT_SHOWN = object()
 _WIDE = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -189,8 +190,13 @@ class Origin(Struct, frozen=True):
         key: bool = False,
         within: tuple[str, int] | None = None,
         severity: Severity = "error",
+        value: Any = _NOT_SHOWN,
     ) -> Problem:
-        """Make a problem at a value, at its key, or at a character of it (`within`: the string and an offset)."""
+        """Make a problem at a value, at its key, or at a character of it (`within`: the string and an offset).
+
+        `value`: what was found, if it is shown as JSON has it.
+        """
+        found = found if value is _NOT_SHOWN else describe_value(value)
         source, there = self.locate(path)
         place = self.place_at(path)
         if place is not None:

@@ -320,13 +320,9 @@ class Dialog(StepBase):
     )
 
     @model_validator(mode="after")
-    def _text_is_for_accepting(self) -> Dialog:
+    def _text_and_pattern_fit(self) -> Dialog:
         if self.text is not None and self.value == "dismiss":
             raise ValueError("a dialog that is dismissed takes no `text`")
-        return self
-
-    @model_validator(mode="after")
-    def _pattern_is_one(self) -> Dialog:
         pattern = self.message.matches if isinstance(self.message, DialogText) else "${"
         if "${" not in pattern:  # a reference is filled in later
             from harness.criteria.patterns import PatternError, compiled  # few dialogs have a pattern

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from harness.recovery.declaration import Table
-from harness.spec.problems import UNKNOWN, JsonPath, Problem, describe_value, did_you_mean, is_misspelt, join_or
+from harness.spec.problems import UNKNOWN, JsonPath, Problem, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.step_keys import ExpectedRequest, Option
 from harness.spec.steps import DialogText, Step
@@ -106,7 +106,7 @@ def _problem(path: JsonPath, errors: list[Any], data: Any, origin: Origin) -> Pr
             return _unknown_word(path, value, error["ctx"]["expected"], origin)
         case name if name in _BOUNDS:
             expected = _BOUNDS[name].format(**error["ctx"])
-            return origin.problem(path, "out of range", expected=expected, found=describe_value(value))
+            return origin.problem(path, "out of range", expected=expected, value=value)
         case _:
             return _plain(path, error, origin) or _wrong_type(path, errors, value, origin)
 
@@ -128,7 +128,7 @@ def _plain(path: JsonPath, error: Any, origin: Origin) -> Problem | None:
 def _unknown_word(path: JsonPath, value: Any, expected: str, origin: Origin) -> Problem:
     words = [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
     hint = did_you_mean(value, words) if isinstance(value, str) else ""
-    return origin.problem(path, "not a known word", expected=join_or(words), found=describe_value(value), hint=hint)
+    return origin.problem(path, "not a known word", expected=join_or(words), value=value, hint=hint)
 
 
 def _wrong_type(path: JsonPath, errors: list[Any], value: Any, origin: Origin) -> Problem:
@@ -138,7 +138,7 @@ def _wrong_type(path: JsonPath, errors: list[Any], value: Any, origin: Origin) -
     if len(errors) > 1 and _takes_list(errors):
         words.append("a list")
     hint = _advice(words, value, origin)
-    return origin.problem(path, "wrong type", expected=join_or(words), found=describe_value(value), hint=hint)
+    return origin.problem(path, "wrong type", expected=join_or(words), value=value, hint=hint)
 
 
 def _advice(words: list[str], value: Any, origin: Origin) -> str:
@@ -166,10 +166,10 @@ def _unknown_choice(path: JsonPath, value: Any, origin: Origin) -> Problem:
     tag, choices = _union_at(path)
     place, word = ((*path, tag), value.get(tag)) if isinstance(value, dict) else (path, value)
     if not isinstance(word, str):
-        return origin.problem(place, f"not a known {tag}", expected=join_or(choices), found=describe_value(word))
+        return origin.problem(place, f"not a known {tag}", expected=join_or(choices), value=word)
     hint = did_you_mean(word, choices)
     expected = "" if hint and len(choices) > _MANY else join_or(choices)
-    return origin.problem(place, f"not a known {tag}", expected=expected, found=describe_value(word), hint=hint)
+    return origin.problem(place, f"not a known {tag}", expected=expected, value=word, hint=hint)
 
 
 def unknown_key(path: JsonPath, data: Any, origin: Origin) -> Problem:

@@ -136,11 +136,9 @@ def _arrival(action: Action) -> dict[str, Any]:
 
 _ACTS: Mapping[str, Callable[[Action], dict[str, Any]]] = {
     "navigate": lambda action: {"act": "open", "url": action.text, **_arrival(action)},
-    "click": lambda action: {"act": "click", **_at(action)},
-    "check": lambda action: {"act": "check", **_at(action)},
-    "uncheck": lambda action: {"act": "uncheck", **_at(action)},
-    "hover": lambda action: {"act": "hover", **_at(action)},
-    "scroll": lambda action: {"act": "scroll", **_at(action)},
+    **dict.fromkeys(
+        ("click", "check", "uncheck", "hover", "scroll"), lambda action: {"act": action.name, **_at(action)}
+    ),
     "fill": lambda action: {"act": "type", **_at(action), "value": action.text},
     "press": lambda action: {"act": "press", **_optional_at(action), "value": action.text},
     "select": lambda action: {"act": "select", **_at(action), "value": _chosen(action)},
