@@ -162,10 +162,8 @@ def budget_exceeded(limit: str, words: str, details: Mapping[str, Any] | None = 
 
 def routed_failure(failure: Failure) -> Failure:
     """The same failure, by an answer that a route of the task gave: no site is to blame for it."""
-    return replace(failure.also(Circumstances(routed=True)), advice=failure.advice or _ROUTED)
-
-
-_ROUTED = "A route of the task gave this answer, and the site got no request: see `routes` in the report."
+    advice = "A route of the task gave this answer, and the site got no request: see `routes` in the report."
+    return replace(failure.also(Circumstances(routed=True)), advice=failure.advice or advice)
 
 
 class Passed(Struct, frozen=True):

@@ -34,7 +34,6 @@ TAKEN = frozenset(
     }
 )  # fmt: skip
 """Marks with a meaning for pytest or its plugins: used as tags they would change how the task runs."""
-_TAKEN_PREFIX = "allure_"
 
 
 def _mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -43,7 +42,7 @@ def _mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         if not re.fullmatch(TAG, tag):
             expected = "a letter, then letters, digits, `_` and `-`"
             yield origin.problem(("tags", number), "not a tag", expected=expected, value=tag)
-        elif tag in TAKEN or tag.startswith(_TAKEN_PREFIX):
+        elif tag in TAKEN or tag.startswith("allure_"):
             message = f"pytest or a plugin uses the tag `{tag}` as a mark with its own meaning"
             yield origin.problem(("tags", number), message, hint="choose another word")
     if spec.family is not None and not re.fullmatch(FAMILY, spec.family):

@@ -56,7 +56,6 @@ def _text(value: Any) -> str:
 
 Meaning = Literal["skip", "tag", "note", "ignore"]
 """The meaning of a key that the project defines for its task files (`extra_keys`)."""
-_FILE = "pyproject.toml"
 _OWN = ("task_id", "steps", "parametrize")
 """Keys that identify a task: a default for them would make all tasks the same."""
 _MERGED = ("error_recovery", "budget", "inputs", "persona", "memory", "fallback_plan", "rubrics")
@@ -116,7 +115,7 @@ def _problem(values: dict[str, Any]) -> str:
         text = json.dumps({"task_id": "T", "goal": "g", **values})
     except TypeError:
         return "only text, numbers, booleans, lists and tables can be defaults: put dates in quotes"
-    origin = Origin(_FILE)
+    origin = Origin("pyproject.toml")
     if strays := [key for key in values if key not in TaskSpec.model_fields]:
         return _describe_problem(unknown_key((strays[0],), values, origin))
     try:

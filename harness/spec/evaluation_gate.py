@@ -15,8 +15,6 @@ from harness.spec.problems import Problem, SpecError, join_or
 from harness.spec.source import Origin, read_mapping
 from harness.spec.validation import not_a_key, problems_of_error
 
-_USUAL_MARGIN = 0.05
-
 
 class PassHatGate(Declaration):
     """A threshold of pass^k."""
@@ -43,7 +41,7 @@ class EvaluationGate(Declaration):
         "rates must be surely above -`margin`, by the lower bound of its interval."
     )  # fmt: skip
     margin: float = Field(
-        _USUAL_MARGIN, ge=0, le=1, description="How much worse than `no_worse_than` is still accepted, as a share."
+        0.05, ge=0, le=1, description="How much worse than `no_worse_than` is still accepted, as a share."
     )
 
     @model_validator(mode="after")

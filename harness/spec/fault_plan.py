@@ -204,9 +204,6 @@ def _matches(pattern: str, spec: TaskSpec) -> bool:
 
 # Reads a fault plan from its file, and reports all of its problems at once.
 
-_GUARDED = ("$schema",)
-"""Keys for editors, without effect here."""
-
 
 class LoadedFaultPlan(Struct, frozen=True):
     """A plan that was read from a file, with its origin."""
@@ -239,7 +236,7 @@ def load_fault_plan(path: Path, known_channels: frozenset[str] | None = None) ->
     """Load a plan. Raises SpecError with all its problems. Without `known_channels` every channel is accepted."""
     source = read_mapping(path)
     origin = Origin(source.file, source)
-    data = {key: value for key, value in source.data.items() if key not in _GUARDED}
+    data = {key: value for key, value in source.data.items() if key != "$schema"}
     if large := list(too_many_items(data, origin)):
         raise SpecError(large)
     try:

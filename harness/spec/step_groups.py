@@ -23,14 +23,11 @@ from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, 
 from harness.spec.readers import MAX_BYTES, MAX_DEPTH
 from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text, depth_of, length_of, quoted
 from harness.spec.source import Origin, Place, Source, read_mapping
-from harness.spec.validation import MOST_STEPS, problems_of_error, too_many_items, value_at
+from harness.spec.validation import MOST_STEPS, NO_STEP, problems_of_error, too_many_items, value_at
 from harness.values import replace
 
 NAME = re.compile(r"[\w-]+")
-_FOLDER = "steps"
 _DEEPEST = 50
-_STAND_IN = {"act": "wait", "value": 0}
-"""In place of a use that cannot be expanded, so that the other steps are checked too."""
 _TYPES: Mapping[str, tuple[tuple[type, ...], Any]] = {
     "text": ((str,), "text"),
     "number": ((int, float), 1.5),
@@ -107,7 +104,7 @@ class LoadedGroup(Struct, frozen=True):
 def _group_files(folder: Path) -> Iterator[Path]:
     """The files of the groups that tasks in `folder` may use, the nearest first."""
     for base in _up_to_the_project(folder.resolve()):
-        for place in (base, base / _FOLDER):
+        for place in (base, base / "steps"):
             found = sorted(place.iterdir()) if place.is_dir() else ()
             yield from (path for path in found if path.name.lower().endswith(GROUP_SUFFIXES))
 
@@ -236,7 +233,7 @@ class _Expansion(Struct):
         loaded = used and self._group(used, place, inside)
         if not used or not loaded:
             self._count(place, inside)
-            yield _STAND_IN, place
+            yield NO_STEP, place  # so that the other steps are checked too
             return
         values = self._values(used, loaded, place)
         steps = list(self._filled(loaded, values, place, (*inside, loaded.name)))

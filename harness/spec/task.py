@@ -154,7 +154,6 @@ def _binding_of(value: Any) -> Any:
     return {"channel": channel, "path": path}
 
 
-_REFERENCE = "${"
 _TOOL = re.compile(r"[^.\s]+\.\S+")
 
 
@@ -204,11 +203,8 @@ class AllowedWrite(Declaration):
             raise ValueError("`method` is only for an allowed write with a `url`")
         if self.frame is not None and self.selector is None:
             raise ValueError("`frame` is only for an allowed write with a `selector`")
-        if named := [
-            each
-            for each in (self.url, self.selector, self.frame, self.tool, self.done_when)
-            if each and _REFERENCE in each
-        ]:
+        texts = filter(None, (self.url, self.selector, self.frame, self.tool, self.done_when))
+        if named := [each for each in texts if "${" in each]:
             raise ValueError(f"references are not filled in here: write `*` in the place of the one in {named[0]}")
         return self
 

@@ -239,11 +239,11 @@ def too_many_items(value: Any, origin: Origin, path: JsonPath = ()) -> Iterator[
 
 # The checks that are possible in a task with wrong types, so that one run shows all of its problems.
 
-_NOTHING = {"act": "wait", "value": 0}
+NO_STEP = {"act": "wait", "value": 0}
 """A replacement for a wrong step, so that the others keep their numbers."""
 NO_FAULT = {"kind": "storage_cleared"}
 """A replacement for a wrong fault."""
-_STAND_INS: dict[str | int, dict[str, Any]] = {"steps": _NOTHING, "faults": NO_FAULT}
+_STAND_INS: dict[str | int, dict[str, Any]] = {"steps": NO_STEP, "faults": NO_FAULT}
 
 
 def partial_task(data: dict[str, Any], errors: Iterable[tuple[JsonPath, str]]) -> TaskSpec | None:
@@ -256,9 +256,7 @@ def partial_task(data: dict[str, Any], errors: Iterable[tuple[JsonPath, str]]) -
         elif path[0] in _STAND_INS and len(path) > 1 and isinstance(path[1], int):
             rest[str(path[0])][path[1]] = _STAND_INS[path[0]]
         elif path == ("steps",):
-            rest = {key: value for key, value in rest.items() if key not in ("faults", "expect")} | {
-                "steps": [_NOTHING]
-            }
+            rest = {key: value for key, value in rest.items() if key not in ("faults", "expect")} | {"steps": [NO_STEP]}
         elif path[0] in ("inputs", "persona"):
             return None  # all references to them would be reported as wrong
         elif path[0] == "task_id":

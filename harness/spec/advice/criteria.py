@@ -69,7 +69,9 @@ def _judges_no_criteria(spec: TaskSpec) -> bool:
     expect = spec.expect
     if expect is None or not expect.fails or expect.step_index == len(spec.steps):
         return False
-    return expect.code != _UNMET if expect.code is not None else expect.error_type != ErrorType.ASSERTION_FAILED
+    return (
+        expect.code != "CRITERIA_UNMET" if expect.code is not None else expect.error_type != ErrorType.ASSERTION_FAILED
+    )
 
 
 def touches(key: str, keys: Iterable[str]) -> bool:
@@ -84,9 +86,6 @@ def touches(key: str, keys: Iterable[str]) -> bool:
 def _parts(key: str) -> list[str]:
     """The parts of a path; a filter may lead to any record, as `*` does."""
     return [part for part in re.split(r"[.\[\]]+", re.sub(r"\[\?[^\]]*\]", ".*", key)) if part]
-
-
-_UNMET = "CRITERIA_UNMET"
 
 
 class UnknownError(Exception):
