@@ -82,7 +82,7 @@ class StateTarget:
         self._folder_of = folder_of
 
     async def strike(self, strike: Injection) -> Undo | None:
-        """Inject the fault. Raises Failed."""
+        """Inject the fault. Raises Failed, also for a file of an unknown service."""
         match strike.fault:
             case DelayedState() as fault:
                 heal = await self._delay(fault)
@@ -91,16 +91,13 @@ class StateTarget:
             case MemoryAltered() as fault:
                 heal = self._alter_memory(fault)
             case DatabaseLocked() as fault:
-                heal = await lock(_resolve_in(*self._locate_file(fault.path)))
+                service, rest = of_service(fault.path)
+                file = _resolve_in(self._folder_of(service), rest) if service else _resolve_in(self._root, fault.path)
+                heal = await lock(file)
             case other:
                 raise Failed(Failure("INTERNAL_ERROR", f"{other.kind} is not a fault of the state"))
         strike.met()
         return heal
-
-    def _locate_file(self, path: str) -> tuple[Path, str]:
-        """The folder that the file must lie in, and its path there. Raises Failed for an unknown service."""
-        service, rest = of_service(path)
-        return (self._folder_of(service), rest) if service else (self._root, path)
 
     async def has(self, fault: DelayedState) -> bool:
         """Return whether the environment has the place of a late value."""

@@ -159,14 +159,9 @@ class Place(Struct, frozen=True):
         """The message, with the places that use this one."""
         return f"{message} (used in {', in '.join(self.used)})" if self.used else message
 
-    def problem(
-        self, path: JsonPath, message: str, *, expected: str = "", found: str = "", hint: str = "", key: bool = False
-    ) -> Problem:
-        """Make a problem at a value of the step."""
-        there = (*self.path, *path)
-        line, column = self.source.place(there, key) if self.source else (None, None)
-        file = self.source.file if self.source else ""
-        return Problem(file, line, column, dotted_path(there), self.told(message), expected, found, hint)
+    def problem(self, path: JsonPath, message: str, **more: Any) -> Problem:
+        """Make a problem at a value of the step; `more` is what `Origin.problem` takes."""
+        return Origin("", self.source).problem((*self.path, *path), self.told(message), **more)
 
 
 class Origin(Struct, frozen=True):

@@ -353,7 +353,8 @@ class PageSnapshot:
         ``near``: of several elements the one that shares the smallest part of the page with this text. ``after``: the
         first one behind this text.
         """
-        found = [node for node in self.nodes if _plays(role, node.role) and name.lower() in node.name.lower()]
+        roles = {role} if role else _ACTED_ON
+        found = [node for node in self.nodes if node.role in roles and name.lower() in node.name.lower()]
         exact = [node for node in found if not name or node.name == name] or found
         if not near:
             begin = self._place_of(after) if after else 0
@@ -394,10 +395,6 @@ _ACTED_ON: Final = frozenset({
     "button", "link", "textbox", "searchbox", "spinbutton", "combobox", "listbox", "checkbox", "radio", "tab",
     "menuitem",
 })  # fmt: skip
-
-
-def _plays(role: str, found: str) -> bool:
-    return found == role if role else found in _ACTED_ON
 
 
 def _node(place: int, line: str) -> NamedElement | None:

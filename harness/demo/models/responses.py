@@ -38,19 +38,15 @@ def _question(body: Body) -> Question:
 
 
 def _answer(question: Question, reply: Reply, identity: str) -> dict[str, Any]:
-    return _frame(question, identity) | {
-        "status": "incomplete" if reply.cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if reply.cut else None,
-        "output": _items(reply, identity),
-        "usage": _usage(question, reply),
-    }
-
-
-def _items(reply: Reply, identity: str) -> list[dict[str, Any]]:
     items = [_message(identity, [_text(reply.text)], "completed")]
     if reply.function:
         items.append(_call(reply.function, reply.arguments_text, identity, "completed"))
-    return items
+    return _frame(question, identity) | {
+        "status": "incomplete" if reply.cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if reply.cut else None,
+        "output": items,
+        "usage": _usage(question, reply),
+    }
 
 
 def _message(identity: str, content: list[dict[str, Any]], status: str) -> dict[str, Any]:

@@ -121,10 +121,6 @@ def _count_effects(worlds: Worlds, world: str, _arguments: _Arguments) -> Docume
     )
 
 
-def _get_state(worlds: Worlds, world: str, _arguments: _Arguments) -> Document:
-    return worlds.read(world)
-
-
 def _set_state(worlds: Worlds, world: str, arguments: _Arguments) -> Document:
     wrong = objection(arguments["state"])
     if wrong:
@@ -182,7 +178,9 @@ TOOLS: Final = (
         _count_effects,
         {},
     ),
-    ShopTool("get_state", "Read the whole environment document.", "read", _get_state, {}),
+    ShopTool(
+        "get_state", "Read the whole environment document.", "read", lambda worlds, world, _: worlds.read(world), {}
+    ),
     ShopTool(
         "set_state",
         "Replace the whole environment document.",
