@@ -22,7 +22,7 @@ from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
-from harness.spec.navigation_keys import Until
+from harness.spec.step_keys import Until
 from harness.spec.steps import Check, Open, Select, Step, Type, Uncheck, Upload
 from harness.values import replace
 

@@ -49,7 +49,7 @@ from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline, poll_until
-from harness.spec.navigation_keys import AnswerKeys, as_statuses
+from harness.spec.step_keys import AnswerKeys, as_statuses
 from harness.spec.steps import (
     Api,
     Check,

@@ -14,12 +14,12 @@ from harness.model.settings import Settings
 from harness.model.tools import ToolDescription
 from harness.recovery.failure import Failed
 from harness.spec.advice.criteria import scopes
+from harness.spec.checks import tools_called
 from harness.spec.loaded import Loaded
 from harness.spec.problems import JsonPath, Problem, did_you_mean, join_or
 from harness.spec.references import BadReferenceError, MissingMemory, holds_reference, interpolate
 from harness.spec.source import file_label
 from harness.spec.steps import Tool
-from harness.spec.tool_checks import tools_called
 
 if TYPE_CHECKING:
     from harness.agents.python import AgentSource

@@ -22,22 +22,30 @@ from harness.model.cassette_settings import CASSETTES
 from harness.model.settings import Settings, load_settings
 from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed
-from harness.spec.advice import advice
-from harness.spec.advice.criteria import declares_failure, scopes, steps_of
-from harness.spec.advice.rules import named_host
+from harness.spec.advice import advice, named_host
+from harness.spec.advice.criteria import declares_failure, scopes
 from harness.spec.agents import SCRIPTED
 from harness.spec.checks import unfit_for_login
-from harness.spec.evaluation_gate import baseline_problem, find_gates, load_gate
-from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
-from harness.spec.file_names import SPEC_FILE
-from harness.spec.load import MEMORY_FILES, TRACE_FILE, check_group, exists, find_tasks, load_file
+from harness.spec.evaluation_gate import baseline_problem, load_gate
+from harness.spec.expressions import steps_of
+from harness.spec.fault_plan import idle_patterns, load_fault_plan
+from harness.spec.file_names import (
+    MEMORY_FILES,
+    SPEC_FILE,
+    TRACE_FILE,
+    find_files,
+    is_fault_plan,
+    is_gate,
+    is_step_group,
+)
+from harness.spec.load import check_group, exists, find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import how_many, with_scheme
 from harness.spec.parametrize import expand
 from harness.spec.problems import UNKNOWN, Problem, SpecError, did_you_mean, is_misspelt
 from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.source import file_label
-from harness.spec.step_groups import LoadedGroup, find_groups, load_group
+from harness.spec.step_groups import LoadedGroup, load_group
 from harness.spec.steps import Api, Open, Step
 from harness.spec.suite import check_suite
 from harness.values import replace
@@ -82,7 +90,7 @@ def check_paths(
     `agent` chooses the steps of tasks without steps, in place of the settings' one; `needs_steps` is False if steps are
     not required. `tools`: the tool servers that the tasks name are asked for their tools.
     """
-    plans, groups, gates = find_fault_plans(paths), find_groups(paths), find_gates(paths)
+    plans, groups, gates = (find_files(paths, each) for each in (is_fault_plan, is_step_group, is_gate))
     others = {*plans, *groups, *gates}
     try:
         files = find_tasks(path for path in paths if path not in others)
@@ -443,7 +451,7 @@ def validate(
     """
     checked = check_paths(paths, strict=strict, agent=agent, tools=tools)
     if listing:
-        _list(checked, find_groups(paths))
+        _list(checked, find_files(paths, is_step_group))
     show(checked, Format.JSON if as_json else form)
     if checked.broken:
         raise typer.Exit(1)

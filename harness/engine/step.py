@@ -36,8 +36,8 @@ from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, Rep
 from harness.recovery.rulebook import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
-from harness.spec.navigation_keys import AnswerKeys
 from harness.spec.references import MissingMemory, resolve
+from harness.spec.step_keys import AnswerKeys
 from harness.spec.steps import Api, Assert, Download, Open, Step, Tool, Wait
 from harness.values import replace
 

@@ -32,7 +32,7 @@ from harness.model.tools import ToolCall
 from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure, suspect_of
-from harness.recovery.vocabulary import Suspect
+from harness.recovery.families import Suspect
 from harness.spec.steps import Step
 
 # The consequences of a fault: the failure that it caused, whether the task recovered, and how long it took.

@@ -19,7 +19,7 @@ from harness.spec.load import find_tasks, load_file, mentions
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
-from harness.spec.suite import by_name, check_suite, dependencies, needed_tasks
+from harness.spec.suite import by_name, check_suite, dependencies, depth_first, needed_tasks
 
 
 def names_of(items: Iterable[pytest.Item]) -> dict[str, tuple[str, ...]]:
@@ -118,7 +118,7 @@ def _after_dependencies(tasks: Sequence[TaskItem]) -> list[TaskItem]:
     for item in tasks:
         by_id.setdefault(item.task_id, []).append(item)  # several tasks of one id fail with their problem
     graph = dependencies([item.loaded for item in tasks])
-    return [item for task_id in _depth_first(graph) for item in by_id[task_id]]
+    return [item for task_id in depth_first(graph, graph) for item in by_id[task_id]]
 
 
 def episodes_together(tasks: Sequence[TaskItem]) -> list[TaskItem]:
@@ -132,26 +132,10 @@ def episodes_together(tasks: Sequence[TaskItem]) -> list[TaskItem]:
         members.setdefault(unit[task_id], []).append(item)
         others = (unit[other] for other in graph[task_id] if unit[other] != unit[task_id])
         wanted.setdefault(unit[task_id], []).extend(others)
-    found = [item for name in _depth_first(wanted) for item in members[name]]
+    found = [item for name in depth_first(wanted, wanted) for item in members[name]]
     place = {item.task_id: number for number, item in enumerate(found)}
     kept = all(place[other] < place[task_id] for task_id, several in graph.items() for other in several)
     return found if kept else list(tasks)
-
-
-def _depth_first(wanted: Mapping[str, Sequence[str]]) -> list[str]:
-    """The names, each after those it depends on. No recursion: chains may be long."""
-    out: dict[str, None] = {}
-    seen: set[str] = set()
-    stack = [(name, False) for name in reversed(list(wanted))]
-    while stack:
-        name, ready = stack.pop()
-        if ready:
-            out[name] = None
-        elif name not in seen:
-            seen.add(name)
-            stack.append((name, True))
-            stack.extend((other, False) for other in reversed(wanted[name]) if other not in seen)
-    return list(out)
 
 
 def groups(tasks: Mapping[str, tuple[Sequence[str], str | None]]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from harness.recovery import NoRecovery, Rulebook
 from harness.runner.chain import agent_chain, chain_problems, first_agent
 from harness.runner.login_checks import limits_of, login_checks
 from harness.spec.agents import SCRIPTED
-from harness.spec.checks import check_spec, check_steps, login_problems, unfit_for_login
+from harness.spec.checks import check_spec, check_steps, login_problems, routes_problems, unfit_for_login
 from harness.spec.context import ContextOptions, merged
 from harness.spec.expressions import (
     LATE_IN_ROUTES,
@@ -302,7 +302,7 @@ class _Compilation(Struct, frozen=True):
         _refuse(chain_problems(first, following, settings, origin), hide)
         plan = replace(self._filled(filling, folder, key, source), agent=first, chain=following)
         _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
-        _refuse([*_of_routes(plan.routes, origin, folder, hide)], hide)
+        _refuse([*routes_problems(plan.routes, origin, folder, hide)], hide)
         return plan
 
     def _filled(self, filling: Filling, folder: Path, key: str, source: str) -> Plan:
@@ -404,15 +404,6 @@ class _Compilation(Struct, frozen=True):
             return spec, Origin(f"[tool.harness.logins.{name}]"), self.settings.root
         loaded = load_file(self.settings.root / declared.task, defaults=self.settings.defaults)
         return loaded.spec, loaded.origin, loaded.folder
-
-
-def _of_routes(routes: Iterable[Route], origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
-    """The problems of routes whose references are filled in."""
-    for number, route in enumerate(routes):
-        from harness.spec.route_checks import file_problems, pattern_problems  # few tasks have routes
-
-        yield from pattern_problems(route.url, ("routes", number, "url"), origin)
-        yield from file_problems(route, ("routes", number), origin, folder, hide)
 
 
 def _relaxed_criteria(spec: TaskSpec, filling: Filling) -> tuple[Criterion, ...]:

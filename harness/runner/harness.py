@@ -418,8 +418,7 @@ class Harness:
     ) -> Stage:
         from harness.faults.injector import FaultInjector, Where
         from harness.faults.network import prepare
-        from harness.faults.services import SiteTarget
-        from harness.faults.state import StateTarget
+        from harness.faults.state import SiteTarget, StateTarget
 
         network = await prepare(plan.faults, hosts=self.services.hosts_of(ground.slot), clock=self.clock)
         request = replace(

@@ -23,7 +23,7 @@ from harness.browser.network_errors import api_failure, status_code, status_fail
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of
-from harness.spec.navigation_keys import any_of, as_statuses
+from harness.spec.step_keys import any_of, as_statuses
 from harness.spec.steps import Api
 from harness.task_secrets import hidden, is_session_value, learn, learn_named
 from harness.values import replace

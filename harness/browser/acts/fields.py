@@ -24,7 +24,7 @@ from harness.masking import MARK
 from harness.model.record import NOT_KEPT
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
-from harness.spec.options import Option
+from harness.spec.step_keys import Option
 from harness.spec.steps import Select, Type
 from harness.task_secrets import learn
 
