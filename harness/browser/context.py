@@ -75,9 +75,7 @@ class ContextHandle:
     """The contexts of a session, one after the other. Console, HAR files and the count of requests continue."""
 
     def __init__(self, pool: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
-        self._pool = pool
-        self._clock = clock
-        self._request = request
+        self._pool, self._clock, self._request = pool, clock, request
         self._console: list[ConsoleLine] = []
         self.segments: list[HarSegment] = []
         """The requests of each context, in order."""
@@ -95,9 +93,7 @@ class ContextHandle:
         self._move(chromium, tab)
 
     def _move(self, chromium: Chromium, tab: Tab) -> None:
-        self.chromium = chromium
-        self.tab = tab
-        self.ended = False
+        self.chromium, self.tab, self.ended = chromium, tab, False
         self.segments += [HarSegment(tab.har, tab.watch.exchanges)] if tab.har else []
 
     @property

@@ -185,18 +185,14 @@ class ContextGate:
         refused: Callable[[str], object] = lambda _: None,
     ) -> None:
         """`told` and `refused` as for `serve_debugger`."""
-        self._files = files
-        self._refused = refused
-        self._context = context
-        self._to_client = to_client
-        self._to_browser = to_browser
+        self._files, self._told, self._refused = files, told, refused
+        self._context, self._to_client, self._to_browser = context, to_client, to_browser
         self._sessions: dict[str, str] = {}
         """The sessions with targets of the context -> the page; empty for workers, frames and the browser."""
         self._targets: set[str | None] = set()
         """The sessions that belong to a target; a session with the browser itself does not."""
         self._known: set[str] = set()
         """Ids of the targets of the context that the client was told of: only their ends concern it."""
-        self._told = told
         self._asked: dict[int, _Asked] = {}
         self._own: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
         self._numbers = count(1)

@@ -61,8 +61,7 @@ class RemoteProcess:
 
     def __init__(self, browser: Browser, control: CDPSession, *, own: bool) -> None:
         """`own`: the browser was launched for this run alone."""
-        self._browser = browser
-        self._control = control
+        self._browser, self._control = browser, control
         self._leaving: asyncio.Task[None] | None = None
         self.killable = own
 
@@ -108,8 +107,7 @@ class BrowserEndpoint:
         self.described = ""
         self.far = not on_loopback(url)
         """Whether it cannot reach the hosts of this machine."""
-        self._url = url
-        self._settings = settings
+        self._url, self._settings = url, settings
         self._named = settings.executable or os.environ.get(VARIABLE)
         self._tries: list[str | None] = []
         """Executables to try, the best first; None: the server's own. Those that do not exist are removed."""
@@ -152,21 +150,16 @@ class BrowserEndpoint:
                 self.far = True  # the port is forwarded to another machine or a container
                 await browser.close()
                 return await self._connect_marked(driver, front, kind)
-            return await self._chromium(driver, browser, control, front, own=mark in line)
+            own = mark in line
+            chromium = await Chromium.of(
+                driver, browser, control, RemoteProcess(browser, control, own=own), front, None
+            )
+            chromium.unreachable = frozenset(front.hosts if self.far else ())
+            self.described = f"Chromium {browser.version} (at {self.name}{'' if own else ', shared with others'})"
+            return chromium
         except BaseException:
             await _leave(browser)
             raise
-
-    async def _chromium(
-        self, driver: Driver, browser: Browser, control: CDPSession, front: TlsFront, *, own: bool
-    ) -> Chromium:
-        connection = RemoteProcess(browser, control, own=own)
-        chromium = await Chromium.of(driver, browser, control, connection, front, None)
-        if self.far:
-            chromium.unreachable = frozenset(front.hosts)
-        shared = "" if own else ", shared with others"
-        self.described = f"Chromium {browser.version} (at {self.name}{shared})"
-        return chromium
 
     async def launched(self, driver: Driver, front: TlsFront, kind: BrowserKind, mark: str) -> Browser:
         """A browser that the server has started. Raises Playwright's errors.
@@ -459,8 +452,7 @@ class Endpoints:
     ) -> None:
         """`breaker` is called with the name of an endpoint; `turn` is the index of the first one in turn."""
         self._places = tuple(BrowserEndpoint(url, name, settings) for url, name in zip(urls, names(urls), strict=True))
-        self._breaker = breaker
-        self._turn = turn
+        self._breaker, self._turn = breaker, turn
         self._unfit: dict[str, Failure] = {}
 
     @classmethod
@@ -478,15 +470,13 @@ class Endpoints:
         failures: list[tuple[str, Failure]] = []
         for place in places:
             try:
-                return lives(place) or await self._start_in_turn(place, lives, start)
+                if there := lives(place):
+                    return there
+                async with place.lock:  # one at a time, so that waiting callers learn whether there is one
+                    return lives(place) or await self._start_counted(place, start)
             except Failed as failed:
                 failures.append((place.name, failed.failure))
         raise Failed(none_left(failures))
-
-    async def _start_in_turn(self, place: BrowserEndpoint, lives: _Lived, start: _Start) -> Chromium:
-        """Start one browser at a time, so that waiting callers learn whether there is one. Raises Failed."""
-        async with place.lock:
-            return lives(place) or await self._start_counted(place, start)
 
     async def _start_counted(self, place: BrowserEndpoint, start: _Start) -> Chromium:
         """Start a browser at an endpoint, counted by its circuit. Raises Failed."""

@@ -54,8 +54,7 @@ class Pace:
 
     def __init__(self, clock: Clock, whole: Pace | None = None) -> None:
         """`whole` is the pace of the browser: each event counts there too."""
-        self._clock = clock
-        self._whole = whole
+        self._clock, self._whole = clock, whole
         self.total = 0
         """The number of events so far."""
         self._began = clock.now()

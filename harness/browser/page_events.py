@@ -76,10 +76,9 @@ class PageEvents:
         announcer: Announcer | None = None,
     ) -> None:
         """`browser` is the pace of the browser's events: those of this context count there too."""
-        self._clock = clock
+        self._clock, self._report = clock, on_request_failed
         self.pace = Pace(clock, browser)
         """The rate of events: if a page floods the browser with them, answers come late."""
-        self._report = on_request_failed
         self._known: dict[Request, RequestRecord] = {}
         self._frames: dict[Page, MainFrame] = {}
         self.dialog_answers = Dialogs(self._complain)
@@ -237,10 +236,6 @@ class PageEvents:
         """What the current page requested since its last navigation and does not have yet."""
         return self._current.pending.loading if self._current.pending else ()
 
-    def console(self) -> tuple[str, ...]:
-        """The console's lines as people read them."""
-        return tuple(map(str, self.console_lines()))
-
     def console_lines(self) -> tuple[ConsoleLine, ...]:
         """The console's lines; a failed request that Chromium itself reported appears once.
 
@@ -310,7 +305,10 @@ class PageEvents:
         exchange = RequestRecord(request.url, request.method, self._clock.wall(), asked=request)
         if self.promised is not None:
             exchange.promised = self.promised(exchange.method, exchange.url)
-        self._remember(request, exchange)
+        self.exchanges.append(exchange)
+        self._known[request] = exchange
+        if len(self._known) > _NETWORK_ENTRIES:
+            del self._known[next(iter(self._known))]
         if request.is_navigation_request():
             self.origins.add(_origin(exchange.url))
         if exchange.method not in SAFE_METHODS or frame or _frameless(request):
@@ -350,12 +348,6 @@ class PageEvents:
         """The requests that may be evidence of a write and have neither answer nor error yet, each as a number."""
         known = ((sent, self._known.get(request)) for request, sent in self._sent.items() if sent.unsafe)
         return frozenset(id(sent) for sent, of in known if of and of.status is None and of.error is None)
-
-    def _remember(self, request: Request, exchange: RequestRecord) -> None:
-        self.exchanges.append(exchange)
-        self._known[request] = exchange
-        if len(self._known) > _NETWORK_ENTRIES:
-            del self._known[next(iter(self._known))]
 
     def _page_of(self, request: Request) -> MainFrame | None:
         """The page that sends the request; None: a service worker, or a page that is still opening."""
@@ -426,25 +418,18 @@ class PageEvents:
         before = self._parting is not None and self._parting.outlived_by(began, page)
         self.sending.leaves(MESSAGE, url, page=False, after=None, body=body, before=before)
 
-    # What a worker that no page owns sends (targets.WorkerListener). It may outlive the page that an `open` leaves.
+    # What a worker that no page owns sends (targets.py). It may outlive the page that an `open` leaves.
 
     def now(self) -> float:
         return self._clock.now()
 
     def worker_leaves(self, method: str, url: str, body: bytes | None, after: Sent | None, began: float) -> Sent | None:
+        """A worker that began at this time sends something; None if it need not be known."""
         before = self._parting is not None and self._parting.outlived_by(began)
         return self.sending.leaves(method, url, page=False, after=after, body=body, before=before)
 
-    def worker_doubt(self, reason: str) -> Sent:
-        return self.sending.doubt(reason)
-
-    def worker_answered(self, sent: Sent) -> None:
-        self.sending.answered(sent)
-
-    def worker_failed(self, sent: Sent, error: str) -> None:
-        self.sending.failed(sent, error)
-
     def worker_unwatched(self, sent: Sent) -> None:
+        """It was not watched, so it may have sent something that was not seen."""
         self._doubts.append(sent)
         self.sending.announce(sent)
 
@@ -456,8 +441,9 @@ class PageEvents:
 
     def _on_console(self, message: ConsoleMessage) -> None:
         self.pace.count_event("console lines")
-        level = "WARNING" if message.type == "warning" else message.type.upper()
-        self.lines.append(LoggedLine(level, cut(message.text, _LINE_LENGTH), _place(message.location)))
+        level, at = "WARNING" if message.type == "warning" else message.type.upper(), message.location
+        place = f"{at['url']}:{at['lineNumber']}" if at.get("url") else ""
+        self.lines.append(LoggedLine(level, cut(message.text, _LINE_LENGTH), place))
 
     def _on_page_error(self, error: WebError) -> None:
         self.pace.count_event("page errors")
@@ -501,7 +487,3 @@ def _frameless(request: Request) -> bool:
         return request.frame is None
     except PlaywrightError:
         return True
-
-
-def _place(location: Any) -> str:
-    return f"{location['url']}:{location['lineNumber']}" if location.get("url") else ""

@@ -11,11 +11,10 @@ from playwright.async_api import Page
 
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.navigation import go_to
-from harness.browser.checkpoint import PageCheckpoint, differing_places, settle
+from harness.browser.checkpoint import PageCheckpoint, PageState, differing_places, settle
 from harness.browser.context import GRACE, ContextHandle
 from harness.browser.failures.classify import failure_of
 from harness.browser.failures.scene import FailureContext
-from harness.browser.form_state import PageState
 from harness.browser.network_errors import status_failure
 from harness.browser.storage import read_storage, session_of, session_script
 from harness.model.record import SAFE_METHODS
@@ -45,10 +44,7 @@ class PageRecovery:
         attempt: Callable[[float], ActContext],
         scene: Callable[[float], FailureContext],
     ) -> None:
-        self._handle = handle
-        self._clock = clock
-        self._attempt = attempt
-        self._scene = scene
+        self._handle, self._clock, self._attempt, self._scene = handle, clock, attempt, scene
         self.url: str | None = None
         """The address of the page after the last passed step: a page that is opened again is opened there."""
         self.addresses: tuple[str, ...] = ()

@@ -21,7 +21,6 @@ from harness.browser.bounded import bounded
 from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, Tab
 from harness.browser.debugger import DebuggedContext, debugged
-from harness.browser.dialogs import await_dialogs
 from harness.browser.evidence import LastGood
 from harness.browser.exchanges import RequestRecord, document_of
 from harness.browser.failures.classify import facts_now, failure_of, with_unanswered
@@ -34,7 +33,7 @@ from harness.browser.net_log import UNREAD, UNTOLD_SECONDS, Repeatable, millisec
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
-from harness.browser.reading import look
+from harness.browser.reading import lasting_selectors, look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
@@ -192,8 +191,9 @@ class PlaywrightSession(PageLooks):
         ):
             await self.tab.watch.ask_what_leaving_does(self.tab.control)
         found = {**await self._healed_element(step), **await self._named_by_refs(step)}
-        if isinstance(step, Click | Check | Uncheck | Hover) and step.force:
-            found |= await _covered(attempt)
+        if isinstance(step, Click | Check | Uncheck | Hover) and step.force:  # Playwright does not ask what covers it
+            facts = await attempt.look(PROBE_SECONDS, True)
+            found |= {"covered_by": facts.covered_by} if facts is not None and facts.covered_by else {}
         if self._request.gate is not None and self._request.gate.closed:
             await self._request.gate.admit(self.tab.page, step)
         details = {**found, **await ACTIONS[type(step)](attempt, step)}
@@ -209,11 +209,8 @@ class PlaywrightSession(PageLooks):
 
     async def _named_by_refs(self, step: Step) -> dict[str, Any]:
         """The lasting selectors of the step's refs. Raises Failed for a ref that means another element by now."""
-        if not (refs := refs_of(step)):
-            return {}
-        from harness.browser.refs import lasting_selectors  # only agents name elements by refs
-
-        found = await lasting_selectors(self.tab.page, refs, self._seen)
+        refs = refs_of(step)
+        found = await lasting_selectors(self.tab.page, refs, self._seen) if refs else None
         return {LASTING: found} if found else {}
 
     async def _held_back(self, step: Step) -> Failure | None:
@@ -257,7 +254,10 @@ class PlaywrightSession(PageLooks):
         return self._handle.dialogs
 
     async def await_dialogs(self, within: float) -> Failure | None:
-        return await await_dialogs(self.tab.watch.dialog_answers, self._clock, within)
+        dialogs = self.tab.watch.dialog_answers
+        await poll_until(self._clock, lambda: dialogs.missing() is None, 0.02, within)
+        wanted = dialogs.missing()
+        return None if wanted is None else dialogs.tell_missing(wanted)
 
     def _attempt(self, within: float, patience: float) -> ActContext:
         until = Deadline.after(within, self._clock.now())
@@ -287,15 +287,11 @@ class PlaywrightSession(PageLooks):
             await self._clock.sleep(_LAST_WORDS)
         if failure.code == "ELEMENT_NOT_FOUND":
             self._unfound = failure.selector
-        if failure.family is Family.NETWORK and self._is_routed(failure):
+        asked = document_of(self.tab.watch.exchanges, failure.requested or "")
+        if failure.family is Family.NETWORK and asked is not None and asked.routed is not None:
             failure = routed_failure(failure)
         failure = replace(failure, details={**failure.details, **self._side_effects()})
         return self._with_pages(with_unanswered(failure, self.tab.watch.exchanges, self._clock.wall()))
-
-    def _is_routed(self, failure: Failure) -> bool:
-        """Return whether a route gave the answer that the failure is about."""
-        asked = document_of(self.tab.watch.exchanges, failure.requested or "")
-        return self._request.routing is not None and asked is not None and asked.routed is not None
 
     async def by_page(self, failure: Failure) -> Failure:
         if (document := self.tab.watch.latest) is not None:
@@ -468,18 +464,9 @@ class PlaywrightSession(PageLooks):
     def _collector(
         self, folder: Path, deadline: Deadline, selectors: Collection[Selected] = ()
     ) -> collecting.EvidenceCollector:
-        earlier, wanted = tuple(self._handle.earlier), self._request.traceable
+        earlier, kept = tuple(self._handle.earlier), self._last_good
         return collecting.EvidenceCollector(
-            self._scene(0),
-            self.tab,
-            folder,
-            deadline,
-            self._last_good,
-            wanted,
-            earlier,
-            selectors,
-            self._request.full_page,
-            scale=self._request.scale,
+            self._scene(0), self.tab, folder, deadline, kept, self._request, earlier, selectors
         )
 
     async def close(self) -> None:
@@ -496,9 +483,3 @@ class PlaywrightSession(PageLooks):
 def _acts(step: Step) -> bool:
     """Return whether a step may change the page that it finds."""
     return step.effect_class != "read" and not isinstance(step, Api)
-
-
-async def _covered(attempt: ActContext) -> dict[str, Any]:
-    """What covers the element of an act with `force`, which Playwright does not ask for then."""
-    facts = await attempt.look(PROBE_SECONDS, True)
-    return {"covered_by": facts.covered_by} if facts is not None and facts.covered_by else {}

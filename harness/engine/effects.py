@@ -80,17 +80,15 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
 
 
 def _may_send_on(progress: StepState | None, failure: Failure) -> bool:
-    """Return whether pages that did not tell anything may have sent something: they are there, or were for a while."""
-    if under_way(progress, failure) or _went_on_unseen(failure):
+    """Return whether pages that did not tell anything may have sent something: they are there, or were for a while.
+
+    A page that hangs runs on unseen, and so do those of a driver that is stopped or silent. With a driver that was
+    killed, its browsers end at once.
+    """
+    unseen = failure.code == "PAGE_UNRESPONSIVE" or failure.details.get("driver", "gone") != "gone"
+    if unseen or under_way(progress, failure):
         return True
     return failure.family is not Family.BROWSER if progress is None else may_go_on(progress.declared, failure)
-
-
-def _went_on_unseen(failure: Failure) -> bool:
-    """Return whether pages ran on although nobody could see what they sent: a page that hangs, a driver that is stopped
-    or silent. With a driver that was killed, its browsers end at once.
-    """
-    return failure.code == "PAGE_UNRESPONSIVE" or failure.details.get("driver", "gone") != "gone"
 
 
 def may_go_on(step: Step, failure: Failure) -> bool:
@@ -187,7 +185,9 @@ async def contradicted(run: Run, step: Step) -> bool:
         return False
     try:
         criterion = (await resolved(run, step, until)).done_when
-        if criterion is None or not _asks_the_environment(criterion) or _waits(criterion):
+        if criterion is None or not _asks_the_environment(criterion):
+            return False
+        if any(isinstance(node, Within | Stable) for node in walk(parse(criterion).tree)):
             return False
         return isinstance(await AssertionJudge(run, until, expect=_SOON).criterion(criterion), Failure)
     except (Failed, MissingMemory):
@@ -255,10 +255,6 @@ async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
             if failed.failure.code != "CHANNEL_UNREADABLE" or not until.allows(_AGAIN, run.ports.clock.now()):
                 raise
             await run.ports.clock.sleep(_AGAIN)
-
-
-def _waits(text: str) -> bool:
-    return any(isinstance(node, Within | Stable) for node in walk(parse(text).tree))
 
 
 def _asks_the_environment(text: str) -> bool:

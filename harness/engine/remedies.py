@@ -51,15 +51,13 @@ def permitted(
             return _over_retry_budget(run, progress, failure) or _rewind(run, progress, failure, remedy, known, barred)
         case GiveUp():
             return failure if known else _note_doubt(failure), remedy
-        case Trust() | Skip():
-            return failure, GiveUp() if _leaves_unjudged(progress, remedy) else remedy
+        case (
+            Trust() | Skip()
+        ):  # a criterion, a precondition or a binding is not skipped: what was not judged is not met
+            unjudged = isinstance(remedy, Skip) and remedy.what == "step" and progress.request.code != ASSERTION
+            return failure, GiveUp() if unjudged else remedy
         case _:
             assert_never(remedy)
-
-
-def _leaves_unjudged(progress: StepState, remedy: Trust | Skip) -> bool:
-    """Return whether a criterion, a precondition or a binding would be skipped: what was not judged is not met."""
-    return isinstance(remedy, Skip) and remedy.what == "step" and progress.request.code != ASSERTION
 
 
 def _page_hung(progress: StepState, failure: Failure) -> _Ruling | None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 from urllib.parse import urljoin, urlsplit
 
 from harness.engine.attempt import StepRequest, StepState, attempt, task_timeout
@@ -107,7 +107,7 @@ def _has_answered(run: Run, step: Step, made: int) -> bool:
 async def _sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None:
     """Wait before a retry, but no longer than a circuit stays open.
 
-    A service of the harness is waited for until it is back.
+    A service of the harness is waited for until it is restarted: a retry before would fail again.
     """
     url = failure.requested
     breaker = _open_circuit(run, failure) if failure.code == "CIRCUIT_OPEN" else None
@@ -118,7 +118,9 @@ async def _sleep_before_retry(run: Run, failure: Failure, seconds: float) -> Non
     left = until - clock.now()
     await clock.sleep(left if breaker is None else min(left, breaker.rests_for()))
     if (failure.code in _DOWN or breaker is not None) and url is not None:
-        await _await_service(run, url)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(run.left, _RECOVERY_SECONDS)):
+                await run.ports.recover(url)
 
 
 def _open_circuit(run: Run, failure: Failure) -> Breaker | None:
@@ -130,13 +132,6 @@ def _open_circuit(run: Run, failure: Failure) -> Breaker | None:
 
 def _circuit_of_tool(run: Run, step: Step) -> Breaker | None:
     return run.ports.tool_breaker(step.server) if isinstance(step, Tool) else None
-
-
-async def _await_service(run: Run, url: str) -> None:
-    """Wait for a service of the harness that is being restarted: a retry before would fail again."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(min(run.left, _RECOVERY_SECONDS)):
-            await run.ports.recover(url)
 
 
 def _url(run: Run, step: Step) -> str | None:
@@ -192,8 +187,7 @@ def _note_transition(outcome: Outcome, before: Transition | None, breaker: Break
     if breaker is None or now is None or now is before:
         return outcome
     circuit = {"name": breaker.name, "state": now.after.value, "reason": now.reason}
-    details: dict[str, Any] = {**outcome.details, "circuit": circuit}
-    return replace(outcome, details=details)
+    return replace(outcome, details={**outcome.details, "circuit": circuit})
 
 
 def _circuit_refused(run: Run, breaker: Breaker, refusal: CircuitOpen, whom: Mapping[str, str | None]) -> Failure:
@@ -246,7 +240,9 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
         run.stage.session.restrict(permission(run, request.step) if request.agent else None)
     run.ports.emit(StepStarted(run.plan, request.index, request.step, run.ports.clock.wall()))
     progress = StepState(request, request.step, called=called)
-    record, turn = await _replayed(run, progress) or await _until_settled(run, progress)
+    earlier = run.journal.done_before(progress.index, progress.declared, by_agent=run.agent is not None)
+    replayed = await done_before(run, progress, earlier) if earlier else None
+    record, turn = replayed or await _until_settled(run, progress)
     if isinstance(turn, TaskStop | RewindRequest) and request.step.optional and skippable(turn.failure):
         record, turn = progress.record(skipped=True), await go_on(run, request.index, turn.failure)
     if getattr(request.step, "soft", False):
@@ -278,13 +274,13 @@ async def go_on(run: Run, index: int, failure: Failure) -> TaskStop | None:
     return TaskStop(lost, index, GiveUp()) if lost else None
 
 
-async def _replayed(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition] | None:
-    """The record of a write that was done before a rewind and still has its effect; None for any other step."""
-    earlier = run.journal.done_before(progress.index, progress.declared, by_agent=run.agent is not None)
-    return await done_before(run, progress, earlier) if earlier else None
-
-
 async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition]:
+    """Try, and while it fails, answer the failure: the step ends, or it is tried again.
+
+    The order is what keeps a write from being done twice. First nothing more may leave the pages (`stop_sending`), else
+    a request could leave after it was decided that nothing was sent. Then it is found out what is known of the effect
+    (`knowledge`), and whether another attempt is safe (`again`). Only with that a remedy is chosen (`_answer`).
+    """
     remedy: Remedy | None = None
     while True:
         await run.stage.session.release()
@@ -373,11 +369,11 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     code, expect = request.code, request.expect
     last = progress.attempts[-1].outcome if progress.attempts else None
     before = last if isinstance(last, Failure) else None
-    outcome = await _unrecorded(run, step) or await with_circuit(
-        run,
-        step,
-        lambda: attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called, before=before),
-    )
+
+    def once() -> Awaitable[Outcome]:
+        return attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called, before=before)
+
+    outcome = await _unrecorded(run, step) or await with_circuit(run, step, once)
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
         outcome = await run.stage.session.by_page(outcome)

@@ -48,7 +48,8 @@ async def accessibility(attempt: ActContext, step: Accessibility) -> Mapping[str
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(documents, indent=1, ensure_ascii=False), "utf-8", "replace")
     violations = [each for document in documents for each in document["violations"]]
-    counted = [each for each in violations if _counts(each, step.impact)]
+    least = IMPACTS.index(step.impact)
+    counted = [each for each in violations if IMPACTS.index(each.get("impact") or "minor") >= least]
     if not counted:
         return {"violations": len(violations), "file": path.name, "path": str(path)}
     message = f"{how_many(len(counted), 'rule')} of accessibility violated: {'; '.join(_described(counted))}"
@@ -98,11 +99,6 @@ def _source() -> str:
         message = "`accessibility` needs axe-core: pip install 'pytest-taskspec[accessibility]'"
         raise Failed(Failure("INVALID_INPUT", message))
     return Path(spec.origin).with_name("axe.min.js").read_text("utf-8")
-
-
-def _counts(violation: Mapping[str, Any], impact: str) -> bool:
-    """Return whether a violation is at least of this impact. Pure."""
-    return IMPACTS.index(violation.get("impact") or "minor") >= IMPACTS.index(impact)
 
 
 def _described(violations: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -13,11 +13,10 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import ActContext
 from harness.browser.bounded import bounded
-from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.login import page_of
 from harness.browser.failures.scene import CallLog
-from harness.browser.isolated import script
+from harness.browser.isolated import DISPLAYED, script
 from harness.browser.queries import LEAST_SECONDS
 from harness.criteria import fold
 from harness.masking import MARK

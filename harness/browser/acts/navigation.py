@@ -19,6 +19,7 @@ from harness.browser.bounded import bounded
 from harness.browser.dialogs import DialogAnswer
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import PROBE_SECONDS
+from harness.browser.failures.navigation import REPLACED
 from harness.browser.failures.parts import awaits_parts, find_spare_parts
 from harness.browser.main_frame import Opened
 from harness.browser.network_errors import GIVEN_UP, TELL_STATUS, net_error, net_failure, status_failure
@@ -185,7 +186,6 @@ _NOTHING_TO_SHOW = (204, 205)
 """Statuses of answers that leave the page unchanged."""
 _ERROR_PAGE_SECONDS = 0.3
 """Seconds that the browser's own error page may take to appear."""
-_INTERRUPTED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 
 async def open_url(attempt: ActContext, step: Open) -> Mapping[str, Any]:
@@ -295,7 +295,7 @@ async def go_to(attempt: ActContext, url: str, until: Until = "load") -> Respons
         try:
             return await _goto(attempt, url, until)
         except PlaywrightError as error:
-            by = _INTERRUPTED.search(error.message)
+            by = REPLACED.search(error.message)
             again = by is not None and (by[1] == url or by[1].startswith("chrome-error:"))
             if not again or (attempt.once and attempt.tab.watch.navigation):  # its request may have been sent
                 raise

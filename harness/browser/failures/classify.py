@@ -45,10 +45,8 @@ from harness.browser.failures.scene import (
     FailureContext,
     UnseenError,
     ask,
-    frame_hint,
+    near_miss,
     shortened,
-    textless,
-    wrong_part,
 )
 from harness.browser.main_frame import Opened
 from harness.browser.network_errors import net_error
@@ -115,15 +113,12 @@ def _obstacle(facts: Facts | None, log: CallLog) -> str | None:
 def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Failure:
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
-    if inside := frame_hint(facts):
-        return Failure("ELEMENT_NOT_FOUND", f"{message}; {inside}", details=details, advice=in_frame(facts))
-    if near := textless(facts):
-        return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}", details=details, advice=_OTHER_TEXT)
-    part = wrong_part(facts)
-    return Failure("ELEMENT_NOT_FOUND", f"{message}; {part}" if part else message, details=details)
+    near = near_miss(facts)
+    advice = _in_frame(facts) if facts.in_frame else _OTHER_TEXT if facts.without_text else ""
+    return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}" if near else message, details=details, advice=advice)
 
 
-def in_frame(facts: Facts) -> str:
+def _in_frame(facts: Facts) -> str:
     """What to do about an element that is in a frame."""
     quoted = json.dumps(facts.in_frame, ensure_ascii=False)
     return f"An element in an iframe needs `frame`: add `frame: {quoted}` to this step."
@@ -408,7 +403,7 @@ def _wait_failure(scene: FailureContext, facts: Facts | None) -> Failure:
     details |= {"text": facts.text} if facts.count and scene.text is not None else {}
     details |= {"instead": found} if found else {}
     details |= {"similar": list(facts.similar)} if facts.similar else {}
-    advice = in_frame(facts) if facts.in_frame else failure.advice
+    advice = _in_frame(facts) if facts.in_frame else failure.advice
     message = f"{failure.message}: {found}" if found else failure.message
     return replace(failure, message=message, details=details, advice=advice)
 
@@ -418,7 +413,7 @@ def _describe_alternatives(facts: Facts, wanted: str | None) -> str:
     if facts.missing_frame is not None:
         return f"no frame matches {facts.missing_frame}"
     if facts.count == 0:
-        near = frame_hint(facts) or textless(facts) or wrong_part(facts)
+        near = near_miss(facts)
         return f"no element matches; {near}" if near else "no element matches"
     if facts.visible_count == 0:
         return f"{_matching(facts.count)}, none is visible"

@@ -32,7 +32,7 @@ from harness.values import replace
 
 _SHOWN = 5
 """The number of unfinished requests that are named."""
-_REPLACED = re.compile(r'interrupted by another navigation to "([^"]*)"')
+REPLACED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 
 def aborted_navigation(name: str | None, text: str, scene: FailureContext) -> Failure | None:
@@ -40,7 +40,7 @@ def aborted_navigation(name: str | None, text: str, scene: FailureContext) -> Fa
 
     Returns None for any other error.
     """
-    by = _REPLACED.search(text)
+    by = REPLACED.search(text)
     if by is None and name != GIVEN_UP:
         return None
     failure = _leaving_refused(scene) or _scheme_refused(scene.watch.navigation)

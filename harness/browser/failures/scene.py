@@ -15,9 +15,8 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.bounded import bounded
-from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.near_misses import nearest_text, prefixes, similar, without_text
-from harness.browser.isolated import script
+from harness.browser.isolated import DISPLAYED, script
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.recovery.catalog import Effect
@@ -314,25 +313,18 @@ async def _with_near_misses(page: Page, selector: str, frame: str | None, facts:
     return facts
 
 
-def frame_hint(facts: Facts) -> str:
-    """The frame that has the element, as a part of a sentence; empty if none has."""
-    return f"the frame {facts.in_frame} has it" if facts.in_frame else ""
+def near_miss(facts: Facts) -> str:
+    """The frame that has the element, else what the selector would match without its text, else its wrong part.
 
-
-def wrong_part(facts: Facts) -> str:
-    """The part of the selector that matches nothing, as a part of a sentence; empty if it has only one."""
-    if not facts.unmatched:
-        return ""
-    if facts.matched:
+    It is a part of a sentence; empty if there is nothing of the kind.
+    """
+    if facts.in_frame:
+        return f"the frame {facts.in_frame} has it"
+    if facts.without_text:
+        return f"{facts.without_text} matches, with the text {hidden(facts.text)[:_TEXT_SHOWN]!r}"
+    if facts.unmatched and facts.matched:
         return f"{facts.matched} matches, but with {facts.unmatched} nothing does"
-    return f"already {facts.unmatched} matches nothing"
-
-
-def textless(facts: Facts) -> str:
-    """What a selector would match without the text that it requires, as a part of a sentence; empty if nothing."""
-    if not facts.without_text:
-        return ""
-    return f"{facts.without_text} matches, with the text {hidden(facts.text)[:_TEXT_SHOWN]!r}"
+    return f"already {facts.unmatched} matches nothing" if facts.unmatched else ""
 
 
 def facts_of(answer: dict[str, Any], selector: str) -> Facts:
