@@ -502,15 +502,15 @@ def _gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
 
 async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
     """Close a context that nobody uses, even if it is still being made."""
-    closing = asyncio.create_task(_closed(coming))
+
+    async def close() -> None:
+        with contextlib.suppress(PlaywrightError, OSError):  # OSError: there is no room for its HAR file
+            await (await coming).close()
+
+    closing = asyncio.create_task(close())
     _closing.add(closing)
     closing.add_done_callback(_closing.discard)
     await asyncio.wait({closing}, timeout=_GIVE_UP_SECONDS)
-
-
-async def _closed(coming: asyncio.Future[BrowserContext]) -> None:
-    with contextlib.suppress(PlaywrightError, OSError):  # OSError: there is no room for its HAR file
-        await (await coming).close()
 
 
 def context_options(

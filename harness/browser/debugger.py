@@ -285,7 +285,9 @@ class ContextGate:
         match event["method"]:
             case "Target.attachedToTarget":
                 if not (attached := self._attaches(params["sessionId"], params["targetInfo"])):
-                    await self._detach(params["sessionId"], session)
+                    inside = {} if session is None else {"sessionId": session}
+                    detach = {"id": next(self._numbers), "method": "Target.detachFromTarget", **inside}
+                    await self._to_browser(json.dumps({**detach, "params": {"sessionId": params["sessionId"]}}))
                 return attached
             case "Target.targetCreated" | "Target.targetInfoChanged":
                 return self._tells_of(params["targetInfo"])
@@ -309,11 +311,6 @@ class ContextGate:
         if ours := self._shows(target):
             self._known.add(target["targetId"])
         return ours
-
-    async def _detach(self, session: str, parent: str | None) -> None:
-        inside = {} if parent is None else {"sessionId": parent}
-        command = {"id": next(self._numbers), "method": "Target.detachFromTarget", "params": {"sessionId": session}}
-        await self._to_browser(json.dumps({**command, **inside}))
 
 
 def _opens_what_no_task_may(method: str, params: Mapping[str, Any]) -> str:

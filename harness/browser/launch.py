@@ -300,13 +300,10 @@ class Browsers:
                 return there or await self._start_browser(self._local, wanted)
         return await self._endpoints.browser(
             bool(wanted.hosts),
-            self._sessions,
+            lambda name: sum(chromium.sessions for (_, _, at), chromium in self._running.items() if at == name),
             lambda place: self._running_browser(place, wanted),
             lambda place: self._start_browser(place, wanted),
         )
-
-    def _sessions(self, place: str) -> int:
-        return sum(chromium.sessions for (_, _, at), chromium in self._running.items() if at == place)
 
     def _running_browser(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium | None:
         running = self._running.get((frozenset(wanted.hosts.items()), wanted.kind, place.name))

@@ -123,14 +123,6 @@ def write_left(run: Run, index: int, step: Step, sent: Sent) -> None:
         run.ports.emit(WriteSeen(run.plan, index, sent))
 
 
-def _is_only_unanswered(step: Step, failure: Failure) -> bool:
-    """Return whether the act was done, and only what must follow it is missing: no retry does it again.
-
-    That is the request that a page must send, or the judgement of a tool's answer.
-    """
-    return failure.act_done and (failure.family is Family.ASSERTION or isinstance(step, Tool))
-
-
 def _is_certainly_undone(step: Step, failure: Failure, sent: Sequence[Sent]) -> bool:
     """Return whether it is certain that nothing was done: nothing was sent, or the refusal says so.
 
@@ -155,7 +147,10 @@ def _leaves_open(failure: Failure) -> bool:
 
 async def knowledge(run: Run, step: Step, failure: Failure, sent: Sequence[Sent] = ()) -> Known:
     """What is known of the effect of a step that failed; its `done_when` is asked unless nothing was done."""
-    if _is_certainly_undone(step, failure, sent) or _is_only_unanswered(step, failure):
+    # The act was done, and only the request that a page must send is missing, or the judgement of a tool's answer: no
+    # retry does it again.
+    only_unanswered = failure.act_done and (failure.family is Family.ASSERTION or isinstance(step, Tool))
+    if only_unanswered or _is_certainly_undone(step, failure, sent):
         return Known(wrote=False)
     posted = has_posted(failure) or seen_writing(step, sent)
     never_came = any(each.page for each in sent) and "status" not in failure.details

@@ -40,8 +40,10 @@ def permitted(
     """
     match remedy:
         case Retry():
+            # A page that hung until a criterion's limit is not opened anew: that is not the one that the task left.
+            hung = failure.code == "PAGE_UNRESPONSIVE" and progress.request.code != ASSERTION
             rewind_instead = None if barred else _rewind_instead(run, progress, failure, known)
-            instead = _over_retry_budget(run, progress, failure) or _page_hung(progress, failure) or rewind_instead
+            instead = _over_retry_budget(run, progress, failure) or ((failure, GiveUp()) if hung else rewind_instead)
             return instead or _unknown(progress, failure, known) or _retry(run, progress, failure, remedy)
         case RepairPrecondition():
             return _over_retry_budget(run, progress, failure) or (failure, remedy)
@@ -58,12 +60,6 @@ def permitted(
             return failure, GiveUp() if unjudged else remedy
         case _:
             assert_never(remedy)
-
-
-def _page_hung(progress: StepState, failure: Failure) -> _Ruling | None:
-    """The end of a criterion whose page hung until the limit: a page opened anew is not the one that the task left."""
-    hung = failure.code == "PAGE_UNRESPONSIVE" and progress.request.code != ASSERTION
-    return (failure, GiveUp()) if hung else None
 
 
 def _note_doubt(failure: Failure) -> Failure:

@@ -33,7 +33,7 @@ from harness.recovery import Capture, GiveUp, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
-from harness.spec.task import FinalState, ScoringCheckpoint
+from harness.spec.task import ScoringCheckpoint
 from harness.values import replace
 
 T = TypeVar("T")
@@ -323,7 +323,9 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         agent_events=played.ports.agent_events(plan),
     )
     if ending is None:
-        return replace(result, final_state=_passed_state(played, score))
+        skipped = any(record.skipped for record in journal.trace)
+        partial_ = skipped or played.alternative or journal.relaxed or (score and score.unmet)  # left out or replaced
+        return replace(result, final_state="partial_success" if partial_ else "completed")
     if ending.skipped:
         return replace(result, final_state="aborted", skipped=ending.failure.message)
     failure = ending.failure
@@ -333,14 +335,6 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         failure = replace(failure, message=message)
     failure = with_dialogs(failure, result.dialogs)
     return replace(result, final_state=ending.give_up.final_state, failure=failure, failed_index=ending.index)
-
-
-def _passed_state(played: TaskRun, score: Score | None) -> FinalState:
-    """`partial_success` if a part of the task was left out, replaced or relaxed; else `completed`."""
-    journal = played.journal
-    skipped = any(record.skipped for record in journal.trace)
-    partial = skipped or played.alternative or journal.relaxed or (score and score.unmet)
-    return "partial_success" if partial else "completed"
 
 
 def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:

@@ -148,18 +148,14 @@ class ActContext(Struct, frozen=True):
         while (left := self.left()) > 2 * LEAST_SECONDS:
             facts = await self.look(min(left, LOOK_SECONDS), briefly)
             if facts is not None:
-                self._saw(facts)
+                if facts.count or self.seen.facts is None or self.seen.facts.count:
+                    self.seen.facts = facts  # else still nothing matches: what was found elsewhere at first is kept
                 briefly = True
                 if facts.count > 1 or (facts.ready and facts.box == place):  # Playwright tells of several matches
                     return self.left()
                 place = facts.box if facts.ready else None
             await self.clock.sleep(min(_POLL, self.left()))
         return None
-
-    def _saw(self, facts: Facts) -> None:
-        """Keep the facts. Nothing matches still: then what the first look found elsewhere on the page is kept."""
-        if facts.count or self.seen.facts is None or self.seen.facts.count:
-            self.seen.facts = facts
 
     async def _is_present(self, target: Locator | None) -> bool:
         try:

@@ -76,18 +76,14 @@ async def _matching(attempt: ActContext, step: SwitchPage, pages: Sequence[Page]
         return [page for page in named if step.value >= 0 or page is not current]
     others = [page for page in pages if page is not current]
     if step.url is not None:
-        pattern = _pattern(step.url, attempt.request.base_url)
-        return [page for page in others if pattern.fullmatch(page.url)]
+        base = attempt.request.base_url
+        url = urljoin(base, step.url) if base and step.url.startswith("/") else step.url
+        pattern = ".*".join(map(re.escape, url.split("*")))
+        return [page for page in others if re.fullmatch(pattern, page.url)]
     titles = await asyncio.gather(*(_title(page) for page in others))
     whole = [page for page, title in zip(others, titles, strict=True) if title == step.value]
     part = [page for page, title in zip(others, titles, strict=True) if str(step.value) in title]
     return whole or part
-
-
-def _pattern(url: str, base: str | None) -> re.Pattern[str]:
-    """The pattern of a URL: `*` matches anything, and a bare path is relative to `base`."""
-    whole = urljoin(base, url) if base and url.startswith("/") else url
-    return re.compile(".*".join(re.escape(part) for part in whole.split("*")))
 
 
 async def _title(page: Page) -> str:

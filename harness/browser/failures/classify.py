@@ -236,7 +236,8 @@ async def _live(error: Exception, text: str, scene: FailureContext) -> Failure:
         return opening_failure(name, text, scene)
     if "strict mode violation" in text:
         return await _ambiguous(scene, text)
-    code = _named_code(text)
+    told = "INVALID_INPUT" if _DOWNLOAD in text or _INVALID.search(text) else None
+    code = told or ("ELEMENT_UNSTABLE" if _GONE.search(text) else None)
     if code is None and isinstance(error, PlaywrightTimeoutError):
         return await _too_late(text, scene)
     if code is None:
@@ -251,13 +252,6 @@ def _effect(code: str, text: str, scene: FailureContext) -> Effect:
     if code == "INVALID_INPUT":
         return Effect.NONE
     return Effect.POSSIBLE if scene.acts and _LEFT in text else CallLog.of(text).effect
-
-
-def _named_code(text: str) -> str | None:
-    """The code of a message that names its cause, or None."""
-    if _DOWNLOAD in text or _INVALID.search(text):
-        return "INVALID_INPUT"
-    return "ELEMENT_UNSTABLE" if _GONE.search(text) else None
 
 
 async def _ambiguous(scene: FailureContext, text: str) -> Failure:
