@@ -188,12 +188,7 @@ class NetLog:
         return self.reader.begun.get((sent.method, sent.url), 0) >= since
 
     def departed(
-        self,
-        world: str,
-        since: float,
-        until: float,
-        left_at: Collection[tuple[float, bool]],
-        origins: Collection[str],
+        self, world: str, since: float, until: float, left_at: Collection[tuple[float, bool]], origins: Collection[str]
     ) -> Iterator[tuple[str, str, bool]]:
         """The unsafe requests between two times that a context of the world has sent, or may have sent.
 

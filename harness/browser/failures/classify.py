@@ -39,15 +39,7 @@ from harness.browser.failures.navigation import (
     strayed_page,
     undelivered,
 )
-from harness.browser.failures.scene import (
-    CallLog,
-    Facts,
-    FailureContext,
-    UnseenError,
-    ask,
-    near_miss,
-    shortened,
-)
+from harness.browser.failures.scene import CallLog, Facts, FailureContext, UnseenError, ask, near_miss, shortened
 from harness.browser.main_frame import Opened
 from harness.browser.network_errors import net_error
 from harness.criteria import fold
