@@ -69,7 +69,7 @@ class PageCheckpoint:
 
 async def take(tab: Tab, clock: Clock, room: int = _FILE_BYTES) -> PageCheckpoint:
     """Read the present state once no navigation is under way. The caller limits the time. Raises Playwright errors."""
-    await tab.watch.settled()
+    await tab.watch.frame.settled()
     pages, current = open_pages(tab)
     storage, states = await asyncio.gather(whole_storage(tab.context), _states(tab, pages, clock, room))
     addresses = tuple(address for page in pages for address in tab.watch.addresses(page))

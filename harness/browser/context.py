@@ -143,7 +143,7 @@ class ContextHandle:
         """
         if not self._request.traceable or self.tab.traced:
             return
-        waits = self.tab.watch.unanswered is not None  # then the page waits for a server, and is not replaced
+        waits = self.tab.watch.frame.unanswered is not None  # then the page waits for a server, and is not replaced
         try:
             async with asyncio.timeout(_TRACE_START_SECONDS):
                 ready = self.tab.freed if freeing else self.tab.answers
@@ -410,7 +410,7 @@ class Tab(Struct):
             await self.silence_floods(seconds)
             if self.drowned():
                 return False
-        if self.watch.unanswered:
+        if self.watch.frame.unanswered:
             await self.stop_loading(seconds)
         if await answers(self.control, seconds):
             return True

@@ -110,7 +110,8 @@ class PageEvents:
 
     def attach(self, context: BrowserContext, page: Page) -> None:
         """Listen. `page` is the current page; the state of the others is kept."""
-        self._current = self._add(page)
+        self.frame = self._add(page)
+        """The main frame of the current page."""
         listen(context, "request", self._on_request)
         context.on("dialog", self.dialog_answers.on_dialog)
         listen(context, "dialog", partial(self._count, "dialogs"))
@@ -135,8 +136,8 @@ class PageEvents:
 
     def follow(self, page: Page) -> None:
         """Make this the current page; what it did until now belongs to the step that turns to it."""
-        left, self._current = self._current, self._frames.get(page) or self._add(page)
-        if opened := self._current.latest:
+        left, self.frame = self.frame, self._frames.get(page) or self._add(page)
+        if opened := self.frame.latest:
             opened.wanted = opened.wanted or opened.status in self._wanted
         self._popups = deque((entry for entry in self._popups if entry[0] is not page), maxlen=_POPUPS)
         if left.page.is_closed():
@@ -147,41 +148,16 @@ class PageEvents:
 
         `wanted`: the statuses that the step declares for the document that it opens.
         """
-        self._current.navigation = None
+        self.frame.navigation = None
         self._wanted = wanted
         if not looks:
-            self._parting = Parting(self._current, self.now()) if kind is Open else None
+            self._parting = Parting(self.frame, self.now()) if kind is Open else None
         self.dialog_answers.begin(kind)
         self.sending.begin(looks=looks, opens=kind is Open)
 
     def passed(self) -> None:
         """The attempt has passed."""
         self.dialog_answers.passed()
-
-    @property
-    def crashed(self) -> bool:
-        """Whether the page's process crashed."""
-        return self._current.crashed
-
-    @property
-    def navigation(self) -> RequestRecord | None:
-        """The main frame's last navigation since the step began."""
-        return self._current.navigation
-
-    @property
-    def latest(self) -> RequestRecord | None:
-        """The document of the main frame's last navigation, whichever step began it."""
-        return self._current.latest
-
-    @property
-    def last_failed(self) -> RequestRecord | None:
-        """The main frame's last navigation if it failed, whichever step began it."""
-        return self._current.last_failed
-
-    @property
-    def unanswered(self) -> RequestRecord | None:
-        """The main frame's navigation without an answer yet; until then, the page cannot be asked anything."""
-        return self._current.unanswered
 
     @property
     def opening(self) -> RequestRecord | None:
@@ -202,7 +178,7 @@ class PageEvents:
     @property
     def blocked(self) -> bool:
         """Whether dialogs block the page: one is open, or they open without end."""
-        return self.dialog_answers.blocking(self._current.page)
+        return self.dialog_answers.blocking(self.frame.page)
 
     def addresses(self, page: Page) -> tuple[str, ...]:
         """The page's address, and that of its document if a script has only changed the query."""
@@ -214,27 +190,23 @@ class PageEvents:
     @contextmanager
     def on_broken_off(self, call: Callable[[], object]) -> Iterator[None]:
         """Inside, `call` is called if the main frame's document breaks off after it had begun to arrive."""
-        frame = self._current
+        frame = self.frame
         frame.broken_off = call
         try:
             yield
         finally:
             frame.broken_off = None
 
-    async def settled(self) -> None:
-        """Wait until no navigation of the main frame is under way."""
-        await self._current.settled()
-
     @property
     def arriving(self) -> bool:
         """Whether the rest of the current page's document may still come."""
-        pending = self._current.pending
+        pending = self.frame.pending
         return pending is not None and not pending.parsed and pending.error is None
 
     @property
     def loading(self) -> Collection[Request]:
         """What the current page requested since its last navigation and does not have yet."""
-        return self._current.pending.loading if self._current.pending else ()
+        return self.frame.pending.loading if self.frame.pending else ()
 
     def console_lines(self) -> tuple[ConsoleLine, ...]:
         """The console's lines; a failed request that Chromium itself reported appears once.
@@ -260,7 +232,7 @@ class PageEvents:
 
     async def ask_what_leaving_does(self, control: CDPSession) -> None:
         """Find out whether the current document listens for being left. It never raises."""
-        frame, document = self._current, self._current.latest
+        frame, document = self.frame, self.frame.latest
         if await listens(control):
             frame.listens = document
 
@@ -280,7 +252,7 @@ class PageEvents:
     def _on_close(self, page: Page) -> None:
         if frame := self._frames.get(page):
             frame.left()
-        if page != self._current.page:
+        if page != self.frame.page:
             self._frames.pop(page, None)
 
     def _on_page(self, page: Page) -> None:
@@ -315,7 +287,7 @@ class PageEvents:
             self._leaves(request, exchange, page)
         if frame:
             frame.navigation_began(exchange)
-        if frame is not self._current and (frame or _frameless(request)):
+        if frame is not self.frame and (frame or _frameless(request)):
             self.elsewhere.append(exchange)
         if page:
             page.request_sent(request, exchange)
@@ -375,7 +347,7 @@ class PageEvents:
         self.pace.count_event("answers")
         if exchange := self._known.get(response.request):
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
-            if exchange is self._current.navigation:
+            if exchange is self.frame.navigation:
                 exchange.wanted = response.status in self._wanted
             _judge_part(exchange)
         if sent := self._sent.get(response.request):

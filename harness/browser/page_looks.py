@@ -274,7 +274,7 @@ class PageLooks:
 
 def _can_go_on(tab: Tab) -> bool:
     """Return whether the current page was closed while others are open."""
-    return tab.page.is_closed() and not tab.watch.crashed and bool(tab.context.pages)
+    return tab.page.is_closed() and not tab.watch.frame.crashed and bool(tab.context.pages)
 
 
 def _closed_before(failure: Failure, tab: Tab, *, reads: bool) -> bool:

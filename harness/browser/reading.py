@@ -33,7 +33,7 @@ async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screens
     Each `[ref=e12]` of the ARIA snapshot works as the selector `aria-ref=e12`, those of frames (`f1e2`) too. The caller
     limits the time. Raises Playwright's errors.
     """
-    await tab.watch.settled()
+    await tab.watch.frame.settled()
     await tab.page.wait_for_load_state("domcontentloaded", timeout=0)
     aria = await _still_snapshot(tab, until, clock)
     title = await read_between_pages(tab.page, PageQuery("title"), clock, until.left(clock.now()))
@@ -71,7 +71,7 @@ async def _still_snapshot(tab: Tab, until: Deadline, clock: Clock) -> str:
         seen = well_formed(await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * left)))
         return _without_passwords(seen, await _passwords(tab.page, left)) if "textbox" in seen else seen
 
-    complete = tab.watch.navigation is None and has_all()
+    complete = tab.watch.frame.navigation is None and has_all()
     seen, end = await snapshot(), Deadline.after(_FILLED_SECONDS, clock.now())
     while not complete and (left := end.left(clock.now())) > 0:
         await poll_until(clock, has_all, interval=0.02, within=left)

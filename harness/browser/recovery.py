@@ -62,7 +62,7 @@ class PageRecovery:
         tab = self._handle.tab
         if tab.page.url.startswith("http"):
             self.url, self.addresses = tab.page.url, tab.watch.addresses(tab.page)
-        opened = tab.watch.navigation
+        opened = tab.watch.frame.navigation
         if opened is not None:
             self.posted = opened.method not in SAFE_METHODS
             self._until = step.until if isinstance(step, Open) else "load"
@@ -120,7 +120,7 @@ class PageRecovery:
         tab, storage, script = self._handle.tab, None, None
         if await self._handle.chromium.answers(_FREE_SECONDS):
             within = until.clip(_STATE_SECONDS, self._clock.now())
-            storage = await read_storage(tab.context, self._free_or_close, within, held_up=not tab.watch.crashed)
+            storage = await read_storage(tab.context, self._free_or_close, within, held_up=not tab.watch.frame.crashed)
             script = await session_of(tab.control)
         if isinstance(storage, Failure):
             return _replace_failure(failure, failure.code, f"{storage.message}, so a new page would be without it")

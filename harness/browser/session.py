@@ -166,7 +166,7 @@ class PlaywrightSession(PageLooks):
         if not step.looks_only:
             self._writes = step.effect_class == "write"
         attempt = self._attempt_at(step, within, patience, scene)
-        before = self.tab.watch.latest
+        before = self.tab.watch.frame.latest
         try:
             with self._vanished.during(self.tab.control):
                 async with asyncio.timeout(within + GRACE):
@@ -185,7 +185,7 @@ class PlaywrightSession(PageLooks):
         if isinstance(step, RequestingStep | Tool) and not isinstance(step, Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
         if (
-            (document := self.tab.watch.latest) is not None
+            (document := self.tab.watch.frame.latest) is not None
             and (document.acted if isinstance(step, Open) else _acts(step) and not document.acted)
             and self.chromium.net_log is None
         ):
@@ -294,12 +294,12 @@ class PlaywrightSession(PageLooks):
         return self._with_pages(with_unanswered(failure, self.tab.watch.exchanges, self._clock.wall()))
 
     async def by_page(self, failure: Failure) -> Failure:
-        if (document := self.tab.watch.latest) is not None:
+        if (document := self.tab.watch.frame.latest) is not None:
             await find_spare_parts(self.tab.page, document, self._request.domains)
         return with_missing_parts(failure, self._scene(0))
 
     async def page_failure(self) -> Failure | None:
-        document = self.tab.watch.latest
+        document = self.tab.watch.frame.latest
         if document is None or not document.unmet:
             return None
         await find_spare_parts(self.tab.page, document, self._request.domains)

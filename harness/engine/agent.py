@@ -273,8 +273,7 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
 
 
 _LEARNING = 15.0
-"""Seconds that the first look at the page waits for the tools of servers: what a model is asked must not depend on who
-was quicker."""
+"""Seconds that the first look at the page waits for tools of servers, so that who is quicker changes no question."""
 
 
 async def _offered(run: Run, within: float) -> tuple[OfferedTool, ...]:

@@ -111,10 +111,7 @@ class CalledTool(Struct):
 
 
 async def call_tool(called: CalledTool, step: Tool, judge: AssertionJudge) -> Outcome:
-    """Call the tool, unless a write was called before and only its judgement failed, and judge the answer.
-
-    Raises Failed.
-    """
+    """Call the tool, unless a write was called and only its judgement failed, and judge the answer. Raises Failed."""
     called.step, called.until = step, judge.until
     answer = called.answer if called.kept else None
     if answer is None:

@@ -166,7 +166,7 @@ async def test_a_stopped_browser_still_leaves_what_was_seen(stage: Stage) -> Non
 async def test_a_crashed_page(stage: Stage) -> None:
     session = await stage.at()
     crash = asyncio.ensure_future(session.tab.control.send("Page.crash"))
-    await until(lambda: session.tab.watch.crashed)
+    await until(lambda: session.tab.watch.frame.crashed)
     crash.cancel()
     evidence = await session.evidence(FULL, folder_of(stage))
     found = status(evidence)

@@ -83,10 +83,10 @@ async def submit(attempt: ActContext, step: steps.Submit) -> Details:
 
 async def _committed(attempt: ActContext) -> None:
     """Wait for the navigation that a submitted form starts, if it starts one."""
-    await poll_until(attempt.clock, lambda: attempt.tab.watch.navigation is not None, 0.01, NAVIGATION_START)
+    await poll_until(attempt.clock, lambda: attempt.tab.watch.frame.navigation is not None, 0.01, NAVIGATION_START)
     try:
         async with asyncio.timeout(attempt.left()):
-            await attempt.tab.watch.settled()
+            await attempt.tab.watch.frame.settled()
     except TimeoutError as error:
         raise PlaywrightTimeoutError(NOT_ENDED) from error
 

@@ -170,7 +170,7 @@ class ActContext(Struct, frozen=True):
         """Wait for the consequences of an act that was performed, as long as there is time."""
         try:
             async with asyncio.timeout(self.left()):
-                await self.tab.watch.settled()
+                await self.tab.watch.frame.settled()
                 await self.tab.control.send("Runtime.evaluate", {"expression": "1"})  # endless dialogs block it
                 await self.page.title()  # waits for a new document; `evaluate` may be replaced by the page
         except (TimeoutError, PlaywrightError):

@@ -143,7 +143,7 @@ def _check_navigation(attempt: ActContext, *, by_status: bool) -> Mapping[str, A
 
     An earlier act opened the page, so its GET may be repeated here.
     """
-    navigation = attempt.tab.watch.navigation
+    navigation = attempt.tab.watch.frame.navigation
     if navigation is None:
         return {"url": attempt.page.url}
     name = net_error(navigation.error or "")
@@ -210,7 +210,7 @@ async def open_url(attempt: ActContext, step: Open) -> Mapping[str, Any]:
 
 def _without_page(attempt: ActContext, error: str | None) -> RequestRecord | None:
     """The answer that leaves no page of the site, and is no failure: without content, or without a body as wanted."""
-    navigation = attempt.tab.watch.navigation
+    navigation = attempt.tab.watch.frame.navigation
     if navigation is None:
         return None
     nothing = error == GIVEN_UP and navigation.status in _NOTHING_TO_SHOW
@@ -223,7 +223,7 @@ async def await_answer(attempt: ActContext, step: StepBase, wanted: Collection[i
     patience = min(attempt.patience, attempt.left())
 
     def page() -> RequestRecord | None:
-        return watch.latest if isinstance(step, SwitchPage) else watch.navigation
+        return watch.frame.latest if isinstance(step, SwitchPage) else watch.frame.navigation
 
     if not await poll_until(clock, lambda: page() is not None, _POLL, patience):
         raise Failed(_not_opened(wanted, patience, watch.popups.values()))
@@ -235,7 +235,7 @@ async def await_answer(attempt: ActContext, step: StepBase, wanted: Collection[i
     if navigation.status not in wanted:
         raise Failed(_other_status(attempt, navigation, navigation.status, wanted))
     async with asyncio.timeout(attempt.left()):
-        await watch.settled()
+        await watch.frame.settled()
     return navigation.status
 
 
@@ -265,12 +265,14 @@ async def await_parts(attempt: ActContext, step: StepBase) -> None:
     that takes longer than the elements' patience is judged by what is known then; later steps name what it lacks.
     """
     watch = attempt.tab.watch
-    navigation = watch.navigation
+    navigation = watch.frame.navigation
     if navigation is None or not navigation.answered:
         return
 
     def ended() -> bool:
-        gone = watch.crashed or watch.blocked or attempt.page.is_closed() or watch.navigation is not navigation
+        gone = (
+            watch.frame.crashed or watch.blocked or attempt.page.is_closed() or watch.frame.navigation is not navigation
+        )
         there = navigation.loaded or (navigation.parsed and not awaits_parts(navigation))
         return gone or there or navigation.error is not None
 
@@ -293,7 +295,7 @@ async def go_to(attempt: ActContext, url: str, until: Until = "load") -> Respons
         except PlaywrightError as error:
             by = REPLACED.search(error.message)
             again = by is not None and (by[1] == url or by[1].startswith("chrome-error:"))
-            if not again or (attempt.once and attempt.tab.watch.navigation):  # its request may have been sent
+            if not again or (attempt.once and attempt.tab.watch.frame.navigation):  # its request may have been sent
                 raise
 
 
@@ -305,7 +307,7 @@ async def _goto(attempt: ActContext, url: str, until: Until) -> Response | None:
             with watch.on_broken_off(lambda: limit.reschedule(0)):
                 return await attempt.page.goto(url, wait_until=until, timeout=attempt.ms())
     except TimeoutError:
-        navigation = watch.navigation
+        navigation = watch.frame.navigation
         if not limit.expired() or navigation is None:
             raise
         raise PlaywrightError(f"{navigation.error} at {navigation.url}") from None
@@ -313,7 +315,7 @@ async def _goto(attempt: ActContext, url: str, until: Until) -> Response | None:
 
 async def _settled(attempt: ActContext) -> None:
     """After a failed navigation, wait a moment for Chromium's error page: it would interrupt the next navigation."""
-    failed = attempt.tab.watch.last_failed
+    failed = attempt.tab.watch.frame.last_failed
     if failed is None or net_error(failed.error or "") == GIVEN_UP:
         return
     within = min(_ERROR_PAGE_SECONDS, attempt.left())

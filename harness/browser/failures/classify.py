@@ -73,7 +73,7 @@ def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) ->
     if log.dragging and log.covering:
         return _no_place(scene, log.covering, details)
     looked = scene.selector is not None and log.untouched and not log.found
-    if facts is None and looked and scene.watch.unanswered is None:
+    if facts is None and looked and scene.watch.frame.unanswered is None:
         facts = Facts(0)  # Playwright has looked for it all the time
     begun, obstacle = log.effect is not Effect.NONE and not _never_ready(facts, log), _obstacle(facts, log)
     if facts is not None and facts.missing_frame is not None and not begun:
@@ -207,7 +207,7 @@ async def _explain_cut_off(failure: Failure, scene: FailureContext) -> Failure:
     """Explain an act that was ended from outside although the page answers, by what was seen until then."""
     if failure.code != "STEP_TIMEOUT":
         return failure
-    pending = scene.watch.unanswered
+    pending = scene.watch.frame.unanswered
     if pending is not None and scene.acts:
         return replace(no_answer(scene, pending, failure.effect), tainted=True)
     facts = scene.seen.facts or await _second_look(scene)
@@ -272,7 +272,7 @@ async def _too_late(text: str, scene: FailureContext) -> Failure:
     if scene.opens:
         return await late_opening(scene)
     log = CallLog.of(text)
-    pending = scene.watch.unanswered if log.effect is not Effect.NONE else None
+    pending = scene.watch.frame.unanswered if log.effect is not Effect.NONE else None
     facts, (page, browser) = await _examine(scene, log) if pending is None else (None, await who_answers(scene))
     failure = dead(text, scene)
     if failure is not None:
@@ -290,7 +290,7 @@ async def _examine(scene: FailureContext, log: CallLog) -> tuple[Facts | None, t
     if scene.seen.facts is not None and log.effect is Effect.NONE:
         return scene.seen.facts, (True, True)
     facts, (page, browser) = await asyncio.gather(facts_now(scene), who_answers(scene))
-    if facts is None and page and scene.watch.unanswered is None:  # it was only slow to answer
+    if facts is None and page and scene.watch.frame.unanswered is None:  # it was only slow to answer
         facts = await _second_look(scene)
     return facts, (page, browser)
 

@@ -98,7 +98,7 @@ def _dead_part(scene: FailureContext, text: str) -> Failure | None:
         return loss.failure()
     if not scene.chromium.alive:
         return Failure("BROWSER_CRASHED", "the browser is gone")
-    if scene.watch.crashed or _CRASHED.search(text):
+    if scene.watch.frame.crashed or _CRASHED.search(text):
         return Failure("PAGE_CRASHED", "the page's process crashed")
     if scene.page.is_closed() or _CLOSED.search(text):
         return Failure("PAGE_CLOSED", "the page was closed")
@@ -165,7 +165,7 @@ async def who_answers(scene: FailureContext) -> tuple[bool, bool]:
     browser answers late again is excused, unless it floods the browser itself.
     """
     chromium = scene.chromium
-    if scene.watch.unanswered is not None:  # waiting for the page would take all the time and give no answer
+    if scene.watch.frame.unanswered is not None:  # waiting for the page would take all the time and give no answer
         browser = await chromium.answers(scene.look)
         if not browser and chromium.alive and not chromium.process.stopped:  # it may only be slow
             browser = await chromium.answers(SECOND_LOOK)

@@ -207,13 +207,13 @@ _LEAVING = "addEventListener('beforeunload', e => e.preventDefault())"
 
 async def crash(tab: Tab, strike: Injection, clock: Clock) -> None:
     """End the page's process. The command is never answered."""
-    if tab.watch.crashed or tab.page.is_closed():
+    if tab.watch.frame.crashed or tab.page.is_closed():
         return
     command = asyncio.ensure_future(tab.control.send("Page.crash"))
-    await poll_until(clock, lambda: tab.watch.crashed or command.done(), 0.01, CRASH_SECONDS)
+    await poll_until(clock, lambda: tab.watch.frame.crashed or command.done(), 0.01, CRASH_SECONDS)
     command.cancel()
     await asyncio.gather(command, return_exceptions=True)
-    if tab.watch.crashed:
+    if tab.watch.frame.crashed:
         strike.met()
 
 
