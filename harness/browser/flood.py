@@ -14,7 +14,7 @@ from typing import TypeVar
 from harness.resilience import Clock
 
 FLOOD = 50
-"""Events of one page per second that are a flood. Many exceed it while they load: it counts only if answers are late."""
+"""Events of one page per second that are a flood. Many exceed it while loading: it counts only if answers are late."""
 _WINDOW = 1.0
 """The length of the window in seconds."""
 HEAVY = 3 * FLOOD

@@ -297,7 +297,7 @@ class PageEvents:
 
         The report of a content security policy tells a site only what the browser has refused.
         """
-        if request.resource_type == "other" and request.headers.get("content-type") == _POLICY_REPORT:
+        if request.resource_type == "other" and request.headers.get("content-type") == "application/csp-report":
             self.sending.tells(exchange.method, exchange.url)
             return
         safe, whole = exchange.method in SAFE_METHODS, page is None or _is_document(request)
@@ -431,9 +431,6 @@ def _judge_part(exchange: RequestRecord) -> None:
     if exchange.of is not None and (failed or (exchange.status or 0) >= 400):
         exchange.late = exchange.of.loaded
         exchange.of.lacks(exchange)
-
-
-_POLICY_REPORT = "application/csp-report"
 
 
 def _path(url: str) -> tuple[str, str, str]:

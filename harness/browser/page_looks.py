@@ -36,6 +36,7 @@ from harness.task_secrets import is_session_value, learn, secrets_of_header
 from harness.values import replace
 
 T = TypeVar("T")
+_SECRETS_SECONDS = 0.5
 _REFUSED_SNAPSHOT = re.compile(
     r"\nActual value: None\nError: (?!element\(s\) not found|.*(?:context was destroyed|navigating|detached))"
     r"(?P<why>.*?)\s*\nCall log:",
@@ -55,7 +56,8 @@ class PageLooks:
         self._closed_pages: list[Mapping[str, str]] = []
         """The pages that the site closed since the step began, and where the task went on."""
         self._vanished = VanishedTexts(clock)
-        self._secrets = PageSecrets()
+        self._learned: tuple[PageEvents | None, int, int] = (None, 0, 0)
+        """The context whose secrets are known, and of how many of its requests and answers."""
 
     @property
     def tab(self) -> Tab:
@@ -88,7 +90,22 @@ class PageLooks:
                 return found
 
     async def _learn_secrets(self) -> None:
-        await self._secrets.learn(self.tab, self._request.scale)
+        """Learn what requests have sent since the last call, and which cookies answers have set. It never raises.
+
+        What pages authorize themselves by is a secret before a text of theirs is told.
+        """
+        watch = self.tab.watch
+        _, requests, answered = self._learned if self._learned[0] is watch else (watch, 0, 0)
+        self._learned = watch, watch.requests, watch.answers
+        new = watch.requests - requests
+        for exchange in list(watch.exchanges)[-new:] if new else ():
+            headers = exchange.asked.headers if exchange.asked else {}
+            if "authorization" in headers:
+                learn(*secrets_of_header("authorization", headers["authorization"]))
+        if watch.answers != answered:
+            # A browser that is gone has told nothing.
+            cookies = await bounded(self.tab.context.cookies(), _SECRETS_SECONDS * self._request.scale, ())
+            learn(*(value for each in cookies if is_session_value(value := each.get("value", ""))))
 
     async def _leave_closed(self) -> bool:
         """Leave the current page if the site closed it; return whether the task goes on at another one.
@@ -280,37 +297,6 @@ def _can_go_on(tab: Tab) -> bool:
 def _closed_before(failure: Failure, tab: Tab, *, reads: bool) -> bool:
     """Return whether a call failed only because the page was closed: it may be made on another one."""
     return failure.code == "PAGE_CLOSED" and (reads or failure.effect is Effect.NONE) and _can_go_on(tab)
-
-
-# What pages authorize themselves by is a secret as soon as it is there: their cookies and `Authorization` headers.
-
-_SECRETS_SECONDS = 0.5
-
-
-class PageSecrets:
-    """Learns the secrets of one task's pages before a text of theirs is told. It costs nothing without requests."""
-
-    def __init__(self) -> None:
-        self._watch: PageEvents | None = None
-        self._requests = self._answers = 0
-        """The requests and answers of this context until the last look."""
-
-    async def learn(self, tab: Tab, scale: float = 1.0) -> None:
-        """Learn what requests have sent since the last call, and which cookies answers have set. It never raises."""
-        if tab.watch is not self._watch:
-            self._watch, self._requests, self._answers = tab.watch, 0, 0
-        if new := tab.watch.requests - self._requests:
-            self._requests += new
-            for exchange in list(tab.watch.exchanges)[-new:]:
-                headers = exchange.asked.headers if exchange.asked else {}
-                if "authorization" in headers:
-                    learn(*secrets_of_header("authorization", headers["authorization"]))
-        if tab.watch.answers == self._answers:
-            return
-        self._answers = tab.watch.answers
-        # A browser that is gone has told nothing.
-        cookies = await bounded(tab.context.cookies(), _SECRETS_SECONDS * scale, ())
-        learn(*(value for each in cookies if is_session_value(value := each.get("value", ""))))
 
 
 # Texts that were shown and are gone when a failure is looked at, such as "Card declined" in a toast.

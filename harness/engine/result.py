@@ -109,8 +109,7 @@ async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, endi
     evidence, state, failed = Evidence(folder, why=_NOT_BEGUN), Snapshot(), ports.clock.now()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
-        state = await _snapshot(stage, capture, _scale(plan))
-        evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
+        evidence, state = await _taken(plan, stage, folder, capture)
         result = await _end_session(played, stage, result)
     result = _after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
     expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
@@ -157,8 +156,7 @@ async def _hold_evidence(plan: Plan, ports: Ports, stage: Stage, folder: Path, r
     """Hold the evidence of a task that passed, if a fixture may fail after it; an error of the disk fails no task."""
     if not plan.judged_later or result.skipped:
         return result
-    state = await _snapshot(stage, Capture(), _scale(plan))
-    evidence = await stage.session.evidence(Capture(), folder, _looked_at(plan, stage))
+    evidence, state = await _taken(plan, stage, folder, Capture())
     failure, last = Failure("FIXTURE_FAILED", TORN), max(0, len(result.history) - 1)
     failed = replace(result, final_state="failed", failure=failure, failed_index=last)
     report = error_report(plan, failed, _context(failed, evidence, state), expected=False)
@@ -174,8 +172,7 @@ async def _keep_final_view(plan: Plan, ports: Ports, stage: Stage, folder: Path,
     """Keep the final view of a task that passed, if wanted; an error of the disk does not fail the task."""
     if ports.witness is None or result.skipped:
         return result
-    state = await _snapshot(stage, PASSED, _scale(plan))
-    evidence = await stage.session.evidence(PASSED, folder, _looked_at(plan, stage))
+    evidence, state = await _taken(plan, stage, folder, PASSED)
     return (await _kept(result, partial(ports.witness, plan, result, evidence, state)))[1]
 
 
@@ -196,15 +193,18 @@ def _scale(plan: Plan) -> float:
     return max(1.0, plan.timeout_scale)
 
 
-async def _snapshot(stage: Stage, capture: Capture, scale: float) -> Snapshot:
+async def _taken(plan: Plan, stage: Stage, folder: Path, capture: Capture) -> tuple[Evidence, Snapshot]:
+    """What the world and then the browser still show."""
     memory, environment = stage.world.entries() if capture.memory else None, None
     if capture.environment:
+        within = SNAPSHOT_LIMIT * _scale(plan)
         try:
-            async with asyncio.timeout(SNAPSHOT_LIMIT * scale):
+            async with asyncio.timeout(within):
                 environment = await stage.world.snapshot()
         except TimeoutError:
-            environment = {"error": f"the environment did not answer within {SNAPSHOT_LIMIT * scale:g} s"}
-    return Snapshot(memory, environment, capture.why or "`capture_memory: false`")
+            environment = {"error": f"the environment did not answer within {within:g} s"}
+    evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
+    return evidence, Snapshot(memory, environment, capture.why or "`capture_memory: false`")
 
 
 def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context:

@@ -19,7 +19,6 @@ from harness.spec.names import how_many
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import IMPACTS, Accessibility
 
-_FOLDER = "accessibility"
 _PACKAGE = "axe_playwright_python"
 """The package that ships axe-core."""
 _MOST_NODES = 5
@@ -44,7 +43,7 @@ async def accessibility(attempt: ActContext, step: Accessibility) -> Mapping[str
     documents = await _checked(attempt, step)
     if not documents:
         raise Failed(Failure("ELEMENT_NOT_FOUND", f"no element matches {step.selector}", step.selector))
-    path = free_path(attempt.request.folder / _FOLDER, f"{step.screenshot_id or 'result'}.json")
+    path = free_path(attempt.request.folder / "accessibility", f"{step.screenshot_id or 'result'}.json")
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(documents, indent=1, ensure_ascii=False), "utf-8", "replace")
     violations = [each for document in documents for each in document["violations"]]

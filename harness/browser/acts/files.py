@@ -24,7 +24,6 @@ from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Download, Upload
 
-_DOWNLOADS = "downloads"
 _TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control : e)?.type === 'file'")
 
 
@@ -109,7 +108,7 @@ async def _keep(attempt: ActContext, step: Download, coming: BrowserDownload, br
     if broken:
         message = f"{name}: the download broke off ({broken})"
         raise Failed(Failure("DOWNLOAD_FAILED", message, effect=Effect.POSSIBLE))  # the file may be asked for again
-    path = free_path(attempt.request.folder / _DOWNLOADS, name)
+    path = free_path(attempt.request.folder / "downloads", name)
     await coming.save_as(path)
     return {"file": path.name, "bytes": path.stat().st_size, "path": str(path)}
 
@@ -201,17 +200,14 @@ class _WholeFiles:
         self.reading, self._paused = event["request"]["url"], event["requestId"]
         body = (await self._control.send("Fetch.getResponseBody", {"requestId": self._paused}))["body"]
         complete = await self._log.complete(self._control)  # the body does not tell whether it is whole
-        self.broken = self.broken or (self._error_of(event["request"]) if complete else "ERR_FAILED")
+        of = event["request"]["method"], urldefrag(event["request"]["url"]).url, self._world
+        new = (each for each in self._log.reader.broken if each not in self._before)  # since the act began
+        error = next((each.error for each in new if (each.method, each.url, each.world) == of), None)
+        self.broken = self.broken or (error if complete else "ERR_FAILED")
         headers = [each for each in event.get("responseHeaders", ()) if each["name"].lower() not in _OF_BYTES]
         answer = {"responseCode": event["responseStatusCode"], "responseHeaders": headers, "body": body}
         await self._control.send("Fetch.fulfillRequest", {"requestId": self._paused, **answer})
         self.reading = None
-
-    def _error_of(self, request: Mapping[str, Any]) -> str | None:
-        """The error by which this request or its answer has ended since the act began."""
-        of = request["method"], urldefrag(request["url"]).url, self._world
-        found = (each for each in self._log.reader.broken if each not in self._before)
-        return next((each.error for each in found if (each.method, each.url, each.world) == of), None)
 
 
 @contextlib.asynccontextmanager

@@ -34,7 +34,6 @@ from harness.values import replace
 
 # Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.
 
-_SCREENSHOTS = "screenshots"
 _ADVICE = "Compare `value` or `url` of the step with the open pages; a page is not an element and has no selector."
 _POLL = 0.05
 """Seconds between two checks of the open pages."""
@@ -170,7 +169,7 @@ async def dialog(attempt: ActContext, step: Dialog) -> Mapping[str, Any]:
 
 async def screenshot(attempt: ActContext, step: Screenshot) -> Mapping[str, Any]:
     """Keep a screenshot of the viewport, or of one element (with `frame` alone: of that frame)."""
-    path = free_path(attempt.request.folder / _SCREENSHOTS, f"{step.screenshot_id}.png")
+    path = free_path(attempt.request.folder / "screenshots", f"{step.screenshot_id}.png")
     target = None
     if step.selector is not None or step.frame is not None:
         target = attempt.locator(step.selector or ":root", step.frame).first

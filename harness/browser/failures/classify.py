@@ -75,7 +75,10 @@ def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) ->
     looked = scene.selector is not None and log.untouched and not log.found
     if facts is None and looked and scene.watch.frame.unanswered is None:
         facts = Facts(0)  # Playwright has looked for it all the time
-    begun, obstacle = log.effect is not Effect.NONE and not _never_ready(facts, log), _obstacle(facts, log)
+    # It was not ready at any check, and the time ended during a further check.
+    unready = facts is not None and (facts.disabled or not facts.visible)
+    never_ready = log.ends_in_silent_call and log.contains(r"^retrying") and unready
+    begun, obstacle = log.effect is not Effect.NONE and not never_ready, _obstacle(facts, log)
     if facts is not None and facts.missing_frame is not None and not begun:
         message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
         return Failure("FRAME_NOT_FOUND", message, details=details)
@@ -114,12 +117,6 @@ def _in_frame(facts: Facts) -> str:
     """What to do about an element that is in a frame."""
     quoted = json.dumps(facts.in_frame, ensure_ascii=False)
     return f"An element in an iframe needs `frame`: add `frame: {quoted}` to this step."
-
-
-def _never_ready(facts: Facts | None, log: CallLog) -> bool:
-    """Return whether the element was not ready at any check, and the time ended during a further check."""
-    still = facts is not None and (facts.disabled or not facts.visible)
-    return log.ends_in_silent_call and log.contains(r"^retrying") and still
 
 
 def _no_place(scene: FailureContext, covering: str, details: dict[str, Any]) -> Failure:
@@ -234,16 +231,13 @@ async def _live(error: Exception, text: str, scene: FailureContext) -> Failure:
         return await _too_late(text, scene)
     if code is None:
         code = "ACTION_FAILED" if isinstance(error, PlaywrightError) else "UNKNOWN"
-    log = CallLog.of(text).tail
-    details = {"call_log": log} if log else {}
-    return Failure(code, _first_line(text), details=details, effect=_effect(code, text, scene))
-
-
-def _effect(code: str, text: str, scene: FailureContext) -> Effect:
-    """The effect of a failed act: an impossible act has none; a script whose page navigated may have caused that."""
-    if code == "INVALID_INPUT":
-        return Effect.NONE
-    return Effect.POSSIBLE if scene.acts and _LEFT in text else CallLog.of(text).effect
+    log = CallLog.of(text)
+    effect = (
+        Effect.POSSIBLE if scene.acts and _LEFT in text else log.effect
+    )  # a script caused it, perhaps
+    details = {"call_log": log.tail} if log.tail else {}
+    # An impossible act has no effect.
+    return Failure(code, _first_line(text), details=details, effect=Effect.NONE if code == "INVALID_INPUT" else effect)
 
 
 async def _ambiguous(scene: FailureContext, text: str) -> Failure:

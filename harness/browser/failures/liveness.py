@@ -34,16 +34,12 @@ def dead(text: str, scene: FailureContext) -> Failure | None:
     """The failure if page, browser or driver crashed or closed; None if all are alive."""
     if (failure := _dead_part(scene, text)) is None:
         return None
-    effect, blame = _effect(scene, CallLog.of(text)), _blame(scene, failure.code)
+    log, blame = CallLog.of(text), _blame(scene, failure.code)
+    effect = Effect.DONE if log.effect is Effect.DONE else Effect.POSSIBLE
+    if not scene.acts or log.untouched:  # its end was not seen, and the log says that it was not begun
+        effect = Effect.NONE
     details = {"url": scene.page.url, **failure.details}
     return replace(failure, details=details, effect=effect, tainted=True, circumstances=blame)
-
-
-def _effect(scene: FailureContext, log: CallLog) -> Effect:
-    """The effect of an act whose end was not seen: none if its call log says that it was not begun."""
-    if not scene.acts or log.untouched:
-        return Effect.NONE
-    return Effect.DONE if log.effect is Effect.DONE else Effect.POSSIBLE
 
 
 def performed(scene: FailureContext, log: CallLog) -> Effect:

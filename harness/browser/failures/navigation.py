@@ -257,18 +257,14 @@ def refused_hosts(
     if any(exchange.error for exchange in exchanges):  # this is rare, so most pages save the work below
         asked = requests_since(exchanges, document_of(exchanges, page))
         urls += [exchange.url for exchange in asked if _is_blocked(exchange.error)]
-    urls += filter(None, map(_refused_socket, lines))
+    sockets = ((_SOCKET.match(line.text), line.text) for line in lines)
+    urls += [found[1] for found, text in sockets if found and _is_blocked(text)]
     return tuple(sorted({domains.host(url) for url in urls if not domains.allows(url)}))
 
 
 def _is_blocked(error: str | None) -> bool:
     """Return whether the request was blocked: by the closed proxy of all other hosts, or by the route handler."""
     return error is not None and net_error(error) in (*POLICY_ERRORS, BLOCKED)
-
-
-def _refused_socket(line: LoggedLine) -> str | None:
-    found = _SOCKET.match(line.text)
-    return found[1] if found and _is_blocked(line.text) else None
 
 
 def strayed(navigations: Iterable[RequestRecord], domains: Domains) -> RequestRecord | None:

@@ -329,8 +329,12 @@ def _source(name: str) -> str:
     return (_FOLDER / f"{name}.js").read_text("utf-8")
 
 
-def _injection_script(kind: str, number: str, settings: Mapping[str, Any]) -> str:
-    """The script that injects a fault of this kind into a document, once; `number` identifies it in the task."""
+def _injection_script(strike: Injection, number: str) -> str:
+    """The script that injects a fault into a document, once; `number` identifies it in the task."""
+    # Only `late` ends by itself: the others are undone from here.
+    keys = {"selector", "message", "by"} | ({"seconds"} if isinstance(strike.fault, Late) else set())
+    settings = strike.fault.model_dump(include=keys) | {"id": number, "seed": str(strike.random.random())}
+    kind = strike.fault.kind
     watch, lay, make = (_source(name) for name in ("watch", "lay", _SAME.get(kind, kind)))
     given = f"{json.dumps(number)}, {json.dumps(settings)}"
     return f"(() => {{\nconst watch = ({watch});\n({lay})(({make}), {given});\n}})()"
@@ -374,7 +378,7 @@ class InDocuments:
 
     def __init__(self, strike: Injection, number: str, told: EffectReports) -> None:
         self._strike, self._number, self._told = strike, number, told
-        self._script = _injection_script(strike.fault.kind, number, _settings(strike, number))
+        self._script = _injection_script(strike, number)
         self._installed = AsyncExitStack()
 
     async def install(self, context: BrowserContext) -> None:
@@ -397,12 +401,6 @@ class InDocuments:
         undo = f"({_source('lift')})({json.dumps(self._number)})"
         if await _in_frames(context, undo):
             await _in_frames(context, undo)  # a frame was just being replaced, and its new document may have the fault
-
-
-def _settings(strike: Injection, number: str) -> dict[str, Any]:
-    """The settings that the fault's script reads. Only `late` ends by itself: the others are undone from here."""
-    keys = {"selector", "message", "by"} | ({"seconds"} if isinstance(strike.fault, Late) else set())
-    return strike.fault.model_dump(include=keys) | {"id": number, "seed": str(strike.random.random())}
 
 
 async def _in_frames(context: BrowserContext, script: str) -> list[str]:
