@@ -419,6 +419,5 @@ async def _fill(control: CDPSession, fields: Sequence[FormField], scroll: tuple[
     Boxes are clicked, those to be checked first: a radio button unchecks the others.
     """
     ordered = sorted(fields, key=lambda each: each.kind == "check" and not each.value)
-    wanted = [[each.place, each.value] for each in ordered]
-    filled: list[str] = await ask(control, _FILL, wanted, list(scroll))
+    filled: list[str] = await ask(control, _FILL, [[each.place, each.value] for each in ordered], list(scroll))
     return filled

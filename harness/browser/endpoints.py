@@ -503,5 +503,4 @@ class Endpoints:
             return self._breaker(place.name).admit()
         except CircuitOpen as error:
             rest = "another task is trying it" if error.probing else f"left alone for {error.reopens_in:.0f} s more"
-            reason = f"{rest} ({error.error})"
-            raise Failed(down(place.name, reason)) from error
+            raise Failed(down(place.name, f"{rest} ({error.error})")) from error

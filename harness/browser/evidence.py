@@ -176,8 +176,7 @@ class EvidenceCollector(Struct):
             reason = first_line(error)
         except Exception as error:  # noqa: BLE001 - a defect of ours must lose this one file, and not the task's result
             reason = defect(error)
-        spent = round(clock.now() - started, 3)
-        self.items.append(Item(name, "taken" if made else "missed", reason, spent, at))
+        self.items.append(Item(name, "taken" if made else "missed", reason, round(clock.now() - started, 3), at))
         return made
 
     @contextlib.asynccontextmanager

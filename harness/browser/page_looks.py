@@ -149,8 +149,7 @@ class PageLooks:
 
     def _with_pages(self, failure: Failure) -> Failure:
         """Add the pages that explain a missing element: new ones, and the one that was requested instead."""
-        opened = with_redirect(failure, self.tab.opened, self.tab.page.url)
-        return with_popups(opened, self.tab.watch.popups.values())
+        return with_popups(with_redirect(failure, self.tab.opened, self.tab.page.url), self.tab.watch.popups.values())
 
     async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
         return await self._where_open(lambda: self._text(selector, frame, patience, max(within, patience)))

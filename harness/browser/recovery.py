@@ -41,7 +41,7 @@ class PageRecovery:
         self,
         handle: ContextHandle,
         clock: Clock,
-        attempt: Callable[[float], ActContext],
+        attempt: Callable[[FailureContext, float], ActContext],
         scene: Callable[[float], FailureContext],
     ) -> None:
         self._handle, self._clock, self._attempt, self._scene = handle, clock, attempt, scene
@@ -95,16 +95,14 @@ class PageRecovery:
         again = await self._way_back(until).to_url(str(failure.details["url"]), None)
         if again is None or again.family is not Family.NETWORK:
             return again
-        details = {**failure.details, **again.details}
-        return replace(again, details=details, tainted=True).also(failure.circumstances)
+        return replace(again, details={**failure.details, **again.details}, tainted=True).also(failure.circumstances)
 
     def _forgets(self, failure: Failure) -> Failure | None:
         """The failure if a new page would lack what was typed into this one; None if nothing is lost."""
         if not (self._filled or self.posted):
             return None
         what = "the input typed into the page is lost" if self._filled else "the page is the response to a write"
-        why = f"{what}, and there is no checkpoint"
-        return _replace_failure(failure, failure.code, why)
+        return _replace_failure(failure, failure.code, f"{what}, and there is no checkpoint")
 
     async def _reopened(self, failure: Failure, until: Deadline) -> Failure | None:
         """Open a new page in the same context, which has kept its storage."""
@@ -161,7 +159,8 @@ class PageRecovery:
         return differences
 
     def _way_back(self, until: Deadline) -> WayBack:
-        return WayBack(self._attempt(until.left(self._clock.now())), self._scene, self._until)
+        within = until.left(self._clock.now())
+        return WayBack(self._attempt(self._scene(within), within), self._scene, self._until)
 
 
 # Restores in a fresh context: one URL, or all pages of a checkpoint.

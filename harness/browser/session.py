@@ -27,7 +27,7 @@ from harness.browser.failures.classify import facts_now, failure_of, with_unansw
 from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
-from harness.browser.failures.scene import Facts, FailureContext, describe, locate
+from harness.browser.failures.scene import FailureContext, describe, locate
 from harness.browser.holding import hold, release
 from harness.browser.net_log import UNREAD, UNTOLD_SECONDS, Repeatable, milliseconds
 from harness.browser.page_events import PageEvents
@@ -92,7 +92,7 @@ class PlaywrightSession(PageLooks):
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock, request.scale)
-        self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
+        self._recovery = PageRecovery(self._handle, clock, self._attempt, self._scene)
 
     @cached_property
     def sabotage(self) -> Sabotage:
@@ -105,8 +105,7 @@ class PlaywrightSession(PageLooks):
         """Where programs reach the context over the DevTools protocol. Raises Failed if they cannot."""
         pid, message = self.chromium.pid, "the browser cannot be reached over the DevTools protocol"
         if pid is None:
-            why = f"{message}: it runs elsewhere (`browser_endpoint`)"
-            raise Failed(Failure("BROWSER_LAUNCH_FAILED", why))
+            raise Failed(Failure("BROWSER_LAUNCH_FAILED", f"{message}: it runs elsewhere (`browser_endpoint`)"))
         try:
             return await debugged(self.tab.control, pid, self._clock)
         except (OSError, ValueError, PlaywrightError, psutil.Error) as error:
@@ -165,7 +164,7 @@ class PlaywrightSession(PageLooks):
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
         if not step.looks_only:
             self._writes = step.effect_class == "write"
-        attempt = self._attempt_at(step, within, patience, scene)
+        attempt = self._attempt(scene, patience, once=step.effect_class == "write")
         before = self.tab.watch.frame.latest
         try:
             with self._vanished.during(self.tab.control):
@@ -192,7 +191,7 @@ class PlaywrightSession(PageLooks):
             await self.tab.watch.ask_what_leaving_does(self.tab.control)
         found = {**await self._healed_element(step), **await self._named_by_refs(step)}
         if isinstance(step, Click | Check | Uncheck | Hover) and step.force:  # Playwright does not ask what covers it
-            facts = await attempt.look(PROBE_SECONDS, True)
+            facts = await facts_now(scene, PROBE_SECONDS, briefly=True)
             found |= {"covered_by": facts.covered_by} if facts is not None and facts.covered_by else {}
         if self._request.gate is not None and self._request.gate.closed:
             await self._request.gate.admit(self.tab.page, step)
@@ -259,18 +258,10 @@ class PlaywrightSession(PageLooks):
         wanted = dialogs.missing()
         return None if wanted is None else dialogs.tell_missing(wanted)
 
-    def _attempt(self, within: float, patience: float) -> ActContext:
-        until = Deadline.after(within, self._clock.now())
-        playwright, agent = self._pool.playwright, self.user_agent
-        log = self.chromium.net_log
-        return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience, net_log=log)
-
-    def _attempt_at(self, step: Step, within: float, patience: float, scene: FailureContext) -> ActContext:
-        async def look(seconds: float, briefly: bool) -> Facts | None:
-            return await facts_now(scene, seconds, briefly=briefly)
-
-        once = step.effect_class == "write"
-        return replace(self._attempt(within, patience), once=once, within=within, look=look, seen=scene.seen)
+    def _attempt(self, scene: FailureContext, patience: float, *, once: bool = False) -> ActContext:
+        playwright, agent, log = self._pool.playwright, self.user_agent, self.chromium.net_log
+        until = Deadline.after(scene.within, self._clock.now())
+        return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience, scene, once, log)
 
     async def _healed_element(self, step: Step) -> dict[str, Any]:
         """The element that another selector found after one was not found; the usual step pays nothing."""
@@ -474,8 +465,7 @@ class PlaywrightSession(PageLooks):
             self._request.routing.end()
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
-            folder = self._request.folder
-            await collecting.take_trace(self._collector(folder, deadline))
+            await collecting.take_trace(self._collector(self._request.folder, deadline))
             self._files.append(self._request.folder / collecting.TRACE)
         await self._handle.end(CLOSE_SECONDS)
 

@@ -183,8 +183,7 @@ async def _weighed(run: Run, step: Tool) -> Tool:
     if toolbox is not None:
         with contextlib.suppress(Failed):
             said = await toolbox.effect_of(step.model_copy(update={"effect": None}), min(run.limit(step), run.left))
-    effect = max(said, step.effect or said, key=_BY_STRENGTH.index)
-    return step.model_copy(update={"effect": effect})
+    return step.model_copy(update={"effect": max(said, step.effect or said, key=_BY_STRENGTH.index)})
 
 
 class _Sight:

@@ -183,8 +183,7 @@ class _Comparison:
         self, message: str, advice: str, told: PictureDifference | None = None, *, plain: bool = True
     ) -> Failure:
         """The failure of the assertion. `plain`: the message has only what `told` says."""
-        pictures = f"files/{COMPARISONS}/{self.folder.name}"
-        details: dict[str, Any] = {"baseline": self.name, "pictures": pictures}
+        details: dict[str, Any] = {"baseline": self.name, "pictures": f"files/{COMPARISONS}/{self.folder.name}"}
         message, assertion = f"Assertion failed: {message}", None
         if told is not None:
             details |= {"pixels": told.pixels, "ratio": round(told.ratio, 6)}

@@ -153,8 +153,7 @@ def _blame_lost_page(record: StepRecord, ending: TaskStop | None) -> TaskStop | 
     unmet = ending.failure
     message = f"{lost[-1].message}, while the success criteria were judged; judged again afterwards: {unmet.message}"
     details = {**unmet.details, **lost[-1].details}
-    failure = replace(lost[-1], message=message, details=details).also(unmet.circumstances)
-    return replace(ending, failure=failure)
+    return replace(ending, failure=replace(lost[-1], message=message, details=details).also(unmet.circumstances))
 
 
 def _as_one(parts: list[str]) -> list[str]:

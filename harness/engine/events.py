@@ -89,8 +89,7 @@ def _unreported_failures(
     told = result.skipped or result.failed_index in journal.given_up
     if failure and failure.code != "INTERRUPTED" and not told:
         index = -1 if result.failed_index is None else result.failed_index
-        event = GaveUp(name, failure.message, exhausted=False, category=failure.event_category, **failure.origin)
-        yield index, event
+        yield index, GaveUp(name, failure.message, exhausted=False, category=failure.event_category, **failure.origin)
     if result.alternative is not None and ending is not None:
         replaced = failure or ending.failure
         yield end, FellBack(name, result.task_id, result.alternative.task_id, replaced.message)

@@ -141,5 +141,4 @@ async def _person_allows(run: Run, what: str) -> bool:
     """Ask the person at the terminal; without one nothing is allowed."""
     if run.ports.ask is None:
         return False
-    question = f"{run.plan.task_id}: agent {run.agent} would {what}. May it?"
-    return await run.ports.ask(question, (ALLOW, REFUSE)) == ALLOW
+    return await run.ports.ask(f"{run.plan.task_id}: agent {run.agent} would {what}. May it?", (ALLOW, REFUSE)) == ALLOW

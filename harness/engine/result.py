@@ -134,8 +134,7 @@ def _after_crashes(result: TaskResult, crashes: Iterable[tuple[str, float]], fai
         return result
     words = {name: f"{seconds:.1f} s before" if seconds >= _AT_ONCE else "at" for name, seconds in since.items()}
     told = {name: f"service `{name}` crashed {when} the failure" for name, when in words.items()}
-    details = {**result.failure.details, "service_crashes": told}
-    return replace(result, failure=replace(result.failure, details=details))
+    return replace(result, failure=replace(result.failure, details={**result.failure.details, "service_crashes": told}))
 
 
 def not_kept(result: TaskResult, error: Exception) -> TaskResult:

@@ -181,8 +181,7 @@ async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | 
                 return TaskStop(failed.failure, index, GiveUp())
             if failed.failure.family is not Family.BROWSER:
                 raise
-            progress = StepState(StepRequest(index, looking()), looking())
-            record, turn = await handle_loss(run, progress, failed.failure)
+            record, turn = await handle_loss(run, StepState(StepRequest(index, looking()), looking()), failed.failure)
             run.journal.trace.append(record)
             if turn:
                 return turn
@@ -235,8 +234,7 @@ async def _alternative(played: TaskRun) -> TaskResult | None:
     try:
         if why := await _repeated_write(played.run, ending):
             why = f"the alternative task {other.task_id} was not run, because it might repeat {why}"
-            failure = replace(ending.failure, message=f"{ending.failure.message}; {why}")
-            played.ending = replace(ending, failure=failure)
+            played.ending = replace(ending, failure=replace(ending.failure, message=f"{ending.failure.message}; {why}"))
             return None
         return await _run_subtask(played, other, [each for each in played.journal.repairs if each.may_have_written])
     except asyncio.CancelledError:  # the task itself has ended: only its report remains to be made
@@ -264,8 +262,7 @@ async def _run_subtask(played: TaskRun, other: Plan, written: Sequence[StepRecor
     """
     plan, ports = played.plan, played.ports
     start = plan.start and plan.start + timedelta(seconds=ports.clock.now() - played.began)
-    key = slug(f"{other.key}-for-{plan.key}")
-    joined = replace(other, world=plan.world, key=key, fresh=False, start=start)
+    joined = replace(other, world=plan.world, key=slug(f"{other.key}-for-{plan.key}"), fresh=False, start=start)
 
     def emit(event: Event) -> None:
         if isinstance(event, WriteSeen):

@@ -52,8 +52,7 @@ async def accessibility(attempt: ActContext, step: Accessibility) -> Mapping[str
     if not counted:
         return {"violations": len(violations), "file": path.name, "path": str(path)}
     message = f"{how_many(len(counted), 'rule')} of accessibility violated: {'; '.join(_described(counted))}"
-    found = [_shortened(each) for each in counted]
-    details = {"violations": found, "file": path.name}
+    details = {"violations": [_shortened(each) for each in counted], "file": path.name}
     advice = "; ".join(f"{each['help']}: {each['helpUrl'].partition('?')[0]}" for each in counted[:2])
     raise Failed(Failure("ACCESSIBILITY_VIOLATIONS", message, step.selector, details=details, advice=advice))
 

@@ -161,7 +161,7 @@ async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask:
                 target, method=ask.method, headers=headers, data=ask.body, max_redirects=0, timeout=attempt.ms()
             )
     except (PlaywrightError, TimeoutError) as error:
-        late = f"fetch: Timeout {1000 * attempt.within:.0f}ms exceeded."
+        late = f"fetch: Timeout {1000 * attempt.scene.within:.0f}ms exceeded."
         text = error.message if isinstance(error, PlaywrightError) else late
         if attempt.request.on_request_failed is not None:
             attempt.request.on_request_failed(url, text)

@@ -81,8 +81,7 @@ async def _matching(attempt: ActContext, step: SwitchPage, pages: Sequence[Page]
         return [page for page in others if re.fullmatch(pattern, page.url)]
     titles = await asyncio.gather(*(_title(page) for page in others))
     whole = [page for page, title in zip(others, titles, strict=True) if title == step.value]
-    part = [page for page, title in zip(others, titles, strict=True) if str(step.value) in title]
-    return whole or part
+    return whole or [page for page, title in zip(others, titles, strict=True) if str(step.value) in title]
 
 
 async def _title(page: Page) -> str:
@@ -154,8 +153,7 @@ def _check_navigation(attempt: ActContext, *, by_status: bool) -> Mapping[str, A
     elif navigation.status is not None and by_status:
         failure = status_failure(navigation.status, navigation.url, navigation.headers, attempt.clock.wall())
     if failure is not None:
-        details = {**failure.details, "method": navigation.method}
-        raise Failed(replace(failure, details=details, effect=Effect.DONE))
+        raise Failed(replace(failure, details={**failure.details, "method": navigation.method}, effect=Effect.DONE))
     return {"url": attempt.page.url} | ({"status": navigation.status} if navigation.status else {})
 
 

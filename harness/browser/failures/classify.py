@@ -232,9 +232,7 @@ async def _live(error: Exception, text: str, scene: FailureContext) -> Failure:
     if code is None:
         code = "ACTION_FAILED" if isinstance(error, PlaywrightError) else "UNKNOWN"
     log = CallLog.of(text)
-    effect = (
-        Effect.POSSIBLE if scene.acts and _LEFT in text else log.effect
-    )  # a script caused it, perhaps
+    effect = Effect.POSSIBLE if scene.acts and _LEFT in text else log.effect  # a script caused it, perhaps
     details = {"call_log": log.tail} if log.tail else {}
     # An impossible act has no effect.
     return Failure(code, _first_line(text), details=details, effect=Effect.NONE if code == "INVALID_INPUT" else effect)
@@ -254,8 +252,7 @@ async def facts_now(scene: FailureContext, within: float | None = None, *, brief
     if scene.selector is None and scene.frame is None:
         return None
     look = scene.look if within is None else within
-    asking = ask(scene.page, scene.selector or ":root", scene.frame, look, briefly=briefly)
-    facts = await bounded(asking, look, None)
+    facts = await bounded(ask(scene.page, scene.selector or ":root", scene.frame, look, briefly=briefly), look, None)
     return replace(facts, disabled=True) if facts is not None and scene.fills and facts.read_only else facts
 
 
@@ -366,8 +363,7 @@ def _first_line(text: str) -> str:
     """The message without API name, call log and the browser's own log."""
     if _DOWNLOAD in text:
         return "this URL is a download, not a page: use `download` on the link to it"
-    line = (text.splitlines() or [""])[0]
-    return re.sub(r"^\w+\.\w+: (Error: )?", "", line).strip()
+    return re.sub(r"^\w+\.\w+: (Error: )?", "", (text.splitlines() or [""])[0]).strip()
 
 
 # The failure of a `wait` that ended without its element. Pure.

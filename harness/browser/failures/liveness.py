@@ -118,8 +118,7 @@ async def unanswered(scene: FailureContext) -> Failure:
 def blocked(scene: FailureContext, effect: Effect) -> Failure:
     """The failure of a page that is blocked by dialogs."""
     message = f"an open dialog blocks the page: {scene.what}"
-    details = {"url": scene.page.url}
-    return Failure("DIALOG_BLOCKED", message, details=details, effect=effect, tainted=True)
+    return Failure("DIALOG_BLOCKED", message, details={"url": scene.page.url}, effect=effect, tainted=True)
 
 
 def hung(scene: FailureContext, browser_answers: bool, effect: Effect | None = None) -> Failure:
@@ -186,5 +185,4 @@ async def _probe(scene: FailureContext, look: float) -> tuple[bool, bool, bool]:
 def no_answer(scene: FailureContext, navigation: RequestRecord, effect: Effect) -> Failure:
     """The failure if the server does not answer."""
     message = f"no answer from {navigation.url} in {seconds(scene.within)}"
-    details = {"url": navigation.url, "method": navigation.method}
-    return Failure("NET_TIMEOUT", message, details=details, effect=effect)
+    return Failure("NET_TIMEOUT", message, details={"url": navigation.url, "method": navigation.method}, effect=effect)
