@@ -21,22 +21,9 @@ from msgspec import Struct
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser import executable
 from harness.browser.bounded import bounded
 from harness.browser.driver import Driver
-from harness.browser.executable import (
-    BASE,
-    VARIABLE,
-    BrowserKind,
-    find,
-    first_line,
-    has_webmcp,
-    host_arguments,
-    launch_error_text,
-    no_display,
-    no_sandbox_reason,
-    sandboxing_failed,
-    unreachable_arguments,
-)
 from harness.browser.process import Chromium
 from harness.browser.tls import TlsFront
 from harness.model.browser_settings import BrowserSettings, names
@@ -108,12 +95,12 @@ class BrowserEndpoint:
         self.far = not on_loopback(url)
         """Whether it cannot reach the hosts of this machine."""
         self._url, self._settings = url, settings
-        self._named = settings.executable or os.environ.get(VARIABLE)
+        self._named = settings.executable or os.environ.get(executable.VARIABLE)
         self._tries: list[str | None] = []
         """Executables to try, the best first; None: the server's own. Those that do not exist are removed."""
-        self._sandbox = not (no_sandbox_reason() and on_loopback(url))
+        self._sandbox = not (executable.no_sandbox_reason() and on_loopback(url))
 
-    async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
+    async def start(self, driver: Driver, front: TlsFront, kind: executable.BrowserKind) -> Chromium:
         """Start a browser; a sealed one sends no UDP, if the server lets us launch it.
 
         Raises Failed: BROWSER_ENDPOINT_DOWN or BROWSER_ENDPOINT_UNFIT.
@@ -138,7 +125,7 @@ class BrowserEndpoint:
         with suppress(OSError):
             await writer.wait_closed()
 
-    async def _connect_marked(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
+    async def _connect_marked(self, driver: Driver, front: TlsFront, kind: executable.BrowserKind) -> Chromium:
         mark = f"{_MARK}={secrets.token_hex(8)}"
         browser = await self.launched(driver, front, kind, mark)
         try:
@@ -161,7 +148,7 @@ class BrowserEndpoint:
             await _leave(browser)
             raise
 
-    async def launched(self, driver: Driver, front: TlsFront, kind: BrowserKind, mark: str) -> Browser:
+    async def launched(self, driver: Driver, front: TlsFront, kind: executable.BrowserKind, mark: str) -> Browser:
         """A browser that the server has started. Raises Playwright's errors.
 
         It is requested with a sandbox and with the executable that the server should have; if that fails, without a
@@ -192,14 +179,14 @@ class BrowserEndpoint:
         if self._named or self._settings.channel or not on_loopback(self._url):
             return [self._named]
         with suppress(Failed):
-            here = str(find(self._settings, Path(driver.playwright.chromium.executable_path), os.environ))
+            here = str(executable.find(self._settings, Path(driver.playwright.chromium.executable_path), os.environ))
             ours_first = await asyncio.to_thread(serves_here, _port_of(self._url))
             return [here, None] if ours_first else [None, here]
         return [None]
 
     def _can_relaunch(self, error: PlaywrightError) -> bool:
         """Return whether there is another way to launch, not tried yet; the next launch uses it."""
-        if self._sandbox and sandboxing_failed(error):
+        if self._sandbox and executable.sandboxing_failed(error):
             self._sandbox = False
             return True
         if len(self._tries) == 1 or not _no_browser_there(error):
@@ -207,12 +194,12 @@ class BrowserEndpoint:
         del self._tries[0]
         return True
 
-    def _options(self, front: TlsFront, kind: BrowserKind, mark: str) -> Mapping[str, Any]:
+    def _options(self, front: TlsFront, kind: executable.BrowserKind, mark: str) -> Mapping[str, Any]:
         """The options for the server's own `launch`."""
-        here = host_arguments(front.hosts, front.ports, front.spki)
-        hosts = unreachable_arguments(front.hosts) if self.far else here
+        here = executable.host_arguments(front.hosts, front.ports, front.spki)
+        hosts = executable.unreachable_arguments(front.hosts) if self.far else here
         options = {
-            "args": kind.arguments([*BASE, *self._settings.args, *hosts, mark]),
+            "args": kind.arguments([*executable.BASE, *self._settings.args, *hosts, mark]),
             "headless": not self._settings.headed,
             "chromiumSandbox": self._sandbox,
             "channel": self._settings.channel,
@@ -221,12 +208,12 @@ class BrowserEndpoint:
         }
         return {name: value for name, value in options.items() if value is not None}
 
-    def _lacking(self, line: str, front: TlsFront, kind: BrowserKind) -> Iterator[str]:
+    def _lacking(self, line: str, front: TlsFront, kind: executable.BrowserKind) -> Iterator[str]:
         """Yield what this run needs and a browser with other launch options lacks."""
         if front.hosts:
             yield "the hosts of [tool.harness.services] (--host-resolver-rules)"
         yield from (f"{flag} (`args` of [tool.harness.browser])" for flag in self._settings.args if flag not in line)
-        if kind.webmcp and not has_webmcp(line):
+        if kind.webmcp and not executable.has_webmcp(line):
             yield "the tools of pages (--enable-features=WebMCP)"
         if self._settings.headed and "--headless" in line:
             yield "a window (--headed)"
@@ -311,7 +298,7 @@ _HEAD = re.compile(r"^BrowserType\.connect: (?:WebSocket error: )?(?:wss?://\S+ 
 
 def _no_browser_there(error: Exception) -> bool:
     """Return whether the server found no browser where it looked."""
-    return _NO_BROWSER.search(first_line(error)) is not None
+    return _NO_BROWSER.search(executable.first_line(error)) is not None
 
 
 def refusal(name: str, error: Exception) -> Failure:
@@ -329,17 +316,17 @@ def refusal(name: str, error: Exception) -> Failure:
         return endpoint_failure(
             name, f"it has no browser: {told} (--task-browser-executable PATH, and {_UNSAFE})", error
         )
-    if no_display(error):
+    if executable.no_display(error):
         return endpoint_failure(name, _NO_WINDOW, error)
-    head = _HEAD.sub("", first_line(error)).strip()
-    status = _STATUS.search(first_line(error))
+    head = _HEAD.sub("", executable.first_line(error)).strip()
+    status = _STATUS.search(executable.first_line(error))
     if status and status[1] not in _MAYBE_LATER:
         return endpoint_failure(
             name, f"it answers {head}: check the path of the URL, and which program listens there", error
         )
     if isinstance(error, TimeoutError):
         return down(name, "it did not provide a browser in time", error)
-    return down(name, _HEAD.sub("", launch_error_text(error)).strip() or "it closed the connection", error)
+    return down(name, _HEAD.sub("", executable.launch_error_text(error)).strip() or "it closed the connection", error)
 
 
 def not_taken(name: str, lacking: Sequence[str]) -> Failure:

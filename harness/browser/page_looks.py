@@ -274,18 +274,18 @@ class PageLooks:
 
     async def _read_page(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
         """The result of `see`; raises Failed if the page cannot be read, or not in time."""
-        return await self._where_open(lambda: self._read_here(what, within, see))
 
-    async def _read_here(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
-        scene = replace(self._scene(within), what=what)
-        failure = await lost("", scene)
-        if failure is not None:
-            raise Failed(failure)
-        try:
-            async with asyncio.timeout(within):
-                return await see()
-        except (PlaywrightError, TimeoutError) as error:
-            raise Failed(await failure_of(error, scene)) from error
+        async def read() -> T:
+            scene = replace(self._scene(within), what=what)
+            if failure := await lost("", scene):
+                raise Failed(failure)
+            try:
+                async with asyncio.timeout(within):
+                    return await see()
+            except (PlaywrightError, TimeoutError) as error:
+                raise Failed(await failure_of(error, scene)) from error
+
+        return await self._where_open(read)
 
 
 def _can_go_on(tab: Tab) -> bool:

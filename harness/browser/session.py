@@ -48,21 +48,8 @@ from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline, poll_until
+from harness.spec import steps
 from harness.spec.navigation_keys import AnswerKeys, as_statuses
-from harness.spec.steps import (
-    Api,
-    Check,
-    Click,
-    EffectClass,
-    Hover,
-    Open,
-    RequestingStep,
-    Step,
-    SwitchPage,
-    Tool,
-    Uncheck,
-    Wait,
-)
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -144,23 +131,25 @@ class PlaywrightSession(PageLooks):
         emulated = self._request.emulated(self._pool.playwright.devices)
         return f"{emulated.get('user_agent', self.chromium.user_agent)} harness-world/{self._request.world}"
 
-    async def perform(self, step: Step, within: float, patience: float) -> Outcome:
+    async def perform(self, step: steps.Step, within: float, patience: float) -> Outcome:
         until = Deadline.after(within, self._clock.now())
 
         async def act() -> Outcome:
             left = until.left(self._clock.now())
             return await self._perform(step, left, min(patience, left))
 
-        if isinstance(step, SwitchPage):  # it leaves the page anyway
+        if isinstance(step, steps.SwitchPage):  # it leaves the page anyway
             return await act()
         return await self._where_open(act, reads=step.effect_class == "read")
 
-    async def _perform(self, step: Step, within: float, patience: float) -> Outcome:
+    async def _perform(self, step: steps.Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
         wanted = as_statuses(step.status) if isinstance(step, AnswerKeys) else ()
         self.tab.watch.begin(type(step), looks=step.looks_only, wanted=wanted)
         gone = await lost("", scene)
-        if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # this step leaves the page anyway
+        if gone and not (
+            isinstance(step, steps.SwitchPage) and gone.scope is Scope.PAGE
+        ):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
         if not step.looks_only:
             self._writes = step.effect_class == "write"
@@ -179,18 +168,20 @@ class PlaywrightSession(PageLooks):
             before.acted = True
         return self._finish_passed(step, details)
 
-    async def _act(self, attempt: ActContext, step: Step, scene: FailureContext) -> dict[str, Any]:
+    async def _act(self, attempt: ActContext, step: steps.Step, scene: FailureContext) -> dict[str, Any]:
         """Do the act, and wait for the request that it must cause."""
-        if isinstance(step, RequestingStep | Tool) and not isinstance(step, Wait):
+        if isinstance(step, steps.RequestingStep | steps.Tool) and not isinstance(step, steps.Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
         if (
             (document := self.tab.watch.frame.latest) is not None
-            and (document.acted if isinstance(step, Open) else _acts(step) and not document.acted)
+            and (document.acted if isinstance(step, steps.Open) else _acts(step) and not document.acted)
             and self.chromium.net_log is None
         ):
             await self.tab.watch.ask_what_leaving_does(self.tab.control)
         found = {**await self._healed_element(step), **await self._named_by_refs(step)}
-        if isinstance(step, Click | Check | Uncheck | Hover) and step.force:  # Playwright does not ask what covers it
+        if (
+            isinstance(step, steps.Click | steps.Check | steps.Uncheck | steps.Hover) and step.force
+        ):  # Playwright does not ask what covers it
             facts = await facts_now(scene, PROBE_SECONDS, briefly=True)
             found |= {"covered_by": facts.covered_by} if facts is not None and facts.covered_by else {}
         if self._request.gate is not None and self._request.gate.closed:
@@ -199,20 +190,20 @@ class PlaywrightSession(PageLooks):
         if isinstance(step, AnswerKeys) and step.status is not None:
             details["status"] = await await_answer(attempt, step, as_statuses(step.status))
         await await_parts(attempt, step)
-        expected = step.expect_request if isinstance(step, RequestingStep) else None
+        expected = step.expect_request if isinstance(step, steps.RequestingStep) else None
         if expected is not None and navigation_failure(scene) is None:
             from harness.browser.expectation import await_request  # few steps expect a request
 
             details["expected_request"] = (await await_request(attempt, expected, self._sent_since)).describe()
         return details
 
-    async def _named_by_refs(self, step: Step) -> dict[str, Any]:
+    async def _named_by_refs(self, step: steps.Step) -> dict[str, Any]:
         """The lasting selectors of the step's refs. Raises Failed for a ref that means another element by now."""
         refs = refs_of(step)
         found = await lasting_selectors(self.tab.page, refs, self._seen) if refs else None
         return {LASTING: found} if found else {}
 
-    async def _held_back(self, step: Step) -> Failure | None:
+    async def _held_back(self, step: steps.Step) -> Failure | None:
         """The failure of a step that caused a request which the agent's policy holds back."""
         gate = self._request.gate
         if gate is None or not gate.closed or step.effect_class == "read":
@@ -263,7 +254,7 @@ class PlaywrightSession(PageLooks):
         until = Deadline.after(scene.within, self._clock.now())
         return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience, scene, once, log)
 
-    async def _healed_element(self, step: Step) -> dict[str, Any]:
+    async def _healed_element(self, step: steps.Step) -> dict[str, Any]:
         """The element that another selector found after one was not found; the usual step pays nothing."""
         unfound, self._unfound = self._unfound, None
         if unfound is None or step.target is None or step.target == unfound:
@@ -296,13 +287,13 @@ class PlaywrightSession(PageLooks):
         await find_spare_parts(self.tab.page, document, self._request.domains)
         return never_there(document, self._scene(0))
 
-    def _finish_passed(self, step: Step, details: Mapping[str, Any]) -> Passed:
+    def _finish_passed(self, step: steps.Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
         self._recovery.passed(step)
         if not step.looks_only:
             self._vanished.acted()
-        if self.tab.opened and not step.looks_only and not isinstance(step, Open):
+        if self.tab.opened and not step.looks_only and not isinstance(step, steps.Open):
             self.tab.opened.acted = True
         shown = {key: value for key, value in details.items() if key != "path"}
         return Passed({**shown, **self._side_effects()})
@@ -418,9 +409,9 @@ class PlaywrightSession(PageLooks):
         )
 
     async def call_page_tool(
-        self, name: str, arguments: Mapping[str, Any], within: float, effect: EffectClass = "write"
+        self, name: str, arguments: Mapping[str, Any], within: float, effect: steps.EffectClass = "write"
     ) -> ToolAnswer:
-        step = Tool(server=PAGE, tool=name, arguments=dict(arguments), effect=effect)
+        step = steps.Tool(server=PAGE, tool=name, arguments=dict(arguments), effect=effect)
         outcome = await self.perform(step, within, within)
         if isinstance(outcome, Failure):
             raise Failed(tool_failure(name, outcome))
@@ -470,6 +461,6 @@ class PlaywrightSession(PageLooks):
         await self._handle.end(CLOSE_SECONDS)
 
 
-def _acts(step: Step) -> bool:
+def _acts(step: steps.Step) -> bool:
     """Return whether a step may change the page that it finds."""
-    return step.effect_class != "read" and not isinstance(step, Api)
+    return step.effect_class != "read" and not isinstance(step, steps.Api)

@@ -9,20 +9,8 @@ from functools import partial
 from typing import assert_never
 from urllib.parse import urljoin, urlsplit
 
+from harness.engine import effects
 from harness.engine.attempt import StepRequest, StepState, attempt, task_timeout
-from harness.engine.effects import (
-    barred_reason,
-    collect,
-    contradicted,
-    done_before,
-    has_posted,
-    knowledge,
-    may_go_on,
-    settled,
-    stop_sending,
-    under_way,
-    write_left,
-)
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
 from harness.engine.policy import allowed_by_person, permission
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
@@ -228,7 +216,7 @@ _SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTransition]:
     """Do a step to its end. Returns its record, and what follows it."""
     run.journal.attribute(await run.stage.session.take_settled())
-    run.stage.session.begin_step(request.index, partial(write_left, run, request.index, request.step))
+    run.stage.session.begin_step(request.index, partial(effects.write_left, run, request.index, request.step))
     called = None
     if isinstance(request.step, Tool):
         from harness.engine.tools import CalledTool, weighed  # few tasks call tools
@@ -241,7 +229,7 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
     run.ports.emit(StepStarted(run.plan, request.index, request.step, run.ports.clock.wall()))
     progress = StepState(request, request.step, called=called)
     earlier = run.journal.done_before(progress.index, progress.declared, by_agent=run.agent is not None)
-    replayed = await done_before(run, progress, earlier) if earlier else None
+    replayed = await effects.done_before(run, progress, earlier) if earlier else None
     record, turn = replayed or await _until_settled(run, progress)
     if isinstance(turn, TaskStop | RewindRequest) and request.step.optional and skippable(turn.failure):
         record, turn = progress.record(skipped=True), await go_on(run, request.index, turn.failure)
@@ -285,23 +273,23 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
     while True:
         await run.stage.session.release()
         outcome = await _try(run, progress, remedy)
-        collect(run, progress, outcome)
+        effects.collect(run, progress, outcome)
         if await allowed_by_person(run, outcome):
             run.stage.session.restrict(permission(run, progress.declared))
             continue
         if isinstance(outcome, Passed):
             await run.stage.session.passed(progress.index)
-            progress.contradicted = not progress.repeated and await contradicted(run, progress.declared)
+            progress.contradicted = not progress.repeated and await effects.contradicted(run, progress.declared)
             return progress.record(), None
-        if under_way(progress, outcome) and (run.left > 0 or run.plan.alternative):  # else nothing follows
-            await stop_sending(run, progress, outcome)
+        if effects.under_way(progress, outcome) and (run.left > 0 or run.plan.alternative):  # else nothing follows
+            await effects.stop_sending(run, progress, outcome)
             outcome = replace(outcome, tainted=True)  # another attempt needs a page in which nothing goes on
         # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
         await run.stage.session.record(freeing=outcome.tainted or not progress.declared.looks_only)
-        known = await knowledge(run, progress.declared, outcome, progress.sent)
+        known = await effects.knowledge(run, progress.declared, outcome, progress.sent)
         verdict = again(RepeatWay.RETRY, known)
         if verdict is RepeatVerdict.PASSED:
-            return await settled(run, progress)
+            return await effects.settled(run, progress)
         failure, remedy = await _answer(run, progress, outcome, known=verdict is RepeatVerdict.AGAIN)
         if ended := await _end_step(run, progress, failure, remedy):
             return ended
@@ -468,7 +456,7 @@ async def _renewed(run: Run, failure: Failure) -> Failure | None:
     """Provide a page that can be trusted; returns the failure if there is none."""
     session = run.stage.session
     earlier = (str(failure.details["url"]),) if failure.circumstances.opened_before else session.renewed_at
-    return await session.renew(failure, run.left, await barred_reason(run, earlier))
+    return await session.renew(failure, run.left, await effects.barred_reason(run, earlier))
 
 
 async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
@@ -476,11 +464,11 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
     while True:
         remedy = next(progress.remedies[_failure_key(failure)], GiveUp())
         there = isinstance(remedy, Rewind) and nearest(run, progress.index, remedy) is not None
-        soon = isinstance(remedy, Retry | Substitute) and known and may_go_on(progress.declared, failure)
-        if (there or soon) and await stop_sending(run, progress, failure):
-            now = await knowledge(run, progress.declared, failure, progress.sent)
+        soon = isinstance(remedy, Retry | Substitute) and known and effects.may_go_on(progress.declared, failure)
+        if (there or soon) and await effects.stop_sending(run, progress, failure):
+            now = await effects.knowledge(run, progress.declared, failure, progress.sent)
             known = known and again(RepeatWay.RETRY, now) is not RepeatVerdict.UNKNOWN
-        why = await barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
+        why = await effects.barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
         failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):
             return failure, allowed
@@ -528,7 +516,7 @@ def _retry_step(progress: StepState, failure: Failure) -> Step:
         )
     if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
         return progress.current
-    posted = has_posted(failure) or any(each.unsafe for each in progress.sent)
+    posted = effects.has_posted(failure) or any(each.unsafe for each in progress.sent)
     if isinstance(step, Open) or failure.effect is not Effect.DONE or (posted and "resource" not in failure.details):
         return progress.current
     if not isinstance(url, str):

@@ -140,9 +140,7 @@ class ActContext(Struct, frozen=True):
             facts = await facts_now(self.scene, min(left, LOOK_SECONDS), briefly=briefly)
             if facts is not None:
                 if facts.count or self.scene.seen.facts is None or self.scene.seen.facts.count:
-                    self.scene.seen.facts = (
-                        facts  # else what the first look found elsewhere is kept
-                    )
+                    self.scene.seen.facts = facts  # else what the first look found elsewhere is kept
                 briefly = True
                 if facts.count > 1 or (facts.ready and facts.box == place):  # Playwright tells of several matches
                     return self.left()
