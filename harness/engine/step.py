@@ -265,9 +265,9 @@ async def go_on(run: Run, index: int, failure: Failure) -> TaskStop | None:
 async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition]:
     """Try, and while it fails, answer the failure: the step ends, or it is tried again.
 
-    The order is what keeps a write from being done twice. First nothing more may leave the pages (`stop_sending`), else
-    a request could leave after it was decided that nothing was sent. Then it is found out what is known of the effect
-    (`knowledge`), and whether another attempt is safe (`again`). Only with that a remedy is chosen (`_answer`).
+    The order is what keeps a write from being done twice. Pages in which the act may still be under way are stopped
+    first: else a request could leave after it was decided that nothing was sent. Then it is found out what is known of
+    the effect, and whether another attempt is safe. Only with that a remedy is chosen.
     """
     remedy: Remedy | None = None
     while True:
