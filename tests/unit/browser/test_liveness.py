@@ -55,6 +55,10 @@ class World:
         return self
 
     @property
+    def frame(self) -> World:
+        return self
+
+    @property
     def loss(self) -> DriverLoss | None:
         return GONE if self.clock.time >= self.driver_ends else None
 
