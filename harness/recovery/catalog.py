@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from harness.recovery.families import FAMILIES, Group
 from harness.recovery.vocabulary import Category, Effect, ErrorType, Family, Scope, Severity, Suspect
-from harness.resilience.categories import VALIDATION
+from harness.resilience.events import VALIDATION
 
 __all__ = [
     "CATALOG", "FAMILIES", "Category", "Effect", "ErrorType", "Family", "Group", "Row", "Scope", "Severity",

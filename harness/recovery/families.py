@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from harness.recovery.vocabulary import Family, Scope, Suspect
-from harness.resilience.categories import SESSION
+from harness.resilience.events import SESSION
 
 
 class Group(StrEnum):
