@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.criteria.paths import PathError, path_of_key
-from harness.environment.channel import MAX_DOCUMENT, Channel, corrupt, encoded, refusal, rejected, unreadable
-from harness.environment.placeholders import SlotPlaceholders
+from harness.environment.channel import (
+    MAX_DOCUMENT,
+    Channel,
+    SlotPlaceholders,
+    corrupt,
+    encoded,
+    refusal,
+    rejected,
+    unreadable,
+)
 from harness.environment.python_channel import PythonChannel
 from harness.environment.sqlite_channel import SqliteChannel
 from harness.model.channel_settings import ChannelSettings

@@ -14,8 +14,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.environment.channel import Channel, refusal, rejected, unreadable
-from harness.environment.placeholders import SlotPlaceholders, filled
+from harness.environment.channel import Channel, SlotPlaceholders, filled, refusal, rejected, unreadable
 from harness.resilience.threads import on_own_thread
 
 
@@ -61,10 +60,7 @@ class PythonChannel(Channel):
             if each is not None and not all(each.partition(":")):
                 raise ValueError(f"channel `{name}`: {each!r} must be written `package.module:callable`")
         super().__init__(name)
-        self._target = target
-        self._restore = restore
-        self._root = root
-        self._timeout = timeout
+        self._target, self._restore, self._root, self._timeout = target, restore, root, timeout
         self._arguments, self._places = arguments, places
         self._objects: dict[str, Any] = {}
         self._importing = asyncio.Lock()
@@ -115,12 +111,13 @@ class PythonChannel(Channel):
     async def _object(self, target: str) -> Any:
         async with self._importing:  # a class is created once, whichever task needs it first
             if target not in self._objects:
-                self._objects[target] = await self._call_guarded(target, "import", self._imported, target)
-        return self._objects[target]
 
-    def _imported(self, target: str) -> Any:
-        found = imported(self._root, target)
-        return found() if inspect.isclass(found) else found
+                def made() -> Any:
+                    found = imported(self._root, target)
+                    return found() if inspect.isclass(found) else found
+
+                self._objects[target] = await self._call_guarded(target, "import", made)
+        return self._objects[target]
 
     async def _call_told(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call foreign code with the arguments of the settings too."""

@@ -116,32 +116,22 @@ async def statuses(services: Mapping[str, ServiceSettings], logs: Path, clock: C
     Raises ValueError for settings that contradict themselves.
     """
     async with client() as http:
-        asked = (
-            _find(http, name, label(name, number), each, logs, clock)
-            for name, each in services.items()
-            for number in range(each.instances)
-        )
+
+        async def find(service: str, name: str) -> list[ServiceStatus]:
+            kept = read_held(owner_file(logs, name))
+            told: list[Held | None] = [kept] if kept and kept.owner.alive else []
+            told += [held for file in owner_files_of_runs(logs, name) if (held := read_held(file)) and held.owner.alive]
+            settings = services[service]
+            return [await _look(http, service, name, settings, logs, clock, held) for held in told or [kept]]
+
+        asked = (find(name, label(name, number)) for name, each in services.items() for number in range(each.instances))
         return tuple(found for several in await asyncio.gather(*asked) for found in several)
 
 
-async def _find(
-    http: httpx2.AsyncClient, service: str, name: str, settings: ServiceSettings, logs: Path, clock: Clock
-) -> list[ServiceStatus]:
-    kept = read_held(owner_file(logs, name))
-    told: list[Held | None] = [kept] if kept and kept.owner.alive else []
-    told += [held for file in owner_files_of_runs(logs, name) if (held := read_held(file)) and held.owner.alive]
-    return [await _look(http, service, name, settings, logs, clock, held) for held in told or [kept]]
-
-
 async def _look(
-    http: httpx2.AsyncClient,
-    service: str,
-    name: str,
-    settings: ServiceSettings,
-    logs: Path,
-    clock: Clock,
+    http: httpx2.AsyncClient, service: str, name: str, settings: ServiceSettings, logs: Path, clock: Clock,
     told: Held | None,
-) -> ServiceStatus:
+) -> ServiceStatus:  # fmt: skip
     held = told if told and told.owner.alive else None
     ports = held.ports if held else settings.declared
     known = {host: port for host, port in ports.items() if isinstance(port, int)}

@@ -6,8 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from harness.environment.channel import Channel, refusal, rejected, unreadable
-from harness.environment.placeholders import filled
+from harness.environment.channel import Channel, filled, refusal, rejected, unreadable
 from harness.model.channel_settings import ChannelSettings
 from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.failure import Circumstances, Failed
