@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AwareDatetime, ConfigDict, Field, ValidationError
 
 from harness.model.consumption import ModelFigures
-from harness.model.statistics import FEWEST_TASKS, PairTally, TaskMean, TaskTally, mean_pass_hat, mean_rate
+from harness.model.statistics import FEWEST_TASKS, TaskTally, mean_pass_hat, mean_rate
 from harness.recovery.declaration import Declaration
 
 _EVALUATION_VERSION: Final = 1
@@ -59,18 +59,17 @@ class MeanRate(EvaluationPart):
 
     @classmethod
     def from_tallies(cls, tallies: Sequence[TaskTally], seed: int = 0) -> Self:
-        found = mean_rate(tallies, seed)
-        return cls(**cls.fields_of(found, mean_pass_hat(tallies)))
-
-    @staticmethod
-    def fields_of(found: TaskMean, hats: Iterable[TaskMean]) -> dict[str, object]:
-        """The values of the fields."""
-        return {
-            "tasks": found.tasks,
-            "share": rounded(found.mean),
-            "interval": rounded_interval(found.interval),
-            "pass_hat": tuple(round(each.mean or 0.0, 4) for each in hats),
+        """The rate with the fields that its class has."""
+        mean = mean_rate(tallies, seed)
+        found = {
+            "tasks": mean.tasks,
+            "share": rounded(mean.mean),
+            "interval": rounded_interval(mean.interval),
+            "pass_hat": tuple(round(each.mean or 0.0, 4) for each in mean_pass_hat(tallies)),
+            "of": sum(each.counted for each in tallies),
+            "good": sum(each.passed for each in tallies),
         }
+        return cls(**{name: found[name] for name in cls.model_fields})
 
 
 class EvaluationTrial(EvaluationPart):
@@ -180,12 +179,6 @@ class Comparison(EvaluationPart):
         description="Trials of each task still needed to show this difference in 4 of 5 evaluations; null if it is 0."
     )
     more_trials_for_5_points: int | None = Field(description="The same for a difference of 5 points.")
-
-    @classmethod
-    def tally_fields(cls, tally: PairTally) -> dict[str, int]:
-        """The values of the fields that are counts of pairs."""
-        names = ("pairs", "both", "only_first", "only_second", "neither")
-        return {name: getattr(tally, name) for name in names}
 
 
 class CauseCount(EvaluationPart):

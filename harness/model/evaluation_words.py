@@ -61,20 +61,14 @@ def _cost_text(total: AgentTotals) -> str:
     return money_text(total.models.cost_usd)
 
 
-def _cost_per_success_text(total: AgentTotals) -> str:
-    """The cost of each success; `not known` if a price is not known or nothing passed; empty without a model."""
-    if not total.models.calls:
-        return ""
-    return "not known" if total.cost_per_success is None else money_text(total.cost_per_success)
-
-
 def use_cells(total: AgentTotals) -> tuple[str, ...]:
     """What an agent used, as the cells of a table (`USE_HEAD`)."""
     models = total.models
     tokens = f"{tokens_text(models.input_tokens)} / {tokens_text(models.output_tokens)}" if models.calls else ""
     times = " / ".join(f"{each:.1f}" for each in (total.thinking, total.acting, total.waiting))
     counts = (str(each) for each in (total.steps, total.recovered, total.takeovers))
-    cost = (_cost_text(total), _cost_per_success_text(total))
+    each = "not known" if total.cost_per_success is None else money_text(total.cost_per_success)
+    cost = (_cost_text(total), each if models.calls else "")
     return (total.agent, str(total.trials), str(models.calls or ""), tokens, *cost, times, *counts)
 
 
@@ -106,17 +100,12 @@ def _head(found: Comparison) -> str:
     one, other = found.first, found.second
     if found.better != "open":
         better, worse = (one, other) if found.better == "first" else (other, one)
-        return f"{better} is better than {worse}{_on_few(found)}"
+        # With few tasks, only these tasks are spoken of: their trials say nothing about others.
+        few = " on this task" if found.tasks == 1 else f" on these {found.tasks} tasks"
+        return f"{better} is better than {worse}" + (few if found.interval is None else "")
     if found.too_void:
         return f"no verdict on {one} and {other}, since too many trials are void"
     return f"whether {one} or {other} is better is not known"
-
-
-def _on_few(found: Comparison) -> str:
-    """With few tasks, only these tasks are spoken of: their trials say nothing about others."""
-    if found.interval is not None:
-        return ""
-    return " on this task" if found.tasks == 1 else f" on these {found.tasks} tasks"
 
 
 def evidence_text(found: Comparison) -> str:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from harness.model.forwarding import ForwardedRequest, ForwardsRequests
+from harness.model.inference import ForwardedRequest, ForwardsRequests
 
 MODELS: Final = "/models"
 """The path below which the APIs of the providers are served."""
