@@ -22,9 +22,8 @@ from harness.faults.checks import Project, misplaced_in_plan
 from harness.model.settings import Settings, load_settings
 from harness.reporting.files import shown_path
 from harness.runner.campaign.document import Campaign, Trial
-from harness.runner.campaign.run import Running, Size
-from harness.runner.campaign.summary import markdown, show
-from harness.runner.campaign.trials import BusyError, attacks, reserved
+from harness.runner.campaign.summary import markdown, show, summed_up
+from harness.runner.campaign.trials import BusyError, Running, Size, attacks, reserved
 from harness.runner.trials import TrialRunner
 from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns, load_fault_plan
 from harness.spec.loaded import Loaded
@@ -122,9 +121,8 @@ def chaos(
     size = Size(trials, trials if clean_trials is None else clean_trials, _seed(found, seed))
     running = _prepare_run(found, size, started)
     interrupted = _run_reserved(running, found)
-    document = running.document(
-        started, datetime.now(UTC), artifacts=_relative(running.folder, found.settings.root), interrupted=interrupted
-    )
+    artifacts = running.folder.relative_to(found.settings.root).as_posix()
+    document = summed_up(running, started, datetime.now(UTC), artifacts=artifacts, interrupted=interrupted)
     _tell(document, json, running)
     if markdown_file is not None:
         markdown_file.write_text(markdown(document), "utf-8")
@@ -232,7 +230,3 @@ def _write(file: Path, text: str, *, err: bool) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)  # the folder of the default place; a named one exists
     file.write_text(text, "utf-8")
     typer.echo(f"document: {shown_path(file)}", err=err)
-
-
-def _relative(folder: Path, root: Path) -> str:
-    return folder.relative_to(root).as_posix()

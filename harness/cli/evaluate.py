@@ -37,8 +37,7 @@ from harness.resilience import SystemClock
 from harness.runner.campaign.trials import BusyError, ends_services, reserved
 from harness.runner.evaluation import lock
 from harness.runner.evaluation.gate import gate_problem, judged_by, read_evaluation
-from harness.runner.evaluation.journal import TRIALS, TrialJournal, opened
-from harness.runner.evaluation.run import EvaluationRun
+from harness.runner.evaluation.run import TRIALS, EvaluationRun, TrialJournal, opened
 from harness.runner.evaluation.trials import EvaluationSize, Judging, agents_attacks, without_memory
 from harness.runner.trials import TrialRunner
 from harness.spec.agents import BRIDGE, MANUAL, SCRIPTED, unknown_agent
@@ -50,7 +49,7 @@ from harness.spec.problems import SpecError
 from harness.values import replace
 
 if TYPE_CHECKING:
-    from harness.runner.harness import SyncHarness
+    from harness.runner.sync import SyncHarness
 
 _NO_VERDICT = 3
 _PLACE = Path(".harness", "eval")
