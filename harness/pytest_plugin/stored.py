@@ -22,9 +22,18 @@ from harness.reporting.history.file import HISTORY
 from harness.reporting.history.record import checkout_of
 from harness.resilience import SystemClock
 from harness.runner.slot_store import SlotStore
-from harness.runner.store_notes import NotedStore, WriteMemory, refuse_lost
 from harness.runner.store_writer import StoreLedger, StoreWriter
-from harness.runner.stored_part import CommonRun, Earlier, StoredPart, join_run, part_name, show_attempt
+from harness.runner.stored_part import (
+    CommonRun,
+    Earlier,
+    NotedStore,
+    StoredPart,
+    WriteMemory,
+    join_run,
+    part_name,
+    refuse_lost,
+    show_attempt,
+)
 from harness.store import SCHEME, local_path
 
 
