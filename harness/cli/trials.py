@@ -10,7 +10,7 @@ from harness.cli.interrupts import end_once
 from harness.model.settings import Settings, workers_or_auto
 
 if TYPE_CHECKING:
-    from harness.runner.begun import BegunRun
+    from harness.runner.sync import BegunRun
 
 Workers = int | Literal["auto"] | None
 
@@ -45,7 +45,7 @@ def say(text: str) -> None:
 
 def begun_run(settings: Settings, run_id: str = "") -> BegunRun:
     """Begin the run of a command, which the first Ctrl-C ends. Raises ValueError and OSError."""
-    from harness.runner.begun import BegunRun  # Playwright is loaded only when tasks run
+    from harness.runner.sync import BegunRun  # Playwright is loaded only when tasks run
 
     end_once()
     return BegunRun(settings, run_id, say=say)

@@ -63,7 +63,7 @@ class Needs:
         settings = self._settings
         always = {settings.memory.channel, *(n for n, each in settings.channels.items() if plan.start and each.clock)}
         for name, services in self._channels.items():
-            if name in always or any(_is_named(name, text) for text in texts):
+            if name in always or any(text == name or f"'{name}'" in text or f'"{name}"' in text for text in texts):
                 yield services
         offered = offered_to_agents(settings.tools) if plan.agent is not None or plan.chain is not None else {}
         for name, services in self._servers.items():
@@ -89,10 +89,6 @@ def _is_open(plan: Plan) -> bool:
     urls = [url for step in plan.steps if (url := getattr(step, "url", None))]
     somewhere = any(host_of(urljoin(plan.base_url or "", url)) for url in urls)
     return plan.agent is not None or plan.chain is not None or not somewhere or any(map(_LATE_HOST.match, urls))
-
-
-def _is_named(channel: str, text: str) -> bool:
-    return text == channel or f"'{channel}'" in text or f'"{channel}"' in text
 
 
 def _texts_of(plan: Plan) -> Iterator[str]:

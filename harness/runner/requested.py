@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.metadata import version
@@ -30,7 +31,7 @@ from harness.reporting.history.reading import kept_place
 from harness.reporting.history.record import Ending, Execution, RunRecord, checkout_of
 from harness.reporting.history.writing import RunWriter, happenings_of
 from harness.reporting.redaction import Redactor
-from harness.reporting.task_record import LAST_RUN, TaskRecord, task_record, write_last_run
+from harness.reporting.task_record import LAST_RUN, task_record, write_last_run
 from harness.reporting.telemetry.record import RunBegun
 from harness.reporting.telemetry.sinks import begun_stream
 from harness.reporting.telemetry.stream import Telemetry
@@ -94,20 +95,20 @@ def tasks_of(root: Path) -> ProjectTasks:
 # A run.
 
 
+@dataclass(eq=False)
 class RequestedRun:
     """A task that was started for a session."""
 
-    def __init__(self, plan: Plan, settings: Settings, run_id: str, session: str) -> None:
-        self.plan = plan
-        self.settings = settings
-        self.run_id = run_id
-        self.session = session
-        self.judged = False
-        """Whether its task has ended; its browser and services may still be closing."""
-        self.over = ""
-        """How it ended; empty while it goes on."""
-        self.stream: Telemetry | None = None
-        self.work: asyncio.Task[None] | None = None
+    plan: Plan
+    settings: Settings
+    run_id: str
+    session: str
+    judged: bool = False
+    """Whether its task has ended; its browser and services may still be closing."""
+    over: str = ""
+    """How it ended; empty while it goes on."""
+    stream: Telemetry | None = None
+    work: asyncio.Task[None] | None = None
 
 
 class LentBridge:
@@ -194,17 +195,13 @@ class RequestedRuns:
             known = await self._known()
             chosen = self._chosen(known, session, task_id)
             run = await asyncio.to_thread(self._compiled, chosen, known.settings, session.id)
-            self._forget_old()
+            open_ones = self._host.hub.sessions if self._host is not None else {}
+            for gone in [name for name, old in self._runs.items() if old.over and name not in open_ones]:
+                del self._runs[gone]
             session.wrote = False
             self._runs[session.id] = run
             run.work = asyncio.get_running_loop().create_task(self._run(run, session))
             return run
-
-    def _forget_old(self) -> None:
-        """Forget the runs of sessions that are over."""
-        open_ones = self._host.hub.sessions if self._host is not None else {}
-        for gone in [name for name, run in self._runs.items() if run.over and name not in open_ones]:
-            del self._runs[gone]
 
     async def _known(self) -> ProjectTasks:
         try:
@@ -215,16 +212,19 @@ class RequestedRuns:
     def _chosen(self, known: ProjectTasks, session: BridgeSession, task_id: str) -> Loaded:
         """The task of that id, or the next one for a session. Raises RefusedMessageError."""
         self._tell_problems(known)
+        places = ", ".join(known.settings.serve.tasks)
         if not task_id:
             for name, each in known.tasks.items():
                 if name not in session.had and not self._obstacle(each):
                     return each
-            raise RefusedMessageError("SESS_NO_TASK", self._nothing_left(known, len(session.had)))
+            had = f"the session has had {len(session.had)} of the {len(known.tasks)} tasks below {places}"
+            none = f"there are no tasks below {places}: `tasks` of [tool.harness.serve] names others"
+            raise RefusedMessageError("SESS_NO_TASK", f"{had}; no other can begin now" if known.tasks else none)
         found = known.tasks.get(task_id)
         if found is None:
             hint = did_you_mean(task_id, known.tasks)
             broken = "".join(f"\n{why}" for why in known.problems.values())
-            told = f"no task below {', '.join(known.settings.serve.tasks)} has the id '{task_id}'"
+            told = f"no task below {places} has the id '{task_id}'"
             raise RefusedMessageError("SESS_TASK_REFUSED", f"{told}{f' ({hint})' if hint else ''}{broken}")
         if why := self._obstacle(found):
             raise RefusedMessageError("SESS_TASK_REFUSED", f"task {task_id} {why}")
@@ -237,14 +237,6 @@ class RequestedRuns:
             if why not in self._told:
                 self._say(f"not offered: {why}")
         self._told = frozenset(problems)
-
-    @staticmethod
-    def _nothing_left(known: ProjectTasks, had: int) -> str:
-        places = ", ".join(known.settings.serve.tasks)
-        there = f"the session has had {had} of the {len(known.tasks)} tasks below {places}; no other can begin now"
-        return (
-            there if known.tasks else f"there are no tasks below {places}: `tasks` of [tool.harness.serve] names others"
-        )
 
     def _obstacle(self, task: Loaded) -> str:
         """Why a task cannot begin now; empty if it can."""
@@ -407,51 +399,43 @@ class KeptRun:
 
     def finish(self, told: TaskEnded | None) -> str:
         """Write the end of the run, also of one that was cut off; returns what to say about it."""
-        records = [self._task(told)] if told is not None else []
+        good = told is not None and ended_as_declared(told.plan.spec, told.result)
+        execution = self._execution(told, good=good) if told is not None else None
         notes = []
         try:
-            if records:
-                write_last_run(self._root / LAST_RUN, self._run.run_id, records)
+            if execution is not None and execution.record is not None:
+                write_last_run(self._root / LAST_RUN, self._run.run_id, [execution.record])
         except OSError as error:
             notes.append(f"{LAST_RUN} cannot be written: {error}")
         if self._writer is not None and self._record is not None:
             try:
-                for record in records:
-                    self._writer.add(self._execution(record, told))
-                notes.append(self._writer.finish(self._ended(self._record, told), self._run.settings.history_runs))
+                if execution is not None:
+                    self._writer.add(execution)
+                ended = self._ended(self._record, cut_off=_was_cut_off(told), good=good)
+                notes.append(self._writer.finish(ended, self._run.settings.history_runs))
             except HistoryError as error:
                 notes.append(f"history: {error}")
             finally:
                 self._writer.close()
         return "; ".join(filter(None, notes))
 
-    def _task(self, told: TaskEnded) -> TaskRecord:
-        good, expect = ended_as_declared(told.plan.spec, told.result), told.plan.spec.expect
-        unexpected = expect is not None and not good
-        record = task_record(story_of(told.plan, told.result, self._redactor, unexpected=unexpected))
-        return (
-            record
-            if record.artifacts is None
-            else record.model_copy(update={"artifacts": kept_place(record.artifacts, self._root)})
-        )
-
-    @staticmethod
-    def _execution(record: TaskRecord, told: TaskEnded | None) -> Execution:
-        good = told is not None and ended_as_declared(told.plan.spec, told.result)
+    def _execution(self, told: TaskEnded, *, good: bool) -> Execution:
+        result, unexpected = told.result, told.plan.spec.expect is not None and not good
+        record = task_record(story_of(told.plan, result, self._redactor, unexpected=unexpected))
+        if record.artifacts is not None:
+            record = record.model_copy(update={"artifacts": kept_place(record.artifacts, self._root)})
         return Execution(
             nodeid=f"{record.source}::{record.task_id}",
             task_id=record.task_id,
-            outcome="skipped" if told is not None and told.result.skipped else "passed" if good else "failed",
+            outcome="skipped" if result.skipped else "passed" if good else "failed",
             seconds=record.seconds,
-            reason=told.result.skipped if told is not None else "",
+            reason=result.skipped,
             at=record.started,
             record=record,
         )
 
-    def _ended(self, record: RunRecord, told: TaskEnded | None) -> RunRecord:
-        cut_off = _was_cut_off(told)
+    def _ended(self, record: RunRecord, *, cut_off: bool, good: bool) -> RunRecord:
         ending: Ending = "interrupted" if cut_off else "finished"
-        good = told is not None and ended_as_declared(told.plan.spec, told.result)
         return record.model_copy(
             update={
                 "finished": datetime.now(UTC),
