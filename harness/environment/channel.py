@@ -134,12 +134,3 @@ class SlotPlaceholders(Struct, frozen=True):
             return str(self.hosts[target])
         found = {name.lower(): folder for name, folder in self.folders.items()}
         return str((found[target] if target else next(iter(found.values())))())
-
-
-def filled(value: Any, fill: Callable[[str], str]) -> Any:
-    """A JSON value with each of its texts filled in."""
-    if isinstance(value, str):
-        return fill(value)
-    if isinstance(value, dict):
-        return {key: filled(each, fill) for key, each in value.items()}
-    return [filled(each, fill) for each in value] if isinstance(value, list) else value

@@ -14,8 +14,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.environment.channel import Channel, SlotPlaceholders, filled, refusal, rejected, unreadable
+from harness.environment.channel import Channel, SlotPlaceholders, refusal, rejected, unreadable
 from harness.resilience.threads import on_own_thread
+from harness.values import map_texts
 
 
 def imported(root: Path, target: str) -> Any:
@@ -122,7 +123,7 @@ class PythonChannel(Channel):
     async def _call_told(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call foreign code with the arguments of the settings too."""
         try:
-            told = filled(self._arguments, self._places.fill)
+            told = map_texts(dict(self._arguments), self._places.fill)
         except OSError as error:
             raise rejected(self._name, f"the folder of a service cannot be used: {error}", error) from error
         return await self._call_guarded(target, what, partial(function, **told), *arguments)

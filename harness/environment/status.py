@@ -139,11 +139,26 @@ async def _look(
     answer = await probe(http, endpoint) if endpoint else HealthAnswer(Health.ABSENT, "it is not started")
     silent = endpoint is None or answer.health is Health.ABSENT
     pid = None if endpoint is None or silent else await asyncio.to_thread(listening_pid, endpoint.port)
+    state, port, problem = _state(answer, held, told), endpoint.port if endpoint else None, _problem(answer, told)
+    return _status(name, held, pid, logs, clock, state=state, hosts=ports, port=port, problem=problem)
+
+
+def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> ServiceStatus:
+    """The state of a service that is no longer in the settings, as its daemon has recorded it."""
+    pid = held.program.pid if held.program else None
+    problem = f"it is not in [tool.harness.services] any more; `harness services stop {name}` ends it"
+    return _status(name, held, pid, logs, clock, state=held.state, hosts={}, port=None, problem=problem)
+
+
+def _status(
+    name: str, held: Held | None, pid: int | None, logs: Path, clock: Clock, *, state: ServiceState,
+    hosts: Mapping[str, int | str], port: int | None, problem: str,
+) -> ServiceStatus:  # fmt: skip
     return ServiceStatus(
         name=name,
-        state=_state(answer, held, told),
-        hosts=ports,
-        port=endpoint.port if endpoint else None,
+        state=state,
+        hosts=hosts,
+        port=port,
         pid=pid,
         command=command_of(pid),
         uptime=_uptime(pid, clock.wall()),
@@ -152,27 +167,7 @@ async def _look(
         owner_command=command_of(held.owner.pid) if held else "",
         persisted=bool(held and held.persisted),
         log=log_file(logs, name),
-        problem=_problem(answer, told),
-    )
-
-
-def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> ServiceStatus:
-    """The state of a service that is no longer in the settings, as its daemon has recorded it."""
-    pid = held.program.pid if held.program else None
-    return ServiceStatus(
-        name=name,
-        state=held.state,
-        hosts={},
-        port=None,
-        pid=pid,
-        command=command_of(pid),
-        uptime=_uptime(pid, clock.wall()),
-        restarts=held.restarts,
-        owner=held.owner.pid,
-        owner_command=command_of(held.owner.pid),
-        persisted=held.persisted,
-        log=log_file(logs, name),
-        problem=f"it is not in [tool.harness.services] any more; `harness services stop {name}` ends it",
+        problem=problem,
     )
 
 
