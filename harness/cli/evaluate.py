@@ -27,8 +27,8 @@ from harness.cli.chaos import (
 )
 from harness.cli.main import INTERRUPTED
 from harness.cli.trials import WorkersOption, begun_run, say, say_progress, with_workers
-from harness.model.cassette_settings import CassetteMode
 from harness.model.evaluation import Evaluation, EvaluationTrial
+from harness.model.model_settings import CassetteMode
 from harness.model.settings import Settings
 from harness.reporting.evaluation.page import evaluation_page
 from harness.reporting.evaluation.tables import evaluation_markdown, show_evaluation

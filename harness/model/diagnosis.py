@@ -329,13 +329,10 @@ def _of_page(failure: Failure) -> bool:
     if "criterion" not in failure.details:  # the criterion compares an element's text
         return True
     part = failure.assertion.expression if failure.assertion else failure.details["criterion"]
-    return any(map(_looks_at_page, (part, *failure.details.get("unmet_criteria", ())[1:])))
-
-
-def _looks_at_page(expression: object) -> bool:
     try:
-        return parse(str(expression)).looks_at_page
-    except CriterionError:
+        unmet = failure.details.get("unmet_criteria", ())[1:]
+        return any(parse(str(each)).looks_at_page for each in (part, *unmet))
+    except CriterionError:  # of one that cannot be read nobody knows
         return True
 
 

@@ -516,12 +516,8 @@ def _counted_nowhere(_url: str) -> None:
     """The default of `breaker` and `tool_breaker`: no site and no tool server has a circuit."""
 
 
-async def _no_service(_url: str) -> None:
-    """The default of `recover`: the harness runs no service."""
-
-
-async def _none_to_wait_for() -> None:
-    """The default of `ready`: the harness runs no service."""
+async def _no_service(*_url: str) -> None:
+    """The default of `recover` and `ready`: the harness runs no service."""
 
 
 async def not_recorded(_plan: Plan) -> None:
@@ -544,7 +540,7 @@ class Ports(Struct, frozen=True):
     """The circuit of the site at a URL; None if it has none."""
     recover: Callable[[str], Awaitable[None]] = _no_service
     """Waits until a service of the harness at this URL answers again, if there is one and it is down; never raises."""
-    ready: Callable[[], Awaitable[None]] = _none_to_wait_for
+    ready: Callable[[], Awaitable[None]] = _no_service
     """Waits until the services of the task listen, and restarts lost ones. Raises Failed."""
     model_calls: Callable[[Plan], tuple[ModelCall, ...]] = lambda _: ()
     """The requests to models of a task so far."""

@@ -208,11 +208,6 @@ def guard(
     return policy
 
 
-__all__ = [
-    "TRANSITIONS", "Breaker", "BreakerSettings", "CircuitOpen", "CircuitSnapshot", "CircuitState", "Signal", "Ticket",
-    "Transition",
-]  # fmt: skip
-
 _DEFAULTS: Final = BreakerSettings()
 _SPENT: Final = -1
 

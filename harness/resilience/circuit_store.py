@@ -88,8 +88,6 @@ def _not_a_store(path: Path, why: str, remedy: str) -> CircuitStoreError:
     return CircuitStoreError(f"{path}: expected a store of circuit states, found: {why}. {remedy}")
 
 
-__all__ = ["CircuitStore", "CircuitStoreError"]
-
 PATIENCE = 0.1
 """Seconds for which a caller waits for another process's lock."""
 _RETRY = 0.5

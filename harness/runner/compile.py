@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -114,28 +114,28 @@ class Filling:
         changed = route
         if holds_reference(route):
             given = route.values_given.items()
-            try:
+            with self._collecting(path):
                 filled = {key: interpolate(each, self.scope, last=key not in LATE_IN_ROUTES) for key, each in given}
                 changed = type(route).model_validate(filled)
-            except BadReferenceError as error:
-                self.problems.append(self.origin.problem(path, str(error)))
-            except ValidationError as error:
-                self.problems += self._of_filled(path, error)
         return changed.with_source(self.origin.place(path))
 
-    def _of_filled(self, path: JsonPath, error: ValidationError) -> Iterator[Problem]:
-        """The problems of values that are wrong once their references are filled in."""
-        for each in error.errors():
-            message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
-            yield self.origin.problem((*path, *each["loc"]), message)
+    @contextmanager
+    def _collecting(self, path: JsonPath) -> Iterator[None]:
+        """Note the problems of what is done within, which goes on after it: what it makes is of no use."""
+        try:
+            yield
+        except BadReferenceError as error:
+            self.problems.append(self.origin.problem(path, str(error)))
+        except ValidationError as error:
+            for each in error.errors():
+                message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
+                self.problems.append(self.origin.problem((*path, *each["loc"]), message))
 
     def _interpolated(self, path: JsonPath, model: ModelT, last: bool) -> ModelT:
         """The model with references filled in; if a value is of no use there, the model itself and a problem."""
-        try:
+        with self._collecting(path):
             return interpolate_step(model, self.scope, last=last)
-        except BadReferenceError as error:
-            self.problems.append(self.origin.problem(path, str(error)))
-            return model
+        return model
 
     def context(self) -> ContextOptions:
         """What the browser context emulates: the settings, overridden by the task's profile, overridden by the task."""
@@ -145,14 +145,10 @@ class Filling:
             self.problems.append(self.origin.problem(("task_id",), message))
         if not holds_reference(options):
             return options
-        try:
+        with self._collecting(("browser",)):
             values = interpolate(options.values_given, self.scope)
             _refuse_one_time(values)
             return ContextOptions.model_validate(values)
-        except BadReferenceError as error:
-            self.problems.append(self.origin.problem(("browser",), str(error)))
-        except ValidationError as error:
-            self.problems += self._of_filled(("browser",), error)
         return options
 
     def _declared_context(self) -> ContextOptions:

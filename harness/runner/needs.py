@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 from urllib.parse import urljoin
 
 from harness.model.channel_settings import ChannelSettings
@@ -13,6 +12,7 @@ from harness.model.service_settings import targets_in
 from harness.model.settings import Settings
 from harness.model.tool_settings import offered_to_agents
 from harness.spec.names import host_of, reaches
+from harness.values import texts_of
 
 _HOST = re.compile(r"//(?:[^/?#\s@]*@)?([^/?#\s'\"<>:\\]+)")
 """What may be a host in a text; it is compared with the hosts of services."""
@@ -93,14 +93,7 @@ def _is_open(plan: Plan) -> bool:
 
 def _texts_of(plan: Plan) -> Iterator[str]:
     for step in plan.steps:
-        yield from _texts(step.model_dump(mode="json", exclude_defaults=True))
+        yield from texts_of(step.model_dump(mode="json", exclude_defaults=True))
     for fault in plan.faults:
-        yield from _texts(fault.model_dump(mode="json"))
-    yield from _texts(plan.spec.model_dump(mode="json", exclude=_NAMES_NO_HOST, exclude_defaults=True))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        yield from _texts(each)
+        yield from texts_of(fault.model_dump(mode="json"))
+    yield from texts_of(plan.spec.model_dump(mode="json", exclude=_NAMES_NO_HOST, exclude_defaults=True))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from os.path import relpath
 
-from harness.model.cassette_settings import CassetteMode
+from harness.model.model_settings import CassetteMode
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Injector

@@ -19,6 +19,7 @@ from msgspec import Struct
 from harness.bridge.hub import BridgeHub, HubAgent
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.session import BridgeSession
+from harness.bridge.store import StoredSession, stored_sessions
 from harness.model.events import Event, TaskEnded
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
@@ -26,14 +27,18 @@ from harness.model.ports import Ports
 from harness.model.settings import Settings, load_settings
 from harness.model.settings_errors import SettingsError
 from harness.reporting.allure.files import executor_of
+from harness.reporting.archive import DirectoryArchive
+from harness.reporting.files import shown_path
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import kept_place
 from harness.reporting.history.record import Ending, Execution, RunRecord, checkout_of
 from harness.reporting.history.writing import RunWriter, happenings_of
+from harness.reporting.live.following import runs_with_events
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import LAST_RUN, task_record, write_last_run
-from harness.reporting.telemetry.record import RunBegun
-from harness.reporting.telemetry.sinks import begun_stream
+from harness.reporting.telemetry.log import events_of
+from harness.reporting.telemetry.record import RunBegun, TaskBegun, TaskDone, read
+from harness.reporting.telemetry.sinks import begun_stream, stream_of
 from harness.reporting.telemetry.stream import Telemetry
 from harness.reporting.telling import story_of
 from harness.resilience.events import ClientChanged, ResilienceEvent
@@ -41,6 +46,7 @@ from harness.resilience.owner import Owner
 from harness.runner.bridging import BridgeHost
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
+from harness.runner.not_run import PROCESS_DIED, died, not_run_result
 from harness.runner.schedule import SHARED, TaskPlaces
 from harness.runner.shared_services import LentServices, ServicePool
 from harness.spec.agents import BRIDGE
@@ -445,3 +451,84 @@ class KeptRun:
                 "happenings": happenings_of(self._root, record.run),
             }
         )
+
+
+# Tasks whose server was killed: nobody was left to write their reports, so the next server does.
+
+
+class DeadTask(Struct, frozen=True):
+    """A task that had begun when the process of its run died."""
+
+    task_id: str
+    run: str
+    session: StoredSession
+
+
+def dead_tasks(root: Path) -> tuple[DeadTask, ...]:
+    """The tasks of sessions whose run died in them, without those that another run has had since.
+
+    It reads the event files of the runs; one that was deleted tells nothing.
+    """
+    try:
+        sessions = stored_sessions(root)
+    except OSError:  # a damaged file is put aside and told by whoever serves sessions
+        return ()
+    left = [each for each in sessions if each.task is not None and not each.over and not each.owned]
+    return tuple(dead for each in left if (dead := _dead(root, each)) is not None)
+
+
+def _dead(root: Path, session: StoredSession) -> DeadTask | None:
+    """The task of a session, if the newest run that had it is the session's own, and never ended it."""
+    task_id = session.task or ""
+    for run in runs_with_events(root):
+        words = list(_words(events_of(root, run), task_id))
+        if words:
+            own = run.endswith(f"-{session.owner.pid}") and isinstance(words[-1], TaskBegun)
+            return DeadTask(task_id, run, session) if own else None
+    return None
+
+
+def _words(file: Path, task_id: str) -> Iterator[TaskBegun | TaskDone]:
+    """What an event file tells about the beginning and the end of a task."""
+    try:
+        with file.open("rb") as lines:
+            for line in lines:
+                record = read(line) if b'"task' in line else None
+                if record is not None and record.task_id == task_id and isinstance(record.event, TaskBegun | TaskDone):
+                    yield record.event
+    except OSError:  # it was deleted meanwhile
+        return
+
+
+def report_dead_tasks(settings: Settings) -> list[str]:
+    """Write the reports of tasks whose run died, and their ends into its events; returns a sentence for each."""
+    if not (dead := dead_tasks(settings.root)):
+        return []
+    try:
+        tasks = tasks_of(settings.root).tasks
+    except (SettingsError, SpecError, OSError) as error:
+        return [f"the tasks of runs that died have no report: {error}"]
+    return [_told(settings, tasks, each) for each in dead]
+
+
+def _told(settings: Settings, tasks: Mapping[str, Loaded], dead: DeadTask) -> str:
+    place = f"run {dead.run} died while session {dead.session.id} did task {dead.task_id}"
+    if (task := tasks.get(dead.task_id)) is None:
+        return f"{place}, which is not below {', '.join(settings.serve.tasks)}, so that it has no report"
+    try:
+        return f"{place}: WORKER_CRASHED, {_reported(settings, task, dead)}"
+    except (SpecError, OSError) as error:
+        return f"{place}, and its report cannot be written: {error}"
+
+
+def _reported(settings: Settings, task: Loaded, dead: DeadTask) -> str:
+    """Write the report and the end of one task; returns where it is. Raises SpecError and OSError."""
+    redactor = Redactor.of(settings)
+    plan = compile_plan(task, settings=settings, run_id=dead.run, agent=BRIDGE)
+    archive = DirectoryArchive(settings.artifacts, dead.run, redactor, settings.keep_previous)
+    result = not_run_result(archive, plan, died(dead.session.why_lost), PROCESS_DIED)
+    events = stream_of(settings, dead.run, redactor)
+    events.tell(TaskDone.of(result, plan.agent), plan)
+    problems = "; ".join(events.close())
+    kept = shown_path(result.artifacts) if result.artifacts else "its report could not be kept"
+    return f"{kept}; {problems}" if problems else kept

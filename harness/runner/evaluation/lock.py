@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.model.agent_settings import AgentSettings
-from harness.model.cassette_settings import CASSETTES
+from harness.model.model_settings import CASSETTES
 from harness.model.plan import Plan
 from harness.model.settings import Settings
 from harness.runner.campaign.trials import Attack
