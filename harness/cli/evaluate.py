@@ -283,7 +283,7 @@ def _refuse_changes(folder: Path, now: lock.Digests) -> None:
 def _refuse_browser(folder: Path, harness: SyncHarness) -> None:
     """Keep the browser's version. Raises ValueError if it is another one than before."""
     try:
-        lock.BrowserLock(folder).check(harness.browser)
+        lock.lock_browser(folder, harness.browser)
     except ValueError as change:
         raise ValueError(_cannot_go_on(folder, [str(change)])) from None
 

@@ -189,24 +189,17 @@ def read_lock(folder: Path) -> Digests:
         raise ValueError(f"{folder / LOCK}: is no lock file of an evaluation: {error}") from None
 
 
-class BrowserLock:
-    """Keeps the version of the browser in the file, and refuses another one."""
+def lock_browser(folder: Path, described: str) -> None:
+    """Write the version that begins this text into the file, once. Raises ValueError for another one, or OSError.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def check(self, described: str) -> None:
-        """Write the version that begins this text into the file, once. Raises ValueError for another one, or OSError.
-
-        The text is empty as long as no browser has started.
-        """
-        version = described.partition(" (")[0]
-        before = read_lock(self._folder)
-        if not version or before.get(BROWSER) == version:
-            return
-        if BROWSER in before:
-            raise ValueError("\n".join(changes(before, {**before, BROWSER: version})))
-        write_lock(self._folder, {**before, BROWSER: version})
+    The text is empty as long as no browser has started.
+    """
+    version, before = described.partition(" (")[0], read_lock(folder)
+    if not version or before.get(BROWSER) == version:
+        return
+    if BROWSER in before:
+        raise ValueError("\n".join(changes(before, {**before, BROWSER: version})))
+    write_lock(folder, {**before, BROWSER: version})
 
 
 def changes(before: Digests, now: Digests) -> Iterator[str]:
