@@ -38,7 +38,38 @@ from harness.values import map_texts
 if TYPE_CHECKING:
     from harness.environment.http_channel import Recover
 
-# A channel in a JSON file, the same for every world.
+T = TypeVar("T")
+
+
+class LocalChannel(Channel):
+    """A channel in one file of this machine, the same for every world. `timeout`: seconds for one read or write."""
+
+    one_for_all = True
+
+    def __init__(self, name: str, place: Callable[[], Path], timeout: float) -> None:
+        """`place` returns the path of the file, which may change with its service."""
+        super().__init__(name)
+        self._place, self._timeout = place, timeout
+
+    @property
+    def _path(self) -> Path:
+        return self._place()
+
+    async def _timed(self, what: str, work: Awaitable[T]) -> T:
+        """Wait for work on a thread of its own: a pipe, a dead server or another process may block it for ever."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await work
+        except TimeoutError as error:
+            raise unreadable(self._name, f"{self._path} cannot be {what}: it took too long", error) from error
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise corrupt(self._name, f"{self._path} is not JSON: {error}", error) from error
+        except (sqlite3.Error, OSError, ValueError, TypeError, RecursionError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or error
+            raise rejected(self._name, f"{self._path} cannot be {what}: {why}", error) from error
+
+
+# A channel in a JSON file.
 
 _READABLE = 200_000
 """Bytes from which a document is written without line breaks: they would cost seconds, and triple its size."""
@@ -46,38 +77,16 @@ _HALF_WRITTEN = 0.2
 """Seconds after which a file that does not parse is read once more."""
 
 
-class FileChannel(Channel):
-    """Reads and replaces the file as a whole. `timeout` is in seconds for one read or write.
-
-    Each read or write has a thread of its own: a pipe, or a file on a dead server, may block it for ever.
-    """
-
-    one_for_all = True
+class FileChannel(LocalChannel):
+    """Reads and replaces the file as a whole."""
 
     def __init__(self, name: str, place: Callable[[], Path], *, timeout: float, start: Path | None = None) -> None:
-        """`place` returns the path of the file, which may change with its service.
-
-        `start` is the path to which a run's first reset copies the original file; all its processes share it.
-        """
-        super().__init__(name)
+        """`start` is the path to which a run's first reset copies the original file; all its processes share it."""
+        super().__init__(name, place, timeout)
         self._start = start
-        self._place = place
-        self._timeout = timeout
-
-    @property
-    def _path(self) -> Path:
-        return self._place()
 
     async def read(self, world: str) -> Any:  # noqa: ARG002 - one file for every world
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await self._load_file()
-        except TimeoutError as error:
-            raise unreadable(self._name, f"{self._path} cannot be read: it took too long", error) from error
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise corrupt(self._name, f"{self._path} is not JSON: {error}", error) from error
-        except (OSError, ValueError, RecursionError) as error:
-            raise rejected(self._name, f"{self._path} cannot be read: {_error_text(error)}", error) from error
+        return await self._timed("read", self._load_file())
 
     async def _load_file(self) -> Any:
         """Load the file; a damaged one is read again, since the site may be writing it."""
@@ -98,19 +107,10 @@ class FileChannel(Channel):
         if self._start is None:
             raise refusal(self._name, 'a file is reset only under `isolation = "reset"`')
         async with self._writing(world):
-            await self._timed("reset", self._back_to_start, self._start)
+            await self._timed("reset", on_own_thread(self._back_to_start, self._start))
 
     async def _replace(self, world: str, document: Any) -> None:  # noqa: ARG002
-        await self._timed("written", self._store, document)
-
-    async def _timed(self, what: str, work: Callable[[Any], None], argument: Any) -> None:
-        try:
-            async with asyncio.timeout(self._timeout):
-                await on_own_thread(work, argument)
-        except TimeoutError as error:
-            raise unreadable(self._name, f"{self._path} cannot be {what}: it took too long", error) from error
-        except (OSError, ValueError, RecursionError) as error:
-            raise rejected(self._name, f"{self._path} cannot be {what}: {_error_text(error)}", error) from error
+        await self._timed("written", on_own_thread(self._store, document))
 
     def _back_to_start(self, start: Path) -> None:
         """Restore the original. An empty copy, which is no JSON document, means that there was no file: delete it."""
@@ -138,10 +138,6 @@ class FileChannel(Channel):
         write_whole(target, content)
 
 
-def _error_text(error: BaseException) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
 def _check_size(content: bytes) -> bytes:
     if len(content) > MAX_DOCUMENT:
         raise ValueError(f"it is larger than {MAX_DOCUMENT} bytes")
@@ -150,13 +146,12 @@ def _check_size(content: bytes) -> bytes:
 
 # A channel in a SQLite database of the system under test: one table, or all of them.
 
-T = TypeVar("T")
 _SOURCE: Final = "taskspec"
 """The value of a column `source` in rows that this channel adds."""
 
 
-class SqliteChannel(Channel):
-    """Reads and writes rows as JSON; the same for every world. `timeout` is in seconds for one read or write.
+class SqliteChannel(LocalChannel):
+    """Reads and writes rows as JSON.
 
     With `key`, the document is an object: the key column's text -> the row as an object, or with `value` the one column
     of that name. Without `key` it is the list of the table's rows, and without `table` an object of all tables, each a
@@ -164,8 +159,6 @@ class SqliteChannel(Channel):
     not), and an object or list is written as its JSON. If the table has the columns `ts`, `source` and `confidence` of
     a memory entry, new and changed rows fill them in.
     """
-
-    one_for_all = True
 
     def __init__(
         self,
@@ -175,19 +168,12 @@ class SqliteChannel(Channel):
         key: str | None,
         value: str | None,
         timeout: float,
-    ):
-        """`place` returns the path of the database, which may change with its service."""
-        super().__init__(name)
-        self._place = place
+    ) -> None:
+        super().__init__(name, place, timeout)
         self._table, self._key, self._value = table, key, value
-        self._timeout = timeout
-
-    @property
-    def _path(self) -> Path:
-        return self._place()
 
     async def read(self, world: str) -> Any:  # noqa: ARG002 - one database for every world
-        return await self._run_on_thread("read", self._read, "ro")
+        return await self._timed("read", on_own_thread(self._with_connection, self._read, "ro"))
 
     async def writable(self) -> bool:
         return self._key is not None
@@ -200,17 +186,8 @@ class SqliteChannel(Channel):
             raise refusal(self._name, "only a table with a `key` column can be written; this channel names none")
         if not isinstance(document, dict):
             raise refusal(self._name, "the document of a table with a `key` column is an object")
-        await self._run_on_thread("written", lambda db: self._store(db, document), "rw")
-
-    async def _run_on_thread(self, what: str, work: Callable[[sqlite3.Connection], T], mode: str) -> T:
-        """Run the work on a thread of its own: another process may lock the database for long."""
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await on_own_thread(self._with_connection, work, mode)
-        except TimeoutError as error:
-            raise unreadable(self._name, f"{self._path} cannot be {what}: it took too long", error) from error
-        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
-            raise rejected(self._name, f"{self._path} cannot be {what}: {error}", error) from error
+        store = partial(self._store, document=document)
+        await self._timed("written", on_own_thread(self._with_connection, store, "rw"))
 
     def _with_connection(self, work: Callable[[sqlite3.Connection], T], mode: str) -> T:
         if not self._path.is_file():

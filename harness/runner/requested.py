@@ -26,13 +26,12 @@ from harness.model.plan import Plan
 from harness.model.ports import Ports
 from harness.model.settings import Settings, load_settings
 from harness.model.settings_errors import SettingsError
-from harness.reporting.allure.files import executor_of
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.files import shown_path
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import kept_place
-from harness.reporting.history.record import Ending, Execution, RunRecord, checkout_of
-from harness.reporting.history.writing import RunWriter, happenings_of
+from harness.reporting.history.record import Execution, RunRecord
+from harness.reporting.history.writing import RunWriter, begun_record, ended_record
 from harness.reporting.live.following import runs_with_events
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import LAST_RUN, task_record, write_last_run
@@ -386,17 +385,8 @@ class KeptRun:
         """Insert the run; returns what to say if that is impossible."""
         if self._run.settings.history_runs <= 0:
             return ""
-        checkout = checkout_of(self._root, os.environ)
-        self._record = RunRecord(
-            run=self._run.run_id,
-            started=datetime.now(UTC),
-            project=self._root.name,
-            arguments=("harness", "serve", self._run.plan.task_id),
-            environment=dict(self.environment),
-            commit=checkout.commit,
-            branch=checkout.branch,
-            ci=executor_of(os.environ),
-        )
+        arguments = ("harness", "serve", self._run.plan.task_id)
+        self._record = begun_record(self._root, self._run.run_id, arguments, self.environment)
         try:
             self._writer = RunWriter(self._root, self._record, Owner.this())
         except HistoryError as error:
@@ -417,7 +407,9 @@ class KeptRun:
             try:
                 if execution is not None:
                     self._writer.add(execution)
-                ended = self._ended(self._record, cut_off=_was_cut_off(told), good=good)
+                cut_off = _was_cut_off(told)
+                status = 2 if cut_off else 0 if good else 1
+                ended = ended_record(self._root, self._record, status, self.environment, interrupted=cut_off)
                 notes.append(self._writer.finish(ended, self._run.settings.history_runs))
             except HistoryError as error:
                 notes.append(f"history: {error}")
@@ -438,18 +430,6 @@ class KeptRun:
             reason=result.skipped,
             at=record.started,
             record=record,
-        )
-
-    def _ended(self, record: RunRecord, *, cut_off: bool, good: bool) -> RunRecord:
-        ending: Ending = "interrupted" if cut_off else "finished"
-        return record.model_copy(
-            update={
-                "finished": datetime.now(UTC),
-                "ending": ending,
-                "exit_status": 2 if cut_off else 0 if good else 1,
-                "environment": dict(self.environment),
-                "happenings": happenings_of(self._root, record.run),
-            }
         )
 
 
