@@ -11,7 +11,7 @@ from copy import copy
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from harness.criteria.paths import PathError, path_of_key
 from harness.environment.channel import (
@@ -45,6 +45,8 @@ class LocalChannel(Channel):
     """A channel in one file of this machine, the same for every world. `timeout`: seconds for one read or write."""
 
     one_for_all = True
+    refused: ClassVar[tuple[type[Exception], ...]] = (OSError, ValueError, RecursionError)
+    """The errors by which the file refuses what is asked; any other is a defect."""
 
     def __init__(self, name: str, place: Callable[[], Path], timeout: float) -> None:
         """`place` returns the path of the file, which may change with its service."""
@@ -64,7 +66,7 @@ class LocalChannel(Channel):
             raise unreadable(self._name, f"{self._path} cannot be {what}: it took too long", error) from error
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise corrupt(self._name, f"{self._path} is not JSON: {error}", error) from error
-        except (sqlite3.Error, OSError, ValueError, TypeError, RecursionError) as error:
+        except self.refused as error:
             why = (error.strerror if isinstance(error, OSError) else None) or error
             raise rejected(self._name, f"{self._path} cannot be {what}: {why}", error) from error
 
@@ -159,6 +161,8 @@ class SqliteChannel(LocalChannel):
     not), and an object or list is written as its JSON. If the table has the columns `ts`, `source` and `confidence` of
     a memory entry, new and changed rows fill them in.
     """
+
+    refused = (sqlite3.Error, OSError, ValueError, TypeError)
 
     def __init__(
         self,

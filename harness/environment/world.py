@@ -307,7 +307,6 @@ class TaskWorld:
         }
 
     def entries(self) -> dict[str, Any]:
-        """Key -> MemoryKV entry (key, value, ts, source, confidence)."""
         return {**self._theirs, **self._own()}
 
     async def channel(self, name: str) -> Any:
@@ -393,8 +392,6 @@ class TaskWorld:
         return await asyncio.to_thread(lambda: list(differences(name, saved, now, clock)))
 
     async def snapshot(self) -> dict[str, Any]:
-        """The documents of all channels; a channel that cannot be read is `{"error": ...}`."""
-
         async def document(name: str) -> Any:
             try:
                 return await self.channel(name)

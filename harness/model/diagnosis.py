@@ -6,7 +6,8 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import WAITS
@@ -20,6 +21,7 @@ from harness.model.record import (
     History,
     MetFault,
     MetRoute,
+    Score,
     StepRecord,
     TaskResult,
 )
@@ -275,7 +277,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         warnings=tuple(w.as_json() for w in result.warnings),
         faults=fault_reports(result),
         routes=tuple(map(route_report, result.routes)),
-        score=None if result.score is None else to_builtins(result.score),
+        score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,
         **{**_agent_facts(plan, result), **_tool_facts(result)},
@@ -334,6 +336,10 @@ def _of_page(failure: Failure) -> bool:
         return any(parse(str(each)).looks_at_page for each in (part, *unmet))
     except CriterionError:  # of one that cannot be read nobody knows
         return True
+
+
+def _score_json(score: Score) -> dict[str, Any]:
+    return {"total": score.total, "parts": [asdict(part) for part in score.parts], "rubrics": dict(score.rubrics)}
 
 
 def trace(result: TaskResult) -> dict[str, Any]:

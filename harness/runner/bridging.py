@@ -63,7 +63,7 @@ class ServesAgents(Protocol):
 
 
 class BridgeHost:
-    """The bridge of one run or server, and the run's server."""
+    """The bridge of one run or server, and the run's server (`ServesAgents`)."""
 
     def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, emit: Emit, wait: float) -> None:
         """`wait`: seconds that a task waits for an agent. Raises OSError if the key of tokens cannot be used."""
@@ -91,11 +91,9 @@ class BridgeHost:
         return value
 
     def agent(self) -> HubAgent:
-        """The agent `bridge` of one run of a task."""
         return self.hub.agent()
 
     def joined(self, ports: Ports) -> Ports:
-        """The ports of a task, together with what passes between it and its session."""
         return self.hub.joined(ports)
 
     @property

@@ -128,7 +128,6 @@ class LentBridge:
         return self._hub.agent(self._session)
 
     def joined(self, ports: Ports) -> Ports:
-        """The ports of a task, together with what passes between it and its session."""
         return self._hub.joined(ports)
 
     async def close(self) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.model.events import MODEL
-from harness.reporting.allure.files import executor_of
 from harness.reporting.files import read_json, shown_path, write_json
 from harness.reporting.history.file import (
     PATIENCE,
@@ -62,6 +61,8 @@ def begun_record(
     root: Path, run: str, arguments: Iterable[str], environment: Mapping[str, str], **more: Any
 ) -> RunRecord:
     """The record of a run that begins now, with its checkout and its CI system."""
+    from harness.reporting.allure.files import executor_of  # who only reads the history needs nothing of Allure
+
     checkout = checkout_of(root, os.environ)
     return RunRecord(
         run=run,
