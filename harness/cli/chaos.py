@@ -22,9 +22,8 @@ from harness.faults.checks import Project, misplaced_in_plan
 from harness.model.settings import Settings, load_settings
 from harness.reporting.files import shown_path
 from harness.runner.campaign.document import Campaign, Trial
-from harness.runner.campaign.run import Running, Size
-from harness.runner.campaign.summary import markdown, show
-from harness.runner.campaign.trials import BusyError, attacks, reserved
+from harness.runner.campaign.summary import markdown, show, summed_up
+from harness.runner.campaign.trials import BusyError, Running, Size, attacks, reserved
 from harness.runner.trials import TrialRunner
 from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns, load_fault_plan
 from harness.spec.loaded import Loaded
@@ -129,7 +128,7 @@ def chaos(
     except BusyError as busy:
         refuse(str(busy))
     artifacts = running.folder.relative_to(found.settings.root).as_posix()
-    document = running.document(started, datetime.now(UTC), artifacts=artifacts, interrupted=interrupted)
+    document = summed_up(running, started, datetime.now(UTC), artifacts=artifacts, interrupted=interrupted)
     _tell(document, json, running)
     if markdown_file is not None:
         markdown_file.write_text(markdown(document), "utf-8")

@@ -17,8 +17,8 @@ from msgspec import Struct
 from harness.cli.chaos import LOCK, console, given_faults, given_tasks, missing_dependencies, refuse, refuse_unwritable
 from harness.cli.main import INTERRUPTED
 from harness.cli.trials import WorkersOption, begun_run, say, say_progress, with_workers
-from harness.model.cassette_settings import CassetteMode
 from harness.model.evaluation import Evaluation, EvaluationTrial
+from harness.model.model_settings import CassetteMode
 from harness.model.settings import Settings
 from harness.reporting.evaluation.page import evaluation_page
 from harness.reporting.evaluation.tables import evaluation_markdown, show_evaluation
@@ -27,8 +27,7 @@ from harness.resilience import SystemClock
 from harness.runner.campaign.trials import BusyError, ends_services, reserved
 from harness.runner.evaluation import lock
 from harness.runner.evaluation.gate import gate_problem, judged_by, read_evaluation
-from harness.runner.evaluation.journal import TRIALS, TrialJournal, opened
-from harness.runner.evaluation.run import EvaluationRun
+from harness.runner.evaluation.run import TRIALS, EvaluationRun, TrialJournal, opened
 from harness.runner.evaluation.trials import EvaluationSize, Judging, agents_attacks, without_memory
 from harness.runner.trials import TrialRunner
 from harness.spec.agents import BRIDGE, MANUAL, SCRIPTED, unknown_agent
@@ -40,7 +39,7 @@ from harness.spec.problems import SpecError
 from harness.values import replace
 
 if TYPE_CHECKING:
-    from harness.runner.harness import SyncHarness
+    from harness.runner.sync import SyncHarness
 
 _NO_VERDICT = 3
 _PLACE = Path(".harness", "eval")
@@ -255,7 +254,7 @@ def _not_written(error: OSError, folder: Path) -> str:
 def _refuse_browser(folder: Path, harness: SyncHarness) -> None:
     """Keep the browser's version. Raises ValueError if it is another one than before."""
     try:
-        lock.BrowserLock(folder).check(harness.browser)
+        lock.lock_browser(folder, harness.browser)
     except ValueError as change:
         raise ValueError(_cannot_go_on(folder, [str(change)])) from None
 

@@ -233,8 +233,7 @@ async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[S
     from harness.reporting.redaction import Redactor
     from harness.resilience import SystemClock
     from harness.runner.bridging import BridgeHost
-    from harness.runner.dead_runs import report_dead_tasks
-    from harness.runner.requested import RequestedRuns
+    from harness.runner.requested import RequestedRuns, report_dead_tasks
 
     for told in await asyncio.to_thread(report_dead_tasks, settings):  # before a session goes on here
         typer.echo(told)

@@ -15,7 +15,7 @@ from harness.cli.main import INTERRUPTED
 from harness.model.settings import Settings, workers_or_auto
 
 if TYPE_CHECKING:
-    from harness.runner.begun import BegunRun
+    from harness.runner.sync import BegunRun
 
 Workers = int | Literal["auto"] | None
 
@@ -50,7 +50,7 @@ def say(text: str) -> None:
 
 def begun_run(settings: Settings, run_id: str = "") -> BegunRun:
     """Begin the run of a command, which the first Ctrl-C ends. Raises ValueError and OSError."""
-    from harness.runner.begun import BegunRun  # Playwright is loaded only when tasks run
+    from harness.runner.sync import BegunRun  # Playwright is loaded only when tasks run
 
     _end_once()
     return BegunRun(settings, run_id, say=say)

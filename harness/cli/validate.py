@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from harness.cli.advice import asked_problems, model_advice, write_advice
 from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
-from harness.model.cassette_settings import CASSETTES
+from harness.model.model_settings import CASSETTES
 from harness.model.settings import Settings, load_settings
 from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed

@@ -30,9 +30,8 @@ from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path
 from harness.reporting.telemetry.log import events_of
 from harness.reporting.telling import story_of, written_baselines
-from harness.runner.begun import BegunRun
 from harness.runner.compile import compile_plan
-from harness.runner.harness import SyncHarness
+from harness.runner.sync import BegunRun, SyncHarness
 from harness.spec.file_names import is_step_group
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded

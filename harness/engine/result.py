@@ -22,12 +22,11 @@ from harness.engine.judge import AssertionJudge
 from harness.engine.run import Run, Suspension, TaskJournal, TaskStop, chosen_now
 from harness.model.diagnosis import error_report, fault_effect, unmet_expectations
 from harness.model.dialogs import with_dialogs
-from harness.model.outcome import ended_as_declared, outcome_differences, shortcomings
+from harness.model.outcome import Looked, attempts_of, ended_as_declared, outcome_differences, score_of, shortcomings
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Ports, Snapshot, Stage
 from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
-from harness.model.score import Looked, attempts_of, score_of
 from harness.model.warnings import DONE_TWICE, dialog_warnings, done_twice, takeover_warnings, warnings
 from harness.recovery import Capture, GiveUp, Substitute
 from harness.recovery.failure import Failed, Failure

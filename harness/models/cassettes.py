@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from harness.model.cassette_settings import CASSETTES, CassetteMode
+from harness.model.model_settings import CASSETTES, CassetteMode
 from harness.models.canonical import CanonicalRequest, digest_of, lines_of
 from harness.resilience.replaced import write_whole
 from harness.spec.names import slug

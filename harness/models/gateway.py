@@ -17,8 +17,7 @@ import httpx2
 from msgspec import Struct
 
 from harness.model.events import emit_of_call
-from harness.model.forwarding import ForwardedAnswer, ForwardedRequest
-from harness.model.inference import Prompt, Usage
+from harness.model.inference import ForwardedAnswer, ForwardedRequest, Prompt, Usage
 from harness.model.model_settings import ModelSettings
 from harness.models.broken import facts_of_transport
 from harness.models.cassettes import CassetteMissError

@@ -19,12 +19,11 @@ from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS
 from harness.pytest_plugin.terminal import environment
-from harness.reporting.allure.files import executor_of
 from harness.reporting.files import read_json
 from harness.reporting.history.file import BrokenFileError, HistoryError, put_aside
 from harness.reporting.history.reading import kept_place
-from harness.reporting.history.record import Ending, Execution, Outcome, RunRecord, checkout_of
-from harness.reporting.history.writing import RunWriter, happenings_of
+from harness.reporting.history.record import Execution, Outcome, RunRecord
+from harness.reporting.history.writing import RunWriter, begun_record, ended_record
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord
 from harness.resilience.owner import Owner
@@ -266,33 +265,22 @@ class RunHistory:
             return RunWriter(self._root, run, Owner.this())
 
     def _begun_record(self) -> RunRecord:
-        checkout = checkout_of(self._root, os.environ)
-        return RunRecord(
-            run=self._state.run_id,
-            started=datetime.now(UTC),
-            project=self._root.name,
-            arguments=tuple(without_secrets(self._config.invocation_params.args, self._redactor)),
-            environment=environment(self._config, self._state),
-            commit=checkout.commit,
-            branch=checkout.branch,
-            ci=executor_of(os.environ),
-            shard=str(self._config.getoption("--task-shard", None) or ""),
-            durations=self._state.durations.digest if self._state.durations else "",
-        )
+        arguments = without_secrets(self._config.invocation_params.args, self._redactor)
+        shard = str(self._config.getoption("--task-shard", None) or "")
+        durations = self._state.durations.digest if self._state.durations else ""
+        told = environment(self._config, self._state)
+        return begun_record(self._root, self._state.run_id, arguments, told, shard=shard, durations=durations)
 
     def _ended_record(self, run: RunRecord) -> RunRecord:
-        broken_off = self._status in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
-        ending: Ending = "interrupted" if broken_off else "finished"
-        return run.model_copy(
-            update={
-                "finished": datetime.now(UTC),
-                "ending": ending,
-                "exit_status": self._status,
-                "environment": environment(self._config, self._state),
-                "happenings": happenings_of(self._root, run.run),
-                "metrics": self._metrics(),
-            }
+        told, interrupted = (
+            environment(self._config, self._state),
+            self._status
+            in (
+                pytest.ExitCode.INTERRUPTED,
+                pytest.ExitCode.INTERNAL_ERROR,
+            ),
         )
+        return ended_record(self._root, run, self._status, told, interrupted=interrupted, metrics=self._metrics())
 
     def _metrics(self) -> dict[str, Any]:
         """The figures of this run; none if they could not be written."""

@@ -33,16 +33,18 @@ from harness.reporting.history.record import Execution, RunRecord, checkout_of
 from harness.resilience import SystemClock
 from harness.runner.not_run import died
 from harness.runner.slot_store import SlotStore
-from harness.runner.store_notes import NotedStore, WriteMemory, refuse_lost
 from harness.runner.store_writer import StoreLedger, StoreWriter
 from harness.runner.stored_part import (
     ERRORS,
     CommonRun,
     Earlier,
+    NotedStore,
     StoredPart,
+    WriteMemory,
     join_division,
     join_run,
     part_name,
+    refuse_lost,
     show_attempt,
 )
 from harness.spec.names import how_many, list_some

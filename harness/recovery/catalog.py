@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from harness.recovery.families import FAMILIES, Category, Effect, ErrorType, Family, Group, Scope, Severity, Suspect
-from harness.resilience.categories import VALIDATION
+from harness.resilience.events import VALIDATION
 
 __all__ = [
     "CATALOG", "FAMILIES", "Category", "Effect", "ErrorType", "Family", "Group", "Row", "Scope", "Severity",

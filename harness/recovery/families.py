@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from harness.resilience.categories import SESSION
+from harness.resilience.events import SESSION
 
 
 class ErrorType(StrEnum):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from harness.criteria import Criterion
 from harness.masking import MARK
+from harness.model.outcome import attempts_of
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json
 from harness.model.record import TaskResult
-from harness.model.score import attempts_of
 from harness.recovery.failure import Failed
 from harness.reporting.files import write_json
 from harness.reporting.redaction import Redactor

@@ -1,28 +1,21 @@
-"""Keeps the ways that agents take through their tasks; nothing is imported for a run without agents."""
+"""Keeps the ways that agents take through their tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from harness.model.plan import Plan
-from harness.model.record import TaskResult, Warning_
-from harness.model.settings import Settings
-from harness.reporting.redaction import Redactor
-from harness.resilience import Clock
-
-if TYPE_CHECKING:
-    from harness.reporting.trajectory import Trajectories
-
-
-from datetime import datetime
 
 from harness.agents.python import ModelsOf
 from harness.model.inference import ModelAnswer, ModelClient, Prompt
+from harness.model.plan import Plan
 from harness.model.ports import Observation
+from harness.model.record import TaskResult, Warning_
+from harness.model.settings import Settings
 from harness.model.trajectory import Noted, SaidByModel, SeenByAgent
+from harness.model.warnings import trajectory_not_kept
 from harness.recovery.failure import Failed
-from harness.reporting.trajectory import LONGEST, MOST
+from harness.reporting.redaction import Redactor
+from harness.reporting.trajectory import LONGEST, MOST, Trajectories
+from harness.resilience import Clock
 from harness.values import replace
 
 
@@ -30,18 +23,12 @@ class KeptWays:
     """The trajectories of a run."""
 
     def __init__(self, settings: Settings, run_id: str, redactor: Redactor, clock: Clock) -> None:
-        self._settings = settings
-        self._run_id = run_id
-        self._redactor = redactor
-        self._clock = clock
+        self._settings, self._run_id, self._redactor, self._clock = settings, run_id, redactor, clock
         self._trajectories: Trajectories | None = None
 
     def notes(self, plan: Plan) -> ProposalNotes | None:
         """What notes the looks and answers of a task's agents; None for a task without agents."""
-        if plan.agent is None and plan.chain is None:
-            return None
-
-        return ProposalNotes(plan, self._clock)
+        return None if plan.agent is None and plan.chain is None else ProposalNotes(plan, self._clock)
 
     def keep(self, plan: Plan, result: TaskResult, notes: ProposalNotes | None) -> Sequence[Warning_]:
         """Write the way of a task's agents; returns what a person should know if that was not possible."""
@@ -50,8 +37,6 @@ class KeptWays:
         try:
             self._written.keep(plan, result, notes.noted)
         except Exception as error:  # noqa: BLE001 - what is lost is a file, and never the task's result
-            from harness.model.warnings import trajectory_not_kept
-
             return (trajectory_not_kept(error),)
         return ()
 
@@ -59,8 +44,6 @@ class KeptWays:
     def _written(self) -> Trajectories:
         """The folder of the run, made with the first way."""
         if self._trajectories is None:
-            from harness.reporting.trajectory import Trajectories
-
             runs, pictured = self._settings.history_runs, self._settings.keep_previous
             root = self._settings.root
             self._trajectories = Trajectories(root, self._run_id, self._redactor, max(runs, pictured), pictured)
@@ -81,7 +64,7 @@ class ProposalNotes:
 
     def saw(self, plan: Plan, agent: str, step: int, seen: Observation) -> None:
         """Note that an agent has looked at the page, unless it saw the same at its last look."""
-        look = SeenByAgent(agent, step, self.now, seen.url, seen.aria[:LONGEST])
+        look = SeenByAgent(agent, step, self._clock.wall(), seen.url, seen.aria[:LONGEST])
         if not self.noted or replace(look, at=self.noted[-1].at) != self.noted[-1]:
             self._note(plan, look)
 
@@ -93,19 +76,16 @@ class ProposalNotes:
         """Note an answer of a model."""
         call = answer.calls[0] if answer.calls else None
         tool, arguments = (call.name, dict(call.arguments)) if call else ("", {})
-        self._note(plan, SaidByModel(agent, step, self.now, answer.call.model, tool, arguments, answer.text[:LONGEST]))
+        at, text = self._clock.wall(), answer.text[:LONGEST]
+        self._note(plan, SaidByModel(agent, step, at, answer.call.model, tool, arguments, text))
 
     def failed(self, plan: Plan, agent: str, step: int, model: str, code: str) -> None:
         """Note that neither the model nor its fallbacks have answered."""
-        self._note(plan, SaidByModel(agent, step, self.now, model, code=code))
+        self._note(plan, SaidByModel(agent, step, self._clock.wall(), model, code=code))
 
     def _note(self, plan: Plan, what: Noted) -> None:
         if plan.key == self._key and len(self.noted) < MOST:
             self.noted.append(what)
-
-    @property
-    def now(self) -> datetime:
-        return self._clock.wall()
 
 
 class _NotedClient:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from os.path import relpath
 
-from harness.model.cassette_settings import CassetteMode
+from harness.model.model_settings import CassetteMode
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Injector
@@ -25,11 +25,7 @@ class TaskRecordings:
     """The ways of one task's agents to the providers. Use it on the harness's loop; `finish` must follow."""
 
     def __init__(self, plan: Plan, settings: Settings, redactor: Redactor, clock: Clock, mode: CassetteMode) -> None:
-        self._plan = plan
-        self._settings = settings
-        self._redactor = redactor
-        self._clock = clock
-        self._mode = mode
+        self._plan, self._settings, self._redactor, self._clock, self._mode = plan, settings, redactor, clock, mode
         self._ways: dict[str, Way] = {}
         self._ignore = tuple(map(re.compile, settings.cassettes.ignore))
         self._faults: StrikesModels = _NO_FAULTS
@@ -62,14 +58,13 @@ class TaskRecordings:
 
     def finish(self, result: TaskResult | None = None) -> tuple[Warning_, ...]:
         """Write what was recorded; returns what a person should know about the recordings."""
-        return tuple(self._told(result))
-
-    def _told(self, result: TaskResult | None) -> Iterator[Warning_]:
+        told = []
         for agent, cassette in self.cassettes.items():
             try:
                 cassette.save()
             except (OSError, CassetteError) as error:
-                yield recording_not_kept(agent, error)
+                told.append(recording_not_kept(agent, error))
             went_well = result is not None and ended_as_declared(self._plan.spec, result) and not self._plan.faults
             if went_well and cassette.unused:
-                yield recording_unused(cassette.unused, cassette.shown)
+                told.append(recording_unused(cassette.unused, cassette.shown))
+        return tuple(told)

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from harness.model.forwarding import ForwardedRequest, ForwardsRequests
+from harness.model.inference import ForwardedRequest, ForwardsRequests
 from harness.serve.edges import SCOPE, EdgeRefusal, bearer_of, no_such_path, refuse
 from harness.serve.server import LOOPBACK, QuietUvicorn, bind, uvicorn_config
 from harness.serve.tokens import TokenScope

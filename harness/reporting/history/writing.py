@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from harness.model.events import MODEL
 from harness.reporting.files import read_json, shown_path, write_json
@@ -17,7 +20,7 @@ from harness.reporting.history.file import (
     open_writing,
     place_of,
 )
-from harness.reporting.history.record import Execution, Happening, RunRecord
+from harness.reporting.history.record import Execution, Happening, RunRecord, checkout_of
 from harness.reporting.history.rows import (
     add_run,
     drop_empty,
@@ -49,6 +52,38 @@ def _note_abandoned(database: sqlite3.Connection, root: Path) -> None:
             note = f"its process (pid {owner.pid}) has died; what it had done until then is kept"
             found = happenings_of(root, run.run)
             end_run(database, run.model_copy(update={"ending": "killed", "note": note, "happenings": found}))
+
+
+# The record of a run at its beginning and at its end, of whichever kind it is.
+
+
+def begun_record(
+    root: Path, run: str, arguments: Iterable[str], environment: Mapping[str, str], **more: Any
+) -> RunRecord:
+    """The record of a run that begins now, with its checkout and its CI system."""
+    from harness.reporting.allure.files import executor_of  # who only reads the history needs nothing of Allure
+
+    checkout = checkout_of(root, os.environ)
+    return RunRecord(
+        run=run,
+        started=datetime.now(UTC),
+        project=root.name,
+        arguments=tuple(arguments),
+        environment=dict(environment),
+        commit=checkout.commit,
+        branch=checkout.branch,
+        ci=executor_of(os.environ),
+        **more,
+    )
+
+
+def ended_record(
+    root: Path, run: RunRecord, status: int | None, environment: Mapping[str, str], *, interrupted: bool, **more: Any
+) -> RunRecord:
+    """The record of a run that ends now with this exit status, and what happened around its tasks."""
+    end = {"finished": datetime.now(UTC), "ending": "interrupted" if interrupted else "finished"}
+    found = {"environment": dict(environment), "happenings": happenings_of(root, run.run)}
+    return run.model_copy(update={**end, "exit_status": status, **found, **more})
 
 
 # Events around the tasks of a run, from its event log.

@@ -61,7 +61,7 @@ NEEDLESS = {
     ("validate", "tasks/first.task.yaml"): (
         *COSTLY, "harness.runner", "harness.reporting", "harness.agents", "harness.faults.network", "psutil",
     ),
-    ("schema",): (*COSTLY, "harness.runner.compile", "harness.runner.campaign.run", "harness.reporting", "psutil"),
+    ("schema",): (*COSTLY, "harness.runner.compile", "harness.runner.campaign.trials", "harness.reporting", "psutil"),
     ("show",): (*COSTLY, "harness.runner", "harness.faults", "harness.reporting.allure"),
     ("history", "--json"): (*COSTLY, "harness.runner", "harness.faults", "harness.reporting.allure"),
 }  # fmt: skip
