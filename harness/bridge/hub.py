@@ -275,9 +275,7 @@ class BridgeHub:
 
     def receive(self, session: BridgeSession, message: ClientMessage) -> None:
         """Take a message in; its answers go to the session."""
-        work = asyncio.get_running_loop().create_task(self.answer(session, message))
-        self._works.add(work)
-        work.add_done_callback(self._works.discard)
+        self.spawn(self.answer(session, message))
 
     async def answer(self, session: BridgeSession, message: ClientMessage) -> Reply:
         """Do what a message asks, once, and return the answer after sending it to the session.
@@ -368,7 +366,9 @@ class BridgeHub:
 
     async def _once(self, session: BridgeSession, message: ClientMessage) -> Reply:
         """Do the work of a message unless it was done: the same message again gets the same reply."""
-        digest, kept = _digest_of(message), session.replies.get(message.id)
+        content = [message.type, message.payload.model_dump(mode="json")]  # what tells two with the same id apart
+        digest = hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+        kept = session.replies.get(message.id)
         if kept is None:
             kept = KeptReply(digest)
             session.keep_reply(message.id, kept)
@@ -439,17 +439,12 @@ class BridgeHub:
             return "error", refused.payload
         except asyncio.CancelledError:  # by `stop`: whoever waits at an HTTP request hears why
             return "error", RefusedMessageError("SYS_STOPPING").payload
-        except Exception as error:  # noqa: BLE001 - as above; it is logged
-            if isinstance(error, Failed):
-                return "error", self._told(session, error)
+        except Failed as failed:
+            told = {**described(failed.failure), "severity": str(failed.failure.severity)}
+            return "error", self._redacted(session, told)
+        except Exception:  # noqa: BLE001 - as above
             _log.exception("`%s` failed", message.type)
             return _MISTAKE
-
-    def _told(self, session: BridgeSession, failed: Failed) -> Mapping[str, Any]:
-
-        severity = {"severity": str(failed.failure.severity)}
-        told: dict[str, Any] = self._redacted(session, {**described(failed.failure), **severity})
-        return told
 
     async def _done(self, session: BridgeSession, message: ClientMessage) -> Reply:
         payload = message.payload
@@ -546,12 +541,6 @@ def _shortened(seen: Mapping[str, Any]) -> dict[str, Any]:
         return [short(each) for each in value[:_MOST_ROWS]] if isinstance(value, list) else value
 
     return {key: value if key == "aria" else short(value) for key, value in seen.items()}
-
-
-def _digest_of(message: ClientMessage) -> str:
-    """What tells two messages with the same id apart."""
-    content = [message.type, message.payload.model_dump(mode="json")]
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
 def _pending(late: LateAnswer[Any], waited: float | None) -> dict[str, Any]:
