@@ -20,12 +20,11 @@ from harness.model.events import emit_of_call
 from harness.model.forwarding import ForwardedAnswer, ForwardedRequest
 from harness.model.inference import Prompt, Usage
 from harness.model.model_settings import ModelSettings
-from harness.models.broken import facts_of_transport
 from harness.models.cassettes import CassetteMissError
 from harness.models.prices import tokens_of, tokens_of_letters
 from harness.models.provider import ADDRESSES, in_time
 from harness.models.task import Booking, TaskModels
-from harness.models.verdicts import LONGEST_TEXT, ModelError, WireFacts, judged
+from harness.models.verdicts import LONGEST_TEXT, ModelError, WireFacts, facts_of_transport, judged
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.resilience.breaker import Call, CircuitOpen, Policy
@@ -58,12 +57,8 @@ _RETURNED: Final = ("content-type", "retry-after", "retry-after-ms", "request-id
 _WAITING: Final = 64
 """Parts of an answer that may wait for a client that does not read."""
 _STATUS: Final[Mapping[str, int]] = {
-    "BUDGET_EXCEEDED": 402,
-    "MODEL_UNPRICED": 402,
-    "MODEL_AUTH": 401,
-    "MODEL_CASSETTE_MISS": 409,
-    "MODEL_TIMEOUT": 504,
-}
+    "BUDGET_EXCEEDED": 402, "MODEL_UNPRICED": 402, "MODEL_AUTH": 401, "MODEL_CASSETTE_MISS": 409, "MODEL_TIMEOUT": 504,
+}  # fmt: skip
 """The status of an answer that the gateway itself gives."""
 
 
@@ -119,7 +114,7 @@ class ModelGateway:
         except (Failed, ModelError) as error:
             return _of_error(error, request.path)
         booked = partial(Booking, models, self._agent, model, self._step(), 1, tokens_of(question))
-        call = models.passing(model, self._tell)(partial(passage.once, booked))
+        call = models.policies(model, self._tell, repeats=False)(partial(passage.once, booked))
         work = asyncio.create_task(passage.run(call))
         self._works.add(work)
         work.add_done_callback(self._works.discard)

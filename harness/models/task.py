@@ -23,7 +23,6 @@ from harness.models.provider import (
     ModelLane,
     Surroundings,
     around,
-    around_passing,
     in_time,
     smaller_once,
     with_fallbacks,
@@ -87,7 +86,11 @@ class TaskModels:
     async def ask(self, agent: str, step: int, model: str, prompt: Prompt) -> ModelAnswer:
         """Ask a model, with all its policies and fallbacks. Raises Failed."""
         if model not in self.models:
-            raise Failed(self._unknown(model))
+            known = f"known: {join_or(self.models)}" if self.models else "there is none"
+            message = (
+                f"There is no model `{model}` in [tool.harness.models] ({did_you_mean(model, self.models) or known})"
+            )
+            raise Failed(Failure("MODEL_NOT_FOUND", message, details={"model": model}))
         question = _Question(self, agent, step, prompt)
         others = fallbacks_of(self.models, model) if self._around.enabled else ()
         policy = with_fallbacks(model, {other: question.to(other) for other in others}, question.tell)
@@ -97,13 +100,10 @@ class TaskModels:
             raise question.refused or failure_of(error, model) from error
         return ModelAnswer(answer.text, answer.calls, question.answered)
 
-    def policies(self, model: str, emit: Emit) -> Policy[WireAnswer]:
-        """The policies around each request to a model; `emit` is told what they do."""
-        return around(model, self.models[model], self._lane(model), replace(self._around, emit=emit))
-
-    def passing(self, model: str, emit: Emit) -> Policy[Any]:
-        """The policies around a request that a process makes itself."""
-        return around_passing(model, self.models[model], self._lane(model), replace(self._around, emit=emit))
+    def policies(self, model: str, emit: Emit, *, repeats: bool = True) -> Policy[Any]:
+        """The policies around each request to a model; `emit` is told what they do. `repeats`: as of `around`."""
+        around_it = replace(self._around, emit=emit)
+        return around(model, self.models[model], self._lane(model), around_it, repeats=repeats)
 
     def now(self) -> float:
         return self._around.clock.now()
@@ -125,13 +125,6 @@ class TaskModels:
                 await made.result().close()
             else:
                 made.cancel()
-
-    def _unknown(self, model: str) -> Failure:
-        known = did_you_mean(model, self.models) or (
-            f"known: {join_or(self.models)}" if self.models else "there is none"
-        )
-        message = f"There is no model `{model}` in [tool.harness.models] ({known})"
-        return Failure("MODEL_NOT_FOUND", message, details={"model": model})
 
 
 class AgentModels:
@@ -173,7 +166,7 @@ class _Question:
 
         async def asked() -> WireAnswer:
             await self._task.wire(model)  # imports take seconds, which are not the provider's
-            policy = self._task.policies(model, self.tell)
+            policy: Policy[WireAnswer] = self._task.policies(model, self.tell)
             return await smaller_once(self._prompt, lambda prompt: policy(partial(self._once, model, prompt)))()
 
         return asked
@@ -181,7 +174,11 @@ class _Question:
     async def _once(self, model: str, prompt: Prompt) -> WireAnswer:
         """One request. Its entry is in the ledger when it leaves."""
         task, settings = self._task, self._task.models[model]
-        self._permit(model, prompt)
+        try:
+            task.ledger.permit(model, prompt)
+        except Failed as failed:
+            self.refused = failed
+            raise
         wire = await task.wire(model)
         self._attempts[model] += 1
         booking = Booking(task, self._agent, model, self._step, self._attempts[model], tokens_of(prompt))
@@ -191,13 +188,6 @@ class _Question:
                 return answer
         finally:
             self._answered = booking.entry
-
-    def _permit(self, model: str, prompt: Prompt) -> None:
-        try:
-            self._task.ledger.permit(model, prompt)
-        except Failed as failed:
-            self.refused = failed
-            raise
 
 
 class Booking:
@@ -292,13 +282,10 @@ class Ledger:
             says = f"{budget.max_tokens} tokens: {used} were used, and the next request needs about {need.total}"
             raise self._exceeded("max_tokens", says, model)
         if budget.max_cost is not None:
-            self._permit_cost(budget.max_cost, cost_of(need, settings) or 0.0, model)
-
-    def _permit_cost(self, most: float, next_one: float, model: str) -> None:
-        spent = sum(call.cost or 0.0 for call in self._calls)
-        if spent + next_one > most:
-            says = f"${most:g}: ${spent:.4f} were spent, and the next request costs about ${next_one:.4f}"
-            raise self._exceeded("max_cost", says, model)
+            spent, cost = sum(call.cost or 0.0 for call in self._calls), cost_of(need, settings) or 0.0
+            if spent + cost > budget.max_cost:
+                says = f"${budget.max_cost:g}: ${spent:.4f} were spent, and the next request costs about ${cost:.4f}"
+                raise self._exceeded("max_cost", says, model)
 
     def _exceeded(self, limit: str, words: str, model: str) -> Failed:
         details = {"model": model, "model_calls": len(self._calls)}
