@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.agents.tools import InvalidCallError
+from harness.agents.tools import InvalidCallError, quoted
 from harness.model.inference import FunctionCall, ToolDefinition
 from harness.model.policy import CALLS
 from harness.model.tools import OfferedTool
+from harness.values import map_texts
 
 MOST = 40
 """The largest number of tools of servers that a model gets."""
@@ -69,12 +70,7 @@ def _remembered(name: str, given: Any) -> dict[str, str]:
         raise InvalidCallError(
             f"`{REMEMBER_AS}` of `{name}` must be an object: name of an entry -> path into the answer"
         )
-    return {key: f"result({_quoted(path)})" if path else "result()" for key, path in given.items()}
-
-
-def _quoted(path: str) -> str:
-    escaped = path.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return {key: f"result({quoted(path)})" if path else "result()" for key, path in given.items()}
 
 
 def served_tools(tools: Sequence[OfferedTool], mask: _Change) -> ServedTools:
@@ -85,8 +81,9 @@ def served_tools(tools: Sequence[OfferedTool], mask: _Change) -> ServedTools:
     left_out: list[str] = []
     for offered in sorted(tools, key=lambda each: (each.server, each.tool.name)):
         name = _name(offered, by_name)
-        own = _masked(_schema(offered), mask)
-        made = ToolDefinition(name, _description(offered, mask), _with_remembered(own))
+        own = map_texts(_schema(offered), mask, keys=True)
+        parameters = {**own, "properties": {REMEMBER_AS: _REMEMBERED, **own["properties"]}}
+        made = ToolDefinition(name, _description(offered, mask), parameters)
         size = len(json.dumps(own, default=str))
         cost = len(json.dumps(made.parameters, default=str)) + len(made.description)
         if len(definitions) == MOST or size > LONGEST_SCHEMA or cost > room:
@@ -120,15 +117,3 @@ def _schema(offered: OfferedTool) -> dict[str, Any]:
     """The schema of the arguments; providers want an object with properties."""
     found = {"properties": {}, **offered.tool.parameters, "type": "object"}
     return found if isinstance(found["properties"], Mapping) else {**found, "properties": {}}
-
-
-def _with_remembered(schema: dict[str, Any]) -> dict[str, Any]:
-    return {**schema, "properties": {REMEMBER_AS: _REMEMBERED, **schema["properties"]}}
-
-
-def _masked(value: Any, mask: _Change) -> Any:
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, Mapping):
-        return {mask(str(key)): _masked(each, mask) for key, each in value.items()}
-    return [_masked(each, mask) for each in value] if isinstance(value, list | tuple) else value

@@ -108,11 +108,7 @@ TOOLS: tuple[BrowserTool, ...] = (
     BrowserTool("browser_navigate", Open, {"url": Argument("url")}),
     BrowserTool("browser_click", Click, {**_on(), **_WRITES}),
     BrowserTool("browser_type", Type, {**_on(), "text": Argument("value", schema=_TEXT), **_WRITES}),
-    BrowserTool(
-        "browser_select_option",
-        Select,
-        {**_on(), "values": Argument("value", schema=_TEXTS)},
-    ),
+    BrowserTool("browser_select_option", Select, {**_on(), "values": Argument("value", schema=_TEXTS)}),
     BrowserTool("browser_check", Check, _on()),
     BrowserTool("browser_uncheck", Uncheck, _on()),
     BrowserTool("browser_press_key", Press, {"key": Argument("value"), **_on(required=False), **_WRITES}),
@@ -128,17 +124,11 @@ TOOLS: tuple[BrowserTool, ...] = (
     BrowserTool("browser_submit_form", Submit, {**_on(), "done_when": Argument("done_when", required=False)}),
     BrowserTool("browser_file_upload", Upload, {**_on(), "paths": Argument("value", schema=_TEXTS)}),
     BrowserTool("browser_download", Download, {**_on(), "filename": Argument("value", required=False, schema=_TEXT)}),
-    BrowserTool(
-        "browser_mouse_wheel", Scroll, {"deltaY": Argument("value", False, _DELTA), **_on(required=False)}
-    ),
+    BrowserTool("browser_mouse_wheel", Scroll, {"deltaY": Argument("value", False, _DELTA), **_on(required=False)}),
     BrowserTool(
         "browser_wait_for",
         Wait,
-        {
-            "text": Argument("value", False, _AWAITED),
-            "time": Argument("value", False, _TIME),
-            **_on(required=False),
-        },
+        {"text": Argument("value", False, _AWAITED), "time": Argument("value", False, _TIME), **_on(required=False)},
         "Give one of `text`, `time`, `target`.",
     ),
     BrowserTool("browser_tabs", SwitchPage, {"index": Argument("value", schema={"type": "integer"})}),
@@ -159,12 +149,9 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 def definitions(acts: tuple[str, ...] | None = None, *, looks: bool = True) -> tuple[ToolDefinition, ...]:
     """The tools for a model. `acts`: the acts that its policy allows; None: all. `looks`: whether it may look again."""
     allowed = [tool for tool in TOOLS if acts is None or tool.act in acts]
-    own = [each for each in _OWN if (looks or each.name != LOOK) and (each.name != REMEMBER or _may_wait(acts))]
+    waits = acts is None or "wait" in acts  # what `remember` does
+    own = [each for each in _OWN if (looks or each.name != LOOK) and (waits or each.name != REMEMBER)]
     return (*map(_definition, allowed), *own)
-
-
-def _may_wait(acts: Collection[str] | None) -> bool:
-    return acts is None or "wait" in acts
 
 
 def _definition(tool: BrowserTool) -> ToolDefinition:
@@ -252,12 +239,8 @@ def checked(call: FunctionCall, offered: Mapping[str, ToolDefinition]) -> Functi
 
 _MAY_BE_EMPTY = "text"
 """The argument that may be an empty text: then a field is emptied."""
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
+_TYPES: Mapping[str, tuple[type, ...]]
+_TYPES = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
 
 
 def _fits(value: Any, kind: str) -> bool:
@@ -292,10 +275,9 @@ def step_of(call: FunctionCall, view: PageView) -> dict[str, Any]:
 def _remembering(call: FunctionCall, view: PageView) -> dict[str, Any]:
     """The step that keeps the text of an element. Raises InvalidCallError."""
     selector, element = _target(call, "target", "element", view)
-    quoted = selector.replace("\\", "\\\\").replace("'", "\\'")
     key = str(call.arguments["key"])
     note = literal(f"remember {key} from {element or selector}")
-    return {"act": "wait", "value": 0, "remember": {key: f"text('{quoted}')"}, "note": note}
+    return {"act": "wait", "value": 0, "remember": {key: f"text({quoted(selector)})"}, "note": note}
 
 
 def _target(call: FunctionCall, name: str, description: str, view: PageView) -> tuple[str, PageElement | None]:
@@ -345,6 +327,12 @@ _UNTELLING = frozenset(f"{_FILLERS} {_ROLE_WORDS}".split())
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
+
+
+def quoted(text: str) -> str:
+    """The text as a string of an expression."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def literal(text: str) -> str:
