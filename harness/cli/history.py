@@ -155,8 +155,7 @@ def durations(runs: _Runs = _NEWEST, project: _Project = None) -> None:
     """
     import msgspec
 
-    from harness.reporting.history.durations import Durations
-    from harness.reporting.history.reading import usual_seconds
+    from harness.reporting.history.reading import Durations, usual_seconds
 
     with _report_history_errors():
         seconds = usual_seconds(_root_of(project), runs)

@@ -111,18 +111,14 @@ def import_pending_runs(root: Path) -> None:
     for file in sorted(path.parent.glob(f"{path.name}.unwritten-*.json")):
         try:
             run = RunRecord.model_validate(read_json(file))
-            _add(path, run)
+            with _writing(root, READER_PATIENCE) as database:
+                add_run(database, run, Owner())
         except NotNowError:
             return
         except (OSError, ValueError):
             continue  # no file of this harness, or a history whose error is reported elsewhere
         with suppress(OSError):
             file.unlink(missing_ok=True)
-
-
-def _add(path: Path, run: RunRecord) -> None:
-    with name_file_in_errors(path), closing(open_writing(path, READER_PATIENCE)) as database:
-        add_run(database, run, Owner())
 
 
 QUICK = 0.25
@@ -232,11 +228,7 @@ def drop_old_runs(root: Path, keep: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def _writing(root: Path) -> Iterator[sqlite3.Connection]:
+def _writing(root: Path, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
     path = place_of(root)
-    database = open_writing(path)
-    try:
-        with name_file_in_errors(path):
-            yield database
-    finally:
-        database.close()
+    with name_file_in_errors(path), closing(open_writing(path, patience)) as database:
+        yield database
