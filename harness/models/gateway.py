@@ -21,7 +21,7 @@ from harness.model.forwarding import ForwardedAnswer, ForwardedRequest
 from harness.model.inference import Prompt, Usage
 from harness.model.model_settings import ModelSettings
 from harness.models.cassettes import CassetteMissError
-from harness.models.prices import tokens_of, tokens_of_letters
+from harness.models.exchange import tokens_of, tokens_of_letters
 from harness.models.provider import ADDRESSES, in_time
 from harness.models.task import Booking, TaskModels
 from harness.models.verdicts import LONGEST_TEXT, ModelError, WireFacts, facts_of_transport, judged

@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -17,18 +16,11 @@ from harness.model.events import Event, ModelAnswered, ModelAsked, emit_of_call
 from harness.model.inference import CallOutcome, ModelAnswer, ModelCall, Prompt, Usage
 from harness.model.model_settings import ModelSettings, fallbacks_of
 from harness.model.plan import Plan
-from harness.models.exchange import AsksModel, Exchange, WireAnswer
-from harness.models.prices import ANSWER_TOKENS, cost_of, is_priced, tokens_of
-from harness.models.provider import (
-    ModelLane,
-    Surroundings,
-    around,
-    in_time,
-    smaller_once,
-    with_fallbacks,
-)
+from harness.models.exchange import ANSWER_TOKENS, AsksModel, Exchange, WireAnswer, cost_of, is_priced, tokens_of
+from harness.models.provider import ModelLane, Surroundings, around, in_time, smaller_once, with_fallbacks
 from harness.models.verdicts import ModelError, failure_of
 from harness.recovery.failure import Failed, Failure, budget_exceeded
+from harness.resilience import Clock
 from harness.resilience.breaker import Call, CircuitOpen, Policy
 from harness.resilience.events import Emit, ResilienceEvent
 from harness.resilience.pace import FloorTooHigh
@@ -75,7 +67,7 @@ class TaskModels:
         self.emit = emit
         self._lane = lane
         self.make_wire = wire
-        self._around = around_it
+        self.surroundings = around_it
         self._wires: dict[str, asyncio.Task[AsksModel]] = {}
         self.ledger = Ledger(plan.spec.budget, models)
 
@@ -83,33 +75,14 @@ class TaskModels:
         """The models for the proposal of this agent for the step with this index."""
         return AgentModels(self, agent, step)
 
-    async def ask(self, agent: str, step: int, model: str, prompt: Prompt) -> ModelAnswer:
-        """Ask a model, with all its policies and fallbacks. Raises Failed."""
-        if model not in self.models:
-            known = f"known: {join_or(self.models)}" if self.models else "there is none"
-            message = (
-                f"There is no model `{model}` in [tool.harness.models] ({did_you_mean(model, self.models) or known})"
-            )
-            raise Failed(Failure("MODEL_NOT_FOUND", message, details={"model": model}))
-        question = _Question(self, agent, step, prompt)
-        others = fallbacks_of(self.models, model) if self._around.enabled else ()
-        policy = with_fallbacks(model, {other: question.to(other) for other in others}, question.tell)
-        try:
-            answer = await policy(question.to(model))()
-        except (ModelError, CircuitOpen, FloorTooHigh) as error:
-            raise question.refused or failure_of(error, model) from error
-        return ModelAnswer(answer.text, answer.calls, question.answered)
-
     def policies(self, model: str, emit: Emit, *, repeats: bool = True) -> Policy[Any]:
         """The policies around each request to a model; `emit` is told what they do. `repeats`: as of `around`."""
-        around_it = replace(self._around, emit=emit)
+        around_it = replace(self.surroundings, emit=emit)
         return around(model, self.models[model], self._lane(model), around_it, repeats=repeats)
 
-    def now(self) -> float:
-        return self._around.clock.now()
-
-    def wall(self) -> datetime:
-        return self._around.clock.wall()
+    @property
+    def clock(self) -> Clock:
+        return self.surroundings.clock
 
     async def wire(self, model: str) -> AsksModel:
         """The wire of a model, made when it is first used. Raises Failed, ModelError."""
@@ -130,14 +103,26 @@ class TaskModels:
 class AgentModels:
     """The port's client (`inference.ModelClient`) for one proposal."""
 
-    def __init__(self, models: TaskModels, agent: str, step: int) -> None:
-        self._models = models
+    def __init__(self, task: TaskModels, agent: str, step: int) -> None:
+        self._task = task
         self._agent = agent
         self._step = step
 
     async def ask(self, model: str, prompt: Prompt) -> ModelAnswer:
-        """Ask a model (`inference.ModelClient.ask`); on the harness's loop."""
-        return await self._models.ask(self._agent, self._step, model, prompt)
+        """Ask a model, with all its policies and fallbacks; on the harness's loop. Raises Failed."""
+        task, models = self._task, self._task.models
+        if model not in models:
+            known = did_you_mean(model, models) or (f"known: {join_or(models)}" if models else "there is none")
+            message = f"There is no model `{model}` in [tool.harness.models] ({known})"
+            raise Failed(Failure("MODEL_NOT_FOUND", message, details={"model": model}))
+        question = _Question(task, self._agent, self._step, prompt)
+        others = fallbacks_of(models, model) if task.surroundings.enabled else ()
+        policy = with_fallbacks(model, {other: question.to(other) for other in others}, question.tell)
+        try:
+            answer = await policy(question.to(model))()
+        except (ModelError, CircuitOpen, FloorTooHigh) as error:
+            raise question.refused or failure_of(error, model) from error
+        return ModelAnswer(answer.text, answer.calls, question.answered)
 
 
 class _Question:
@@ -196,7 +181,7 @@ class Booking:
     def __init__(self, task: TaskModels, agent: str, model: str, step: int, attempt: int, tokens: int) -> None:
         """`tokens`: those of the question, estimated."""
         self._task = task
-        self.exchange = Exchange(agent, model, task.now, task.now(), tokens, step=step)
+        self.exchange = Exchange(agent, model, task.clock.now, task.clock.now(), tokens, step=step)
         self.entry = self._first_entry(attempt)
         self._place = task.ledger.enter(self.entry)
         task.emit(ModelAsked(task.plan, agent, model, step, self.entry.at))
@@ -211,7 +196,7 @@ class Booking:
             identifier=settings.model,
             step=exchange.step,
             attempt=attempt,
-            at=self._task.wall(),
+            at=self._task.clock.wall(),
             seconds=0.0,
             first_token=None,
             usage=Usage(),
@@ -240,7 +225,7 @@ class Booking:
         task, exchange = self._task, self.exchange
         ended = replace(
             self.entry,
-            seconds=round(task.now() - exchange.began, 3),
+            seconds=round(task.clock.now() - exchange.began, 3),
             first_token=None if exchange.first is None else round(exchange.first, 3),
             outcome=outcome,
             code=code,
