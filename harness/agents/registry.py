@@ -234,7 +234,9 @@ class TaskAgent:
 
     async def _propose(self, source: AgentSource, plan: Plan, history: History, observe: Sight) -> Step | None:
         """The proposal of the agent, which is made at its first one, and anew after it has raised an error."""
-        look = self._noted(plan, history, observe)
+        look = observe
+        if self._saw is not None:
+            look = _NotedSight(observe, partial(self._saw, plan, source.name, chosen_index(history)))
         if (elsewhere := self._elsewhere(source)) is not None:
             return cast("Step | None", await elsewhere.propose(plan, history, look, source.policy))
         place = plan.key, source.name
@@ -264,10 +266,6 @@ class TaskAgent:
         if source.name not in self._commands:
             self._commands[source.name] = self.make_command(source)
         return self._commands[source.name]
-
-    def _noted(self, plan: Plan, history: History, observe: Sight) -> Sight:
-        saw, agent, index = self._saw, plan.agent or "", chosen_index(history)
-        return observe if saw is None else _NotedSight(observe, partial(saw, plan, agent, index))
 
     def _retried(self, source: AgentSource, call: Call[Step | None]) -> Call[Step | None]:
         """The call, which is made again, to a new object, if the agent raises an error."""
