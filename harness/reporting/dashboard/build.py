@@ -181,17 +181,12 @@ def _slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
     return sorted(every, key=lambda each: (-each.seconds, each.task_id, each.step))[:_SLOWEST]
 
 
-# Makes the view of a run; pure except for `look`, which reads the files of failed tasks.
-
 _NOTE = 200
 _PARTIAL = "partial success"
 
 
 def dashboard(
-    run: RunRecord,
-    summaries: Sequence[RunSummary],
-    points: Mapping[str, Sequence[TaskPoint]],
-    look: Look,
+    run: RunRecord, summaries: Sequence[RunSummary], points: Mapping[str, Sequence[TaskPoint]], look: Look
 ) -> Dashboard:
     """Make the dashboard. `summaries`: the newest first, as from `recent_runs`; `points`: as from `task_points`."""
     groups = grouped(run)

@@ -20,7 +20,7 @@ from harness.reporting.history.comparison import FLIPS, flaky_tasks
 from harness.reporting.history.comparison import Flaky as FlakyTask
 from harness.reporting.history.record import Execution, Happening, Outcome, RunRecord, TaskPoint
 from harness.reporting.markdown import Healing, healings
-from harness.reporting.task_record import AttemptLine, StepLine, TaskRecord
+from harness.reporting.task_record import StepLine, TaskRecord
 from harness.reporting.triage import causes as behind
 from harness.reporting.triage import troubles
 from harness.reporting.words import fold_lines, place, relation, repeats, shortened, shown_value, step_label
@@ -78,12 +78,7 @@ def _point(run: RunRecord, executions: Sequence[Execution]) -> TaskPoint:
     outcome: Outcome = "failed" if last.outcome == "rerun" else last.outcome
     code = last.record.code if last.record and outcome == "failed" else None
     return TaskPoint(
-        run=run.run,
-        started=run.started,
-        outcome=outcome,
-        executions=len(executions),
-        seconds=last.seconds,
-        code=code,
+        run=run.run, started=run.started, outcome=outcome, executions=len(executions), seconds=last.seconds, code=code
     )
 
 
@@ -194,18 +189,15 @@ def _runs(number: int) -> str:
     return "run" if number == 1 else f"{number} runs"
 
 
-def _attempts(failing: StepLine, record: TaskRecord) -> Iterator[str]:
-    """The attempts as lines; none for a single attempt that the message describes completely."""
-    told = [_attempt(each, record) for each in failing.attempts]
-    return iter(told if len(told) > 1 or not "".join(told).endswith(_AS_ABOVE) else ())
-
-
-def _attempt(attempt: AttemptLine, record: TaskRecord) -> str:
-    """One attempt as a line, without what the message says already."""
-    outcome = attempt.note or ("SUCCESS" if attempt.passed else f"FAILED - {attempt.code}")
-    if record.message:
-        outcome = outcome.replace(f"FAILED - {record.message}", _AS_ABOVE)
-    return f"at {attempt.t:.1f} s, {attempt.seconds:.1f} s long: {outcome}"
+def _attempts(failing: StepLine, record: TaskRecord) -> list[str]:
+    """The attempts as lines, without what the message says; none for a single one that it describes completely."""
+    told = []
+    for each in failing.attempts:
+        outcome = each.note or ("SUCCESS" if each.passed else f"FAILED - {each.code}")
+        if record.message:
+            outcome = outcome.replace(f"FAILED - {record.message}", _AS_ABOVE)
+        told.append(f"at {each.t:.1f} s, {each.seconds:.1f} s long: {outcome}")
+    return told if len(told) > 1 or not "".join(told).endswith(_AS_ABOVE) else []
 
 
 def _step(step: StepLine, record: TaskRecord) -> str:

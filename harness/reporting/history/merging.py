@@ -320,17 +320,12 @@ def _metrics(
     """Error rates are counted again; other figures are added up, and of each threshold the worst stays."""
     last = {each.nodeid: each for each in executions}.values()
     thresholds = [found for each in documents if isinstance(found := each.get("thresholds"), dict)]
+    names = dict.fromkeys(name for each in resilience for name in each)
     return {
         "error_metrics": error_metrics([each.record for each in last if each.record is not None]),
-        "resilience": _added(resilience),
+        "resilience": {name: (_mean if name.startswith("avg") else _sum)(resilience, name) for name in names},
         "thresholds": _worst_readings(thresholds),
     }
-
-
-def _added(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Add up counts; a mean (avgRecoveryTime) is weighted by the successful retries."""
-    names = dict.fromkeys(name for each in several for name in each)
-    return {name: _weighted_mean(several, name) if name.startswith("avg") else _sum(several, name) for name in names}
 
 
 def _sum(several: Sequence[dict[str, Any]], name: str) -> float:
@@ -338,7 +333,8 @@ def _sum(several: Sequence[dict[str, Any]], name: str) -> float:
     return sum(numbers)
 
 
-def _weighted_mean(several: Sequence[dict[str, Any]], name: str) -> float | None:
+def _mean(several: Sequence[dict[str, Any]], name: str) -> float | None:
+    """A mean (avgRecoveryTime), weighted by the successful retries."""
     known = [each for each in several if isinstance(each.get(name), int | float)]
     weights = [max(1, _sum([each], "successfulRetries")) for each in known]
     total = sum(weight * each[name] for weight, each in zip(weights, known, strict=True))

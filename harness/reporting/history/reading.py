@@ -103,7 +103,9 @@ def _choose_older_run(root: Path, new: str) -> tuple[str, str]:
 
     `new`: the id of a run. Raises HistoryError if there is no earlier run.
     """
-    tasks, earlier = _overlapping_runs(root, new)
+    with _reading(root) as database:
+        tasks = int(database.execute(_TASKS, (new,)).fetchone()["tasks"])
+        earlier = [(row["run"], row["common"]) for row in database.execute(_OVERLAPS, (new,))]  # the newest first
     if not earlier:
         raise HistoryError(f"the history has no run before {new}, so there is nothing to compare it with")
     (before, common), *_ = earlier
@@ -225,16 +227,6 @@ def seconds_in(history: Path, runs: int = RUNS_OF_DURATIONS, besides: str = "") 
     return {task: round(median(seconds), 3) for task, seconds in found.items()}
 
 
-def _overlapping_runs(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """The number of tasks of a run (by its id), and how many of them each earlier run has, the newest first.
-
-    Raises HistoryError.
-    """
-    with _reading(root) as database:
-        tasks = int(database.execute(_TASKS, (run,)).fetchone()["tasks"])
-        return tasks, tuple((row["run"], row["common"]) for row in database.execute(_OVERLAPS, (run,)))
-
-
 def _reading(root: Path) -> AbstractContextManager[sqlite3.Connection]:
     """Open the history, after adding the runs that could not be written before."""
     import_pending_runs(root)
@@ -277,10 +269,11 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
     work = database.execute(_WORK, (row["run"],)).fetchone()
     used = ModelFigures(**{name: work[name] for name in ModelFigures.model_fields if name in work.keys()})  # noqa: SIM118
     asked = sum(each["outcome"] == "passed" and each["model_calls"] > 0 for each in last)
+    known = {name: row[name] for name in ("run", "started", "finished", "branch", "shard", "note")}
+    sums = {name: work[name] for name in ("retries", "takeovers", "tool_calls", "tool_errors", "tool_failures")}
     return RunSummary(
-        run=row["run"],
-        started=row["started"],
-        finished=row["finished"],
+        **known,
+        **sums,
         ending=ending_of(row),
         seconds=_seconds(database, row),
         passed=passed,
@@ -290,19 +283,11 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         skipped=outcomes["skipped"],
         flaky=sum(each["outcome"] == "passed" and each["times"] > 1 for each in last),
         healed=sum(each["healed"] for each in last),
-        retries=work["retries"],
         commit=row["commit_id"],
-        branch=row["branch"],
-        shard=row["shard"],
         failure_rate=round(failed / (passed + failed), 4) if passed + failed else None,
         recovery_rate=round(work["recovered"] / work["recoveries"], 4) if work["recoveries"] else None,
         used=used,
         cost_per_success=cost_per_success(used, asked),
-        takeovers=work["takeovers"],
-        tool_calls=work["tool_calls"],
-        tool_errors=work["tool_errors"],
-        tool_failures=work["tool_failures"],
-        note=row["note"],
         running=is_running(row),
     )
 

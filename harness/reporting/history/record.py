@@ -56,23 +56,14 @@ def _find_checkout(root: Path) -> Checkout:
     try:
         for folder in (root.absolute(), *root.absolute().parents):
             if (place := folder / ".git").exists():
-                return _of(_directory(place))
+                if not place.is_dir():  # a work tree of `git worktree`, and a submodule, have a file that names it
+                    place = (folder / _text(place).removeprefix("gitdir:").strip()).resolve()
+                head = _text(place / "HEAD")
+                name = head.removeprefix("ref:").strip() if head.startswith("ref:") else ""
+                return Checkout(_resolved(place, head), name.removeprefix("refs/heads/"))
     except (OSError, ValueError):  # it is unreadable, not UTF-8, or not a file of git
         pass
     return Checkout()
-
-
-def _directory(place: Path) -> Path:
-    """The git directory; a work tree of `git worktree`, and a submodule, have a file that names it."""
-    if place.is_dir():
-        return place
-    return (place.parent / _text(place).removeprefix("gitdir:").strip()).resolve()
-
-
-def _of(directory: Path) -> Checkout:
-    head = _text(directory / "HEAD")
-    name = head.removeprefix("ref:").strip() if head.startswith("ref:") else ""
-    return Checkout(_resolved(directory, head), name.removeprefix("refs/heads/"))
 
 
 def _resolved(directory: Path, text: str) -> str:

@@ -64,19 +64,16 @@ _OF_ATTEMPTS = {"retry", "failed", "recovered", "fallback"}
 
 def happenings_of(root: Path, run: str) -> tuple[Happening, ...]:
     """The events of a run in the order of its log, which several processes write; empty if it cannot be read."""
+    found = []
     try:
-        return tuple(_happenings(Tail(events_of(root, run), run).records()))
-    except OSError:
-        return ()
-
-
-def _happenings(records: Iterator[Record]) -> Iterator[Happening]:
-    for each in records:
-        if _is_around(each):
+        for each in filter(_is_around, Tail(events_of(root, run), run).records()):
             document = each.as_json(level_name(each.event))
             stamp = {name: document.pop(name) for name in ("at", "type", "level", "task_id", "worker")}
             del document["run"]
-            yield Happening.model_validate({**stamp, "text": describe(each.event), "details": document})
+            found.append(Happening.model_validate({**stamp, "text": describe(each.event), "details": document}))
+    except OSError:
+        return ()
+    return tuple(found)
 
 
 def _is_around(record: Record) -> bool:
