@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Coroutine, Mapping
+from contextvars import copy_context
 from typing import Any, Final
 
 import msgspec
@@ -372,7 +373,12 @@ class BridgeHub:
         if kept is None:
             kept = KeptReply(digest)
             session.keep_reply(message.id, kept)
-            return await self._begun(session, message, kept)
+            kept.late = late = session.pending.start(lambda: self._work(session, message), message.type)
+            session.works[late.id] = kept
+            while len(session.works) > 2 * len(session.replies) + 10:
+                del session.works[next(iter(session.works))]
+            self.spawn(self._finished(session, message, kept, late))
+            return await self._followed(session, message, kept, late)
         if kept.digest != digest:
             raise RefusedMessageError("PROTO_ID_REUSED", f"another message had the id {message.id}", id=message.id)
         kept.quiet = False
@@ -380,15 +386,6 @@ class BridgeHub:
             return self._sent(session, message.id, kept.reply)
         assert kept.late is not None
         return await self._followed(session, message, kept, kept.late)
-
-    async def _begun(self, session: BridgeSession, message: ClientMessage, kept: KeptReply) -> Reply:
-        late = session.pending.start(lambda: self._work(session, message), message.type)
-        kept.late = late
-        session.works[late.id] = kept
-        while len(session.works) > 2 * len(session.replies) + 10:
-            del session.works[next(iter(session.works))]
-        self.spawn(self._finished(session, message, kept, late))
-        return await self._followed(session, message, kept, late)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something beside, until the bridge ends."""
@@ -411,7 +408,9 @@ class BridgeHub:
     ) -> Reply:
         def tell(event: ResilienceEvent) -> None:
             if isinstance(event, Escalated):
-                self._emit_of(session, replace(event, correlation_id=late.id))
+                # It is one of the session's task, if that has one.
+                context = task.context.copy() if (task := task_of(session)) else copy_context()
+                context.run(self._emit, replace(event, correlation_id=late.id))
                 if not kept.quiet and kept.reply is None:
                     session.send("pending", _pending(late, event.waited), message.id)
 
@@ -423,13 +422,6 @@ class BridgeHub:
             return await policy(there)()
         except StillRunning:
             return "pending", _pending(late, STAGES[-1])
-
-    def _emit_of(self, session: BridgeSession, event: ResilienceEvent) -> None:
-        """Emit an event as one of the session's task, if it has one."""
-        if task := task_of(session):
-            task.context.copy().run(self._emit, event)
-        else:
-            self._emit(event)
 
     async def _work(self, session: BridgeSession, message: ClientMessage) -> Reply:
         """The work of a message; a refusal is its reply, too."""

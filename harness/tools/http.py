@@ -112,7 +112,9 @@ class ToolTransport(httpx2.AsyncBaseTransport):
         """Answer the request; never raises an error of the network."""
         if request.method != "POST":
             return await self._send(request, SentCall())
-        if _is_notice(await request.aread()):
+        body = await request.aread()
+        read = _document(body) if len(body) <= _SHORT else None
+        if isinstance(read, dict) and "id" not in read:  # nothing answers it
             try:
                 async with asyncio.timeout(_NOTICE):
                     return await self._send(request, SentCall())
@@ -161,7 +163,9 @@ class ToolTransport(httpx2.AsyncBaseTransport):
         if problem is not None:
             wait = retry_after(answer.headers, self._clock.wall()) if problem is ToolProblem.BUSY else None
             sending.fail(problem, said, retry_after=wait, final=problem in _FINAL)
-        return httpx2.Response(answer.status_code, headers=_whole(answer.headers), content=body)
+        changed = ("content-length", "transfer-encoding", "content-encoding")
+        headers = {name: value for name, value in answer.headers.items() if name not in changed}
+        return httpx2.Response(answer.status_code, headers=headers, content=body)
 
     def _problem(
         self, request: httpx2.Request, answer: httpx2.Response, body: bytes, *, opening: bool
@@ -237,13 +241,6 @@ def _record(error: httpx2.TransportError, request: httpx2.Request, sending: Sent
         sending.fail(ToolProblem.LOST, f"the connection broke before its answer was complete: {said}", final=True)
 
 
-def _is_notice(body: bytes) -> bool:
-    if len(body) > _SHORT:
-        return False
-    read = _document(body)
-    return isinstance(read, dict) and "id" not in read
-
-
 def _document(body: bytes) -> Any:
     try:
         return json.loads(body)
@@ -288,8 +285,3 @@ async def _beginning(answer: httpx2.Response) -> bytes:
             break
     await answer.aclose()
     return body[:_REFUSAL]
-
-
-def _whole(headers: httpx2.Headers) -> dict[str, str]:
-    changed = ("content-length", "transfer-encoding", "content-encoding")
-    return {name: value for name, value in headers.items() if name not in changed}

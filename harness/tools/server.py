@@ -322,16 +322,13 @@ class ToolServer:
         while True:
             await self._clock.sleep(_GLANCE)
             self.heed_orders()
-            if self._is_due() and not self.phase.permanent and not self._seeking and not self._looking:
+            looks = self._looks is not None and not self._looks.done()
+            if self._is_due() and not self.phase.permanent and not self._seeking and not looks:
                 self._looks = self._in_background(self._look())
 
     def _is_due(self) -> bool:
         interval = self.settings.health_interval
         return interval > 0 and not self._users and self._clock.now() - self._used_at >= interval
-
-    @property
-    def _looking(self) -> bool:
-        return self._looks is not None and not self._looks.done()
 
     async def _look(self) -> None:
         """A look takes its time, and orders are listened to meanwhile: a server that hangs is what they are for."""
