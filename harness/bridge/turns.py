@@ -290,10 +290,6 @@ class RemoteTask:
         present = 0.0 if self._suspended_at is None else self._clock.now() - self._suspended_at
         return self._suspended + present
 
-    def keep(self, event: AgentEvent) -> None:
-        """Keep what a hook of the agent has told."""
-        self.events.append(event)
-
     def stop(self, event: str) -> None:
         """The agent does nothing more: its turn, or the next one, ends as AGENT_FAILED."""
         self._stopped = event

@@ -11,11 +11,10 @@ from harness.model.events import MODEL
 from harness.model.inference import Prompt
 from harness.model.model_settings import ModelSettings
 from harness.models.exchange import WireAnswer
-from harness.models.verdicts import ModelError, asked_to_wait, is_the_providers, leads_to_fallback, slows_down
+from harness.models.verdicts import ModelError, asked_to_wait, is_the_providers, slows_down
 from harness.resilience import Backoff, Clock
 from harness.resilience.breaker import Breaker, Call, Policy, compose, guard
 from harness.resilience.events import Emit
-from harness.resilience.fallback import Secondary, fallback
 from harness.resilience.limit import LimitExceeded, limit
 from harness.resilience.pace import ProviderPace, pace
 from harness.resilience.retry import retry
@@ -86,12 +85,6 @@ def smaller_once(prompt: Prompt, ask: Callable[[Prompt], Call[WireAnswer]]) -> C
         return await ask(prompt.smaller())()
 
     return asked
-
-
-def with_fallbacks(name: str, others: dict[str, Call[WireAnswer]], emit: Emit) -> Policy[WireAnswer]:
-    """Ask the declared other models in order, if that can help."""
-    secondaries = (Secondary(other, call, leads_to_fallback) for other, call in others.items())
-    return fallback(*secondaries, primary=name, name=f"{MODEL}{name}", emit=emit)
 
 
 def _again(name: str, settings: ModelSettings, around_it: Surroundings) -> Policy[WireAnswer]:

@@ -12,17 +12,18 @@ from typing import Any
 import httpx2
 from msgspec import Struct
 
-from harness.model.events import Event, ModelAnswered, ModelAsked, emit_of_call
+from harness.model.events import MODEL, Event, ModelAnswered, ModelAsked, emit_of_call
 from harness.model.inference import CallOutcome, ModelAnswer, ModelCall, Prompt, Usage
 from harness.model.model_settings import ModelSettings, fallbacks_of
 from harness.model.plan import Plan
 from harness.models.exchange import ANSWER_TOKENS, AsksModel, Exchange, WireAnswer, cost_of, is_priced, tokens_of
-from harness.models.provider import ModelLane, Surroundings, around, in_time, smaller_once, with_fallbacks
-from harness.models.verdicts import ModelError, failure_of
+from harness.models.provider import ModelLane, Surroundings, around, in_time, smaller_once
+from harness.models.verdicts import ModelError, failure_of, leads_to_fallback
 from harness.recovery.failure import Failed, Failure, budget_exceeded
 from harness.resilience import Clock
 from harness.resilience.breaker import Call, CircuitOpen, Policy
 from harness.resilience.events import Emit, ResilienceEvent
+from harness.resilience.fallback import Secondary, fallback
 from harness.resilience.pace import FloorTooHigh
 from harness.spec.names import how_many
 from harness.spec.problems import did_you_mean, join_or
@@ -117,7 +118,8 @@ class AgentModels:
             raise Failed(Failure("MODEL_NOT_FOUND", message, details={"model": model}))
         question = _Question(task, self._agent, self._step, prompt)
         others = fallbacks_of(models, model) if task.surroundings.enabled else ()
-        policy = with_fallbacks(model, {other: question.to(other) for other in others}, question.tell)
+        secondaries = (Secondary(other, question.to(other), leads_to_fallback) for other in others)
+        policy = fallback(*secondaries, primary=model, name=f"{MODEL}{model}", emit=question.tell)
         try:
             answer = await policy(question.to(model))()
         except (ModelError, CircuitOpen, FloorTooHigh) as error:

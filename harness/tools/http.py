@@ -28,7 +28,6 @@ from harness.tools.connection import ToolConnection
 from harness.tools.exchange import (
     FORGOTTEN,
     Connect,
-    ConnectionEvents,
     Hosts,
     SentCall,
     ServerDied,
@@ -58,11 +57,7 @@ def over_http(url: str, headers: Mapping[str, str], hosts: Hosts, clock: Clock, 
 
     `headers` are sent with each request. `longest`: bytes of one answer; one that is longer is GARBLED.
     """
-
-    def connect(events: ConnectionEvents) -> ToolConnection:
-        return ToolConnection(AddressLink(url, headers, hosts, clock, longest), events)
-
-    return connect
+    return lambda events: ToolConnection(AddressLink(url, headers, hosts, clock, longest), events)
 
 
 class AddressLink:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from itertools import islice
 from os.path import relpath
 from pathlib import Path
@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from harness.model.report import ErrorReport
 from harness.reporting.comparisons import PNG, compared_pictures, data_url
 from harness.reporting.dashboard.view import (
-    CauseView,
     Dashboard,
     EvidenceLinks,
     PageLink,
@@ -35,12 +34,8 @@ EACH, ALL = 250_000, 900_000
 
 def with_pictures(view: Dashboard, root: Path) -> Dashboard:
     """The view with pictures while there is room, in the order of the causes. `root`: the evidence folders' parent."""
-    return view.model_copy(update={"causes": tuple(_fill_pictures(view.causes, root))})
-
-
-def _fill_pictures(causes: Sequence[CauseView], root: Path) -> Iterator[CauseView]:
-    room = ALL
-    for cause in causes:
+    room, causes = ALL, []
+    for cause in view.causes:
         first, *rest = cause.occurrences
         folder = root / first.evidence.folder
         has_picture = first.evidence.folder and _PICTURE in (link.label for link in first.evidence.links)
@@ -53,7 +48,8 @@ def _fill_pictures(causes: Sequence[CauseView], root: Path) -> Iterator[CauseVie
             comparisons.append(filled)
         changed = {"picture": picture, "comparisons": tuple(comparisons)}
         shown = first.model_copy(update={"evidence": first.evidence.model_copy(update=changed)})
-        yield cause.model_copy(update={"occurrences": (shown, *rest)})
+        causes.append(cause.model_copy(update={"occurrences": (shown, *rest)}))
+    return view.model_copy(update={"causes": tuple(causes)})
 
 
 def _with_data(comparison: PictureComparison, folder: Path, room: int) -> PictureComparison:
