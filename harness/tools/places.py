@@ -95,18 +95,20 @@ def connector(place: ServerPlace, environ: Mapping[str, str]) -> Connector:
             message = f"Tool server `{place.name}` cannot be used, since the package `mcp` is not installed"
             details, advice = {"server": place.name}, "Install it: pip install 'pytest-taskspec[mcp]'."
             raise Failed(Failure("INVALID_INPUT", message, details=details, advice=advice))
-        make = await asyncio.to_thread(_connect_of, place, environ)
+        make = await _connect_of(place, environ)
         await asyncio.to_thread(import_module, "harness.tools.session")
         return make(events)
 
     return connect
 
 
-def _connect_of(place: ServerPlace, environ: Mapping[str, str]) -> Connect:
+async def _connect_of(place: ServerPlace, environ: Mapping[str, str]) -> Connect:
     if place.settings.url is not None:
+        headers = place.headers(environ)
+        await asyncio.to_thread(import_module, "harness.tools.http")
         from harness.tools.http import over_http
 
-        return over_http(place.settings.url, place.headers(environ), lambda: place.hosts, place.clock)
+        return over_http(place.settings.url, headers, lambda: place.hosts, place.clock)
     from harness.tools.stdio import over_stdio
 
     program = Program(place.argv(), place.environment(environ), place.folder)
