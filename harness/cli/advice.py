@@ -86,7 +86,7 @@ class _NoModels:
 
 def _unpriced(task: Loaded, settings: Settings, used: tuple[str, ...]) -> Iterator[Problem]:
     """The models whose price is unknown although the task has `max_cost`."""
-    from harness.models.prices import is_priced  # only a task with `max_cost` needs prices
+    from harness.models.exchange import is_priced  # only a task with `max_cost` needs prices
 
     for name in used:
         try:

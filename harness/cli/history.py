@@ -30,7 +30,6 @@ from harness.reporting.history.comparison import (
     flaky_tasks,
     rate_of,
 )
-from harness.reporting.history.durations import Durations
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.record import Execution, RunRecord, RunSummary, TaskPoint, still_running
 from harness.reporting.history.writing import drop_old_runs
@@ -160,7 +159,7 @@ def durations(runs: _Runs = _NEWEST, project: _Project = None) -> None:
     """
     with _history_of(project) as root:
         seconds = reading.usual_seconds(root, runs)
-    document = msgspec.to_builtins(Durations(dict(sorted(seconds.items())), runs))
+    document = msgspec.to_builtins(reading.Durations(dict(sorted(seconds.items())), runs))
     typer.echo(json.dumps(document, indent=2))
 
 

@@ -12,8 +12,8 @@ import pytest
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.role import worker_input
 from harness.pytest_plugin.selection import groups_of, task_items, tell_deselected
-from harness.reporting.history.durations import Durations, read_durations
 from harness.reporting.history.file import HistoryError
+from harness.reporting.history.reading import Durations, read_durations
 from harness.runner.shard import Shard
 from harness.spec.names import how_many
 

@@ -18,7 +18,7 @@ from harness.spec.names import new_run_id
 if TYPE_CHECKING:
     from harness.pytest_plugin.stored_workers import StorePlace
     from harness.recovery.failure import Failure
-    from harness.reporting.history.durations import Durations
+    from harness.reporting.history.reading import Durations
     from harness.reporting.history.record import Execution, RunRecord
     from harness.reporting.task_record import TaskRecord
     from harness.resilience.events import Emit

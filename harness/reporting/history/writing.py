@@ -99,19 +99,16 @@ _OF_ATTEMPTS = {"retry", "failed", "recovered", "fallback"}
 
 def happenings_of(root: Path, run: str) -> tuple[Happening, ...]:
     """The events of a run in the order of its log, which several processes write; empty if it cannot be read."""
+    found = []
     try:
-        return tuple(_happenings(Tail(events_of(root, run), run).records()))
-    except OSError:
-        return ()
-
-
-def _happenings(records: Iterator[Record]) -> Iterator[Happening]:
-    for each in records:
-        if _is_around(each):
+        for each in filter(_is_around, Tail(events_of(root, run), run).records()):
             document = each.as_json(level_name(each.event))
             stamp = {name: document.pop(name) for name in ("at", "type", "level", "task_id", "worker")}
             del document["run"]
-            yield Happening.model_validate({**stamp, "text": describe(each.event), "details": document})
+            found.append(Happening.model_validate({**stamp, "text": describe(each.event), "details": document}))
+    except OSError:
+        return ()
+    return tuple(found)
 
 
 def _is_around(record: Record) -> bool:
@@ -146,18 +143,14 @@ def import_pending_runs(root: Path) -> None:
     for file in sorted(path.parent.glob(f"{path.name}.unwritten-*.json")):
         try:
             run = RunRecord.model_validate(read_json(file))
-            _add(path, run)
+            with _writing(root, READER_PATIENCE) as database:
+                add_run(database, run, Owner())
         except NotNowError:
             return
         except (OSError, ValueError):
             continue  # no file of this harness, or a history whose error is reported elsewhere
         with suppress(OSError):
             file.unlink(missing_ok=True)
-
-
-def _add(path: Path, run: RunRecord) -> None:
-    with name_file_in_errors(path), closing(open_writing(path, READER_PATIENCE)) as database:
-        add_run(database, run, Owner())
 
 
 QUICK = 0.25
@@ -267,11 +260,7 @@ def drop_old_runs(root: Path, keep: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def _writing(root: Path) -> Iterator[sqlite3.Connection]:
+def _writing(root: Path, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
     path = place_of(root)
-    database = open_writing(path)
-    try:
-        with name_file_in_errors(path):
-            yield database
-    finally:
-        database.close()
+    with name_file_in_errors(path), closing(open_writing(path, patience)) as database:
+        yield database

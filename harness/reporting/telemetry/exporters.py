@@ -105,6 +105,8 @@ def _thresholds(sink: MetricsSink, registry: CollectorRegistry) -> None:
 # OpenTelemetry: a task is a span, its attempts at steps are child spans, resilience events are events of them.
 
 _PREFIX = "taskspec."
+_PLAIN = str | bool | int | float
+_Attributes = dict[str, AttributeValue]
 
 
 def no_provider() -> bool:
@@ -144,9 +146,8 @@ class Spans(Sink):
             return  # they are spans
         for task_id, span in self._open.values():
             if record.task_id in ("", task_id):
-                values = {
-                    name: _value(value) for name, value in asdict(record.event).items() if value not in (None, {})
-                }
+                told = {name: value for name, value in asdict(record.event).items() if value not in (None, {})}
+                values = {name: value if isinstance(value, _PLAIN) else str(value) for name, value in told.items()}
                 span.add_event(record.event.type, values, _nanoseconds(record.at))
 
     def _begin(self, plan: Plan, at: datetime, redactor: TextRedactor) -> Span:
@@ -155,50 +156,45 @@ class Spans(Sink):
         return self._tracer.start_span(redactor.text(plan.task_id), start_time=_nanoseconds(at), attributes=attributes)
 
     def _add_attempt(self, parent: Span, event: AttemptEnded, redactor: TextRedactor) -> None:
-        attempt = event.attempt
-        span = self._tracer.start_span(
-            redactor.text(attempt.step.describe()),
-            set_span_in_context(parent),
-            attributes={_PREFIX + "step": event.index, _PREFIX + "act": attempt.step.act},
-            start_time=_nanoseconds(attempt.started),
-        )
-        if isinstance(attempt.outcome, Failure):
-            span.set_attribute(_PREFIX + "code", attempt.outcome.code)
-            span.set_status(Status(StatusCode.ERROR, redactor.text(attempt.outcome.message)))
-        span.end(_nanoseconds(attempt.started + timedelta(seconds=attempt.seconds)))
+        attempt, outcome = event.attempt, event.attempt.outcome
+        attributes: _Attributes = {_PREFIX + "step": event.index, _PREFIX + "act": attempt.step.act}
+        error = None
+        if isinstance(outcome, Failure):
+            attributes[_PREFIX + "code"], error = outcome.code, redactor.text(outcome.message)
+        name = redactor.text(attempt.step.describe())
+        self._add(parent, name, attempt.started, attempt.seconds, attributes, error, SpanKind.INTERNAL)
 
     def _add_call(self, parent: Span, call: ModelCall, redactor: TextRedactor) -> None:
         """Add the span of a request to a model, by OpenTelemetry's conventions for generative AI."""
-        span = self._tracer.start_span(
-            redactor.text(f"chat {call.identifier}"),
-            set_span_in_context(parent),
-            kind=SpanKind.CLIENT,
-            attributes=_call_attributes(call),
-            start_time=_nanoseconds(call.at),
-        )
+        attributes, error = _call_attributes(call), None
         if call.outcome != "answered":
-            span.set_attribute("error.type", call.code or call.outcome)
-            span.set_status(Status(StatusCode.ERROR, call.code or call.outcome))
-        span.end(_nanoseconds(call.at + timedelta(seconds=call.seconds)))
+            attributes["error.type"] = error = call.code or call.outcome
+        self._add(parent, redactor.text(f"chat {call.identifier}"), call.at, call.seconds, attributes, error)
 
     def _add_tool(self, parent: Span, call: ToolCall, redactor: TextRedactor) -> None:
         """Add the span of a call of a tool, by OpenTelemetry's conventions for generative AI and MCP."""
-        span = self._tracer.start_span(
-            redactor.text(f"execute_tool {call.tool}" if call.server == PAGE else f"tools/call {call.tool}"),
-            set_span_in_context(parent),
-            kind=SpanKind.CLIENT,
-            attributes=_tool_attributes(call, redactor),
-            start_time=_nanoseconds(call.at),
-        )
+        attributes, error = _tool_attributes(call, redactor), None
         if call.outcome != "answered":
-            span.set_attribute("error.type", "tool_error" if call.outcome == "error" else call.code or call.outcome)
-            span.set_status(Status(StatusCode.ERROR, redactor.text(call.message) or call_code(call) or call.outcome))
-        span.end(_nanoseconds(call.at + timedelta(seconds=call.seconds)))
+            attributes["error.type"] = "tool_error" if call.outcome == "error" else call.code or call.outcome
+            error = redactor.text(call.message) or call_code(call) or call.outcome
+        name = redactor.text(f"execute_tool {call.tool}" if call.server == PAGE else f"tools/call {call.tool}")
+        self._add(parent, name, call.at, call.seconds, attributes, error)
+
+    def _add(
+        self, parent: Span, name: str, at: datetime, seconds: float, attributes: _Attributes, error: str | None,
+        kind: SpanKind = SpanKind.CLIENT,
+    ) -> None:  # fmt: skip
+        """Add the span of something that is over. `error`: what has failed; None: nothing."""
+        context, start = set_span_in_context(parent), _nanoseconds(at)
+        span = self._tracer.start_span(name, context, kind=kind, attributes=attributes, start_time=start)
+        if error is not None:
+            span.set_status(Status(StatusCode.ERROR, error))
+        span.end(_nanoseconds(at + timedelta(seconds=seconds)))
 
 
-def _tool_attributes(call: ToolCall, redactor: TextRedactor) -> dict[str, AttributeValue]:
+def _tool_attributes(call: ToolCall, redactor: TextRedactor) -> _Attributes:
     """Arguments and result are not among them: they stand in the trace, redacted and bounded."""
-    found: dict[str, AttributeValue] = {
+    found: _Attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": redactor.text(call.tool),
         "gen_ai.tool.call.id": call.id,
@@ -212,8 +208,8 @@ def _tool_attributes(call: ToolCall, redactor: TextRedactor) -> dict[str, Attrib
     return found | step | ({} if call.server == PAGE else {"mcp.method.name": "tools/call"})
 
 
-def _call_attributes(call: ModelCall) -> dict[str, AttributeValue]:
-    attributes: dict[str, AttributeValue] = {
+def _call_attributes(call: ModelCall) -> _Attributes:
+    attributes: _Attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": call.provider,
         "gen_ai.request.model": call.identifier,
@@ -236,10 +232,6 @@ def _end(span: Span, result: TaskResult, at: datetime, redactor: TextRedactor) -
         span.set_attribute(_PREFIX + "code", result.failure.code)
         span.set_status(Status(StatusCode.ERROR, redactor.text(result.failure.message)))
     span.end(_nanoseconds(at))
-
-
-def _value(value: object) -> AttributeValue:
-    return value if isinstance(value, str | bool | int | float) else str(value)
 
 
 def _nanoseconds(moment: datetime) -> int:
