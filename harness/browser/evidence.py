@@ -295,7 +295,7 @@ async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
 
 async def _state(collector: EvidenceCollector) -> dict[str, Any] | str:
     """The data for judging criteria again, or the reason why the page does not give it."""
-    limit = collector.deadline.clip(_PAGE_SECONDS * collector.scale, collector.scene.clock.now())
+    limit = collector.deadline.clip(2 * _PAGE_SECONDS * collector.scale, collector.scene.clock.now())
     try:
         async with asyncio.timeout(limit):
             return await page_state(collector.tab.page, collector.selectors)
