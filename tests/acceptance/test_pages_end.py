@@ -32,6 +32,7 @@ TASK = """
 task_id: {name}
 steps: [{{act: open, url: {page}}}, {{act: wait, value: 0.5}}]
 success_criteria: ["text('#x') == '{text}'"]
+expect_timeout: 1
 """
 SAVING = "<p id=x>x</p><script>setInterval(() => fetch('/save', {method: 'POST'}), 20)</script>"
 
