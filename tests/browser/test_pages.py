@@ -168,13 +168,13 @@ async def test_after_a_popup_that_closes_itself_the_task_goes_on_at_its_opener(s
     await click(session, "#close")
     if not popup.is_closed():
         await popup.wait_for_event("close")
-    assert await session.text("h1", None, 1) == "told"
+    assert await session.text("h1", None, 20) == "told"
     assert session.closed_pages == ({"closed": f"http://{SHOP}/closer", "went_on_at": f"http://{SHOP}/windows"},)
     assert "/closer" not in " ".join(page.url for page in session.tab.context.pages), "it is not opened again"
     await click(session, "#popup")
     await passed(session, {"act": "switch_page", "value": -1})
     await session.tab.page.wait_for_load_state()
-    assert await session.read(PageQuery("title"), 2) == "Popup"
+    assert await session.read(PageQuery("title"), 20) == "Popup"
 
 
 @pytest.mark.parametrize("by", ["itself", "its opener"])
