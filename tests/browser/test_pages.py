@@ -113,8 +113,12 @@ async def test_a_page_whose_own_navigation_failed(stage: Stage, button: str, cod
     ], "it is opened again in the page that failed"
 
 
-async def test_a_page_that_gets_no_answer(stage: Stage) -> None:
+@pytest.mark.parametrize("older", [False, True])
+async def test_a_page_that_gets_no_answer(stage: Stage, older: bool) -> None:
+    """It is the newest page, also beside one that was opened before and that the task has not turned to."""
     session = await stage.at("/windows")
+    if older:
+        await session.tab.context.new_page()
     await click(session, "#silent")
     failure = await failed(session, {"act": "switch_page", "value": -1}, within=1, patience=0.3)
     assert (failure.code, failure.effect) == ("NET_TIMEOUT", Effect.NONE)
