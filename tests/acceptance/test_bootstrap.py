@@ -79,20 +79,59 @@ def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "venv"
 
 
-def test_the_checks_stop_at_the_first_that_fails(tmp_path: Path, venv: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert command.run_tests(venv, ()) == 3
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls == ["ruff check", "ruff format --check", "mypy --strict harness bootstrap tools"]
-    assert "failed: mypy --strict harness bootstrap tools (exit code 3)" in capfd.readouterr().err
+def test_a_quick_check_that_fails_comes_before_the_suite(tmp_path: Path, venv: Path) -> None:
+    program(venv / "bin" / "ruff", f'#!/bin/sh\necho "ruff $*" >> {tmp_path}/calls\nexit 4\n')
+    assert command.run_tests(venv, ()) == 4
+    assert (tmp_path / "calls").read_text().splitlines() == ["ruff check"]
 
 
-def test_the_suite_comes_last(tmp_path: Path, venv: Path) -> None:
+@pytest.mark.parametrize("arguments", [(), ("-x",)])
+def test_a_slow_check_that_fails_ends_the_suite_beside_it(
+    tmp_path: Path, venv: Path, capfd: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    program(
+        venv / "bin" / "mypy", f"#!/bin/sh\nuntil test -e {tmp_path}/up; do sleep 0.05; done\necho no type\nexit 3\n"
+    )
+    waits = f"import pathlib, time\npathlib.Path({str(tmp_path / 'up')!r}).touch()\ntime.sleep(300)\n"
+    program(venv / "bin" / "pytest", f"#!{sys.executable}\n{waits}")
+    assert command.run_tests(venv, arguments) == 3
+    said = capfd.readouterr()
+    assert "no type" in said.out
+    assert "failed: mypy --strict harness bootstrap tools (exit code 3)" in said.err
+
+
+def test_a_slow_check_is_awaited_and_counts_although_the_suite_passes(
+    tmp_path: Path, venv: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program(venv / "bin" / "pytest", f"#!/bin/sh\ntouch {tmp_path}/over\n")
     program(venv / "bin" / "mypy", "#!/bin/sh\n")
+    program(
+        venv / "bin" / "lint-imports",
+        f"#!/bin/sh\nuntil test -e {tmp_path}/over; do sleep 0.05; done\nsleep 0.2\necho circle\nexit 1\n",
+    )
+    assert command.run_tests(venv, ()) == 1
+    said = capfd.readouterr()
+    assert "circle" in said.out
+    assert said.err == "bootstrap: failed: lint-imports (exit code 1)\n"
+
+
+def test_a_suite_that_is_interrupted_ends_the_slow_checks(tmp_path: Path, venv: Path) -> None:
+    program(venv / "bin" / "mypy", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 300\n")
+    program(venv / "bin" / "pytest", f"#!/bin/sh\nuntil test -s {tmp_path}/pid; do sleep 0.05; done\nexit 2\n")
+    assert command.run_tests(venv, ()) == 2
+    assert ended(int((tmp_path / "pid").read_text()))
+
+
+def test_the_quick_checks_come_before_the_suite_and_the_slow_ones_beside_it(tmp_path: Path, venv: Path) -> None:
+    program(venv / "bin" / "mypy", f'#!/bin/sh\necho "mypy $*" >> {tmp_path}/calls\n')
     assert command.run_tests(venv, ("-x",)) == 1
-    assert (tmp_path / "calls").read_text().splitlines()[-2:] == [
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls[:2] == ["ruff check", "ruff format --check"]
+    assert set(calls[2:]) == {
+        "mypy --strict harness bootstrap tools",
         "lint-imports ",
         f"pytest tests/ {' '.join(command.SUITE)} -x",
-    ]
+    }
 
 
 BESIDE = f"pytest tests/ {' '.join(command.SUITE)}"

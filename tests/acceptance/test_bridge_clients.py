@@ -130,7 +130,7 @@ def agents(project: Project) -> dict[str, tuple[str, ...]]:
     ("name", "every"),
     [
         ("playwright", 9),
-        ("python", 11),
+        pytest.param("python", 11, marks=pytest.mark.thorough),
         *(
             pytest.param(name, every, marks=pytest.mark.thorough)
             for name in ("playwright", "python", "system")

@@ -32,7 +32,7 @@ def write(project: Project, name: str, site: BreakingSite, *, own_connection: bo
     project.task(name, steps=steps, success_criteria=["exists('#done')"], **limits, **more)
 
 
-@pytest.mark.parametrize("declared", [True, False], ids=["declared", "seen"])
+@pytest.mark.parametrize("declared", [pytest.param(True, marks=pytest.mark.thorough), False], ids=["declared", "seen"])
 def test_a_post_that_the_browser_repeats_is_told(
     project: Project, sites_that_break: dict[str, BreakingSite], declared: bool
 ) -> None:

@@ -204,7 +204,7 @@ def test_an_agent_over_mcp_needs_no_run_and_no_server(project: Project) -> None:
     project.task("T", steps=[], success_criteria=["exists('#search-box')"]).rename(project.path / "tasks/T.task.json")
     agent = Spoken(project.path)
     try:
-        assert [each["task_id"] for each in agent.called("tasks_list")["tasks"]] == ["T"]
+        assert [each["task_id"] for each in agent.served("tasks_list")["tasks"]] == ["T"]
         session = agent.called("task_take")["session"]
         assert agent.called("act", session=session, turn=1, step=OPEN)["passed"]
         assert agent.called("finish", session=session, turn=2)["passed"] is True

@@ -113,8 +113,12 @@ async def test_a_page_whose_own_navigation_failed(stage: Stage, button: str, cod
     ], "it is opened again in the page that failed"
 
 
-async def test_a_page_that_gets_no_answer(stage: Stage) -> None:
+@pytest.mark.parametrize("older", [False, True])
+async def test_a_page_that_gets_no_answer(stage: Stage, older: bool) -> None:
+    """It is the newest page, also beside one that was opened before and that the task has not turned to."""
     session = await stage.at("/windows")
+    if older:
+        await session.tab.context.new_page()
     await click(session, "#silent")
     failure = await failed(session, {"act": "switch_page", "value": -1}, within=1, patience=0.3)
     assert (failure.code, failure.effect) == ("NET_TIMEOUT", Effect.NONE)
@@ -168,13 +172,13 @@ async def test_after_a_popup_that_closes_itself_the_task_goes_on_at_its_opener(s
     await click(session, "#close")
     if not popup.is_closed():
         await popup.wait_for_event("close")
-    assert await session.text("h1", None, 1) == "told"
+    assert await session.text("h1", None, 20) == "told"
     assert session.closed_pages == ({"closed": f"http://{SHOP}/closer", "went_on_at": f"http://{SHOP}/windows"},)
     assert "/closer" not in " ".join(page.url for page in session.tab.context.pages), "it is not opened again"
     await click(session, "#popup")
     await passed(session, {"act": "switch_page", "value": -1})
     await session.tab.page.wait_for_load_state()
-    assert await session.read(PageQuery("title"), 2) == "Popup"
+    assert await session.read(PageQuery("title"), 20) == "Popup"
 
 
 @pytest.mark.parametrize("by", ["itself", "its opener"])

@@ -24,6 +24,8 @@ from tests.browser.conftest import Run
 from tests.browser.hosts import Answer, Host
 from tests.browser.stage import Stage, passed
 
+PATIENT = 20.0
+"""The factor for the limits of evidence: what is compared here must be kept whole, however busy the machine is."""
 NOW = datetime(2025, 11, 16, 9, tzinfo=UTC)
 MEMORY = {"orders.last": {"id": "O-1", "total": "$24.99"}, "begun": "2025-11-16T08:00:00Z"}
 ENVIRONMENT = {"env": {"shop": {"orders": [{"id": "O-1"}, {"id": "O-2"}]}}}
@@ -218,7 +220,7 @@ def demo() -> Iterator[dict[str, int]]:
 
 def test_what_is_kept_of_the_shop_answers_as_the_page_does(run: Run[Any], stage: Stage, demo: dict[str, int]) -> None:
     async def compared() -> list[tuple[str, bool, Grade]]:
-        session = await stage.session(hosts=demo, world="regrade")
+        session = await stage.session(hosts=demo, world="regrade", scale=PATIENT)
         await passed(session, {"act": "open", "url": "http://shop.local/"})
         await passed(session, {"act": "type", "selector": "#search-box", "value": "wireless mouse"})
         await passed(session, {"act": "click", "selector": "button[type='submit']"})
@@ -234,7 +236,7 @@ def test_styles_typed_values_odd_elements_and_selectors(run: Run[Any], stage: St
     async def compared() -> list[tuple[str, bool, Grade]]:
         host = Host(lambda _: Answer(PAGE))
         await host.start()
-        session = await stage.session(hosts={"page.test": host.port})
+        session = await stage.session(hosts={"page.test": host.port}, scale=PATIENT)
         await passed(session, {"act": "open", "url": "http://page.test/"})
         try:
             return await both(session, OF_ANY_ELEMENT, stage.folder)
@@ -248,7 +250,7 @@ def test_styles_typed_values_odd_elements_and_selectors(run: Run[Any], stage: St
 
 def test_shadow_roots_are_looked_into_as_by_the_page(run: Run[Any], stage: Stage) -> None:
     async def compared() -> list[tuple[str, bool, Grade]]:
-        return await both(await stage.at("/widgets"), ON_WIDGETS, stage.folder)
+        return await both(await stage.at("/widgets", scale=PATIENT), ON_WIDGETS, stage.folder)
 
     found = run(compared())
     assert [(text, grade.holds) for text, real, grade in found if grade.holds is not real] == []
@@ -259,7 +261,7 @@ def state(run: Run[Any], stage: Stage, selectors: tuple[str, ...], script: str =
     """What is kept of a page in which a script has run."""
 
     async def kept() -> Any:
-        session = await stage.at()
+        session = await stage.at(scale=PATIENT)
         await session.tab.page.evaluate(f"() => {{ {script} }}")
         return (await session.evidence(NO_PICTURE, stage.folder, [(each, None) for each in selectors])).page
 

@@ -54,18 +54,29 @@ async def _await_page(attempt: ActContext, step: SwitchPage) -> Page:
     """Wait for the page that is meant; a page that is still opening may take all the time there is."""
     patience = min(attempt.patience, attempt.left())
     until = attempt.clock.now() + min(patience, attempt.left() - PROBE_SECONDS)
+    newest, before = _is_newest(step), list[Page]()
     while True:
         pages = attempt.tab.context.pages
         if not pages:
             raise PlaywrightTimeoutError("no page is open")  # liveness finds out what ended them
-        found = await _matching(attempt, step, pages)
-        if len(found) == 1:
-            return found[0]
         opening = attempt.tab.watch.opening
+        found = [] if opening is not None and newest else await _matching(attempt, step, pages)
         late = attempt.clock.now() >= until and (opening is None or attempt.left() <= _MARGIN)
-        if late or found:
+        if len(found) == 1 and (late or not newest or found == before):
+            return found[0]
+        if late or len(found) > 1:
             raise Failed(await _no_single_page(attempt, step, len(found), patience))
+        before = found
         await attempt.clock.sleep(_POLL)
+
+
+def _is_newest(step: SwitchPage) -> bool:
+    """Return whether the step counts from the newest page.
+
+    While a page is opening, it is not known which that is; and the browser tells of one that a click has opened a
+    moment after the click is done, so that the newest page must be the same at two looks.
+    """
+    return isinstance(step.value, int) and step.value < 0
 
 
 async def _matching(attempt: ActContext, step: SwitchPage, pages: Sequence[Page]) -> list[Page]:

@@ -17,6 +17,7 @@ from harness.bridge.messages import CLIENT_MESSAGES, LONGEST_MESSAGE, SEQUENCE, 
 from harness.bridge.protocol import REFUSALS
 from harness.bridge.refusals import WIRE_CODES
 from tests.unit.bridge.stage import GOOD, MOMENT, FakeClient, make_hub, message
+from tests.unit.conftest import examples
 from tests.unit.resilience.virtual import play
 
 pytestmark = pytest.mark.fake_clock
@@ -241,7 +242,7 @@ def test_memory_stays_flat_whatever_one_client_after_the_other_sends(frames: int
     assert sizes[-1] < sizes[1] * 1.1 + 200_000, sizes
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(FRAMES, max_size=40))
 def test_whatever_a_client_sends_the_server_stays_alive_and_answers(frames: list[str | bytes]) -> None:
     async def main() -> None:

@@ -50,8 +50,13 @@ OTHERS: Mapping[str, frozenset[str]] = {
 """Program -> its options that our messages or command lines name."""
 
 
-def strings() -> Iterator[tuple[str, str]]:
+@cache
+def strings() -> tuple[tuple[str, str], ...]:
     """Place and text of every string of the package, with the client in JavaScript line by line."""
+    return tuple(_strings())
+
+
+def _strings() -> Iterator[tuple[str, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

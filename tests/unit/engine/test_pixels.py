@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.engine.pixels import count_differing, size_of
+from tests.unit.conftest import examples
 from tests.unit.pictures import WHITE, block, png
 
 
@@ -18,7 +19,7 @@ def count(folder: Path, expected: bytes, actual: bytes, threshold: float = 0.2, 
     return count_differing(folder / "a.png", folder / "b.png", folder / "diff.png", threshold, within)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(1, 40), st.integers(1, 40), st.randoms(use_true_random=False))
 def test_equal_pictures_have_no_difference_and_a_block_counts_its_pixels(
     tmp_path: Path, width: int, height: int, random: object

@@ -114,11 +114,13 @@ def test_after_ctrl_c_what_had_ended_is_kept_and_what_runs_is_ended(tmp_path: Pa
     cancelled = threading.Event()
 
     class Pressed(Runner):
-        """Ctrl-C comes while the second trials run."""
+        """Ctrl-C comes while the second trials run, once the first ones are known to have ended."""
 
         async def play(self, plan: Plan, *_: object, quiet: bool = False) -> TaskResult:
             if plan.key.endswith("--1"):
                 try:
+                    while len(running.done) < 2:
+                        await asyncio.sleep(0.01)
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                     await asyncio.sleep(60)
                 except asyncio.CancelledError:

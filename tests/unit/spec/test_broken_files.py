@@ -412,15 +412,7 @@ def test_it_is_refused_with_its_place_and_words(name: str, tmp_path: Path) -> No
     path = write(tmp_path, broken.text, broken.name)
     found = [str(problem) for problem in problems(path, known_channels=frozenset({"env"}))]
     assert found, "it was loaded"
+    assert len(found) == 1, "nothing else is said of a file with one mistake"
     fitting = [text for text in found if text.startswith(f"{path}:{broken.place}:")]
     assert fitting, found
     assert any(all(word in text for word in broken.words) for text in fitting), found
-
-
-def test_nothing_else_is_said_of_a_file_with_one_mistake(tmp_path: Path) -> None:
-    several = {
-        name: texts
-        for name, broken in BROKEN.items()
-        if len(texts := problems(write(tmp_path, broken.text, broken.name), known_channels=frozenset({"env"}))) != 1
-    }
-    assert not several, {name: list(map(str, texts)) for name, texts in several.items()}

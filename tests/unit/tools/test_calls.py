@@ -17,6 +17,7 @@ from harness.recovery.failure import Failure
 from harness.resilience.events import InvariantBroken, Retrying
 from harness.tools.box import BoxTerms, TaskToolBox
 from harness.tools.exchange import ServerDied, ToolProblem
+from tests.unit.conftest import examples
 from tests.unit.resilience.virtual import LoopClock, play
 from tests.unit.tools.scripted_server import (
     GET,
@@ -226,7 +227,7 @@ async def test_without_resilience_a_call_is_sent_once() -> None:
 PROBLEMS = st.lists(st.sampled_from([*ToolProblem, None]), min_size=1, max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(PROBLEMS, PROBLEMS, st.sampled_from(EFFECTS), st.sampled_from([HTTP, STDIO]))
 def test_a_write_is_never_sent_again_after_it_may_have_taken_effect(
     opens: list[Any], calls: list[Any], effect: str, place: Any

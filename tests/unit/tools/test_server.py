@@ -14,6 +14,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience.events import InvariantBroken, ToolServerChanged
 from harness.tools.exchange import ServerDied, ToolProblem
 from harness.tools.server import PERMANENT, TRANSITIONS, Sign
+from tests.unit.conftest import examples
 from tests.unit.resilience.virtual import now, play
 from tests.unit.tools.scripted_server import GET, HTTP, PLACE, STDIO, TOOLS, Shop, World, problem
 
@@ -359,7 +360,7 @@ ACTS = st.lists(
 PROBLEMS = st.lists(st.sampled_from([None, *ToolProblem]), min_size=1, max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(ACTS, PROBLEMS, PROBLEMS, PROBLEMS, PROBLEMS, st.sampled_from([STDIO, HTTP]))
 def test_no_sequence_of_events_leads_to_a_sign_that_its_state_does_not_know(
     acts: list[str], opens: Any, calls: Any, lists: Any, looks: Any, table: Any

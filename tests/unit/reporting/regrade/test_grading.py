@@ -18,6 +18,7 @@ from harness.reporting.redaction import MARK
 from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
 from harness.reporting.regrade.regrading import Grade, grade
 from harness.resilience import Deadline
+from tests.unit.conftest import examples
 from tests.unit.criteria.trees import Hand, joined, settled
 from tests.unit.fakes import FakeClock
 
@@ -118,21 +119,21 @@ def real(text: str, limit: float) -> bool:
     return asyncio.run(evaluate(parse(text), Moving(clock), clock, Deadline(limit))).holds
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(trees, st.sampled_from([1.0, 3.0, 10.0]))
 def test_what_is_decided_is_what_the_real_evaluation_says(tree: Condition, limit: float) -> None:
     text = Hand().write(tree)
     assert judged(text).holds in (None, real(text, limit))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(trees)
 def test_redacted_evidence_decides_less_and_nothing_else(tree: Condition) -> None:
     text = Hand().write(tree)
     assert judged(text, evidence(HIDDEN, channels={"env": {**CHANNEL, "secret": MARK}})).holds in (None, real(text, 5))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(checks.map(settled).map(Hand().write).filter(lambda text: "time_" not in text))
 def test_without_waits_and_clocks_whole_evidence_decides_all(text: str) -> None:
     assert judged(text).holds is real(text, 5)
