@@ -65,16 +65,6 @@ def test_links_lead_somewhere(file: Path) -> None:
     assert broken == []
 
 
-def test_each_page_can_be_reached_from_the_readme() -> None:
-    reached, ahead = set[Path](), [ROOT / "README.md"]
-    while ahead:
-        page = ahead.pop()
-        reached.add(page)
-        links = {(page.parent / path).resolve() for path, _ in _LINK.findall(page.read_text("utf-8"))}
-        ahead += [link for link in links if link.suffix == ".md" and link.is_file() and link not in reached]
-    assert [page.name for page in pages() if page not in reached and page.parent.name == "docs"] == []
-
-
 GROUP = re.compile(r"# (?:\w+/)*(\w+\.steps\.yaml)\n")
 """The first line of a step group."""
 
