@@ -44,7 +44,8 @@ COMMAND_GROUPS: Mapping[str, Mapping[str, Command]] = MappingProxyType(
             ),
             "verify": Command(
                 "harness.cli.verify:run_verify",
-                "Run each task without its steps (it must not pass), and as written (it must end as its file declares).",
+                "Run each task without its steps (it must not pass), and as written (it must end as its file "
+                "declares).",
             ),
             "schema": Command(
                 "harness.cli.schema:schema",

@@ -126,7 +126,7 @@ def _hooks() -> Iterator[str]:
     yield HOOKS
     for name, hook in vars(hookspecs).items():
         if name.startswith("pytest_"):
-            yield f"## {name}\n\n```python\ndef {name}{_signature(hook)}: ...\n```\n\n{inspect.getdoc(hook)}\n"
+            yield f"## {name}\n\n```text\ndef {name}{_signature(hook)}: ...\n```\n\n{inspect.getdoc(hook)}\n"
 
 
 def _signature(hook: Any) -> str:
