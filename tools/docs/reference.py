@@ -42,7 +42,7 @@ COMMANDS = f"""\
 {MADE}
 
 The command `harness` runs, checks and explains tasks. Each command exits with 0 (success), 1 (a check failed or an
-input is wrong) or 2 (wrong usage). `harness COMMAND --help` prints what stands here.
+input is wrong) or 2 (wrong usage). With `--help`, each prints what stands here.
 """
 EVENTS = f"""\
 # Events
