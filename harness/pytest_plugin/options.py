@@ -11,6 +11,7 @@ import os
 import shlex
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,12 +132,17 @@ def _choice(*words: str) -> dict[str, Any]:
     return {"choices": list(words)}
 
 
-TASK_OPTIONS: tuple[TaskOption, ...] = (
+_BROWSER = (
     TaskOption("--task-headed", "Run the browser with a window.", "--headed", "browser.headed", _FLAG),
     TaskOption("--task-slowmo", "Slow each browser operation down by this number of milliseconds.",
         "--slowmo", "browser.slowmo", {"type": float, "metavar": "MS"}),
+    TaskOption("--task-browser-executable", "Run this Chromium or Chrome.",
+        "--browser-executable", "browser.executable", {"metavar": "PATH"}),
     TaskOption("--task-browser-channel", "Run the browser of this channel, for example chrome or msedge.",
         "--browser-channel", "browser.channel", {"metavar": "NAME"}),
+    TaskOption("--task-browser-endpoint",
+        "Use the browsers of these Playwright servers (ws://HOST:PORT/PATH), in turn, and start none here.",
+        "--browser-endpoint", "browser_endpoint", {"metavar": "URL[,URL]", "type": _endpoints}),
     TaskOption("--task-browser-profile",
         "Run each task with this profile of [tool.harness.browser.profiles], as TASK[NAME]. Repeatable: each task once "
         "per profile.",
@@ -144,46 +150,10 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
     TaskOption("--task-device",
         "Emulate this device of Playwright's registry, for example 'iPhone 13', in tasks that declare none.",
         "--device", "browser.device", {"metavar": "NAME"}),
-    TaskOption("--task-full-page-screenshot",
-        "Take the screenshot of a failure of the whole page, and not only of its visible part.",
-        "--full-page-screenshot", "browser.full_page_screenshot", _FLAG),
-    TaskOption("--task-tracing",
-        "When the trace is kept: on (recorded from the start, for every task), off, or retain-on-failure.",
-        "--tracing", "tracing", _choice("on", "off", "retain-on-failure")),
     TaskOption("--task-base-url", "Resolve relative URLs in tasks against this URL.",
         "--base-url", "base_url", {"metavar": "URL"}),
-    TaskOption("--task-artifacts", "Keep failures in this folder. Default: errors.",
-        setting="artifacts", keywords={"metavar": "DIR"}, turn=_below_start),
-    TaskOption("--task-browser-executable", "Run this Chromium or Chrome.",
-        "--browser-executable", "browser.executable", {"metavar": "PATH"}),
-    TaskOption("--task-browser-endpoint",
-        "Use the browsers of these Playwright servers (ws://HOST:PORT/PATH), in turn, and start none here.",
-        "--browser-endpoint", "browser_endpoint", {"metavar": "URL[,URL]", "type": _endpoints}),
-    TaskOption("--task-recording",
-        "How much of each task is recorded: full, minimal, or auto (full recording begins with the first failed step).",
-        "--recording", "recording", _choice("auto", "full", "minimal")),
-    TaskOption("--task-retrace",
-        "Run a failed task a second time to record its full trace. The second run is refused where it could repeat a "
-        "write.",
-        "--retrace", "retrace", _FLAG),
-    TaskOption("--task-evidence",
-        "With all, also keep the evidence of tasks that pass, in .harness/evidence, for `harness regrade`.",
-        setting="evidence", keywords=_choice("failed", "all")),
-    TaskOption("--task-log-profile",
-        "What the logger harness.resilience writes: errors (production), also warnings (evaluation), all (debug).",
-        "--log-profile", "log_profile", _choice("production", "evaluation", "debug")),
-    TaskOption("--task-no-recovery", "Apply no error_recovery: the first failure ends the task.",
-        "--no-recovery", "recovery", _FLAG, lambda *_: False),
-    TaskOption("--task-breaker",
-        "Stop sending requests for a while to a site that failed 5 times in a row: on (default), or off.",
-        "--breaker", "breaker.enabled", _choice("on", "off"), lambda _, word: word == "on"),
-    TaskOption("--task-no-heal", "Do not use fallback selectors.", "--no-heal", "heal", _FLAG, lambda *_: False),
-    TaskOption("--task-update-baselines",
-        "Write the baselines of `assert` steps (*.aria.yaml, *.png) that are missing or differ, instead of failing.",
-        "--update-baselines", "update_baselines", _FLAG),
-    TaskOption("--taskspec-strict",
-        "Treat warnings about task files, missing memory_keys or artifacts, and partial_success as failures.",
-        setting="strict", keywords=_FLAG),
+)  # fmt: skip
+_SELECT = (
     TaskOption(WITH_DEPENDENCIES, "Also run the dependencies of the chosen tasks, even from files that were not named.",
         keywords=_FLAG),
     TaskOption("--task-workers",
@@ -217,6 +187,60 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
     TaskOption("--task-resume",
         "Go on with a run of --task-cluster whose driver has ended: results that it has are not made again.",
         keywords={"metavar": "RUN"}),
+)  # fmt: skip
+_RECOVER = (
+    TaskOption("--task-timeout-profile",
+        "Time limits (task/step) of tasks that declare none: simple 300/30 s, medium 450/45 s, complex 600/60 s.",
+        "--timeout-profile", "timeout_profile", _choice("simple", "medium", "complex")),
+    TaskOption("--task-timeout-scale", "Multiply every task and step timeout by this number.",
+        "--timeout-scale", "timeout_scale", {"type": float, "metavar": "X"}),
+    TaskOption("--task-no-recovery", "Apply no error_recovery: the first failure ends the task.",
+        "--no-recovery", "recovery", _FLAG, lambda *_: False),
+    TaskOption("--task-no-heal", "Do not use fallback selectors.", "--no-heal", "heal", _FLAG, lambda *_: False),
+    TaskOption("--task-breaker",
+        "Stop sending requests for a while to a site that failed 5 times in a row: on (default), or off.",
+        "--breaker", "breaker.enabled", _choice("on", "off"), lambda _, word: word == "on"),
+    TaskOption("--task-faults", "Inject the faults of this fault plan (*.faults.yaml). Repeatable.",
+        "--faults", "faults", {"action": "append", "metavar": "FILE"}, _files),
+    TaskOption("--taskspec-strict",
+        "Treat warnings about task files, missing memory_keys or artifacts, and partial_success as failures.",
+        setting="strict", keywords=_FLAG),
+)  # fmt: skip
+_EVIDENCE = (
+    TaskOption("--task-artifacts", "Keep failures in this folder. Default: errors.",
+        setting="artifacts", keywords={"metavar": "DIR"}, turn=_below_start),
+    TaskOption("--task-recording",
+        "How much of each task is recorded: full, minimal, or auto (full recording begins with the first failed step).",
+        "--recording", "recording", _choice("auto", "full", "minimal")),
+    TaskOption("--task-tracing",
+        "When the trace is kept: on (recorded from the start, for every task), off, or retain-on-failure.",
+        "--tracing", "tracing", _choice("on", "off", "retain-on-failure")),
+    TaskOption("--task-retrace",
+        "Run a failed task a second time to record its full trace. The second run is refused where it could repeat a "
+        "write.",
+        "--retrace", "retrace", _FLAG),
+    TaskOption("--task-full-page-screenshot",
+        "Take the screenshot of a failure of the whole page, and not only of its visible part.",
+        "--full-page-screenshot", "browser.full_page_screenshot", _FLAG),
+    TaskOption("--task-evidence",
+        "With all, also keep the evidence of tasks that pass, in .harness/evidence, for `harness regrade`.",
+        setting="evidence", keywords=_choice("failed", "all")),
+    TaskOption("--task-update-baselines",
+        "Write the baselines of `assert` steps (*.aria.yaml, *.png) that are missing or differ, instead of failing.",
+        "--update-baselines", "update_baselines", _FLAG),
+    TaskOption("--task-summary", "Append a Markdown summary of the run to this file, for the page of a CI job.",
+        "--summary", keywords={"metavar": "FILE"}),
+    TaskOption("--task-github-annotations",
+        "Annotate the lines of failed tasks in GitHub. In GitHub Actions this is the default.",
+        "--github-annotations", keywords=_FLAG),
+    TaskOption("--task-live",
+        "Show the run on a page as it happens: start `harness serve` unless it runs, and print the address.",
+        "--live", keywords=_FLAG),
+    TaskOption("--task-log-profile",
+        "What the logger harness.resilience writes: errors (production), also warnings (evaluation), all (debug).",
+        "--log-profile", "log_profile", _choice("production", "evaluation", "debug")),
+)  # fmt: skip
+_AGENTS = (
     TaskOption("--task-agent", "Let this agent choose the steps of all tasks.",
         "--agent", keywords={"metavar": "NAME"}),
     TaskOption("--task-models",
@@ -229,23 +253,16 @@ TASK_OPTIONS: tuple[TaskOption, ...] = (
     TaskOption("--task-bridge-wait",
         "Seconds that a task waits until an agent that runs elsewhere takes it. Default: 60.",
         "--bridge-wait", keywords={"metavar": "SECONDS", "type": float}),
-    TaskOption("--task-live",
-        "Show the run on a page as it happens: start `harness serve` unless it runs, and print the address.",
-        "--live", keywords=_FLAG),
-    TaskOption("--task-summary", "Append a Markdown summary of the run to this file, for the page of a CI job.",
-        "--summary", keywords={"metavar": "FILE"}),
-    TaskOption("--task-github-annotations",
-        "Annotate the lines of failed tasks in GitHub. In GitHub Actions this is the default.",
-        "--github-annotations", keywords=_FLAG),
-    TaskOption("--task-faults", "Inject the faults of this fault plan (*.faults.yaml). Repeatable.",
-        "--faults", "faults", {"action": "append", "metavar": "FILE"}, _files),
-    TaskOption("--task-timeout-profile",
-        "Time limits (task/step) of tasks that declare none: simple 300/30 s, medium 450/45 s, complex 600/60 s.",
-        "--timeout-profile", "timeout_profile", _choice("simple", "medium", "complex")),
-    TaskOption("--task-timeout-scale", "Multiply every task and step timeout by this number.",
-        "--timeout-scale", "timeout_scale", {"type": float, "metavar": "X"}),
 )  # fmt: skip
-"""Every option of this plugin. README has a row for each."""
+OPTION_GROUPS: Mapping[str, tuple[TaskOption, ...]] = {
+    "browser": _BROWSER,
+    "many tasks, many machines": _SELECT,
+    "limits, recovery, faults": _RECOVER,
+    "evidence and reports": _EVIDENCE,
+    "agents and models": _AGENTS,
+}
+"""Every option of this plugin, by what it is about: docs/options.md, and the groups of `pytest --help`."""
+TASK_OPTIONS: tuple[TaskOption, ...] = tuple(chain.from_iterable(OPTION_GROUPS.values()))
 
 
 def chosen_profiles(config: pytest.Config) -> tuple[str, ...]:
@@ -254,9 +271,10 @@ def chosen_profiles(config: pytest.Config) -> tuple[str, ...]:
 
 
 def add_options(parser: pytest.Parser) -> None:
-    group = parser.getgroup("taskspec", "TaskSpec browser tasks")
-    for option in TASK_OPTIONS:
-        option.add_to(group)
+    for title, options in OPTION_GROUPS.items():
+        group = parser.getgroup(f"taskspec {title}", f"TaskSpec browser tasks: {title}")
+        for option in options:
+            option.add_to(group)
     parser.addini("taskspec_files", "Additional file name patterns of task files.", type="args", default=[])
 
 

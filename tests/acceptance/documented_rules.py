@@ -193,6 +193,7 @@ RULES: tuple[Rule, ...] = (
     Ran(r"python -m tools\.docs\.(error_codes docs/error-codes|key_table docs/taskspec)\.md", ""),
     Ran(NAMED, "Usage:", line="{text} --help"),
     Left(r"(TASKSPEC_TESTS=full )?make (run|test)", "they set up and run everything; .ci/run is these two"),
+    Left(r"make docs", "a check of `make test` does the same"),
     Left(r"make (bench|soak)( .*)?", "half an hour each, on a quiet machine"),
     Left(r"python (benchmarks/resilience\.py|-m benchmarks(\.soak)? --help)", "wants a quiet machine"),
     Left(r"pytest tasks -o addopts=", "is `pytest tasks/` without the options of the project"),

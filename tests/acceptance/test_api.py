@@ -90,8 +90,8 @@ def test_an_output_that_fails_is_named_once(project: Project) -> None:
     assert re.match("output failed: events.jsonl: .*; the events of this run are incomplete", line)
 
 
-def test_the_example_in_the_readme_does_what_it_says() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+def test_the_example_for_python_does_what_it_says() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/start.md").read_text("utf-8"), re.DOTALL)
     assert len(blocks) == 1
     script = blocks[0] + "print(result.failed_index)\n"
     done = subprocess.run(

@@ -1,7 +1,7 @@
 """The distribution alone, with what it requires and no extra: every key that needs no extra works, and each command.
 
-By default its modules are linked into an environment that sees nothing but these distributions, without a network. With
-`TASKSPEC_TESTS=full` the wheel is built and installed by pip.
+By default the wheel is unpacked into an environment that has links to these distributions and nothing else, without a
+network. With `TASKSPEC_TESTS=full` pip installs it, with what it requires.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import sys
 import venv
 from pathlib import Path
 from typing import Any, get_args
+from zipfile import ZipFile
 
 import pytest
 
 from harness.model.channel_settings import ChannelSettings
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
-from tests.runtime import PROJECT, ROOT, runtime_distributions
+from tests.runtime import built, runtime_distributions
 
 SITE = Path(__file__).with_name("plain_site.py")
 NEED_AN_EXTRA = {"accessibility", "tool", "restore_argument"}
@@ -177,31 +178,22 @@ for command in {commands}:
 
 
 def linked(folder: Path) -> Path:
-    """The interpreter of an environment with links to the distributions of a plain install, and to these modules."""
+    """The interpreter of an environment with the wheel, and with links to the distributions that it requires."""
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
     for each in runtime_distributions().values():
         names = {file.parts[0] for file in each.files or () if file.parts[0] not in ("..", "__pycache__")}
         for name in names:
             (site / name).symlink_to(each.locate_file(name))  # type: ignore[arg-type]
-    (site / "harness").symlink_to(ROOT / "harness")
-    info = site / f"pytest_taskspec-{PROJECT['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: pytest-taskspec\nVersion: {PROJECT['version']}\n")
-    points = {"console_scripts": PROJECT["scripts"], **PROJECT["entry-points"]}
-    lines = [
-        f"[{group}]\n" + "".join(f"{name} = {place}\n" for name, place in each.items())
-        for group, each in points.items()
-    ]
-    (info / "entry_points.txt").write_text("\n".join(lines), "utf-8")
+    with ZipFile(built(folder / "wheel")) as wheel:
+        wheel.extractall(site)
     return folder / "bin/python"
 
 
 def installed(folder: Path) -> Path:
     """The interpreter of an environment into which pip has installed the wheel."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(folder / "wheel"), str(ROOT)], check=True)
-    (wheel,) = (folder / "wheel").glob("*.whl")
+    wheel = built(folder / "wheel")
     venv.create(folder, symlinks=True)
     python = folder / "bin/python"
     subprocess.run([*pip, "--python", str(python), "install", str(wheel)], check=True)

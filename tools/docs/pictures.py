@@ -1,7 +1,12 @@
-"""Takes the pictures in docs/images: the dashboard, a failure's Allure report, and a real run's trace viewer.
+"""Takes the pictures in docs/images.
 
-Run as `python -m tools.docs.pictures FOLDER TASK_ID docs/images`. FOLDER is a project in which that task has just
-failed with `pytest tasks/ --alluredir allure-results`: that of docs/own-site.md, with a criterion that does not hold.
+`python -m tools.docs.pictures reports FOLDER TASK_ID docs/images` takes the dashboard, a failure's Allure report, and a
+real run's trace viewer. FOLDER is a project in which that task has just failed with
+`pytest tasks/ --alluredir allure-results`: that of docs/own-site.md, with a criterion that does not hold.
+
+`python -m tools.docs.pictures failure FOLDER TASK_ID docs/images` runs a task that fails, and takes the picture of the
+README: the terminal beside the dashboard, light and dark. FOLDER has the README's first task, in which `#search-box` is
+misspelt `#search-field` once.
 """
 
 from __future__ import annotations
@@ -10,8 +15,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 
 from playwright.sync_api import Page, ViewportSize, sync_playwright
@@ -52,14 +59,44 @@ def take(page: Page, folder: Path, task: str, output: Path) -> None:
         page.screenshot(path=output / "trace.png")
 
 
-def main(folder: Path, task: str, output: Path) -> None:
+def take_failure(page: Page, folder: Path, task: str, output: Path) -> None:
+    """Take what the terminal and the dashboard show of a run of the task, side by side, light and dark."""
+    run = subprocess.run(
+        [*HARNESS, "run", "-k", task, "--color=yes"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    screen = run.stdout[run.stdout.index(f"{task} failed") :].partition("\n\x1b[36m")[0]
+    subprocess.run([*HARNESS, "dashboard"], cwd=folder, check=True)
+    for scheme, name in (("light", "failure.png"), ("dark", "failure-dark.png")):
+        page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
+        page.set_viewport_size(SIZE)
+        page.goto((folder / "dashboard.html").as_uri())
+        dashboard = b64encode(page.screenshot()).decode()
+        text = escape(f"$ pytest tasks/\n{screen}")
+        page.set_viewport_size({"width": 2400, "height": 800})
+        page.set_content(SIDE_BY_SIDE.format(scheme=scheme, text=text, dashboard=dashboard))
+        page.locator("main").screenshot(path=output / name, omit_background=True)
+
+
+SIDE_BY_SIDE = """\
+<style>
+  main {{ display: inline-flex; gap: 16px; align-items: stretch; padding: 4px; font: 13px/1.55 monospace }}
+  pre, img {{ margin: 0; border: 1px solid #8888; border-radius: 8px }}
+  pre {{ padding: 16px; font: inherit }}
+  .light pre {{ background: #fff; color: #1f2328 }} .dark pre {{ background: #0d1117; color: #e6edf3 }}
+  img {{ height: 480px }}
+</style>
+<main class={scheme}><pre>{text}</pre><img src="data:image/png;base64,{dashboard}"></main>
+"""
+
+
+def main(take_pictures: Callable[[Page, Path, str, Path], None], folder: Path, task: str, output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         own = Path(playwright.chromium.executable_path)
         browser = playwright.chromium.launch(executable_path=find(BrowserSettings(), own, os.environ))
-        take(browser.new_page(viewport=SIZE), folder.resolve(), task, output)
+        take_pictures(browser.new_page(viewport=SIZE), folder.resolve(), task, output)
         browser.close()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
+    main({"reports": take, "failure": take_failure}[sys.argv[1]], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
