@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PROJECT = Path(__file__).resolve().parent.parent
-SUITE = ("-n", "6", "--dist", "loadfile", "--no-loadscope-reorder")
+SUITE = ("-n", "4", "--dist", "loadfile", "--no-loadscope-reorder")
 """pytest's options for the whole suite. Files are distributed as a whole, because some tests share costly fixtures, and
 in the order of their names: the small unit tests come last, so that all workers end at about the same time.
-Six workers keep two cores busy, since tests of deadlines, and of processes that end, wait.
+Four workers keep two cores busy, since tests of deadlines wait.
 """
 ALONE = ("--last-failed", "--last-failed-no-failures=none")
 """pytest's options for the tests that failed beside others: they run again, one at a time."""
