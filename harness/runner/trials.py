@@ -78,8 +78,8 @@ class TrialRunner:
     def run(self, trials: Sequence[TrialJob[Any]]) -> None:
         """Make the trials; they begin in this order.
 
-        Raises what `take` raises. Ctrl-C, and a task that was interrupted, raise KeyboardInterrupt: what had ended by
-        then was taken.
+        Raises what `take` raises. Ctrl-C, and a task that was interrupted, raise KeyboardInterrupt: what had been
+        taken by then counts.
         """
         try:
             self._harness.begin(partial(self._all, trials)).finish(lambda _event: None)
