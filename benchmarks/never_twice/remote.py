@@ -183,12 +183,15 @@ class Client:
             self._loss = "none"
             await asyncio.sleep(self._pause)
             self._relay.cut()
-        passed = await self._taken_up(acting) if loss == "process" else (await acting).passed
+        passed = await self._taken_up(acting, task.turn) if loss == "process" else (await acting).passed
         self._failed = 0 if passed else self._failed + 1
         return passed
 
-    async def _taken_up(self, acting: asyncio.Task[Any]) -> bool:
-        """Another process takes the session up; whether the step has passed that was under way."""
+    async def _taken_up(self, acting: asyncio.Task[Any], turn: int) -> bool:
+        """Another process takes the session up; whether the step has passed that was the answer to this turn.
+
+        If the turn is still open, the step has not arrived: the last outcome is that of the step before it.
+        """
         await self._bridge.detach()
         await asyncio.gather(acting, return_exceptions=True)
         self._bridge = await self._opened(self._bridge.session)
@@ -196,7 +199,8 @@ class Client:
             state = (await self._bridge.request("synchronize"))["payload"]
             self._task = TakenTask(self._bridge, state["open_turn"]) if state["open_turn"] else None
             if self._task is not None or state["task"] is None:
-                return bool((state["last_outcome"] or {}).get("passed"))
+                arrived = self._task is None or self._task.turn != turn
+                return arrived and bool((state["last_outcome"] or {}).get("passed"))
             await asyncio.sleep(_LOOKS)
 
 
