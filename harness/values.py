@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct, structs
@@ -28,8 +28,9 @@ def map_texts(value: Any, change: Callable[[str], Any], *, keys: bool = False) -
         return change(value)
     if isinstance(value, dict):
         return {change(str(key)) if keys else key: map_texts(each, change, keys=keys) for key, each in value.items()}
-    texts = isinstance(value, list | tuple)
-    return type(value)(map_texts(each, change, keys=keys) for each in value) if texts else value
+    if isinstance(value, list | tuple):
+        return type(value)(map_texts(each, change, keys=keys) for each in value)
+    return map_texts(dict(value), change, keys=keys) if isinstance(value, Mapping) else value
 
 
 def texts_of(value: Any) -> Iterator[str]:

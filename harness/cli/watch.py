@@ -143,8 +143,10 @@ class WatchSession:
         self._load()
         self._play(self._tasks)
         while (found := self._next()).key not in ("q", _END):
-            with suppress(SettingsError):
+            try:
                 self._answer(found)
+            except SettingsError as error:
+                _say(str(error))
 
     def _next(self) -> Input:
         return self._pending.popleft() if self._pending else self._inputs.get()
@@ -191,8 +193,9 @@ class WatchSession:
     def _saved(self, changed: frozenset[Path]) -> None:
         names = ", ".join(sorted(shown_path(path) for path in changed))
         if any(path.name == "pyproject.toml" for path in changed):
+            settings = settings_at(self._settings.root)  # a file that is half written changes nothing
             self._end_harness()  # the settings may name other services and another browser
-            self._settings = settings_at(self._settings.root)
+            self._settings = settings
         elif any(path.suffix == ".py" for path in changed) and self._begun is not None:
             _reload_python(self._begun.harness)
         before = self._concerned(changed)  # a file may no longer be used

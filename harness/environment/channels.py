@@ -120,7 +120,7 @@ class FileChannel(LocalChannel):
         if not start.exists():
             write_whole(start, self._path.read_bytes() if self._path.exists() else b"")
         elif content := start.read_bytes():
-            write_whole(self._path.resolve(), content)
+            self._write(content)
         else:
             self._path.unlink(missing_ok=True)
 
@@ -135,6 +135,9 @@ class FileChannel(LocalChannel):
         content = _check_size(encoded(document))
         if len(content) <= _READABLE:
             content = encoded(document, indent=2) + b"\n"
+        self._write(content)
+
+    def _write(self, content: bytes) -> None:
         target = self._path.resolve()  # a symbolic link stays a link
         target.parent.stat()  # `write_whole` would make a folder that is missing, and hide that the path is wrong
         write_whole(target, content)

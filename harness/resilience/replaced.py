@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
+
+_NUMBERS = count()
 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
     """Yield a place beside the file for what is to be in its place at the end. Its folder is made. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = path.with_name(f".{path.name}.{os.getpid()}")
+    made = path.with_name(f".{path.name}.{os.getpid()}-{next(_NUMBERS)}")  # two threads may write one file
     try:
         yield made
         made.replace(path)

@@ -130,7 +130,8 @@ def _start(root: Path, options: Sequence[str], clock: Clock) -> tuple[subprocess
         with log.open("ab") as output:
             output.write(f"--- started at {clock.wall().isoformat(timespec='milliseconds')}\n".encode())
             output.flush()  # a server on a full disk could not say why it ends
-            return _spawn(root, options, output), output.tell()
+            said_from = output.tell()  # before the server writes: it shares this place in the file
+            return _spawn(root, options, output), said_from
     except OSError as error:
         why = f"{_LOG} cannot be written: {error.strerror or error}"
         raise NotServedError(f"the server could not be started: {why}; free space, or make it writable") from error

@@ -1,13 +1,14 @@
-"""A changed copy of a value of either kind."""
+"""A changed copy of a value of either kind, and of the texts in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pytest
 from msgspec import Struct
 
-from harness.values import replace
+from harness.values import map_texts, replace
 
 
 class Fast(Struct, frozen=True):
@@ -28,3 +29,9 @@ def test_a_copy_differs_in_what_was_named(kind: type[Fast]) -> None:
     assert value == kind("a", 1)
     with pytest.raises(TypeError, match="colour"):
         replace(value, colour="red")
+
+
+def test_a_text_is_changed_wherever_it_stands() -> None:
+    found = map_texts({"a": MappingProxyType({"b": ["x", ("y", 1)]}), "c": None}, str.upper)
+    assert found == {"a": {"b": ["X", ("Y", 1)]}, "c": None}
+    assert map_texts({"a": "x"}, str.upper, keys=True) == {"A": "X"}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import queue
 from pathlib import Path
 
 import pytest
 
-from harness.cli.watch import concerned, is_watched
+from harness.cli.watch import Input, WatchSession, concerned, is_watched
+from harness.model.settings import Settings
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from tests.unit.spec.files import write
@@ -65,3 +67,20 @@ def test_what_runs_write_is_not_watched(tmp_path: Path) -> None:
     assert all(is_watched(tmp_path / name, tmp_path, errors) for name in watched)
     assert not any(is_watched(tmp_path / name, tmp_path, errors) for name in others)
     assert not is_watched(tmp_path.parent / "a.py", tmp_path, errors)
+
+
+def test_settings_that_are_half_written_end_nothing_and_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs: queue.Queue[Input] = queue.Queue()
+    file = tmp_path / "pyproject.toml"
+    file.write_text("[tool.harness]\nisolation = ", "utf-8")
+    inputs.put(Input(changed=frozenset({file})))
+    inputs.put(Input("q"))
+    ended: list[bool] = []
+    session = WatchSession([tmp_path], Settings(root=tmp_path), inputs)
+    monkeypatch.setattr(session, "_end_harness", lambda: ended.append(True))
+    session.run()
+    assert ended == []
+    told = "".join(capsys.readouterr())
+    assert "pyproject.toml" in told, told
