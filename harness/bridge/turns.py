@@ -17,7 +17,7 @@ from harness.model.agent_events import MOST_EVENTS, AgentEvent
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
 from harness.model.ports import Observation, Resume, Sight
-from harness.model.record import History, StepRecord, TaskResult
+from harness.model.record import History, StepRecord, TaskEnding
 from harness.model.warnings import warnings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
@@ -242,9 +242,13 @@ class RemoteTask:
         self._acted = None
         acted.set_result(("outcome", payload))
 
-    def end(self, result: TaskResult | None) -> None:
-        """Tell the agent that the task is over. `result`: None if there is none, as after Ctrl-C."""
-        self.over = "task_ended", self._desk.redact(self._verdict(result), self.plan)
+    def end(self, verdict: TaskEnding | None) -> None:
+        """Tell the agent that the task is over. `verdict`: None if there is none, as after Ctrl-C."""
+        told: dict[str, Any] = {"task_id": self.task_id, "turn": self.number}
+        if verdict is not None and self._rules.reveal:
+            shown = described(verdict.failure) if verdict.failure is not None else {}
+            told |= {"passed": verdict.passed, "state": verdict.state, **shown}
+        self.over = "task_ended", self._desk.redact(told, self.plan)
         self._desk.withdraw(self)
         acted, session = self._acted, self.session
         if session is not None and session.task is self:
@@ -256,13 +260,6 @@ class RemoteTask:
         elif session is not None and not session.over:
             session.send(*self.over)
         self._news.set()
-
-    def _verdict(self, result: TaskResult | None) -> dict[str, Any]:
-        told: dict[str, Any] = {"task_id": self.task_id, "turn": self.number}
-        if result is None or not self._rules.reveal:
-            return told
-        shown = described(result.failure) if result.failure is not None else {}
-        return {**told, "passed": result.ok, "state": result.final_state, **shown}
 
     # The session's side.
 

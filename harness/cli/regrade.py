@@ -53,7 +53,7 @@ def regrade(
 
 
 def _usual() -> list[Path]:
-    from harness.reporting.passing import EVIDENCE
+    from harness.reporting.archive import EVIDENCE
 
     settings = settings_here()
     kept = sorted((settings.root / EVIDENCE).glob("[!.]*"))

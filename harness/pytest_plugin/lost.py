@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.model.figures import TaskDone
 from harness.pytest_plugin.state import SessionState
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
-from harness.reporting.telemetry.record import TaskDone
 from harness.reporting.telemetry.stream import Telemetry
 from harness.reporting.telling import story_of
 from harness.runner.compile import compile_plan
@@ -34,10 +34,10 @@ def report_lost_task(state: SessionState, telemetry: Telemetry, node_id: str, fa
     if plan is None:
         return None
     result = not_run_result(state.harness().archive, plan, failure, PROCESS_DIED)
-    story = story_of(plan, result, state.harness().redactor)
+    story = story_of(plan, result, state.harness().archive.redactor)
     state.fence.call("Allure", AllureSink().write_lost, node_id, plan.spec, story)
     telemetry.tell(TaskDone.of(result, plan.agent), plan)
-    return task_record(story_of(plan, result))
+    return task_record(story)
 
 
 def _task_named(path: Path, name: str) -> Loaded | None:

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
 from harness.model.settings import Settings
-from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import RunBegun
 from harness.reporting.telemetry.sinks import begun_stream
 from harness.runner.harness import SyncHarness
@@ -33,7 +32,7 @@ class BegunRun(AbstractContextManager["BegunRun"]):
         """
         self.run_id = run_id or new_run_id(datetime.now(UTC), os.getpid())
         self._say = say
-        self.stream = begun_stream(settings, self.run_id, Redactor.of(settings), leads=leads)
+        self.stream = begun_stream(settings, self.run_id, leads=leads)
         if tasks is not None:
             self.stream.emit(RunBegun(tasks))
         try:

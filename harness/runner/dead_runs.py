@@ -8,14 +8,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from harness.bridge.store import StoredSession, stored_sessions
+from harness.model.figures import TaskDone
 from harness.model.settings import Settings
 from harness.model.settings_errors import SettingsError
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.files import shown_path
 from harness.reporting.live.following import runs_with_events
-from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import events_of
-from harness.reporting.telemetry.record import TaskBegun, TaskDone, read
+from harness.reporting.telemetry.record import TaskBegun, read
 from harness.reporting.telemetry.sinks import stream_of
 from harness.runner.compile import compile_plan
 from harness.runner.not_run import PROCESS_DIED, died, not_run_result
@@ -92,11 +92,10 @@ def _told(settings: Settings, tasks: Mapping[str, Loaded], dead: DeadTask) -> st
 
 def _reported(settings: Settings, task: Loaded, dead: DeadTask) -> str:
     """Write the report and the end of one task; returns where it is. Raises SpecError and OSError."""
-    redactor = Redactor.of(settings)
     plan = compile_plan(task, settings=settings, run_id=dead.run, agent=BRIDGE)
-    archive = DirectoryArchive(settings.artifacts, dead.run, redactor, settings.keep_previous)
+    archive = DirectoryArchive.of(settings, dead.run)
     result = not_run_result(archive, plan, died(dead.session.why_lost), PROCESS_DIED)
-    events = stream_of(settings, dead.run, redactor)
+    events = stream_of(settings, dead.run)
     events.tell(TaskDone.of(result, plan.agent), plan)
     problems = "; ".join(events.close())
     kept = shown_path(result.artifacts) if result.artifacts else "its report could not be kept"

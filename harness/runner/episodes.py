@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from harness.browser import Storage
-from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.record import TaskResult, Warning_
+from harness.model.record import Warning_
 from harness.recovery.failure import Failure
 from harness.runner.ground import Ground
 from harness.values import replace
@@ -30,11 +29,9 @@ class Episodes:
             return replace(ground, trouble=ground.trouble or left)
         return replace(ground, storage=left.state if left else None)
 
-    def hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> tuple[Warning_, ...]:
-        """Keep what a task leaves to the next one of its episode; returns warnings for the task."""
-        key = result.alternative.key if result.alternative else plan.key
-        left = ground.left.get(key)
-        if left is None or not ended_as_declared(plan.spec, result):
+    def hand_on(self, plan: Plan, left: Storage | Failure | None) -> tuple[Warning_, ...]:
+        """Keep what a task that ended as it declares leaves to the next one of its episode; returns warnings for it."""
+        if left is None:
             return ()
         if isinstance(left, Failure):
             left = replace(

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from os.path import relpath
 
 from harness.model.cassette_settings import CassetteMode
-from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Injector
-from harness.model.record import TaskResult, Warning_
+from harness.model.record import Warning_
 from harness.model.settings import Settings
 from harness.model.warnings import recording_not_kept, recording_unused
 from harness.models.cassettes import Cassette, CassetteError, file_of
@@ -24,10 +23,10 @@ _NO_FAULTS = NoModelFaults()
 class TaskRecordings:
     """The ways of one task's agents to the providers. Use it on the harness's loop; `finish` must follow."""
 
-    def __init__(self, plan: Plan, settings: Settings, redactor: Redactor, clock: Clock, mode: CassetteMode) -> None:
+    def __init__(self, plan: Plan, settings: Settings, clock: Clock, mode: CassetteMode) -> None:
         self._plan = plan
         self._settings = settings
-        self._redactor = redactor
+        self._redactor = Redactor.of(settings)
         self._clock = clock
         self._mode = mode
         self._ways: dict[str, Way] = {}
@@ -60,16 +59,12 @@ class TaskRecordings:
         """The recordings by agent, of the agents that have asked."""
         return {agent: way.cassette for agent, way in self._ways.items() if way.cassette is not None}
 
-    def finish(self, result: TaskResult | None = None) -> tuple[Warning_, ...]:
-        """Write what was recorded; returns what a person should know about the recordings."""
-        return tuple(self._told(result))
-
-    def _told(self, result: TaskResult | None) -> Iterator[Warning_]:
+    def finish(self, *, well: bool) -> Iterator[Warning_]:
+        """Write what was recorded; yields what a person should know about it. `well`: the task ended as it declares."""
         for agent, cassette in self.cassettes.items():
             try:
                 cassette.save()
             except (OSError, CassetteError) as error:
                 yield recording_not_kept(agent, error)
-            went_well = result is not None and ended_as_declared(self._plan.spec, result) and not self._plan.faults
-            if went_well and cassette.unused:
+            if well and not self._plan.faults and cassette.unused:
                 yield recording_unused(cassette.unused, cassette.shown)

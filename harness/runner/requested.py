@@ -301,7 +301,7 @@ class RequestedRuns:
         assert self._host is not None
         kept = KeptRun(run, self._root, who, redactor)
         notes = list[str]()
-        run.stream = stream = begun_stream(run.settings, run.run_id, redactor)
+        run.stream = stream = begun_stream(run.settings, run.run_id)
 
         def sink(event: Event) -> None:
             stream.on(event)

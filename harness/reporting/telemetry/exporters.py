@@ -17,14 +17,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from harness.model.consumption import is_unpriced
 from harness.model.events import AttemptEnded, Event, ModelAnswered, TaskEnded, TaskStarted, ToolAnswered
 from harness.model.inference import ModelCall
-from harness.model.plan import Plan
-from harness.model.record import TaskResult
 from harness.model.tool_use import call_code
 from harness.model.tools import PAGE, ToolCall, ToolState
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.record import ModelReply, ModelRequest, Progress, Record, ToolReply, ToolRequested
-from harness.reporting.telemetry.stream import Sink, TextRedactor
+from harness.reporting.telemetry.stream import Sink
 
 _LEVELS = {"ok": 0, "warning": 1, "critical": 2}
 
@@ -123,18 +121,18 @@ class Spans(Sink):
         self._open: dict[str, tuple[str, Span]] = {}
         """Key of a running task -> its id and span."""
 
-    def on_event(self, event: Event, redactor: TextRedactor) -> None:
+    def on_event(self, event: Event) -> None:
         match event:
-            case TaskStarted(plan=plan, at=at):
-                self._open[plan.key] = plan.task_id, self._begin(plan, at, redactor)
+            case TaskStarted(plan=plan):
+                self._open[plan.key] = plan.task_id, self._begin(event)
             case AttemptEnded(plan=plan) if plan.key in self._open:
-                self._add_attempt(self._open[plan.key][1], event, redactor)
+                self._add_attempt(self._open[plan.key][1], event)
             case ModelAnswered(plan=plan, call=call) if plan.key in self._open:
-                self._add_call(self._open[plan.key][1], call, redactor)
+                self._add_call(self._open[plan.key][1], call)
             case ToolAnswered(plan=plan, call=called) if plan.key in self._open:
-                self._add_tool(self._open[plan.key][1], called, redactor)
-            case TaskEnded(plan=plan, result=result, at=at) if plan.key in self._open:
-                _end(self._open.pop(plan.key)[1], result, at, redactor)
+                self._add_tool(self._open[plan.key][1], called)
+            case TaskEnded(plan=plan) if plan.key in self._open:
+                self._end(self._open.pop(plan.key)[1], event)
 
     def on_record(self, record: Record) -> None:
         """Add the record to the span of its task; a record without a task is added to the spans of all running
@@ -149,58 +147,67 @@ class Spans(Sink):
                 }
                 span.add_event(record.event.type, values, _nanoseconds(record.at))
 
-    def _begin(self, plan: Plan, at: datetime, redactor: TextRedactor) -> Span:
+    def _begin(self, event: TaskStarted) -> Span:
+        plan = event.plan
         values = {"task_id": plan.task_id, "run": self._run, "source": plan.source, "agent": plan.agent or ""}
-        attributes = {_PREFIX + name: redactor.text(value) for name, value in values.items() if value}
-        return self._tracer.start_span(redactor.text(plan.task_id), start_time=_nanoseconds(at), attributes=attributes)
+        attributes = {_PREFIX + name: value for name, value in values.items() if value}
+        return self._start(plan.task_id, attributes, event.at)
 
-    def _add_attempt(self, parent: Span, event: AttemptEnded, redactor: TextRedactor) -> None:
+    def _start(
+        self, name: str, attributes: Mapping[str, AttributeValue], began: datetime, parent: Span | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:  # fmt: skip
+        """A span without secrets."""
+        clean = {key: self.clean(value) if isinstance(value, str) else value for key, value in attributes.items()}
+        context = None if parent is None else set_span_in_context(parent)
+        return self._tracer.start_span(
+            self.clean(name), context, kind=kind, attributes=clean, start_time=_nanoseconds(began)
+        )
+
+    def _close(self, span: Span, at: datetime, error: str | None) -> None:
+        """End a span. `error`: why what it is about has failed; None: it has not."""
+        if error is not None:
+            span.set_status(Status(StatusCode.ERROR, self.clean(error)))
+        span.end(_nanoseconds(at))
+
+    def _end(self, span: Span, event: TaskEnded) -> None:
+        result, failure = event.result, event.result.failure
+        span.set_attribute(_PREFIX + "final_state", "skipped" if result.skipped else result.final_state)
+        if failure is not None:
+            span.set_attribute(_PREFIX + "code", failure.code)
+        self._close(span, event.at, failure.message if failure else None)
+
+    def _add_attempt(self, parent: Span, event: AttemptEnded) -> None:
         attempt = event.attempt
-        span = self._tracer.start_span(
-            redactor.text(attempt.step.describe()),
-            set_span_in_context(parent),
-            attributes={_PREFIX + "step": event.index, _PREFIX + "act": attempt.step.act},
-            start_time=_nanoseconds(attempt.started),
-        )
-        if isinstance(attempt.outcome, Failure):
-            span.set_attribute(_PREFIX + "code", attempt.outcome.code)
-            span.set_status(Status(StatusCode.ERROR, redactor.text(attempt.outcome.message)))
-        span.end(_nanoseconds(attempt.started + timedelta(seconds=attempt.seconds)))
+        failure = attempt.outcome if isinstance(attempt.outcome, Failure) else None
+        attributes: dict[str, AttributeValue] = {_PREFIX + "step": event.index, _PREFIX + "act": attempt.step.act}
+        attributes |= {_PREFIX + "code": failure.code} if failure else {}
+        span = self._start(attempt.step.describe(), attributes, attempt.started, parent)
+        self._close(span, attempt.started + timedelta(seconds=attempt.seconds), failure.message if failure else None)
 
-    def _add_call(self, parent: Span, call: ModelCall, redactor: TextRedactor) -> None:
+    def _add_call(self, parent: Span, call: ModelCall) -> None:
         """Add the span of a request to a model, by OpenTelemetry's conventions for generative AI."""
-        span = self._tracer.start_span(
-            redactor.text(f"chat {call.identifier}"),
-            set_span_in_context(parent),
-            kind=SpanKind.CLIENT,
-            attributes=_call_attributes(call),
-            start_time=_nanoseconds(call.at),
-        )
-        if call.outcome != "answered":
-            span.set_attribute("error.type", call.code or call.outcome)
-            span.set_status(Status(StatusCode.ERROR, call.code or call.outcome))
-        span.end(_nanoseconds(call.at + timedelta(seconds=call.seconds)))
+        why = None if call.outcome == "answered" else call.code or call.outcome
+        attributes = {**_call_attributes(call), **({"error.type": why} if why else {})}
+        span = self._start(f"chat {call.identifier}", attributes, call.at, parent, SpanKind.CLIENT)
+        self._close(span, call.at + timedelta(seconds=call.seconds), why)
 
-    def _add_tool(self, parent: Span, call: ToolCall, redactor: TextRedactor) -> None:
+    def _add_tool(self, parent: Span, call: ToolCall) -> None:
         """Add the span of a call of a tool, by OpenTelemetry's conventions for generative AI and MCP."""
-        span = self._tracer.start_span(
-            redactor.text(f"execute_tool {call.tool}" if call.server == PAGE else f"tools/call {call.tool}"),
-            set_span_in_context(parent),
-            kind=SpanKind.CLIENT,
-            attributes=_tool_attributes(call, redactor),
-            start_time=_nanoseconds(call.at),
-        )
+        name = f"execute_tool {call.tool}" if call.server == PAGE else f"tools/call {call.tool}"
+        attributes, why = _tool_attributes(call), None
         if call.outcome != "answered":
-            span.set_attribute("error.type", "tool_error" if call.outcome == "error" else call.code or call.outcome)
-            span.set_status(Status(StatusCode.ERROR, redactor.text(call.message) or call_code(call) or call.outcome))
-        span.end(_nanoseconds(call.at + timedelta(seconds=call.seconds)))
+            attributes["error.type"] = "tool_error" if call.outcome == "error" else call.code or call.outcome
+            why = call.message or call_code(call) or call.outcome
+        span = self._start(name, attributes, call.at, parent, SpanKind.CLIENT)
+        self._close(span, call.at + timedelta(seconds=call.seconds), why)
 
 
-def _tool_attributes(call: ToolCall, redactor: TextRedactor) -> dict[str, AttributeValue]:
+def _tool_attributes(call: ToolCall) -> dict[str, AttributeValue]:
     """Arguments and result are not among them: they stand in the trace, redacted and bounded."""
     found: dict[str, AttributeValue] = {
         "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": redactor.text(call.tool),
+        "gen_ai.tool.name": call.tool,
         "gen_ai.tool.call.id": call.id,
         "gen_ai.tool.type": "extension",
         _PREFIX + "server": call.server,
@@ -228,14 +235,6 @@ def _call_attributes(call: ModelCall) -> dict[str, AttributeValue]:
         _PREFIX + "replayed": call.replayed,
     }
     return attributes if is_unpriced(call) else {**attributes, _PREFIX + "cost_usd": call.cost or 0.0}
-
-
-def _end(span: Span, result: TaskResult, at: datetime, redactor: TextRedactor) -> None:
-    span.set_attribute(_PREFIX + "final_state", "skipped" if result.skipped else result.final_state)
-    if result.failure is not None:
-        span.set_attribute(_PREFIX + "code", result.failure.code)
-        span.set_status(Status(StatusCode.ERROR, redactor.text(result.failure.message)))
-    span.end(_nanoseconds(at))
 
 
 def _value(value: object) -> AttributeValue:
