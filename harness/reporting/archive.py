@@ -96,20 +96,24 @@ class DirectoryArchive:
     def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
         """Write `errors/<key>` completely, then rename it. Raises ValueError if the key would lead out of the root."""
         target = self._root / safe_name(plan.key)
-        build = self._workspace.folder(f"{plan.key}-whole")
-        self.redactor.learn(plan.all_secrets)  # one-time passwords were not known before
-        assemble(build, plan, result, report, evidence, state, self.redactor, self._run_id)
+        build = self._assembled("whole", plan, result, report, evidence, state)
         with self._lock:
             self._previous.take(target)
             build.rename(target)
         self._forget(plan, evidence.folder)
         return target
 
+    def _assembled(
+        self, kind: str, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot
+    ) -> Path:
+        build = self._workspace.folder(f"{plan.key}-{kind}")
+        self.redactor.learn(plan.all_secrets)  # one-time passwords were not known before
+        assemble(build, plan, result, report, evidence, state, self.redactor, self._run_id)
+        return build
+
     def hold(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> None:
         """Write the directory of a task that passed; `judged` publishes or deletes it. Raises OSError."""
-        build = self._workspace.folder(f"{plan.key}-held")
-        self.redactor.learn(plan.all_secrets)
-        assemble(build, plan, result, report, evidence, state, self.redactor, self._run_id)
+        build = self._assembled("held", plan, result, report, evidence, state)
         with self._lock:
             self._held[plan.key] = build
 
@@ -432,7 +436,8 @@ class PassedEvidence:
             self._workspace.discard(target)  # an earlier execution in the same run
             target.parent.mkdir(parents=True, exist_ok=True)
             build.rename(target)
-            self._prune()
+            for old in runs_in(self._root)[self._runs :]:
+                self._workspace.discard(old)
         self._workspace.discard(build)
         return target
 
@@ -456,7 +461,3 @@ class PassedEvidence:
             "grading": _grading(folder, plan, result, evidence, redactor),
         }
         write_json(folder / MANIFEST, redactor.json(document))
-
-    def _prune(self) -> None:
-        for old in runs_in(self._root)[self._runs :]:
-            self._workspace.discard(old)

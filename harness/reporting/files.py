@@ -59,7 +59,7 @@ TRACE_MIME = "application/vnd.allure.playwright-trace"
 IN_FULL = "Playwright trace of the second run, in full"
 
 
-class Artifact(Struct, frozen=True, kw_only=True):
+class Artifact(Struct, frozen=True):
     """One file in the folder of a failed task, with the facts about it for every list of artifacts."""
 
     name: str
@@ -79,73 +79,27 @@ class Artifact(Struct, frozen=True, kw_only=True):
     """Functions of criteria that read what it shows: if such a criterion fails, it is looked at first."""
 
 
+_JSON = "application/json"
 ARTIFACTS = (
+    Artifact("error_report.json", "report", "error report", _JSON, "json"),
+    Artifact("screenshot.png", "browser", "screenshot", "image/png", "png", at_the_step=True, hint_words="screenshot"),
+    Artifact("trace.zip", "browser", "Playwright trace", TRACE_MIME, "zip", opened_elsewhere=True),
+    Artifact("trace_full.zip", "beside", IN_FULL, TRACE_MIME, "zip"),
+    Artifact("dom_snapshot.html", "browser", "DOM snapshot", "text/html", "html", hint_words="dom_snapshot.html"),
     Artifact(
-        name="error_report.json", origin="report", title="error report", mime="application/json", extension="json"
-    ),
-    Artifact(
-        name="screenshot.png",
-        origin="browser",
-        title="screenshot",
-        mime="image/png",
-        extension="png",
-        at_the_step=True,
-        hint_words="screenshot",
-    ),
-    Artifact(
-        name="trace.zip",
-        origin="browser",
-        title="Playwright trace",
-        mime=TRACE_MIME,
-        extension="zip",
-        opened_elsewhere=True,
-    ),
-    Artifact(name="trace_full.zip", origin="beside", title=IN_FULL, mime=TRACE_MIME, extension="zip"),
-    Artifact(
-        name="dom_snapshot.html",
-        origin="browser",
-        title="DOM snapshot",
-        mime="text/html",
-        extension="html",
-        hint_words="dom_snapshot.html",
-    ),
-    Artifact(
-        name="memory_snapshot.json",
-        origin="state",
-        title="memory",
-        mime="application/json",
-        extension="json",
+        "memory_snapshot.json", "state", "memory", _JSON, "json",
         functions=frozenset({"mem", "time_since", "time_until"}),
     ),
     Artifact(
-        name="env_snapshot.json",
-        origin="state",
-        title="environment",
-        mime="application/json",
-        extension="json",
-        hint_words="env_snapshot.json",
-        functions=frozenset({"json"}),
+        "env_snapshot.json", "state", "environment", _JSON, "json",
+        hint_words="env_snapshot.json", functions=frozenset({"json"}),
     ),
-    Artifact(
-        name="console_logs.txt",
-        origin="browser",
-        title="console",
-        mime="text/plain",
-        extension="txt",
-        hint_words="console log",
-    ),
-    Artifact(
-        name="network_logs.har",
-        origin="browser",
-        title="network (HAR)",
-        mime="application/json",
-        extension="json",
-        hint_words="network log",
-    ),
-    Artifact(name="partial_trace.json", origin="report", title="step trace", mime="application/json", extension="json"),
-    Artifact(name="trajectory.jsonl", origin="beside", title="agent trajectory", mime="text/plain", extension="jsonl"),
-    Artifact(name=MANIFEST, origin="beside", title="manifest", mime="application/json", extension="json"),
-)
+    Artifact("console_logs.txt", "browser", "console", "text/plain", "txt", hint_words="console log"),
+    Artifact("network_logs.har", "browser", "network (HAR)", _JSON, "json", hint_words="network log"),
+    Artifact("partial_trace.json", "report", "step trace", _JSON, "json"),
+    Artifact("trajectory.jsonl", "beside", "agent trajectory", "text/plain", "jsonl"),
+    Artifact(MANIFEST, "beside", "manifest", _JSON, "json"),
+)  # fmt: skip
 """All artifacts of a failure, the most helpful first. Every other list of them is made from this one.
 
 `page_state.json` is the evidence for `harness regrade`.

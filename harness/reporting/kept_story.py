@@ -158,7 +158,7 @@ class _KeptReader:
         first, last = lines[0], lines[-1]
         index = last.get("step_index")
         index = index if isinstance(index, int) else -1
-        back = str(last.get("note", "")).partition(_WENT_BACK)[2]
+        back = str(last.get("note", "")).partition(_WENT_BACK)[2].rpartition(" ")[2]
         act, total = str(first.get("act", "")), self._total
         fixed = total is not None and not fails_the_choice(self._report.code)
         return StoryStep(
@@ -170,7 +170,7 @@ class _KeptReader:
             status=self._status(last, index),
             attempts=tuple(map(_attempt, lines)),
             written=f"{act} {target_text(first)}",
-            went_back_to=_number(back.rpartition(" ")[2]) if back else None,
+            went_back_to=int(back) if back.lstrip("-").isdecimal() else None,
             agent=str(last.get("agent", "")),
         )
 
@@ -228,7 +228,3 @@ def _score(found: Mapping[str, Any]) -> StoryScore:
         tuple(StoryPart(**{name: each[name] for name in names if name in each}) for each in parts),
         dict(found.get("rubrics") or {}),
     )
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.lstrip("-").isdecimal() else None

@@ -361,7 +361,11 @@ class TaskStory(Struct, frozen=True):
     @property
     def told_warnings(self) -> list[str]:
         """The warnings as lines, without those that the list of faults says."""
-        return [f"{each.get('type')}: {each.get('message', '')}" for each in self.warnings if _is_told(each)]
+        return [
+            f"{each.get('type')}: {each.get('message', '')}"
+            for each in self.warnings
+            if each.get("type") != "fault_not_met"
+        ]
 
     @property
     def last_try(self) -> StoryStep | None:
@@ -420,10 +424,6 @@ def compared(expression: str, expected: Any, actual: Any, diff: str, shown_diff:
 
 def _texts(found: Any) -> tuple[str, ...]:
     return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
-
-
-def _is_told(warning: Mapping[str, Any]) -> bool:
-    return warning.get("type") != "fault_not_met"
 
 
 # Safe texts: redacted, and writable in every file.

@@ -7,7 +7,7 @@ import itertools
 import os
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.model.settings import Settings
@@ -48,7 +48,8 @@ class Previous:
             return
         run = self._root / run_of(directory)
         run.mkdir(parents=True, exist_ok=True)
-        for name in _numbered_names(directory.name):
+        numbered = (f"{directory.name}-{number}" for number in itertools.count(2))
+        for name in itertools.chain([directory.name], numbered):
             try:
                 directory.rename(run / name)
                 break
@@ -62,11 +63,6 @@ class Previous:
         runs = sorted(filter(Path.is_dir, self._root.iterdir()), key=_filing_time, reverse=True)
         for old in runs[self._keep :]:
             self._workspace.discard(old)
-
-
-def _numbered_names(name: str) -> Iterator[str]:
-    yield name
-    yield from (f"{name}-{number}" for number in itertools.count(2))
 
 
 def _filing_time(run: Path) -> float:
