@@ -372,12 +372,6 @@ class TaskStory(Struct, frozen=True):
         """The last try of the step that failed, whether it failed there or after it."""
         return next((each for each in reversed(self.steps) if each.index == self.failed_index), None)
 
-    @property
-    def failed_step(self) -> StoryStep | None:
-        """The last failed try of the step that failed; None if none was tried."""
-        own = (each for each in reversed(self.steps) if each.index == self.failed_index and not each.passed)
-        return next(own, None)
-
 
 # What a story that is told and one that is read back say alike.
 

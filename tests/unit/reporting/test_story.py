@@ -68,6 +68,7 @@ from harness.reporting.triage import of_record
 from harness.resilience.events import FellBack, Retrying, Waiting
 from harness.spec.faults import Refuse
 from harness.spec.routes import Route
+from harness.spec.task import Expect
 from harness.values import replace
 from tests.unit.fakes import FakeClock
 from tests.unit.model.test_tool_use import CALL, ERROR
@@ -288,6 +289,18 @@ def test_of_a_task_whose_story_cannot_be_told_the_code_is_said() -> None:
     for shown in (console.failure_text(story), console.brief(story)):
         assert shown.startswith("B1-2025-001 failed: STEP_TIMEOUT; a fault of the harness")
         assert "it has a secret" not in shown
+
+
+def test_how_a_task_differs_from_what_it_declares_is_said_without_secrets() -> None:
+    plain = sample.plan(secrets=("hunter2",))
+    expect = Expect(final_state="failed", code="NET_TIMEOUT")
+    made = replace(plain, spec=plain.spec.model_copy(update={"expect": expect}))
+    result = replace(sample.failed(made), unlike_expected=("text('#a') == 'hunter2': it is 'hunter2'",))
+    story = story_of(made, result)
+    assert not story.as_declared
+    assert story.differences[0].startswith("code: expected NET_TIMEOUT")
+    assert story.differences[-1] == "text('#a') == '[redacted]': it is '[redacted]'"
+    assert story_of(plain, sample.completed(plain)).as_declared
 
 
 def test_a_code_of_another_version_has_the_row_of_an_unknown_one() -> None:
