@@ -78,19 +78,12 @@ class _KeptReader:
             expected=report.expected,
             agent=report.agent,
             control=control_of(report.warnings),
-            **self._agents(),
+            takeovers=tuple(StoryTakeOver(each, 0.0, "") for each in report.takeovers),
+            models=report.models,
+            model_calls=report.model_calls,
+            tools=report.tools,
+            calls=tuple(StoryCall(call, step=line.get("step_index")) for line, call in self._calls()),
         )
-
-    def _agents(self) -> dict[str, Any]:
-        """Agents, models and tools."""
-        report = self._report
-        return {
-            "takeovers": tuple(StoryTakeOver(each, 0.0, "") for each in report.takeovers),
-            "models": report.models,
-            "model_calls": report.model_calls,
-            "tools": report.tools,
-            "calls": tuple(StoryCall(call, step=line.get("step_index")) for line, call in self._calls()),
-        }
 
     def _calls(self) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
         for line in self._lines:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from harness.criteria import difference
 from harness.model.consumption import by_model, call_lines
@@ -152,7 +151,7 @@ class _Teller:
 
     def story(self, *, unexpected: bool) -> TaskStory:
         plan, result = self._plan, self._result
-        failure, cause = None, f"after {result.elapsed:.1f} s"
+        failure, cause, models = None, f"after {result.elapsed:.1f} s", model_calls(result)
         if result.failure:
             failure = self._failure(result.failure)
             cause = cause_of(
@@ -189,24 +188,16 @@ class _Teller:
             figures=figures(result),
             inner=tuple(self._inner()),
             baselines=tuple(written_baselines(plan, result)),
-            **self._agents(),
+            agent=result.ended_by(plan.agent),
+            agents=result.chosen_by(plan.agent),
+            takeovers=tuple(StoryTakeOver(each.describe(), each.t, each.after) for each in result.takeovers),
+            control=result.control,
+            models=by_model(models),
+            model_calls=call_lines(models, result.started),
+            thoughts=tuple(map(_thought, result.model_calls)),
+            tools=by_tool(tool_calls(result)),
+            calls=tuple(map(self._call, result.tool_calls)),
         )
-
-    def _agents(self) -> dict[str, Any]:
-        """Agents, models and tools."""
-        plan, result = self._plan, self._result
-        models = model_calls(result)
-        return {
-            "agent": result.ended_by(plan.agent),
-            "agents": result.chosen_by(plan.agent),
-            "takeovers": tuple(StoryTakeOver(each.describe(), each.t, each.after) for each in result.takeovers),
-            "control": result.control,
-            "models": by_model(models),
-            "model_calls": call_lines(models, result.started),
-            "thoughts": tuple(map(_thought, result.model_calls)),
-            "tools": by_tool(tool_calls(result)),
-            "calls": tuple(map(self._call, result.tool_calls)),
-        }
 
     def _file(self) -> StoryFile:
         plan, spec = self._plan, self._plan.spec

@@ -54,6 +54,8 @@ from harness.recovery.failure import Assertion, Failure
 from harness.reporting import console
 from harness.reporting.allure.sink import step_results
 from harness.reporting.attachments import on_failing_step, on_test
+from harness.reporting.history.record import Execution, RunRecord
+from harness.reporting.markdown import Page, commands, markdown
 from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from harness.reporting.story import StoryFailure, TaskStory, as_json, of_json
@@ -64,7 +66,7 @@ from harness.reporting.telemetry.log import EventLog
 from harness.reporting.telemetry.stream import Telemetry
 from harness.reporting.telling import bare_story, story_of
 from harness.reporting.trajectory import Trajectories
-from harness.reporting.triage import of_record
+from harness.reporting.triage import causes, of_record, troubles
 from harness.resilience.events import FellBack, Retrying, Waiting
 from harness.spec.faults import Refuse
 from harness.spec.routes import Route
@@ -73,6 +75,7 @@ from harness.values import replace
 from tests.unit.fakes import FakeClock
 from tests.unit.model.test_tool_use import CALL, ERROR
 from tests.unit.reporting import sample
+from tests.unit.reporting.dashboard.pages import page_of
 from tests.unit.reporting.telemetry.stage import Kept
 
 SECRETS = tuple(
@@ -188,6 +191,12 @@ def told_texts(document: str) -> str:
     return "\n".join(texts(json.loads(document)))
 
 
+def run_of(story: TaskStory) -> RunRecord:
+    record = task_record(story)
+    execution = Execution(nodeid=story.task_id, task_id=story.task_id, outcome="failed", record=record)
+    return RunRecord(run="20251116T090000-1", started=sample.START, executions=(execution,))
+
+
 OUTPUTS: dict[str, Callable[[TaskStory], str]] = {
     "JSON": lambda story: "\n".join(texts(json.loads(as_json(story)))),
     "screen": console.failure_text,
@@ -200,6 +209,9 @@ OUTPUTS: dict[str, Callable[[TaskStory], str]] = {
     "Allure": lambda story: "\n".join(allure_texts(result for _, result in step_results(story.steps, story.started))),
     "last-run.json and the history": lambda story: told_texts(task_record(story).model_dump_json()),
     "triage": lambda story: told_texts(msgspec.json.encode(of_record(task_record(story))).decode()),
+    "job summary": lambda story: markdown(Page(run_of(story), causes(troubles(run_of(story))), {}, ())),
+    "annotation": lambda story: "\n".join(commands(causes(troubles(run_of(story))), lambda _task: ("t.yaml", 1))),
+    "dashboard": lambda story: page_of(run_of(story)),
     "end of the run": lambda story: "\n".join(summary_lines([task_record(story)])),
     "harness replay --json": lambda story: told_texts(document(Replayed(story, False, ()), 4)),
 }
