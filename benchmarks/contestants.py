@@ -18,8 +18,8 @@ from benchmarks.traffic import TRAFFIC
 from benchmarks.workload import Job
 from harness.model.settings import Recording, load_settings
 from harness.runner.compile import compile_plan
-from harness.runner.harness import SyncHarness
 from harness.runner.loop import LoopThread
+from harness.runner.sync import SyncHarness
 from harness.spec.load import load_file
 
 RAW = "raw"

@@ -75,6 +75,9 @@ def _needles(secret: str) -> tuple[_Needle, ...]:
 
 def _forms(secret: str) -> Iterator[str]:
     """The text itself as it is normalized, shown, sent and quoted."""
+    # Escapes are undone in the text that is searched. Here stand only the changes that no undoing takes back: by disks
+    # and pages (normal forms, case), by forms (`+` for a blank), by paths (`/`) and task files (`$${`), by the quotes
+    # of SQL, YAML and shells, and by who reads the bytes of UTF-8 as latin-1 or windows-1252.
     composed = (unicodedata.normalize(form, secret) for form in ("NFC", "NFD", "NFKC"))
     replaced = (secret.replace(*pair) for pair in ((" ", "+"), ("+", " "), ("\\", "/"), ("${", "$${")))
     for text in {secret, *composed, *replaced, secret.upper(), secret.lower(), secret.casefold()}:
@@ -161,7 +164,8 @@ def _in_hex(secret: str) -> Iterator[str]:
 
 def _in_base64(secret: str) -> Iterator[str]:
     """The letters in base64 that depend on the secret alone, wherever it stands in the encoded text."""
-    texts = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], *_quoted(secret)}
+    texts = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    texts |= {quote(secret, safe="", errors="replace"), quote_plus(secret, errors="replace")}
     datas = {text.encode("utf-8", "replace") for text in texts}
     if not secret.isascii() and all(letter <= "\xff" for letter in secret):
         datas.add(secret.encode("latin-1"))
@@ -170,10 +174,6 @@ def _in_base64(secret: str) -> Iterator[str]:
             first, whole = -(-offset * 8 // 6), (offset + len(data)) * 8 // 6
             for encode in (base64.b64encode, base64.urlsafe_b64encode):
                 yield encode(b"\0" * offset + data).decode()[first:whole]
-
-
-def _quoted(secret: str) -> Iterator[str]:
-    yield from (quote(secret, safe="", errors="replace"), quote_plus(secret, errors="replace"))
 
 
 # Texts without escapes, whose letters know their place in the text before.

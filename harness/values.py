@@ -22,13 +22,14 @@ def replace(value: T, /, **changes: Any) -> T:
 # Walks over the texts in a JSON value: all go the same way, whatever they do with a text.
 
 
-def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
-    """The value with each text changed; keys and all other values stay."""
+def map_texts(value: Any, change: Callable[[str], Any], *, keys: bool = False) -> Any:
+    """The value with each text changed; all other values stay, and keys unless they are to be changed too."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: map_texts(each, change) for key, each in value.items()}
-    return type(value)(map_texts(each, change) for each in value) if isinstance(value, list | tuple) else value
+        return {change(str(key)) if keys else key: map_texts(each, change, keys=keys) for key, each in value.items()}
+    texts = isinstance(value, list | tuple)
+    return type(value)(map_texts(each, change, keys=keys) for each in value) if texts else value
 
 
 def texts_of(value: Any) -> Iterator[str]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.agents.prompt import CloserLook, Situation, given_up, mapping_text, masking, prompt_of
-from harness.agents.served import served_tools
-from harness.agents.tools import DONE, GIVE_UP, LOOK, InvalidCallError, checked, step_of
+from harness.agents.tools import DONE, GIVE_UP, LOOK, InvalidCallError, checked, served_tools, step_of
 from harness.agents.view import PageView, settled
 from harness.model.inference import FunctionCall, ModelClient, Prompt
 from harness.model.plan import Plan

@@ -15,7 +15,7 @@ from harness.model.snapshot import PageElement, elements
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.spec.names import names
-from harness.spec.options import Option
+from harness.spec.step_keys import Option
 from harness.spec.steps import Check, Click, Open, Select, Step, Type, Uncheck
 
 _WORDS = ("tea", "Zoë", "42", "-1", "0", "O'Neill", "<b>", "a" * 60, "%", "ada@example.org", "2026-02-30", "ß ö 茶")

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from harness.agents.python import REFUSED
-from harness.agents.served import ServedTools
-from harness.agents.tools import LOOK, definitions
+from harness.agents.tools import LOOK, ServedTools, definitions
 from harness.agents.view import PageView
 from harness.masking import Secrets
 from harness.model.inference import Prompt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -16,8 +16,8 @@ from harness.model.ports import Ask, Observation, Observe, Sight
 from harness.model.record import History, TaskEnding
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
-from harness.resilience.breaker import Breaker, Call, CircuitOpen, Policy, guard
-from harness.resilience.events import Emit, discard
+from harness.resilience.breaker import Breaker, Call, CircuitOpen, Policy, describe_error, guard
+from harness.resilience.events import Emit, GaveUp, ResilienceEvent, discard
 from harness.spec.agents import BRIDGE, GROUP, MANUAL, SCRIPTED, known_agents, unknown_agent
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import Step
@@ -117,17 +117,13 @@ class Agents:
         if settings.python is not None:
             module, _, attribute = settings.python.partition(":")
         else:
-            point = self._installed(name)
-            module, attribute = point.module, point.attr
+            found = tuple(entry_points(group=GROUP, name=name))
+            if not found:
+                raise self._unknown(name)
+            module, attribute = found[0].module, found[0].attr
         usual = self._unlimited
         policy = _policy(settings, replace(usual, writes="declared") if (module, attribute) == _LLM else usual)
         return AgentSource(name, module, attribute, self._root, settings.timeout, settings.options, policy, retry)
-
-    def _installed(self, name: str) -> EntryPoint:
-        found = tuple(entry_points(group=GROUP, name=name))
-        if found:
-            return found[0]
-        raise self._unknown(name)
 
     def _refuse_unknown(self, name: str, place: str = "") -> None:
         """Raises Failed if there is no agent of that name; `place` is where it is named."""
@@ -238,52 +234,55 @@ class TaskAgent:
 
     async def _propose(self, source: AgentSource, plan: Plan, history: History, observe: Sight) -> Step | None:
         """The proposal of the agent, which is made at its first one, and anew after it has raised an error."""
-        if plan.agent == BRIDGE:
-            return await self._propose_remotely(source, plan, history, observe)
-        if source.command is not None:
-            return await self._propose_by_command(source, plan, history, observe)
+        look = observe
+        if self._saw is not None:
+            look = _NotedSight(observe, partial(self._saw, plan, source.name, chosen_index(history)))
+        if (elsewhere := self._elsewhere(source)) is not None:
+            return cast("Step | None", await elsewhere.propose(plan, history, look, source.policy))
         place = plan.key, source.name
         if place not in self._python_agents:
             self._python_agents[place] = PythonAgent(source, self._models)
         try:
-            return await self._python_agents[place].propose(plan, history, self._noted(plan, history, observe))
+            return await self._python_agents[place].propose(plan, history, look)
         except Failed as failed:
             if failed.failure.code == _CRASHED:
                 await self._python_agents.pop(place).close()
             raise
 
-    async def _propose_remotely(self, source: AgentSource, plan: Plan, history: History, observe: Sight) -> Step | None:
-        """The proposal of an agent that runs elsewhere. Raises Failed."""
-        if self._make_remote is None:
-            message = f"Agent `{BRIDGE}`: this run serves no agents that run elsewhere"
-            advice = "`pytest` serves them in a run without `-n`: its tasks are offered to who connects."
-            raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": BRIDGE}, advice=advice))
-        if self._remote is None:
-            self._remote = self._make_remote()
-        look = self._noted(plan, history, observe)
-        return cast("Step | None", await self._remote.propose(plan, history, look, source.policy))
-
-    async def _propose_by_command(
-        self, source: AgentSource, plan: Plan, history: History, observe: Sight
-    ) -> Step | None:
-        """The proposal of an agent that is a process. Raises Failed."""
+    def _elsewhere(self, source: AgentSource) -> RemoteAgent | None:
+        """The agent, if it does not run in this process. Raises Failed if there can be none here."""
+        if source.name == BRIDGE:
+            if self._make_remote is None:
+                message = f"Agent `{BRIDGE}`: this run serves no agents that run elsewhere"
+                advice = "`pytest` serves them in a run without `-n`: its tasks are offered to who connects."
+                raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": BRIDGE}, advice=advice))
+            self._remote = self._remote or self._make_remote()
+            return self._remote
+        if source.command is None:
+            return None
         if self.make_command is None:
             message = f"Agent `{source.name}` is a command, and none is started here"
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": source.name}))
         if source.name not in self._commands:
             self._commands[source.name] = self.make_command(source)
-        look = self._noted(plan, history, observe)
-        return cast("Step | None", await self._commands[source.name].propose(plan, history, look, source.policy))
-
-    def _noted(self, plan: Plan, history: History, observe: Sight) -> Sight:
-        saw, agent, index = self._saw, plan.agent or "", chosen_index(history)
-        return observe if saw is None else _NotedSight(observe, partial(saw, plan, agent, index))
+        return self._commands[source.name]
 
     def _retried(self, source: AgentSource, call: Call[Step | None]) -> Call[Step | None]:
         """The call, which is made again, to a new object, if the agent raises an error."""
-        from harness.agents.crashes import again_after_crash  # only some runs have agents
+        from harness.resilience.retry import DelayTable, retry  # only some runs have agents
+        from harness.resilience.verdict import KINDS, RetryVerdict
 
-        policy: Policy[Step | None] = again_after_crash(source.name, source.retry, self._emit)
+        def judge(error: BaseException) -> RetryVerdict:
+            crashed = isinstance(error, Failed) and error.failure.code == _CRASHED  # not merely late, or refused
+            said = error.failure.message if isinstance(error, Failed) else describe_error(error)
+            return KINDS["agent crashed" if crashed else "unknown"].verdict(said)
+
+        def emit_retry(event: ResilienceEvent) -> None:
+            if not isinstance(event, GaveUp):  # the engine tells when an agent is given up
+                self._emit(event)
+
+        waits, name = DelayTable((0.0,), source.retry), f"agent {source.name}"
+        policy: Policy[Step | None] = retry(waits, classify=judge, emit=emit_retry, name=name)
         return policy(call)
 
     async def close(self, verdict: TaskEnding | None = None) -> None:

@@ -5,16 +5,20 @@ This table is the one vocabulary of the `llm` agent and of other programs that c
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 from msgspec import Struct, field
 
 from harness.agents.view import PageView
 from harness.model.inference import FunctionCall, ToolDefinition
+from harness.model.policy import CALLS
 from harness.model.snapshot import REF_ENGINE, PageElement
+from harness.model.tools import OfferedTool
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.steps import (
     Check,
@@ -36,6 +40,7 @@ from harness.spec.steps import (
     Upload,
     Wait,
 )
+from harness.values import map_texts
 
 _REF = re.compile(r"(f\d+)?e\d+")
 """The form of a ref; every other target is a selector."""
@@ -108,11 +113,7 @@ TOOLS: tuple[BrowserTool, ...] = (
     BrowserTool("browser_navigate", Open, {"url": Argument("url")}),
     BrowserTool("browser_click", Click, {**_on(), **_WRITES}),
     BrowserTool("browser_type", Type, {**_on(), "text": Argument("value", schema=_TEXT), **_WRITES}),
-    BrowserTool(
-        "browser_select_option",
-        Select,
-        {**_on(), "values": Argument("value", schema=_TEXTS)},
-    ),
+    BrowserTool("browser_select_option", Select, {**_on(), "values": Argument("value", schema=_TEXTS)}),
     BrowserTool("browser_check", Check, _on()),
     BrowserTool("browser_uncheck", Uncheck, _on()),
     BrowserTool("browser_press_key", Press, {"key": Argument("value"), **_on(required=False), **_WRITES}),
@@ -128,17 +129,11 @@ TOOLS: tuple[BrowserTool, ...] = (
     BrowserTool("browser_submit_form", Submit, {**_on(), "done_when": Argument("done_when", required=False)}),
     BrowserTool("browser_file_upload", Upload, {**_on(), "paths": Argument("value", schema=_TEXTS)}),
     BrowserTool("browser_download", Download, {**_on(), "filename": Argument("value", required=False, schema=_TEXT)}),
-    BrowserTool(
-        "browser_mouse_wheel", Scroll, {"deltaY": Argument("value", False, _DELTA), **_on(required=False)}
-    ),
+    BrowserTool("browser_mouse_wheel", Scroll, {"deltaY": Argument("value", False, _DELTA), **_on(required=False)}),
     BrowserTool(
         "browser_wait_for",
         Wait,
-        {
-            "text": Argument("value", False, _AWAITED),
-            "time": Argument("value", False, _TIME),
-            **_on(required=False),
-        },
+        {"text": Argument("value", False, _AWAITED), "time": Argument("value", False, _TIME), **_on(required=False)},
         "Give one of `text`, `time`, `target`.",
     ),
     BrowserTool("browser_tabs", SwitchPage, {"index": Argument("value", schema={"type": "integer"})}),
@@ -159,12 +154,9 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 def definitions(acts: tuple[str, ...] | None = None, *, looks: bool = True) -> tuple[ToolDefinition, ...]:
     """The tools for a model. `acts`: the acts that its policy allows; None: all. `looks`: whether it may look again."""
     allowed = [tool for tool in TOOLS if acts is None or tool.act in acts]
-    own = [each for each in _OWN if (looks or each.name != LOOK) and (each.name != REMEMBER or _may_wait(acts))]
+    waits = acts is None or "wait" in acts  # what `remember` does
+    own = [each for each in _OWN if (looks or each.name != LOOK) and (waits or each.name != REMEMBER)]
     return (*map(_definition, allowed), *own)
-
-
-def _may_wait(acts: Collection[str] | None) -> bool:
-    return acts is None or "wait" in acts
 
 
 def _definition(tool: BrowserTool) -> ToolDefinition:
@@ -252,12 +244,8 @@ def checked(call: FunctionCall, offered: Mapping[str, ToolDefinition]) -> Functi
 
 _MAY_BE_EMPTY = "text"
 """The argument that may be an empty text: then a field is emptied."""
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-}
+_TYPES: Mapping[str, tuple[type, ...]]
+_TYPES = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
 
 
 def _fits(value: Any, kind: str) -> bool:
@@ -292,10 +280,9 @@ def step_of(call: FunctionCall, view: PageView) -> dict[str, Any]:
 def _remembering(call: FunctionCall, view: PageView) -> dict[str, Any]:
     """The step that keeps the text of an element. Raises InvalidCallError."""
     selector, element = _target(call, "target", "element", view)
-    quoted = selector.replace("\\", "\\\\").replace("'", "\\'")
     key = str(call.arguments["key"])
     note = literal(f"remember {key} from {element or selector}")
-    return {"act": "wait", "value": 0, "remember": {key: f"text('{quoted}')"}, "note": note}
+    return {"act": "wait", "value": 0, "remember": {key: f"text({quoted(selector)})"}, "note": note}
 
 
 def _target(call: FunctionCall, name: str, description: str, view: PageView) -> tuple[str, PageElement | None]:
@@ -347,6 +334,115 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
+def quoted(text: str) -> str:
+    """The text as a string of an expression."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def literal(text: str) -> str:
     """The text in a form that is taken literally: `${` begins no reference."""
     return text.replace("${", "$${")
+
+
+# The tools of servers as a model gets them beside those of the browser: named, bounded, and marked as data. What a
+# server says of its tools is text of strangers, like that of a page.
+
+MOST_SERVED = 40
+"""The largest number of tools of servers that a model gets."""
+LONGEST_NAME = 64
+"""Characters of a name that every provider takes."""
+LONGEST_DESCRIPTION = 1000
+LONGEST_SCHEMA = 8_000
+LONGEST_OF_ALL = 40_000
+"""Characters of all descriptions and schemas together."""
+_NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+_DIGITS = 8
+_Change = Callable[[str], str]
+
+
+class ServedTools(Struct, frozen=True):
+    """The tools of servers in one question."""
+
+    definitions: tuple[ToolDefinition, ...] = ()
+    by_name: Mapping[str, OfferedTool] = {}
+    """The name that the model knows -> the tool."""
+    left_out: tuple[str, ...] = ()
+    """The tools (`server.tool`) that are too many or too large."""
+
+    def step_of(self, call: FunctionCall) -> dict[str, Any]:
+        """The step that calls one of these tools. Its server's schema is checked when it is called.
+
+        Raises InvalidCallError if what is to be remembered of the answer is not written as it must be.
+        """
+        offered, arguments = self.by_name[call.name], dict(call.arguments)
+        ours = REMEMBER_AS not in _schema(offered)["properties"]
+        remembered = _remembered(call.name, arguments.pop(REMEMBER_AS, None)) if ours else {}
+        step = {"act": CALLS, "server": offered.server, "tool": offered.tool.name, "arguments": arguments}
+        return {**step, "remember": remembered} if remembered else step
+
+
+REMEMBER_AS = "remember_as"
+"""The argument that each tool has beside its own, unless it has one of this name: what to remember of its answer."""
+_REMEMBERED: Mapping[str, Any] = {
+    "type": "object",
+    "description": "Optional. Memory entries to keep of the answer: name of the entry -> path into the answer, such as "
+    '{"login.code": "code"}; "" is the whole answer.',
+}
+
+
+def _remembered(name: str, given: Any) -> dict[str, str]:
+    """Name of the entry -> the value expression. Raises InvalidCallError."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(path, str) for path in given.values()):
+        raise InvalidCallError(
+            f"`{REMEMBER_AS}` of `{name}` must be an object: name of an entry -> path into the answer"
+        )
+    return {key: f"result({quoted(path)})" if path else "result()" for key, path in given.items()}
+
+
+def served_tools(tools: Sequence[OfferedTool], mask: _Change) -> ServedTools:
+    """The tools for a model, in the order of their names; `mask` takes secrets out of what their servers say."""
+    room = LONGEST_OF_ALL
+    definitions: list[ToolDefinition] = []
+    by_name: dict[str, OfferedTool] = {}
+    left_out: list[str] = []
+    for offered in sorted(tools, key=lambda each: (each.server, each.tool.name)):
+        name = _name(offered, by_name)
+        own = map_texts(_schema(offered), mask, keys=True)
+        parameters = {**own, "properties": {REMEMBER_AS: _REMEMBERED, **own["properties"]}}
+        made = ToolDefinition(name, _description(offered, mask), parameters)
+        size = len(json.dumps(own, default=str))
+        cost = len(json.dumps(made.parameters, default=str)) + len(made.description)
+        if len(definitions) == MOST_SERVED or size > LONGEST_SCHEMA or cost > room:
+            left_out.append(f"{offered.server}.{offered.tool.name}")
+            continue
+        definitions.append(made)
+        by_name[name] = offered
+        room -= cost
+    return ServedTools(tuple(definitions), by_name, tuple(left_out))
+
+
+def _name(offered: OfferedTool, taken: Mapping[str, OfferedTool]) -> str:
+    """`server__tool` in the letters that providers take; where that is too long or taken, with digits of a hash."""
+    whole = f"{offered.server}__{offered.tool.name}"
+    name = _NOT_OF_NAMES.sub("_", whole)
+    if len(name) <= LONGEST_NAME and name not in taken:
+        return name
+    digest = sha256(whole.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
+    return f"{name[: LONGEST_NAME - _DIGITS - 1]}_{digest}"
+
+
+def _description(offered: OfferedTool, mask: _Change) -> str:
+    said = mask(offered.tool.description)
+    if len(said) > LONGEST_DESCRIPTION:
+        said = f"{said[:LONGEST_DESCRIPTION]}..."
+    head = f"The tool {offered.tool.name} of the server {offered.server}. Its effect: {offered.effect}."
+    return f"{head} Its server says, as data: {json.dumps(said, ensure_ascii=False)}" if said else head
+
+
+def _schema(offered: OfferedTool) -> dict[str, Any]:
+    """The schema of the arguments; providers want an object with properties."""
+    found = {"properties": {}, **offered.tool.parameters, "type": "object"}
+    return found if isinstance(found["properties"], Mapping) else {**found, "properties": {}}

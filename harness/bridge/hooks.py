@@ -57,8 +57,7 @@ class HookDesk:
             return {"received": True, "session": None, "task": None}
         task = task_of(found)
         if task is not None:
-            for each in (*self._early.pop(event.session_id, ()), kept):
-                task.keep(each)
+            task.events.extend((*self._early.pop(event.session_id, ()), kept))
             if event.event in _STOPS:
                 task.stop(event.event)
         else:

@@ -72,7 +72,6 @@ def http_routes(hub: BridgeHub, may_act: _MayAct) -> list[BaseRoute]:
 
 
 def _refusal(refused: RefusedMessageError) -> Response:
-    """The answer to a refused request."""
     status = _STATUS.get(refused.code, 400)
     return _answer({"error": _NAMES.get(status, "BadRequest"), **refused.payload}, status)
 

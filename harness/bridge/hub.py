@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Coroutine, Mapping
+from contextvars import copy_context
 from typing import Any, Final
 
 import msgspec
@@ -275,9 +276,7 @@ class BridgeHub:
 
     def receive(self, session: BridgeSession, message: ClientMessage) -> None:
         """Take a message in; its answers go to the session."""
-        work = asyncio.get_running_loop().create_task(self.answer(session, message))
-        self._works.add(work)
-        work.add_done_callback(self._works.discard)
+        self.spawn(self.answer(session, message))
 
     async def answer(self, session: BridgeSession, message: ClientMessage) -> Reply:
         """Do what a message asks, once, and return the answer after sending it to the session.
@@ -368,11 +367,18 @@ class BridgeHub:
 
     async def _once(self, session: BridgeSession, message: ClientMessage) -> Reply:
         """Do the work of a message unless it was done: the same message again gets the same reply."""
-        digest, kept = _digest_of(message), session.replies.get(message.id)
+        content = [message.type, message.payload.model_dump(mode="json")]  # what tells two with the same id apart
+        digest = hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+        kept = session.replies.get(message.id)
         if kept is None:
             kept = KeptReply(digest)
             session.keep_reply(message.id, kept)
-            return await self._begun(session, message, kept)
+            kept.late = late = session.pending.start(lambda: self._work(session, message), message.type)
+            session.works[late.id] = kept
+            while len(session.works) > 2 * len(session.replies) + 10:
+                del session.works[next(iter(session.works))]
+            self.spawn(self._finished(session, message, kept, late))
+            return await self._followed(session, message, kept, late)
         if kept.digest != digest:
             raise RefusedMessageError("PROTO_ID_REUSED", f"another message had the id {message.id}", id=message.id)
         kept.quiet = False
@@ -380,15 +386,6 @@ class BridgeHub:
             return self._sent(session, message.id, kept.reply)
         assert kept.late is not None
         return await self._followed(session, message, kept, kept.late)
-
-    async def _begun(self, session: BridgeSession, message: ClientMessage, kept: KeptReply) -> Reply:
-        late = session.pending.start(lambda: self._work(session, message), message.type)
-        kept.late = late
-        session.works[late.id] = kept
-        while len(session.works) > 2 * len(session.replies) + 10:
-            del session.works[next(iter(session.works))]
-        self.spawn(self._finished(session, message, kept, late))
-        return await self._followed(session, message, kept, late)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something beside, until the bridge ends."""
@@ -411,7 +408,9 @@ class BridgeHub:
     ) -> Reply:
         def tell(event: ResilienceEvent) -> None:
             if isinstance(event, Escalated):
-                self._emit_of(session, replace(event, correlation_id=late.id))
+                # It is one of the session's task, if that has one.
+                context = task.context.copy() if (task := task_of(session)) else copy_context()
+                context.run(self._emit, replace(event, correlation_id=late.id))
                 if not kept.quiet and kept.reply is None:
                     session.send("pending", _pending(late, event.waited), message.id)
 
@@ -424,13 +423,6 @@ class BridgeHub:
         except StillRunning:
             return "pending", _pending(late, STAGES[-1])
 
-    def _emit_of(self, session: BridgeSession, event: ResilienceEvent) -> None:
-        """Emit an event as one of the session's task, if it has one."""
-        if task := task_of(session):
-            task.context.copy().run(self._emit, event)
-        else:
-            self._emit(event)
-
     async def _work(self, session: BridgeSession, message: ClientMessage) -> Reply:
         """The work of a message; a refusal is its reply, too."""
         try:
@@ -439,17 +431,12 @@ class BridgeHub:
             return "error", refused.payload
         except asyncio.CancelledError:  # by `stop`: whoever waits at an HTTP request hears why
             return "error", RefusedMessageError("SYS_STOPPING").payload
-        except Exception as error:  # noqa: BLE001 - as above; it is logged
-            if isinstance(error, Failed):
-                return "error", self._told(session, error)
+        except Failed as failed:
+            told = {**described(failed.failure), "severity": str(failed.failure.severity)}
+            return "error", self._redacted(session, told)
+        except Exception:  # noqa: BLE001 - as above
             _log.exception("`%s` failed", message.type)
             return _MISTAKE
-
-    def _told(self, session: BridgeSession, failed: Failed) -> Mapping[str, Any]:
-
-        severity = {"severity": str(failed.failure.severity)}
-        told: dict[str, Any] = self._redacted(session, {**described(failed.failure), **severity})
-        return told
 
     async def _done(self, session: BridgeSession, message: ClientMessage) -> Reply:
         payload = message.payload
@@ -546,12 +533,6 @@ def _shortened(seen: Mapping[str, Any]) -> dict[str, Any]:
         return [short(each) for each in value[:_MOST_ROWS]] if isinstance(value, list) else value
 
     return {key: value if key == "aria" else short(value) for key, value in seen.items()}
-
-
-def _digest_of(message: ClientMessage) -> str:
-    """What tells two messages with the same id apart."""
-    content = [message.type, message.payload.model_dump(mode="json")]
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
 def _pending(late: LateAnswer[Any], waited: float | None) -> dict[str, Any]:

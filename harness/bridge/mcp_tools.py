@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, ClassVar, Final
@@ -25,7 +25,6 @@ from harness.bridge.messages import (
     TaskTake,
 )
 from harness.bridge.refusals import WIRE_CODES, RefusedMessageError
-from harness.bridge.turns import Reply
 from harness.spec.problems import did_you_mean
 from harness.spec.validation import ACTS
 
@@ -227,34 +226,28 @@ class BridgeTools:
             case TaskTakeCall():
                 return await self._take(call, client)
             case ObserveCall():
-                return await self._observe(call)
+                turn = self._hub.going_on(call.session).summary()["turn"] or 0 if call.turn is None else call.turn
+                return await self._answered(call.session, ObserveMessage(turn=turn, screenshot=call.screenshot))
             case ActCall():
                 return await self._acted(call.session, Act(turn=call.turn, step=call.step))
             case FinishCall():
                 return await self._acted(call.session, Finish(turn=call.turn, gave_up=call.gave_up))
             case CommandResultCall():
-                wanted = CommandResult(correlation_id=call.correlation_id)
-                return await self._answered(call.session, wanted, uuid4())
+                return await self._answered(call.session, CommandResult(correlation_id=call.correlation_id))
             case SessionStatusCall():
-                return await self._answered(call.session, Synchronize(), uuid4())
+                return await self._answered(call.session, Synchronize())
         raise AssertionError(call)
 
     async def _take(self, call: TaskTakeCall, client: str) -> FaceReply:
         wanted = TaskTake(task=call.task, wait_ms=call.wait_ms)
         if call.session:
-            return await self._answered(call.session, wanted, uuid4())
+            return await self._answered(call.session, wanted)
         session = self._hub.create(SessionCreate(agent=client, folder=""), client)
-        reply = await self._answered(session.id, wanted, uuid4())
+        reply = await self._answered(session.id, wanted)
         if reply.is_error:  # an agent that asks again and again would fill the bridge with sessions
             self._hub.close(session, "it was opened for a task, and got none")
             reply.structured.pop("session", None)
         return reply
-
-    async def _observe(self, call: ObserveCall) -> FaceReply:
-        turn = call.turn
-        if turn is None:
-            turn = self._hub.going_on(call.session).summary()["turn"] or 0
-        return await self._answered(call.session, ObserveMessage(turn=turn, screenshot=call.screenshot), uuid4())
 
     def _with_bodies(self, session: str, seen: FaceReply) -> FaceReply:
         """The answer with the page's text and picture in place of the names of their bodies."""
@@ -278,22 +271,16 @@ class BridgeTools:
         asked = json.dumps([payload.type, payload.model_dump(mode="json")], sort_keys=True)
         return await self._answered(session, payload, uuid5(NAMESPACE_OID, f"{session} {task} {asked}"))
 
-    async def _exchanged(self, name: str, message: ClientMessage) -> Reply:
+    async def _answered(self, name: str, payload: Payload, id: UUID | None = None) -> FaceReply:  # noqa: A002
+        """What the bridge answers to a message with this payload. `id`: of the message; default: a new one."""
         session = self._hub.going_on(name)
         self._hub.be_there(session)
-        return await self._hub.answer(session, message)
-
-    async def _answered(self, session: str, payload: Payload, id: UUID) -> FaceReply:  # noqa: A002
-        kind, told = await self._exchanged(session, _message_of(payload, id))
+        message = ClientMessage(payload.type, str(id or uuid4()), datetime.now(UTC), payload)
+        kind, told = await self._hub.answer(session, message)
         if kind == "error":
-            return refusal_reply(told, session)
-        reply = FaceReply({"session": session, **_SHAPES.get(kind, _as_it_is)(told)})
-        return self._with_bodies(session, reply) if kind == "observation" else reply
-
-
-def _message_of(payload: Payload, id: UUID) -> ClientMessage:  # noqa: A002
-    """The message that carries this."""
-    return ClientMessage(payload.type, str(id), datetime.now(UTC), payload)
+            return refusal_reply(told, name)
+        reply = FaceReply({"session": name, **_shaped(kind, told)})
+        return self._with_bodies(name, reply) if kind == "observation" else reply
 
 
 def refusal_reply(payload: Mapping[str, Any], session: str = "") -> FaceReply:
@@ -303,9 +290,19 @@ def refusal_reply(payload: Mapping[str, Any], session: str = "") -> FaceReply:
     return FaceReply({**told, **({"session": session} if session else {})}, is_error=True)
 
 
-def _turn(told: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in told.items() if key not in _LEFT and key != "tools"}
-    return {"status": "turn", **rest, "acts": told.get("tools", []), "left": _left(told)}
+def _shaped(kind: str, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An answer of the bridge, by its type, as a tool tells it."""
+    match kind:
+        case "turn":
+            rest = {key: value for key, value in told.items() if key not in _LEFT and key != "tools"}
+            return {"status": "turn", **rest, "acts": told.get("tools", []), "left": _left(told)}
+        case "outcome":
+            return _outcome(told)
+        case "pending":
+            return {"status": "pending", **told}
+        case "task_ended":
+            return {"status": "ended", **told}
+    return told
 
 
 def _outcome(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -326,24 +323,3 @@ _LEFT: Final = ("turn_ms", "task_ms")
 
 def _left(turn: Mapping[str, Any]) -> dict[str, Any]:
     return {key: turn[key] for key in _LEFT if key in turn}
-
-
-def _pending(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {"status": "pending", **told}
-
-
-def _ended(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {"status": "ended", **told}
-
-
-def _as_it_is(told: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(told)
-
-
-_SHAPES: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
-    "turn": _turn,
-    "outcome": _outcome,
-    "pending": _pending,
-    "task_ended": _ended,
-}
-"""Type of an answer of the bridge -> how a tool tells it."""

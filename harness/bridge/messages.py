@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal
@@ -239,24 +239,15 @@ def read_message(document: Any) -> ClientMessage | tuple[Violation, ...]:
 
 def _envelope_violations(document: Mapping[str, Any]) -> list[Violation]:
     """001's four rules of fields: required, and of the right form."""
-    rules = {"type": ("matches", _is_type), "id": ("uuid", _is_uuid), "timestamp": ("iso8601", _is_moment)}
     found = []
-    for name in ("type", "id", "timestamp", "payload"):
+    for name, (constraint, holds) in _RULES.items():
         value = document.get(name)
-        constraint, holds = rules.get(name, ("object", lambda each: isinstance(each, dict)))
         if value is None:
             found.append(Violation(name, "required"))
         elif not holds(value):
             found.append(Violation(name, constraint, _shown(value)))
-    found += [Violation(str(name), "unknown", _shown(value)) for name, value in document.items() if name not in _FIELDS]
+    found += [Violation(str(name), "unknown", _shown(value)) for name, value in document.items() if name not in _RULES]
     return found
-
-
-_FIELDS = frozenset({"type", "id", "timestamp", "payload"})
-
-
-def _is_type(value: Any) -> bool:
-    return isinstance(value, str) and bool(_TYPE.fullmatch(value))
 
 
 def _is_uuid(value: Any) -> bool:
@@ -272,6 +263,15 @@ def _is_moment(value: Any) -> bool:
         return isinstance(value, str) and "T" in value and datetime.fromisoformat(value).tzinfo is not None
     except ValueError:
         return False
+
+
+_RULES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "type": ("matches", lambda value: isinstance(value, str) and bool(_TYPE.fullmatch(value))),
+    "id": ("uuid", _is_uuid),
+    "timestamp": ("iso8601", _is_moment),
+    "payload": ("object", lambda value: isinstance(value, dict)),
+}
+"""Field of the envelope -> the name of its rule, and whether a value fulfils it."""
 
 
 def _payload_violations(error: ValidationError) -> list[Violation]:

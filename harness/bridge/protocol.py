@@ -15,7 +15,6 @@ from harness.bridge.messages import (
     Auth,
     ClientMessage,
     Phase,
-    RequestReplay,
     SessionCreate,
     SessionJoin,
     Subscribe,
@@ -174,6 +173,3 @@ def _id_in(text: str | bytes) -> str:
 def _id_of(document: Any) -> str:
     found = document.get("id") if isinstance(document, dict) else None
     return found if isinstance(found, str) and len(found) <= 100 and found.isprintable() else ""
-
-
-__all__ = ["AUTH_WITHIN", "REFUSALS", "Admit", "ClientConnection", "RequestReplay", "invalid"]

@@ -113,14 +113,7 @@ class RefusedMessageError(Exception):
         return {"code": self.code, "message": str(self), "severity": row.severity, "hint": row.hint, **self.details}
 
 
-_SESSION_SUGGESTIONS: Final = (
-    "Check session ID spelling",
-    "Session may have expired",
-    "Use GET /sessions to list active sessions",
-)
-
-
 def no_session(session: str) -> RefusedMessageError:
     """The refusal of a message to a session that there is not."""
-    shown = session[:100]
-    return RefusedMessageError("SESS_NOT_FOUND", f"Session '{shown}' not found", suggestions=list(_SESSION_SUGGESTIONS))
+    ways = ["Check session ID spelling", "Session may have expired", "Use GET /sessions to list active sessions"]
+    return RefusedMessageError("SESS_NOT_FOUND", f"Session '{session[:100]}' not found", suggestions=ways)

@@ -23,10 +23,6 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.validation import ACTS
 
-_TURN_SECONDS: Final = 60.0
-"""The default of `timeout` in `[tool.harness.agents.bridge]`."""
-_WAIT: Final = 60.0
-"""Seconds that a task waits until an agent takes it, by default."""
 _NOTED_WITHIN: Final = 5.0
 """Seconds in which it must be possible to write down that a write begins."""
 
@@ -34,9 +30,9 @@ _NOTED_WITHIN: Final = 5.0
 class RemoteRules(Struct, frozen=True):
     """How tasks deal with remote agents."""
 
-    timeout: float = _TURN_SECONDS
-    """Seconds for the choice of one step."""
-    wait: float = _WAIT
+    timeout: float = 60.0
+    """Seconds for the choice of one step (`timeout` in `[tool.harness.agents.bridge]`)."""
+    wait: float = 60.0
     """Seconds until an agent has taken the task."""
     reveal: bool = True
     """Whether the agent is told how its task was judged."""
@@ -294,10 +290,6 @@ class RemoteTask:
         present = 0.0 if self._suspended_at is None else self._clock.now() - self._suspended_at
         return self._suspended + present
 
-    def keep(self, event: AgentEvent) -> None:
-        """Keep what a hook of the agent has told."""
-        self.events.append(event)
-
     def stop(self, event: str) -> None:
         """The agent does nothing more: its turn, or the next one, ends as AGENT_FAILED."""
         self._stopped = event
@@ -497,7 +489,6 @@ def steps_before(history: History) -> list[dict[str, Any]]:
 
 
 def _outcome_of(record: StepRecord | None) -> dict[str, Any]:
-    """How the last step ended, as messages have it."""
     failure = record.failure if record is not None else None
     told = [{"type": each.type, "message": each.message} for each in warnings((record,))] if record is not None else []
     if failure is None:

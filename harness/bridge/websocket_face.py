@@ -179,11 +179,10 @@ class SocketOutlet:
                 return
 
     async def _say_why(self) -> None:
-        row = WIRE_CODES[self._cut]
         if self._cut.startswith(("AUTH_", "CONN_SLOW")):
             return  # told already, or not read
-        payload = {"code": row.code, "message": row.summary, "severity": row.severity, "hint": row.hint}
-        told = {"type": "connection_error", "id": "", "payload": {**payload, "recoverable": False}}
+        payload = {**RefusedMessageError(self._cut).payload, "recoverable": False}
+        told = {"type": "connection_error", "id": "", "payload": payload}
         await self._websocket.send_text(msgspec.json.encode(told).decode())
 
     async def _authenticated(self, connection: ClientConnection, hub: BridgeHub) -> None:

@@ -75,9 +75,7 @@ class ContextHandle:
     """The contexts of a session, one after the other. Console, HAR files and the count of requests continue."""
 
     def __init__(self, pool: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
-        self._pool = pool
-        self._clock = clock
-        self._request = request
+        self._pool, self._clock, self._request = pool, clock, request
         self._console: list[ConsoleLine] = []
         self.segments: list[HarSegment] = []
         """The requests of each context, in order."""
@@ -95,9 +93,7 @@ class ContextHandle:
         self._move(chromium, tab)
 
     def _move(self, chromium: Chromium, tab: Tab) -> None:
-        self.chromium = chromium
-        self.tab = tab
-        self.ended = False
+        self.chromium, self.tab, self.ended = chromium, tab, False
         self.segments += [HarSegment(tab.har, tab.watch.exchanges)] if tab.har else []
 
     @property
@@ -147,7 +143,7 @@ class ContextHandle:
         """
         if not self._request.traceable or self.tab.traced:
             return
-        waits = self.tab.watch.unanswered is not None  # then the page waits for a server, and is not replaced
+        waits = self.tab.watch.frame.unanswered is not None  # then the page waits for a server, and is not replaced
         try:
             async with asyncio.timeout(_TRACE_START_SECONDS):
                 ready = self.tab.freed if freeing else self.tab.answers
@@ -414,7 +410,7 @@ class Tab(Struct):
             await self.silence_floods(seconds)
             if self.drowned():
                 return False
-        if self.watch.unanswered:
+        if self.watch.frame.unanswered:
             await self.stop_loading(seconds)
         if await answers(self.control, seconds):
             return True
@@ -506,15 +502,15 @@ def _gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
 
 async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
     """Close a context that nobody uses, even if it is still being made."""
-    closing = asyncio.create_task(_closed(coming))
+
+    async def close() -> None:
+        with contextlib.suppress(PlaywrightError, OSError):  # OSError: there is no room for its HAR file
+            await (await coming).close()
+
+    closing = asyncio.create_task(close())
     _closing.add(closing)
     closing.add_done_callback(_closing.discard)
     await asyncio.wait({closing}, timeout=_GIVE_UP_SECONDS)
-
-
-async def _closed(coming: asyncio.Future[BrowserContext]) -> None:
-    with contextlib.suppress(PlaywrightError, OSError):  # OSError: there is no room for its HAR file
-        await (await coming).close()
 
 
 def context_options(

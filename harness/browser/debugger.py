@@ -185,18 +185,14 @@ class ContextGate:
         refused: Callable[[str], object] = lambda _: None,
     ) -> None:
         """`told` and `refused` as for `serve_debugger`."""
-        self._files = files
-        self._refused = refused
-        self._context = context
-        self._to_client = to_client
-        self._to_browser = to_browser
+        self._files, self._told, self._refused = files, told, refused
+        self._context, self._to_client, self._to_browser = context, to_client, to_browser
         self._sessions: dict[str, str] = {}
         """The sessions with targets of the context -> the page; empty for workers, frames and the browser."""
         self._targets: set[str | None] = set()
         """The sessions that belong to a target; a session with the browser itself does not."""
         self._known: set[str] = set()
         """Ids of the targets of the context that the client was told of: only their ends concern it."""
-        self._told = told
         self._asked: dict[int, _Asked] = {}
         self._own: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
         self._numbers = count(1)
@@ -289,7 +285,9 @@ class ContextGate:
         match event["method"]:
             case "Target.attachedToTarget":
                 if not (attached := self._attaches(params["sessionId"], params["targetInfo"])):
-                    await self._detach(params["sessionId"], session)
+                    inside = {} if session is None else {"sessionId": session}
+                    detach = {"id": next(self._numbers), "method": "Target.detachFromTarget", **inside}
+                    await self._to_browser(json.dumps({**detach, "params": {"sessionId": params["sessionId"]}}))
                 return attached
             case "Target.targetCreated" | "Target.targetInfoChanged":
                 return self._tells_of(params["targetInfo"])
@@ -313,11 +311,6 @@ class ContextGate:
         if ours := self._shows(target):
             self._known.add(target["targetId"])
         return ours
-
-    async def _detach(self, session: str, parent: str | None) -> None:
-        inside = {} if parent is None else {"sessionId": parent}
-        command = {"id": next(self._numbers), "method": "Target.detachFromTarget", "params": {"sessionId": session}}
-        await self._to_browser(json.dumps({**command, **inside}))
 
 
 def _opens_what_no_task_may(method: str, params: Mapping[str, Any]) -> str:

@@ -16,7 +16,6 @@ from harness.masking import cut
 from harness.model.dialogs import MetDialog
 from harness.recovery.catalog import CATALOG, Effect
 from harness.recovery.failure import Failure
-from harness.resilience import Clock, poll_until
 
 DIALOGS = 20
 """The number of dialogs of one step that are recorded; a page may open them without end."""
@@ -24,8 +23,6 @@ _KEPT = 200
 """The number of dialogs of a context that are kept: the newest."""
 TEXT_LENGTH = 2000
 _TEXTLESS = "A `beforeunload` dialog has no text, whatever the page says: leave out `message` at the `dialog` step."
-_POLL = 0.02
-"""Seconds between two looks whether a dialog has come."""
 
 
 class DialogAnswer(Struct, frozen=True):
@@ -159,14 +156,6 @@ class Dialogs:
         except PlaywrightError as error:  # the page closed with its dialog
             self._complain(f"dialog not answered: {error.message}")
         self._open[dialog.page] -= 1
-
-
-async def await_dialogs(dialogs: Dialogs, clock: Clock, within: float) -> Failure | None:
-    """Wait until all answers that must be taken in the step under way are taken; returns the failure if one is not."""
-    if await poll_until(clock, lambda: dialogs.missing() is None, _POLL, within):
-        return None
-    wanted = dialogs.missing()
-    return None if wanted is None else dialogs.tell_missing(wanted)
 
 
 def met_dialog(kind: str, message: str, default: str, answer: DialogAnswer, step: int, *, declared: bool) -> MetDialog:

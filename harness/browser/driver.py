@@ -95,8 +95,7 @@ class Looks:
     """
 
     def __init__(self) -> None:
-        self.silent = 0
-        self._stopped = self._idle = 0
+        self.silent = self._stopped = self._idle = 0
         self._used = 0.0
 
     def judge(self, pid: int | None) -> DriverLoss | None:

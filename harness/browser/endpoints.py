@@ -21,22 +21,9 @@ from msgspec import Struct
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser import executable
 from harness.browser.bounded import bounded
 from harness.browser.driver import Driver
-from harness.browser.executable import (
-    BASE,
-    VARIABLE,
-    BrowserKind,
-    find,
-    first_line,
-    has_webmcp,
-    host_arguments,
-    launch_error_text,
-    no_display,
-    no_sandbox_reason,
-    sandboxing_failed,
-    unreachable_arguments,
-)
 from harness.browser.process import Chromium
 from harness.browser.tls import TlsFront
 from harness.model.browser_settings import BrowserSettings, names
@@ -61,8 +48,7 @@ class RemoteProcess:
 
     def __init__(self, browser: Browser, control: CDPSession, *, own: bool) -> None:
         """`own`: the browser was launched for this run alone."""
-        self._browser = browser
-        self._control = control
+        self._browser, self._control = browser, control
         self._leaving: asyncio.Task[None] | None = None
         self.killable = own
 
@@ -108,14 +94,13 @@ class BrowserEndpoint:
         self.described = ""
         self.far = not on_loopback(url)
         """Whether it cannot reach the hosts of this machine."""
-        self._url = url
-        self._settings = settings
-        self._named = settings.executable or os.environ.get(VARIABLE)
+        self._url, self._settings = url, settings
+        self._named = settings.executable or os.environ.get(executable.VARIABLE)
         self._tries: list[str | None] = []
         """Executables to try, the best first; None: the server's own. Those that do not exist are removed."""
-        self._sandbox = not (no_sandbox_reason() and on_loopback(url))
+        self._sandbox = not (executable.no_sandbox_reason() and on_loopback(url))
 
-    async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
+    async def start(self, driver: Driver, front: TlsFront, kind: executable.BrowserKind) -> Chromium:
         """Start a browser; a sealed one sends no UDP, if the server lets us launch it.
 
         Raises Failed: BROWSER_ENDPOINT_DOWN or BROWSER_ENDPOINT_UNFIT.
@@ -140,7 +125,7 @@ class BrowserEndpoint:
         with suppress(OSError):
             await writer.wait_closed()
 
-    async def _connect_marked(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
+    async def _connect_marked(self, driver: Driver, front: TlsFront, kind: executable.BrowserKind) -> Chromium:
         mark = f"{_MARK}={secrets.token_hex(8)}"
         browser = await self.launched(driver, front, kind, mark)
         try:
@@ -152,23 +137,18 @@ class BrowserEndpoint:
                 self.far = True  # the port is forwarded to another machine or a container
                 await browser.close()
                 return await self._connect_marked(driver, front, kind)
-            return await self._chromium(driver, browser, control, front, own=mark in line)
+            own = mark in line
+            chromium = await Chromium.of(
+                driver, browser, control, RemoteProcess(browser, control, own=own), front, None
+            )
+            chromium.unreachable = frozenset(front.hosts if self.far else ())
+            self.described = f"Chromium {browser.version} (at {self.name}{'' if own else ', shared with others'})"
+            return chromium
         except BaseException:
             await _leave(browser)
             raise
 
-    async def _chromium(
-        self, driver: Driver, browser: Browser, control: CDPSession, front: TlsFront, *, own: bool
-    ) -> Chromium:
-        connection = RemoteProcess(browser, control, own=own)
-        chromium = await Chromium.of(driver, browser, control, connection, front, None)
-        if self.far:
-            chromium.unreachable = frozenset(front.hosts)
-        shared = "" if own else ", shared with others"
-        self.described = f"Chromium {browser.version} (at {self.name}{shared})"
-        return chromium
-
-    async def launched(self, driver: Driver, front: TlsFront, kind: BrowserKind, mark: str) -> Browser:
+    async def launched(self, driver: Driver, front: TlsFront, kind: executable.BrowserKind, mark: str) -> Browser:
         """A browser that the server has started. Raises Playwright's errors.
 
         It is requested with a sandbox and with the executable that the server should have; if that fails, without a
@@ -199,14 +179,14 @@ class BrowserEndpoint:
         if self._named or self._settings.channel or not on_loopback(self._url):
             return [self._named]
         with suppress(Failed):
-            here = str(find(self._settings, Path(driver.playwright.chromium.executable_path), os.environ))
+            here = str(executable.find(self._settings, Path(driver.playwright.chromium.executable_path), os.environ))
             ours_first = await asyncio.to_thread(serves_here, _port_of(self._url))
             return [here, None] if ours_first else [None, here]
         return [None]
 
     def _can_relaunch(self, error: PlaywrightError) -> bool:
         """Return whether there is another way to launch, not tried yet; the next launch uses it."""
-        if self._sandbox and sandboxing_failed(error):
+        if self._sandbox and executable.sandboxing_failed(error):
             self._sandbox = False
             return True
         if len(self._tries) == 1 or not _no_browser_there(error):
@@ -214,12 +194,12 @@ class BrowserEndpoint:
         del self._tries[0]
         return True
 
-    def _options(self, front: TlsFront, kind: BrowserKind, mark: str) -> Mapping[str, Any]:
+    def _options(self, front: TlsFront, kind: executable.BrowserKind, mark: str) -> Mapping[str, Any]:
         """The options for the server's own `launch`."""
-        here = host_arguments(front.hosts, front.ports, front.spki)
-        hosts = unreachable_arguments(front.hosts) if self.far else here
+        here = executable.host_arguments(front.hosts, front.ports, front.spki)
+        hosts = executable.unreachable_arguments(front.hosts) if self.far else here
         options = {
-            "args": kind.arguments([*BASE, *self._settings.args, *hosts, mark]),
+            "args": kind.arguments([*executable.BASE, *self._settings.args, *hosts, mark]),
             "headless": not self._settings.headed,
             "chromiumSandbox": self._sandbox,
             "channel": self._settings.channel,
@@ -228,12 +208,12 @@ class BrowserEndpoint:
         }
         return {name: value for name, value in options.items() if value is not None}
 
-    def _lacking(self, line: str, front: TlsFront, kind: BrowserKind) -> Iterator[str]:
+    def _lacking(self, line: str, front: TlsFront, kind: executable.BrowserKind) -> Iterator[str]:
         """Yield what this run needs and a browser with other launch options lacks."""
         if front.hosts:
             yield "the hosts of [tool.harness.services] (--host-resolver-rules)"
         yield from (f"{flag} (`args` of [tool.harness.browser])" for flag in self._settings.args if flag not in line)
-        if kind.webmcp and not has_webmcp(line):
+        if kind.webmcp and not executable.has_webmcp(line):
             yield "the tools of pages (--enable-features=WebMCP)"
         if self._settings.headed and "--headless" in line:
             yield "a window (--headed)"
@@ -318,7 +298,7 @@ _HEAD = re.compile(r"^BrowserType\.connect: (?:WebSocket error: )?(?:wss?://\S+ 
 
 def _no_browser_there(error: Exception) -> bool:
     """Return whether the server found no browser where it looked."""
-    return _NO_BROWSER.search(first_line(error)) is not None
+    return _NO_BROWSER.search(executable.first_line(error)) is not None
 
 
 def refusal(name: str, error: Exception) -> Failure:
@@ -336,17 +316,17 @@ def refusal(name: str, error: Exception) -> Failure:
         return endpoint_failure(
             name, f"it has no browser: {told} (--task-browser-executable PATH, and {_UNSAFE})", error
         )
-    if no_display(error):
+    if executable.no_display(error):
         return endpoint_failure(name, _NO_WINDOW, error)
-    head = _HEAD.sub("", first_line(error)).strip()
-    status = _STATUS.search(first_line(error))
+    head = _HEAD.sub("", executable.first_line(error)).strip()
+    status = _STATUS.search(executable.first_line(error))
     if status and status[1] not in _MAYBE_LATER:
         return endpoint_failure(
             name, f"it answers {head}: check the path of the URL, and which program listens there", error
         )
     if isinstance(error, TimeoutError):
         return down(name, "it did not provide a browser in time", error)
-    return down(name, _HEAD.sub("", launch_error_text(error)).strip() or "it closed the connection", error)
+    return down(name, _HEAD.sub("", executable.launch_error_text(error)).strip() or "it closed the connection", error)
 
 
 def not_taken(name: str, lacking: Sequence[str]) -> Failure:
@@ -459,8 +439,7 @@ class Endpoints:
     ) -> None:
         """`breaker` is called with the name of an endpoint; `turn` is the index of the first one in turn."""
         self._places = tuple(BrowserEndpoint(url, name, settings) for url, name in zip(urls, names(urls), strict=True))
-        self._breaker = breaker
-        self._turn = turn
+        self._breaker, self._turn = breaker, turn
         self._unfit: dict[str, Failure] = {}
 
     @classmethod
@@ -478,15 +457,13 @@ class Endpoints:
         failures: list[tuple[str, Failure]] = []
         for place in places:
             try:
-                return lives(place) or await self._start_in_turn(place, lives, start)
+                if there := lives(place):
+                    return there
+                async with place.lock:  # one at a time, so that waiting callers learn whether there is one
+                    return lives(place) or await self._start_counted(place, start)
             except Failed as failed:
                 failures.append((place.name, failed.failure))
         raise Failed(none_left(failures))
-
-    async def _start_in_turn(self, place: BrowserEndpoint, lives: _Lived, start: _Start) -> Chromium:
-        """Start one browser at a time, so that waiting callers learn whether there is one. Raises Failed."""
-        async with place.lock:
-            return lives(place) or await self._start_counted(place, start)
 
     async def _start_counted(self, place: BrowserEndpoint, start: _Start) -> Chromium:
         """Start a browser at an endpoint, counted by its circuit. Raises Failed."""
@@ -513,5 +490,4 @@ class Endpoints:
             return self._breaker(place.name).admit()
         except CircuitOpen as error:
             rest = "another task is trying it" if error.probing else f"left alone for {error.reopens_in:.0f} s more"
-            reason = f"{rest} ({error.error})"
-            raise Failed(down(place.name, reason)) from error
+            raise Failed(down(place.name, f"{rest} ({error.error})")) from error

@@ -14,25 +14,28 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
-from playwright.async_api import CDPSession
+from playwright.async_api import CDPSession, Frame, Page
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser import har
 from harness.browser.bounded import bounded
 from harness.browser.context import Tab
-from harness.browser.dom_snapshot import dom_behind, dom_of
 from harness.browser.executable import first_line
 from harness.browser.failures.liveness import dead
 from harness.browser.failures.scene import FailureContext
+from harness.browser.isolated import ask, script
 from harness.browser.process import answers
 from harness.browser.queries import page_state
 from harness.browser.raw_trace import RawTrace
+from harness.browser.request import SessionRequest
 from harness.criteria.syntax import Selected
+from harness.masking import MARK
 from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
@@ -68,15 +71,15 @@ class LastGood:
         self._looks: dict[str, Look] = {}
 
     async def keep(self, tab: Tab, step: int) -> None:
-        """Keep a view of the page as it is now. Bounded; it never raises, and on an error the view before stays.
+        """Keep a view of the page, without frames of other origins. Bounded; it never raises: the view before stays.
 
         It uses the control session: Playwright's own calls would appear as acts in the trace.
         """
         try:
             async with asyncio.timeout(self._seconds):
                 await self._write(SCREENSHOT, await _bare_picture(tab.control), step)
-                dom = await dom_behind(tab.control)
-                await self._write(DOM, dom.encode("utf-8", "replace"), step)
+                dom = await ask(tab.control, f"hidden => ({_COPY})([], [hidden, true])", MARK)
+                await self._write(DOM, str(dom or "").encode("utf-8", "replace"), step)
         except (PlaywrightError, TimeoutError, OSError):
             return
 
@@ -140,19 +143,14 @@ class EvidenceCollector(Struct):
     folder: Path
     deadline: Deadline
     kept: LastGood
-    traceable: bool = True
-    """Whether the task wants a trace."""
+    request: SessionRequest
     earlier: Sequence[RawTrace] = ()
     """The traces of the contexts before this one."""
     selectors: Collection[Selected] = ()
     """The elements whose state is kept."""
-    full_page: bool = False
-    """Whether the screenshot shows the whole page, and not only its visible part."""
     items: list[Item] = field(default_factory=list)
     page: dict[str, Any] | str = ""
     """The page as criteria see it, or the reason why that is unknown."""
-    scale: float = 1.0
-    """The factor for all limits (`--task-timeout-scale`)."""
     _patience: Deadline | None = None
     """How long a page that does not answer is waited for; None: it was not asked yet."""
 
@@ -166,7 +164,7 @@ class EvidenceCollector(Struct):
         """
         clock, made = self.scene.clock, False
         at, started = clock.wall(), clock.now()
-        limit = self.deadline.clip(seconds * self.scale, started)
+        limit = self.deadline.clip(seconds * self.request.scale, started)
         reason = late(limit)
         try:
             async with asyncio.timeout(limit):
@@ -178,8 +176,7 @@ class EvidenceCollector(Struct):
             reason = first_line(error)
         except Exception as error:  # noqa: BLE001 - a defect of ours must lose this one file, and not the task's result
             reason = defect(error)
-        spent = round(clock.now() - started, 3)
-        self.items.append(Item(name, "taken" if made else "missed", reason, spent, at))
+        self.items.append(Item(name, "taken" if made else "missed", reason, round(clock.now() - started, 3), at))
         return made
 
     @contextlib.asynccontextmanager
@@ -199,23 +196,19 @@ class EvidenceCollector(Struct):
             return "the browser does not answer"
         began = self.scene.clock.now()
         if self._patience is None:
-            self._patience = Deadline.after(_PATIENCE_SECONDS * self.scale, began)
-            answered = await self._freed()
+            self._patience = Deadline.after(_PATIENCE_SECONDS * self.request.scale, began)
+            probe = _PROBE_SECONDS * self.request.scale
+            if self.tab.watch.pace.floods and not await answers(self.tab.control, probe):
+                await self.tab.silence_floods(_SILENCE_SECONDS * self.request.scale)
+            answered = await self.tab.freed(probe)  # a page in an endless loop keeps its state
         else:
             left = max(_LEAST_SECONDS, self._patience.left(began))
             answered = await answers(self.tab.control, self.deadline.clip(left, began))
         if answered:  # the time in which a slow page was waited for is given to its files
             self.deadline = Deadline.after(self.deadline.left(began), self.scene.clock.now())
             return ""
-        browser = await self.scene.chromium.answers(_LEAST_SECONDS * self.scale)
+        browser = await self.scene.chromium.answers(_LEAST_SECONDS * self.request.scale)
         return "the page does not answer" if browser else "the browser does not answer"
-
-    async def _freed(self) -> bool:
-        """Free a page in an endless loop, which keeps its state; return whether it answers."""
-        probe = _PROBE_SECONDS * self.scale
-        if self.tab.watch.pace.floods and not await answers(self.tab.control, probe):
-            await self.tab.silence_floods(_SILENCE_SECONDS * self.scale)
-        return await self.tab.freed(probe)
 
 
 async def take(
@@ -247,7 +240,7 @@ async def take(
 async def take_trace(collector: EvidenceCollector) -> None:
     """Take the trace first: snapshots of a running trace would delay every other call on a hung page."""
     tab = collector.tab
-    if not collector.traceable:
+    if not collector.request.traceable:
         collector.skip(TRACE, "nothing was recorded, because of `--task-tracing off` or `--task-recording minimal`")
         return
 
@@ -258,13 +251,13 @@ async def take_trace(collector: EvidenceCollector) -> None:
         if not tab.traced:
             raise ValueError(f"without Playwright's own trace: {lost or 'it could not be started'}")
         try:
-            async with asyncio.timeout((_LOST_TRACE_SECONDS if lost else _TRACE_SECONDS) * collector.scale):
+            async with asyncio.timeout((_LOST_TRACE_SECONDS if lost else _TRACE_SECONDS) * collector.request.scale):
                 if not lost:  # one act, so that it has a snapshot of the end even if the last failure started it
                     look = tab.page.evaluate("() => document.readyState")
-                    await bounded(look, _LOOK_SECONDS * collector.scale, None)
+                    await bounded(look, _LOOK_SECONDS * collector.request.scale, None)
                 await tab.context.tracing.stop(path=path)
         except (PlaywrightError, TimeoutError):
-            why = lost or f"it did not end within {_TRACE_SECONDS * collector.scale:g} s"
+            why = lost or f"it did not end within {_TRACE_SECONDS * collector.request.scale:g} s"
             if not await asyncio.to_thread(tab.raw.pack, path):
                 raise ValueError(f"{tab.raw.missing_reason}: {why}") from None
             return f"only as far as it was written: {why}"
@@ -288,14 +281,14 @@ async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
         elif not await collector.file(name, 2 * _PAGE_SECONDS, partial(make, collector)):
             why = collector.items.pop().reason
             await collector.file(name, _PACK_SECONDS, partial(_from_last_good, collector, name, why))
-    collector.page = (
-        (await collector.problem() or await _state(collector)) if capture.dom else collector.items[-1].reason
-    )
+    collector.page = await _state(collector) if capture.dom else collector.items[-1].reason
 
 
 async def _state(collector: EvidenceCollector) -> dict[str, Any] | str:
     """The data for judging criteria again, or the reason why the page does not give it."""
-    limit = collector.deadline.clip(_PAGE_SECONDS * collector.scale, collector.scene.clock.now())
+    if problem := await collector.problem():
+        return problem
+    limit = collector.deadline.clip(2 * _PAGE_SECONDS * collector.request.scale, collector.scene.clock.now())
     try:
         async with asyncio.timeout(limit):
             return await page_state(collector.tab.page, collector.selectors)
@@ -318,19 +311,19 @@ async def _from_last_good(collector: EvidenceCollector, name: str, problem: str,
 
 
 async def _picture(collector: EvidenceCollector, path: Path) -> str:
-    within = _PAGE_SECONDS * collector.scale
+    within = _PAGE_SECONDS * collector.request.scale
     try:
-        await collector.tab.picture(path, within, full_page=collector.full_page)
+        await collector.tab.picture(path, within, full_page=collector.request.full_page)
         return HELD if collector.tab.held else ""
     except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
-        shot = await _bare_picture(collector.tab.control, full_page=collector.full_page)
+        shot = await _bare_picture(collector.tab.control, full_page=collector.request.full_page)
         await asyncio.to_thread(path.write_bytes, shot)
         return f"as it was, since the page was not ready for a picture in {within:g} s: a font may be missing"
 
 
 async def _dom(collector: EvidenceCollector, path: Path) -> str:
-    content = (await dom_of(collector.tab.page)).encode("utf-8", "replace")
-    await asyncio.to_thread(path.write_bytes, content)
+    content = await _dom_of(collector.tab.page)
+    await asyncio.to_thread(path.write_bytes, content.encode("utf-8", "replace"))
     return HELD if collector.tab.held else ""
 
 
@@ -341,7 +334,7 @@ async def _take_har(
 
     The observed requests need no answer from the browser: they are written even if the time is over.
     """
-    await close(collector.deadline.clip(CLOSE_SECONDS * collector.scale, collector.scene.clock.now()))
+    await close(collector.deadline.clip(CLOSE_SECONDS * collector.request.scale, collector.scene.clock.now()))
     frozen = [segment.copy() for segment in segments]
 
     def write(path: Path) -> str:
@@ -349,5 +342,78 @@ async def _take_har(
         path.write_text(json.dumps(document), encoding="utf-8")  # in ASCII: a page may post half a surrogate pair
         return str(document["log"].get("comment", ""))
 
-    collector.deadline = Deadline.after(_PACK_SECONDS * collector.scale, collector.scene.clock.now())
+    collector.deadline = Deadline.after(_PACK_SECONDS * collector.request.scale, collector.scene.clock.now())
     await collector.file(HAR, _PACK_SECONDS, lambda path: asyncio.to_thread(write, path))
+
+
+# dom_snapshot.html: the page as it is now, with what its HTML alone does not tell. It is a copy, made by a script in a
+# world of its own: the page's scripts and observers notice nothing. The copy belongs to a document without a window, in
+# which no element of the page comes to life.
+
+_FRAMES = 20
+"""Frames of other origins that are copied, of each page the first ones."""
+_FRAME_SECONDS = 0.5
+
+_COPY = """(_, [hidden, whole]) => {
+  const parent = () => { try { return window.frameElement } catch { return null } };
+  if (!whole && parent()) return null;  // the copy of the document around it has it
+  const made = document.implementation.createHTMLDocument('');
+  const secret = e => e.type === 'password' ||
+    /password|one-time-code|\\bcc-/.test(e.getAttribute('autocomplete') || '');
+  const told = e => e.value && secret(e) ? hidden : e.value;
+  const shadow = (...nodes) => {
+    const template = made.createElement('template');
+    template.setAttribute('shadowrootmode', 'open');
+    template.content.append(...nodes);
+    return template;
+  };
+  const inside = e => { try { return e.contentDocument?.documentElement } catch { return null } };
+  const fill = {
+    input: (e, to) => {
+      if (e.type === 'checkbox' || e.type === 'radio') to.toggleAttribute('checked', e.checked);
+      else if (e.type !== 'file' && (e.value || e.hasAttribute('value'))) to.setAttribute('value', told(e));
+    },
+    textarea: (e, to) => { to.textContent = told(e); },
+    option: (e, to) => { to.toggleAttribute('selected', e.selected); },
+  };
+  const copy = node => {
+    const to = made.importNode(node, true);
+    if (node.nodeType !== 1) return to;
+    const copies = [to, ...to.querySelectorAll('*')];
+    [node, ...node.querySelectorAll('*')].forEach((e, number) => {
+      const here = copies[number];
+      fill[e.localName]?.(e, here);
+      if (e.shadowRoot) here.prepend(shadow(...[...e.shadowRoot.childNodes].map(copy)));
+      const framed = ['iframe', 'frame'].includes(e.localName) && inside(e);
+      if (!framed) return;
+      const shown = made.createElement('div');
+      shown.setAttribute('data-frame', framed.ownerDocument.URL);
+      shown.append(shadow(copy(framed)));
+      here.after(shown);
+    });
+    return to;
+  };
+  return (document.doctype ? '<!DOCTYPE html>\\n' : '') + copy(document.documentElement).outerHTML;
+}"""
+_DOM = script("dom", _COPY)
+
+
+async def _dom_of(page: Page) -> str:
+    """The page with its open shadow roots, its frames, and what its fields contain, except passwords.
+
+    Shadow roots and frames are `<template shadowrootmode=open>`: that of a frame is in a `<div data-frame=URL>` behind
+    its element, or behind the document if it is of another origin. Raises Playwright's errors.
+    """
+    whole: str = await _DOM.of_page(page, [MARK, True])
+    others = [frame for frame in page.frames if frame is not page.main_frame][:_FRAMES]
+    return whole + "".join(await asyncio.gather(*map(_framed, others)))
+
+
+async def _framed(frame: Frame) -> str:
+    """A frame whose origin is not that of the document around it; empty for others, and if it does not answer."""
+    try:
+        found = await _DOM.of_page(frame, [MARK, False], _FRAME_SECONDS)
+    except PlaywrightError:
+        return ""
+    shown = f'\n<div data-frame="{escape(frame.url)}"><template shadowrootmode="open">{found}</template></div>'
+    return shown if found else ""

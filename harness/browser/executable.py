@@ -37,14 +37,6 @@ WEBMCP = "WebMCP"
 """The feature of Chromium by which pages offer tools (docs/decisions/027-webmcp.md)."""
 
 
-def _with_webmcp(arguments: Sequence[str]) -> list[str]:
-    """The arguments of a browser in which pages can offer tools: the features of all of them in one argument."""
-    named = (each.removeprefix(_FEATURES) for each in arguments if each.startswith(_FEATURES))
-    features = dict.fromkeys((*_OF_PLAYWRIGHT, *filter(None, ",".join(named).split(",")), WEBMCP))
-    others = (each for each in arguments if not each.startswith(_FEATURES))
-    return [*others, _FEATURES + ",".join(features)]
-
-
 _DEBUGGING_PORT = "--remote-debugging-port=0"
 """The argument of a browser that programs reach over the DevTools protocol: a port beside Playwright's pipe."""
 
@@ -60,9 +52,13 @@ class BrowserKind(Struct, frozen=True):
     """Programs of tasks reach it over the DevTools protocol (debugger.py)."""
 
     def arguments(self, others: Sequence[str]) -> list[str]:
-        """All arguments of such a browser."""
+        """All arguments of such a browser; where pages can offer tools, all features are in one argument."""
         found = [*others, *(_SEALED if self.sealed else ()), *((_DEBUGGING_PORT,) if self.debugged else ())]
-        return _with_webmcp(found) if self.webmcp else found
+        if not self.webmcp:
+            return found
+        named = (each.removeprefix(_FEATURES) for each in found if each.startswith(_FEATURES))
+        features = dict.fromkeys((*_OF_PLAYWRIGHT, *filter(None, ",".join(named).split(",")), WEBMCP))
+        return [*(each for each in found if not each.startswith(_FEATURES)), _FEATURES + ",".join(features)]
 
 
 def has_webmcp(command_line: str) -> bool:

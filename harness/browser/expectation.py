@@ -10,12 +10,12 @@ from msgspec import Struct
 from harness.browser.acts.attempt import ActContext
 from harness.browser.exchanges import RequestRecord
 from harness.criteria import difference, equal, lookup
-from harness.criteria.written import in_sentence
+from harness.criteria.texts import in_sentence
 from harness.model.record import PageRequest
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Assertion, Failed, Failure
 from harness.resilience import poll_until
-from harness.spec.expected_request import ExpectedRequest
+from harness.spec.step_keys import ExpectedRequest
 from harness.spec.url_patterns import RequestPattern, UrlPattern
 
 _POLL = 0.02

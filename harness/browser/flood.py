@@ -14,9 +14,7 @@ from typing import TypeVar
 from harness.resilience import Clock
 
 FLOOD = 50
-"""Events of one page per second that are a flood. Many pages exceed it while loading: it counts only if answers are
-late.
-"""
+"""Events of one page per second that are a flood. Many exceed it while loading: it counts only if answers are late."""
 _WINDOW = 1.0
 """The length of the window in seconds."""
 HEAVY = 3 * FLOOD
@@ -54,8 +52,7 @@ class Pace:
 
     def __init__(self, clock: Clock, whole: Pace | None = None) -> None:
         """`whole` is the pace of the browser: each event counts there too."""
-        self._clock = clock
-        self._whole = whole
+        self._clock, self._whole = clock, whole
         self.total = 0
         """The number of events so far."""
         self._began = clock.now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,9 @@ def load(paths: Iterable[Path]) -> list[dict[str, Any]]:
     """The `log` objects of the files that can be read and are not longer than MOST_BYTES."""
     logs = []
     for path in paths:
-        try:
-            if path.stat().st_size > MOST_BYTES:
-                continue
-            logs.append(json.loads(path.read_text(encoding="utf-8"))["log"])
-        except (OSError, ValueError, KeyError):
-            continue
+        with suppress(OSError, ValueError, KeyError):
+            if path.stat().st_size <= MOST_BYTES:
+                logs.append(json.loads(path.read_text(encoding="utf-8"))["log"])
     return logs
 
 
@@ -81,11 +79,11 @@ def merge_logs(logs: list[dict[str, Any]]) -> dict[str, Any]:
 def _shortened(entry: dict[str, Any]) -> dict[str, Any]:
     content = entry.get("response", {}).get("content", {})
     text = content.get("text")
-    if text is not None and len(text) > BODY_CHARACTERS:
-        kept = {key: value for key, value in content.items() if key not in ("text", "encoding")}
-        kept["comment"] = f"body of {len(text)} characters left out"
-        return {**entry, "response": {**entry["response"], "content": kept}}
-    return entry
+    if text is None or len(text) <= BODY_CHARACTERS:
+        return entry
+    kept = {key: value for key, value in content.items() if key not in ("text", "encoding")}
+    kept["comment"] = f"body of {len(text)} characters left out"
+    return {**entry, "response": {**entry["response"], "content": kept}}
 
 
 def of_exchanges(exchanges: Iterable[RequestRecord]) -> dict[str, Any]:
@@ -94,28 +92,18 @@ def of_exchanges(exchanges: Iterable[RequestRecord]) -> dict[str, Any]:
 
 
 def _entry(exchange: RequestRecord) -> dict[str, Any]:
-    nothing = {"headersSize": -1, "bodySize": -1}
+    unknown = {"httpVersion": "", "cookies": [], "headersSize": -1, "bodySize": -1}
     return {
         "startedDateTime": exchange.started.isoformat().replace("+00:00", "Z"),
         "time": 0,
-        "request": {
-            "method": exchange.method,
-            "url": exchange.url,
-            "httpVersion": "",
-            "cookies": [],
-            "headers": [],
-            "queryString": [],
-            **nothing,
-        },
+        "request": {"method": exchange.method, "url": exchange.url, "headers": [], "queryString": [], **unknown},
         "response": {
             "status": exchange.status if exchange.status is not None else -1,
             "statusText": "",
-            "httpVersion": "",
-            "cookies": [],
             "headers": [{"name": name, "value": value} for name, value in exchange.headers.items()],
             "content": {"size": -1, "mimeType": exchange.headers.get("content-type", "x-unknown")},
             "redirectURL": "",
-            **nothing,
+            **unknown,
             **({"_failureText": exchange.error} if exchange.error else {}),
         },
         "cache": {},

@@ -55,10 +55,8 @@ class Local:
         """`guard` is called with the pid of each browser."""
         self.lock = asyncio.Lock()
         self.described = ""
-        self._settings = settings
-        self._temp = temp
+        self._settings, self._temp, self._guard = settings, temp, guard
         self._traces = temp / "traces"
-        self._guard = guard
         self._guarded: set[int] = set()
 
     async def start(self, driver: Driver, front: TlsFront, kind: BrowserKind) -> Chromium:
@@ -90,25 +88,21 @@ class Local:
             except PlaywrightError as again:
                 raise self._not_started(executable, again) from again
         try:
-            async with asyncio.timeout(LAUNCH_SECONDS):
-                process, chromium = await self._meet(driver, browser, front, log)
+            async with asyncio.timeout(LAUNCH_SECONDS):  # the driver says that it has started before it has answered
+                control = await browser.new_browser_cdp_session()
+                process = await LocalProcess.of(control)
+                chromium = await Chromium.of(driver, browser, control, process, front, self._traces, log)
         except (PlaywrightError, TimeoutError) as error:
             driver.kill_browsers(but=self._guarded)
-            raise self._not_started(executable, _unmet(error)) from error
+            silent = f"it was started and has not answered for {LAUNCH_SECONDS:g} s"
+            why = error if isinstance(error, PlaywrightError) else PlaywrightError(silent)
+            raise self._not_started(executable, why) from error
         for pid in process.pids:
             self._guarded.add(pid)
             self._guard(pid)
         sandbox = f"sandbox off ({unsandboxed})" if unsandboxed else "sandbox on"
         self.described = f"Chromium {browser.version} ({executable or self._settings.channel}), {sandbox}"
         return chromium
-
-    async def _meet(
-        self, driver: Driver, browser: Browser, front: TlsFront, log: NetLog | None
-    ) -> tuple[LocalProcess, Chromium]:
-        """Ask a new browser who it is: the driver says that it has started before it has answered anything."""
-        control = await browser.new_browser_cdp_session()
-        process = await LocalProcess.of(control)
-        return process, await Chromium.of(driver, browser, control, process, front, self._traces, log)
 
     async def _launch(self, driver: Driver, executable: Path | None, arguments: list[str], *, sandbox: bool) -> Browser:
         """Start the executable. Playwright adds --no-sandbox unless it is told to keep the sandbox."""
@@ -128,11 +122,6 @@ class Local:
     def _not_started(self, executable: Path | None, error: PlaywrightError) -> Failed:
         message = f"the browser does not start: {executable or self._settings.channel}: {launch_error_text(error)}"
         return Failed(Failure("BROWSER_LAUNCH_FAILED", message, details={"log": error.message[-2000:]}))
-
-
-def _unmet(error: Exception) -> PlaywrightError:
-    silent = f"it was started and has not answered for {LAUNCH_SECONDS:g} s"
-    return error if isinstance(error, PlaywrightError) else PlaywrightError(silent)
 
 
 _OPEN_SECONDS = 10.0
@@ -175,13 +164,8 @@ class Browsers:
         `hosts` are the run's own maps of hosts: their browsers stay when they have no session; without any, the first
         map that is requested is the run's own. With `endpoints` the browsers are theirs, and none is started here.
         """
-        self._settings = settings
-        self._local = Local(settings, temp, guard)
-        self._endpoints = endpoints
-        self._clock = clock
-        self._temp = temp
-        self._guard = guard
-        self.tell = tell
+        self._local, self._endpoints = Local(settings, temp, guard), endpoints
+        self._clock, self._temp, self._guard, self.tell = clock, temp, guard, tell
         self.driver: Driver | None = None
         """Playwright's driver process; the first browser starts it."""
         self._running: dict[tuple[_Hosts, BrowserKind, str], Chromium] = {}
@@ -309,27 +293,22 @@ class Browsers:
 
     async def _chromium(self, wanted: SessionRequest) -> Chromium:
         if self._endpoints is None:
-            return self._running_browser(self._local, wanted) or await self._started_here(wanted)
+            if there := self._running_browser(self._local, wanted):
+                return there
+            async with self._local.lock:
+                there = self._running_browser(self._local, wanted)  # another task may have started it meanwhile
+                return there or await self._start_browser(self._local, wanted)
         return await self._endpoints.browser(
             bool(wanted.hosts),
-            self._sessions,
+            lambda name: sum(chromium.sessions for (_, _, at), chromium in self._running.items() if at == name),
             lambda place: self._running_browser(place, wanted),
             lambda place: self._start_browser(place, wanted),
         )
-
-    def _sessions(self, place: str) -> int:
-        return sum(chromium.sessions for (_, _, at), chromium in self._running.items() if at == place)
 
     def _running_browser(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium | None:
         running = self._running.get((frozenset(wanted.hosts.items()), wanted.kind, place.name))
         usable = running is not None and running.driver.alive and running.alive and not running.process.stopped
         return running if usable else None
-
-    async def _started_here(self, wanted: SessionRequest) -> Chromium:
-        """Start a browser on this machine. Raises Failed."""
-        async with self._local.lock:
-            there = self._running_browser(self._local, wanted)  # another task may have started it meanwhile
-            return there or await self._start_browser(self._local, wanted)
 
     async def _start_browser(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium:
         """Start a browser; the caller holds the place's lock. Raises Failed."""

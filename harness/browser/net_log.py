@@ -126,11 +126,10 @@ class NetLog:
         return cls(path)
 
     def __init__(self, path: Path) -> None:
-        self.argument = f"{ARGUMENT}{path}"
-        self._path = path
+        self.argument, self._path = f"{ARGUMENT}{path}", path
         self.opened = milliseconds()
         self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)  # so that the browser's own opening does not wait
-        self._reader = LogReader()
+        self.reader = LogReader()
         self._arrived = asyncio.Event()
         self._silent = False
         self._loop = asyncio.get_running_loop()
@@ -138,7 +137,7 @@ class NetLog:
 
     def _read(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            self._reader.feed(os.read(self._pipe, _READ))
+            self.reader.feed(os.read(self._pipe, _READ))
             self._silent = False
             self._arrived.set()
 
@@ -152,10 +151,14 @@ class NetLog:
         since = milliseconds()
         try:
             async with asyncio.timeout(SECONDS):
-                while self._reader.newest <= since:
+                while self.reader.newest <= since:
                     self._arrived.clear()
                     await control.send("Storage.setCookies", {"cookies": _NUDGES})
-                    await self._newer(since)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_NUDGE):
+                            while self.reader.newest <= since:
+                                await self._arrived.wait()
+                                self._arrived.clear()
         except TimeoutError:
             self._silent = True
             return False
@@ -163,17 +166,10 @@ class NetLog:
             return False
         return True
 
-    async def _newer(self, since: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_NUDGE):
-                while self._reader.newest <= since:
-                    await self._arrived.wait()
-                    self._arrived.clear()
-
     def mark(self, world: str, sent: Sequence[Sent]) -> None:
         """Count the repetitions of these requests, given in their order, which left contexts of a world."""
-        self._reader.repeated = deque(
-            (each for each in self._reader.repeated if not counted_at(each, world, sent)), _KEPT
+        self.reader.repeated = deque(
+            (each for each in self.reader.repeated if not counted_at(each, world, sent)), _KEPT
         )
 
     def may_still_repeat(self, sent: Sent, world: str, since: float) -> bool:
@@ -184,25 +180,15 @@ class NetLog:
         """
         if not self.knows(sent, since):
             return milliseconds() - since <= SECONDS * 1000
-        same = (each for each in self._reader.requests.values() if (each.method, each.url) == (sent.method, sent.url))
+        same = (each for each in self.reader.requests.values() if (each.method, each.url) == (sent.method, sent.url))
         return any(each.world in (None, world) and not each.answered for each in same)
 
     def knows(self, sent: Sent, since: float) -> bool:
         """Return whether the log has told since then that such a request begins."""
-        return self._reader.begun.get((sent.method, sent.url), 0) >= since
-
-    @property
-    def broken(self) -> list[BrokenRequest]:
-        """The newest requests that failed, or whose answers did."""
-        return list(self._reader.broken)
+        return self.reader.begun.get((sent.method, sent.url), 0) >= since
 
     def departed(
-        self,
-        world: str,
-        since: float,
-        until: float,
-        left_at: Collection[tuple[float, bool]],
-        origins: Collection[str],
+        self, world: str, since: float, until: float, left_at: Collection[tuple[float, bool]], origins: Collection[str]
     ) -> Iterator[tuple[str, str, bool]]:
         """The unsafe requests between two times that a context of the world has sent, or may have sent.
 
@@ -211,10 +197,10 @@ class NetLog:
         at such a time it may be of this context, unless no document of the context had that origin. `origins`: those
         that they had.
         """
-        for each in self._reader.left.get(world, ()):
+        for each in self.reader.left.get(world, ()):
             if since <= each.at <= until:
                 yield each.method, each.url, False
-        for each in self._reader.left.get("", ()):
+        for each in self.reader.left.get("", ()):
             if not _may_be_of(each.initiator, origins):
                 continue
             gone = [opens for at, opens in left_at if at - FAREWELL_BEFORE <= each.at <= at + FAREWELL_AFTER]
@@ -223,19 +209,11 @@ class NetLog:
 
     def shows_all(self, since: float, origins: Collection[str]) -> bool:
         """Return whether workers of a context have sent nothing since then that no event has told of."""
-        unknown = (*self._reader.left.get("", ()), *self._reader.sockets)
-        waiting = (each for each in self._reader.requests.values() if each.method not in SAFE_METHODS)
+        unknown = (*self.reader.left.get("", ()), *self.reader.sockets)
+        waiting = (each for each in self.reader.requests.values() if each.method not in SAFE_METHODS)
         return not any(since <= each.at and _may_be_of(each.initiator, origins) for each in unknown) and all(
             each.departed for each in waiting
         )
-
-    def claim(self, method: str, url: str) -> None:
-        """A shared worker sends an unsafe request. It bears no world, but it is known where it belongs."""
-        self._reader.claim(method, url)
-
-    def disclaim(self, method: str, url: str) -> None:
-        """That request has failed: the log tells of it by now, or never will."""
-        self._reader.disclaim(method, url)
 
     def close(self) -> None:
         """Stop reading. It may be called more than once."""
@@ -329,6 +307,7 @@ class LogReader:
         """The time of the newest event, in the browser's milliseconds."""
         self.repeated: deque[Repetition] = deque(maxlen=_KEPT)
         self.broken: deque[BrokenRequest] = deque(maxlen=_KEPT)
+        """The newest requests that failed, or whose answers did."""
         self.requests: dict[int, _Request] = {}
         """Number of a request -> what it is."""
         self.begun: OrderedDict[tuple[str, str], int] = OrderedDict()
@@ -375,15 +354,12 @@ class LogReader:
                 self.sockets.append(Departure(float(event["time"]), MESSAGE, url, params.get("initiator", "")))
                 return
             self.requests[source] = _Request(params["method"], url, params.get("initiator", ""))
-            self._begin(params["method"], url, int(event["time"]))
+            self.begun[params["method"], url] = int(event["time"])
+            self.begun.move_to_end((params["method"], url))
+            if len(self.begun) > MOST:
+                self.begun.popitem(last=False)
         elif request := self.requests.get(source):
             self._goes_on(name, request, event)
-
-    def _begin(self, method: str, url: str, at: int) -> None:
-        self.begun[method, url] = at
-        self.begun.move_to_end((method, url))
-        if len(self.begun) > MOST:
-            self.begun.popitem(last=False)
 
     def _goes_on(self, name: str, request: _Request, event: dict[str, Any]) -> None:
         """The phase matters for the end of a start, which is an answer, and for that of the request."""
@@ -407,7 +383,7 @@ class LogReader:
                 self.repeated.append(Repetition("GET", request.url, None))
 
     def claim(self, method: str, url: str) -> None:
-        """A shared worker has told of this request: it bears no world, but is known where it belongs."""
+        """A shared worker has told of this unsafe request: it bears no world, but is known where it belongs."""
         left = self.left.get("", ())
         found = next((each for each in left if (each.method, each.url) == (method, url)), None)
         if found is not None:
@@ -416,7 +392,7 @@ class LogReader:
             self._claimed[method, url] += 1
 
     def disclaim(self, method: str, url: str) -> None:
-        """It has failed; if it has not left by now, it does not any more."""
+        """It has failed: the log tells of it by now, or never will."""
         self._claimed -= Counter({(method, url): 1})
 
     def _depart(self, request: _Request, at: float) -> None:

@@ -17,46 +17,29 @@ from harness.values import replace
 
 _NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
 _EXACT = {
-    "ERR_CONNECTION_REFUSED": "NET_CONNECTION_REFUSED",
-    "ERR_CONNECTION_RESET": "NET_CONNECTION_RESET",
-    "ERR_CONNECTION_CLOSED": "NET_CONNECTION_RESET",
-    "ERR_CONNECTION_ABORTED": "NET_CONNECTION_RESET",
-    "ERR_CONTENT_LENGTH_MISMATCH": "NET_CONNECTION_RESET",
-    "ERR_INVALID_CHUNKED_ENCODING": "NET_PROTOCOL",
-    "ERR_INCOMPLETE_CHUNKED_ENCODING": "NET_CONNECTION_RESET",
-    "ERR_EMPTY_RESPONSE": "NET_EMPTY_RESPONSE",
-    "ERR_ADDRESS_UNREACHABLE": "NET_UNREACHABLE",
-    "ERR_CONNECTION_FAILED": "NET_UNREACHABLE",
-    "ERR_INVALID_HTTP_RESPONSE": "NET_PROTOCOL",
-    "ERR_INVALID_RESPONSE": "NET_PROTOCOL",
-    "ERR_INVALID_REDIRECT": "NET_PROTOCOL",
-    "ERR_UNSAFE_REDIRECT": "NET_PROTOCOL",
-    "ERR_CONTENT_DECODING_FAILED": "NET_PROTOCOL",
-    "ERR_CONTENT_DECODING_INIT_FAILED": "NET_PROTOCOL",
-    "ERR_UNEXPECTED_PROXY_AUTH": "AUTHENTICATION_FAILED",
-    "ERR_INVALID_AUTH_CREDENTIALS": "AUTHENTICATION_FAILED",
-    "ERR_INTERNET_DISCONNECTED": "NET_OFFLINE",
-    "ERR_TIMED_OUT": "NET_TIMEOUT",
-    "ERR_CONNECTION_TIMED_OUT": "NET_TIMEOUT",
-    "ERR_TOO_MANY_REDIRECTS": "NET_TOO_MANY_REDIRECTS",
-    "ERR_UNSAFE_PORT": "NET_BLOCKED",
-    "ERR_ACCESS_DENIED": "NET_BLOCKED",
-    "ERR_UNKNOWN_URL_SCHEME": "NET_BLOCKED",
-    "ERR_DISALLOWED_URL_SCHEME": "NET_BLOCKED",
+    "NET_CONNECTION_REFUSED": "ERR_CONNECTION_REFUSED",
+    "NET_CONNECTION_RESET": "ERR_CONNECTION_RESET ERR_CONNECTION_CLOSED ERR_CONNECTION_ABORTED "
+    "ERR_CONTENT_LENGTH_MISMATCH ERR_INCOMPLETE_CHUNKED_ENCODING",
+    "NET_EMPTY_RESPONSE": "ERR_EMPTY_RESPONSE",
+    "NET_UNREACHABLE": "ERR_ADDRESS_UNREACHABLE ERR_CONNECTION_FAILED",
+    "NET_PROTOCOL": "ERR_INVALID_CHUNKED_ENCODING ERR_INVALID_HTTP_RESPONSE ERR_INVALID_RESPONSE ERR_INVALID_REDIRECT "
+    "ERR_UNSAFE_REDIRECT ERR_CONTENT_DECODING_FAILED ERR_CONTENT_DECODING_INIT_FAILED",
+    "AUTHENTICATION_FAILED": "ERR_UNEXPECTED_PROXY_AUTH ERR_INVALID_AUTH_CREDENTIALS",
+    "NET_OFFLINE": "ERR_INTERNET_DISCONNECTED",
+    "NET_TIMEOUT": "ERR_TIMED_OUT ERR_CONNECTION_TIMED_OUT",
+    "NET_TOO_MANY_REDIRECTS": "ERR_TOO_MANY_REDIRECTS",
+    "NET_BLOCKED": "ERR_UNSAFE_PORT ERR_ACCESS_DENIED ERR_UNKNOWN_URL_SCHEME ERR_DISALLOWED_URL_SCHEME",
 }
+"""Code -> Chromium's errors that it stands for."""
+_EXACT_CODES = {error: code for code, errors in _EXACT.items() for error in errors.split()}
 _PREFIXES = {
-    "ERR_NAME_": "NET_DNS",
-    "ERR_DNS_": "NET_DNS",
-    "ERR_CERT_": "NET_TLS",
-    "ERR_SSL_": "NET_TLS",
-    "ERR_BAD_SSL_": "NET_TLS",
-    "ERR_BLOCKED_BY_": "NET_BLOCKED",
-    "ERR_RESPONSE_": "NET_PROTOCOL",
-    "ERR_HTTP2_": "NET_PROTOCOL",
-    "ERR_PROXY_": "NET_PROXY",
-    "ERR_TUNNEL_": "NET_PROXY",
-    "ERR_SOCKS_": "NET_PROXY",
+    "NET_DNS": ("ERR_NAME_", "ERR_DNS_"),
+    "NET_TLS": ("ERR_CERT_", "ERR_SSL_", "ERR_BAD_SSL_"),
+    "NET_BLOCKED": ("ERR_BLOCKED_BY_",),
+    "NET_PROTOCOL": ("ERR_RESPONSE_", "ERR_HTTP2_"),
+    "NET_PROXY": ("ERR_PROXY_", "ERR_TUNNEL_", "ERR_SOCKS_"),
 }
+"""Code -> the beginnings of all other errors that it stands for."""
 POLICY_ERRORS = ("ERR_PROXY_CONNECTION_FAILED", "ERR_TUNNEL_CONNECTION_FAILED")
 """The errors of a request that was sent to the closed proxy."""
 BLOCKED = "ERR_BLOCKED_BY_CLIENT"
@@ -110,10 +93,7 @@ _TLS = {
         r"ERR_CERT_COMMON_NAME_INVALID|does not match",
         "The certificate does not name {host}: open a host that it names, or add {host} to it.",
     ),
-    "revoked": (
-        r"ERR_CERT_REVOKED|revoked",
-        "The issuer has revoked the certificate of {host}: get a new one.",
-    ),
+    "revoked": (r"ERR_CERT_REVOKED|revoked", "The issuer has revoked the certificate of {host}: get a new one."),
     "not_pinned": (
         r"ERR_SSL_PINNED_KEY_NOT_IN_CERT_CHAIN",
         "{host} is pinned to other keys than its certificate has: a proxy may replace it, or the pins are old.",
@@ -148,9 +128,9 @@ def code_of(error: str, policed: bool = False) -> str:
     """The catalog's code of `ERR_...`. `policed`: a proxy stands for the domains that are not allowed."""
     if policed and error in POLICY_ERRORS:
         return "POLICY_DOMAIN"
-    if error in _EXACT:
-        return _EXACT[error]
-    return next((code for prefix, code in _PREFIXES.items() if error.startswith(prefix)), "NET_FAILED")
+    if error in _EXACT_CODES:
+        return _EXACT_CODES[error]
+    return next((code for code, prefixes in _PREFIXES.items() if error.startswith(prefixes)), "NET_FAILED")
 
 
 def net_failure(error: str, url: str, domains: Domains = ANYWHERE, effect: Effect | None = None) -> Failure:
@@ -204,15 +184,9 @@ def status_failure(
     """The Failure of an HTTP status of 400 and above; None below. `headers` have lower-case names."""
     if status < 400:
         return None
-    details: dict[str, Any] = {"url": url, "status": status}
-    waits = status in (429, 503)
-    return Failure(
-        status_code(status),
-        f"HTTP {status} from {url}",
-        details=details,
-        retry_after=retry_after(headers.get("retry-after", ""), now) if waits else None,
-        effect=effect,
-    )
+    details, message = {"url": url, "status": status}, f"HTTP {status} from {url}"
+    after = retry_after(headers.get("retry-after", ""), now) if status in (429, 503) else None
+    return Failure(status_code(status), message, details=details, retry_after=after, effect=effect)
 
 
 def status_code(status: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from functools import lru_cache
 
 import psutil
@@ -24,6 +26,18 @@ def process_seconds(pid: int) -> float:
     except psutil.NoSuchProcess:
         return 0.0
     return used.user + used.system
+
+
+def not_above_ours(pid: int) -> None:
+    """Give the process the priority of this one, if it has taken a higher one.
+
+    Where it may (as root, so in most containers), Chromium raises its main thread to nice -8. On a busy machine a page
+    that floods it then takes the processor from the driver and from us, who must notice and end it.
+    """
+    with suppress(OSError):
+        ours = os.getpriority(os.PRIO_PROCESS, 0)
+        if os.getpriority(os.PRIO_PROCESS, pid) < ours:
+            os.setpriority(os.PRIO_PROCESS, pid, ours)
 
 
 def _status(pid: int) -> str | None:

@@ -76,10 +76,9 @@ class PageEvents:
         announcer: Announcer | None = None,
     ) -> None:
         """`browser` is the pace of the browser's events: those of this context count there too."""
-        self._clock = clock
+        self._clock, self._report = clock, on_request_failed
         self.pace = Pace(clock, browser)
         """The rate of events: if a page floods the browser with them, answers come late."""
-        self._report = on_request_failed
         self._known: dict[Request, RequestRecord] = {}
         self._frames: dict[Page, MainFrame] = {}
         self.dialog_answers = Dialogs(self._complain)
@@ -111,7 +110,8 @@ class PageEvents:
 
     def attach(self, context: BrowserContext, page: Page) -> None:
         """Listen. `page` is the current page; the state of the others is kept."""
-        self._current = self._add(page)
+        self.frame = self._add(page)
+        """The main frame of the current page."""
         listen(context, "request", self._on_request)
         context.on("dialog", self.dialog_answers.on_dialog)
         listen(context, "dialog", partial(self._count, "dialogs"))
@@ -136,8 +136,8 @@ class PageEvents:
 
     def follow(self, page: Page) -> None:
         """Make this the current page; what it did until now belongs to the step that turns to it."""
-        left, self._current = self._current, self._frames.get(page) or self._add(page)
-        if opened := self._current.latest:
+        left, self.frame = self.frame, self._frames.get(page) or self._add(page)
+        if opened := self.frame.latest:
             opened.wanted = opened.wanted or opened.status in self._wanted
         self._popups = deque((entry for entry in self._popups if entry[0] is not page), maxlen=_POPUPS)
         if left.page.is_closed():
@@ -148,41 +148,16 @@ class PageEvents:
 
         `wanted`: the statuses that the step declares for the document that it opens.
         """
-        self._current.navigation = None
+        self.frame.navigation = None
         self._wanted = wanted
         if not looks:
-            self._parting = Parting(self._current, self.now()) if kind is Open else None
+            self._parting = Parting(self.frame, self.now()) if kind is Open else None
         self.dialog_answers.begin(kind)
         self.sending.begin(looks=looks, opens=kind is Open)
 
     def passed(self) -> None:
         """The attempt has passed."""
         self.dialog_answers.passed()
-
-    @property
-    def crashed(self) -> bool:
-        """Whether the page's process crashed."""
-        return self._current.crashed
-
-    @property
-    def navigation(self) -> RequestRecord | None:
-        """The main frame's last navigation since the step began."""
-        return self._current.navigation
-
-    @property
-    def latest(self) -> RequestRecord | None:
-        """The document of the main frame's last navigation, whichever step began it."""
-        return self._current.latest
-
-    @property
-    def last_failed(self) -> RequestRecord | None:
-        """The main frame's last navigation if it failed, whichever step began it."""
-        return self._current.last_failed
-
-    @property
-    def unanswered(self) -> RequestRecord | None:
-        """The main frame's navigation without an answer yet; until then, the page cannot be asked anything."""
-        return self._current.unanswered
 
     @property
     def opening(self) -> RequestRecord | None:
@@ -203,7 +178,7 @@ class PageEvents:
     @property
     def blocked(self) -> bool:
         """Whether dialogs block the page: one is open, or they open without end."""
-        return self.dialog_answers.blocking(self._current.page)
+        return self.dialog_answers.blocking(self.frame.page)
 
     def addresses(self, page: Page) -> tuple[str, ...]:
         """The page's address, and that of its document if a script has only changed the query."""
@@ -215,31 +190,23 @@ class PageEvents:
     @contextmanager
     def on_broken_off(self, call: Callable[[], object]) -> Iterator[None]:
         """Inside, `call` is called if the main frame's document breaks off after it had begun to arrive."""
-        frame = self._current
+        frame = self.frame
         frame.broken_off = call
         try:
             yield
         finally:
             frame.broken_off = None
 
-    async def settled(self) -> None:
-        """Wait until no navigation of the main frame is under way."""
-        await self._current.settled()
-
     @property
     def arriving(self) -> bool:
         """Whether the rest of the current page's document may still come."""
-        pending = self._current.pending
+        pending = self.frame.pending
         return pending is not None and not pending.parsed and pending.error is None
 
     @property
     def loading(self) -> Collection[Request]:
         """What the current page requested since its last navigation and does not have yet."""
-        return self._current.pending.loading if self._current.pending else ()
-
-    def console(self) -> tuple[str, ...]:
-        """The console's lines as people read them."""
-        return tuple(map(str, self.console_lines()))
+        return self.frame.pending.loading if self.frame.pending else ()
 
     def console_lines(self) -> tuple[ConsoleLine, ...]:
         """The console's lines; a failed request that Chromium itself reported appears once.
@@ -265,7 +232,7 @@ class PageEvents:
 
     async def ask_what_leaving_does(self, control: CDPSession) -> None:
         """Find out whether the current document listens for being left. It never raises."""
-        frame, document = self._current, self._current.latest
+        frame, document = self.frame, self.frame.latest
         if await listens(control):
             frame.listens = document
 
@@ -285,7 +252,7 @@ class PageEvents:
     def _on_close(self, page: Page) -> None:
         if frame := self._frames.get(page):
             frame.left()
-        if page != self._current.page:
+        if page != self.frame.page:
             self._frames.pop(page, None)
 
     def _on_page(self, page: Page) -> None:
@@ -310,14 +277,17 @@ class PageEvents:
         exchange = RequestRecord(request.url, request.method, self._clock.wall(), asked=request)
         if self.promised is not None:
             exchange.promised = self.promised(exchange.method, exchange.url)
-        self._remember(request, exchange)
+        self.exchanges.append(exchange)
+        self._known[request] = exchange
+        if len(self._known) > _NETWORK_ENTRIES:
+            del self._known[next(iter(self._known))]
         if request.is_navigation_request():
             self.origins.add(_origin(exchange.url))
         if exchange.method not in SAFE_METHODS or frame or _frameless(request):
             self._leaves(request, exchange, page)
         if frame:
             frame.navigation_began(exchange)
-        if frame is not self._current and (frame or _frameless(request)):
+        if frame is not self.frame and (frame or _frameless(request)):
             self.elsewhere.append(exchange)
         if page:
             page.request_sent(request, exchange)
@@ -327,7 +297,7 @@ class PageEvents:
 
         The report of a content security policy tells a site only what the browser has refused.
         """
-        if request.resource_type == "other" and request.headers.get("content-type") == _POLICY_REPORT:
+        if request.resource_type == "other" and request.headers.get("content-type") == "application/csp-report":
             self.sending.tells(exchange.method, exchange.url)
             return
         safe, whole = exchange.method in SAFE_METHODS, page is None or _is_document(request)
@@ -350,12 +320,6 @@ class PageEvents:
         """The requests that may be evidence of a write and have neither answer nor error yet, each as a number."""
         known = ((sent, self._known.get(request)) for request, sent in self._sent.items() if sent.unsafe)
         return frozenset(id(sent) for sent, of in known if of and of.status is None and of.error is None)
-
-    def _remember(self, request: Request, exchange: RequestRecord) -> None:
-        self.exchanges.append(exchange)
-        self._known[request] = exchange
-        if len(self._known) > _NETWORK_ENTRIES:
-            del self._known[next(iter(self._known))]
 
     def _page_of(self, request: Request) -> MainFrame | None:
         """The page that sends the request; None: a service worker, or a page that is still opening."""
@@ -383,7 +347,7 @@ class PageEvents:
         self.pace.count_event("answers")
         if exchange := self._known.get(response.request):
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
-            if exchange is self._current.navigation:
+            if exchange is self.frame.navigation:
                 exchange.wanted = response.status in self._wanted
             _judge_part(exchange)
         if sent := self._sent.get(response.request):
@@ -426,25 +390,18 @@ class PageEvents:
         before = self._parting is not None and self._parting.outlived_by(began, page)
         self.sending.leaves(MESSAGE, url, page=False, after=None, body=body, before=before)
 
-    # What a worker that no page owns sends (targets.WorkerListener). It may outlive the page that an `open` leaves.
+    # What a worker that no page owns sends (targets.py). It may outlive the page that an `open` leaves.
 
     def now(self) -> float:
         return self._clock.now()
 
     def worker_leaves(self, method: str, url: str, body: bytes | None, after: Sent | None, began: float) -> Sent | None:
+        """A worker that began at this time sends something; None if it need not be known."""
         before = self._parting is not None and self._parting.outlived_by(began)
         return self.sending.leaves(method, url, page=False, after=after, body=body, before=before)
 
-    def worker_doubt(self, reason: str) -> Sent:
-        return self.sending.doubt(reason)
-
-    def worker_answered(self, sent: Sent) -> None:
-        self.sending.answered(sent)
-
-    def worker_failed(self, sent: Sent, error: str) -> None:
-        self.sending.failed(sent, error)
-
     def worker_unwatched(self, sent: Sent) -> None:
+        """It was not watched, so it may have sent something that was not seen."""
         self._doubts.append(sent)
         self.sending.announce(sent)
 
@@ -456,8 +413,9 @@ class PageEvents:
 
     def _on_console(self, message: ConsoleMessage) -> None:
         self.pace.count_event("console lines")
-        level = "WARNING" if message.type == "warning" else message.type.upper()
-        self.lines.append(LoggedLine(level, cut(message.text, _LINE_LENGTH), _place(message.location)))
+        level, at = "WARNING" if message.type == "warning" else message.type.upper(), message.location
+        place = f"{at['url']}:{at['lineNumber']}" if at.get("url") else ""
+        self.lines.append(LoggedLine(level, cut(message.text, _LINE_LENGTH), place))
 
     def _on_page_error(self, error: WebError) -> None:
         self.pace.count_event("page errors")
@@ -473,9 +431,6 @@ def _judge_part(exchange: RequestRecord) -> None:
     if exchange.of is not None and (failed or (exchange.status or 0) >= 400):
         exchange.late = exchange.of.loaded
         exchange.of.lacks(exchange)
-
-
-_POLICY_REPORT = "application/csp-report"
 
 
 def _path(url: str) -> tuple[str, str, str]:
@@ -501,7 +456,3 @@ def _frameless(request: Request) -> bool:
         return request.frame is None
     except PlaywrightError:
         return True
-
-
-def _place(location: Any) -> str:
-    return f"{location['url']}:{location['lineNumber']}" if location.get("url") else ""

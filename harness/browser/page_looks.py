@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from playwright.async_api import CDPSession, Locator
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from playwright.async_api import expect as expect_of
 
@@ -21,11 +21,11 @@ from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import lost_page
 from harness.browser.failures.scene import SECONDS as FRAME_SECONDS
 from harness.browser.failures.scene import FailureContext, UnseenError, locate, other_frame
+from harness.browser.isolated import ask
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium, answers
 from harness.browser.queries import look_at, shown_text
 from harness.browser.request import SessionRequest
-from harness.browser.vanished import VanishedTexts
 from harness.criteria import PageQuery
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
@@ -50,14 +50,13 @@ class PageLooks:
     """The eyes of a session. Every look is bounded, and none ends a script of the page."""
 
     def __init__(self, pool: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
-        self._pool = pool
-        self._clock = clock
-        self._request = request
+        self._pool, self._clock, self._request = pool, clock, request
         self._handle = ContextHandle(pool, clock, request, chromium, tab)
         self._closed_pages: list[Mapping[str, str]] = []
         """The pages that the site closed since the step began, and where the task went on."""
         self._vanished = VanishedTexts(clock)
         self._secrets = PageSecrets()
+        """The context whose secrets are known, and of how many of its requests and answers."""
 
     @property
     def tab(self) -> Tab:
@@ -89,15 +88,26 @@ class PageLooks:
                     await self._learn_secrets()
                 return found
 
-    async def _learn_secrets(self) -> None:
-        await self._secrets.learn(self.tab, self._request.scale)
+    async def _learn_secrets(self, *, waits: bool = False) -> None:
+        """Learn what has appeared. A page that floods the browser is waited for only where its files are taken."""
+        floods = self.tab.watch.pace.floods and not waits
+        await self._secrets.learn(self.tab, _PASSING_SECONDS if floods else _SECRETS_SECONDS * self._request.scale)
 
     async def _leave_closed(self) -> bool:
-        """Leave the current page if the site closed it; return whether the task goes on at another one."""
+        """Leave the current page if the site closed it; return whether the task goes on at another one.
+
+        It stays closed: the task goes on where a person would, at its opener, else at the newest page.
+        """
+        closed = self.tab.page
+        if not _can_go_on(self.tab):
+            return False
         with contextlib.suppress(PlaywrightError):  # the call that follows finds out what is wrong
-            if left := await leave_closed(self.tab):
-                self._closed_pages.append(left)
-                return True
+            opener = await closed.opener()
+            pages = self.tab.context.pages
+            page = opener if opener is not None and opener in pages else pages[-1]
+            await self.tab.switch(page)
+            self._closed_pages.append({"closed": closed.url, "went_on_at": page.url})
+            return True
         return False
 
     @property
@@ -125,8 +135,7 @@ class PageLooks:
 
     def _with_pages(self, failure: Failure) -> Failure:
         """Add the pages that explain a missing element: new ones, and the one that was requested instead."""
-        opened = with_redirect(failure, self.tab.opened, self.tab.page.url)
-        return with_popups(opened, self.tab.watch.popups.values())
+        return with_popups(with_redirect(failure, self.tab.opened, self.tab.page.url), self.tab.watch.popups.values())
 
     async def text(self, selector: str, frame: str | None, patience: float, within: float = 0) -> str | Failure:
         return await self._where_open(lambda: self._text(selector, frame, patience, max(within, patience)))
@@ -251,41 +260,23 @@ class PageLooks:
 
     async def _read_page(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
         """The result of `see`; raises Failed if the page cannot be read, or not in time."""
-        return await self._where_open(lambda: self._read_here(what, within, see))
 
-    async def _read_here(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
-        scene = replace(self._scene(within), what=what)
-        failure = await lost("", scene)
-        if failure is not None:
-            raise Failed(failure)
-        try:
-            async with asyncio.timeout(within):
-                return await see()
-        except (PlaywrightError, TimeoutError) as error:
-            raise Failed(await failure_of(error, scene)) from error
+        async def read() -> T:
+            scene = replace(self._scene(within), what=what)
+            if failure := await lost("", scene):
+                raise Failed(failure)
+            try:
+                async with asyncio.timeout(within):
+                    return await see()
+            except (PlaywrightError, TimeoutError) as error:
+                raise Failed(await failure_of(error, scene)) from error
 
-
-# A page that the site closed stays closed: the task goes on where a person would.
-
-
-async def leave_closed(tab: Tab) -> Mapping[str, str] | None:
-    """If the site closed the current page, turn to its opener, else to the newest page; return both addresses.
-
-    None: the page is open, or crashed, or no other page is left. Raises Playwright's errors.
-    """
-    closed = tab.page
-    if not _can_go_on(tab):
-        return None
-    opener = await closed.opener()
-    pages = tab.context.pages
-    page = opener if opener is not None and opener in pages else pages[-1]
-    await tab.switch(page)
-    return {"closed": closed.url, "went_on_at": page.url}
+        return await self._where_open(read)
 
 
 def _can_go_on(tab: Tab) -> bool:
     """Return whether the current page was closed while others are open."""
-    return tab.page.is_closed() and not tab.watch.crashed and bool(tab.context.pages)
+    return tab.page.is_closed() and not tab.watch.frame.crashed and bool(tab.context.pages)
 
 
 def _closed_before(failure: Failure, tab: Tab, *, reads: bool) -> bool:
@@ -296,6 +287,8 @@ def _closed_before(failure: Failure, tab: Tab, *, reads: bool) -> bool:
 # What pages authorize themselves by is a secret as soon as it is there: their cookies and `Authorization` headers.
 
 _SECRETS_SECONDS = 0.5
+_PASSING_SECONDS = 0.05
+"""Seconds for a page that floods the browser: a step of it ends soon after its limit."""
 
 
 class PageSecrets:
@@ -306,7 +299,7 @@ class PageSecrets:
         self._requests = self._answers = 0
         """The requests and answers of this context until the last look."""
 
-    async def learn(self, tab: Tab, scale: float = 1.0) -> None:
+    async def learn(self, tab: Tab, seconds: float) -> None:
         """Learn what requests have sent since the last call, and which cookies answers have set. It never raises."""
         if tab.watch is not self._watch:
             self._watch, self._requests, self._answers = tab.watch, 0, 0
@@ -318,8 +311,132 @@ class PageSecrets:
                     learn(*secrets_of_header("authorization", headers["authorization"]))
         if tab.watch.answers == self._answers:
             return
-        self._answers = tab.watch.answers
-        cookies = await bounded(
-            tab.context.cookies(), _SECRETS_SECONDS * scale, ()
-        )  # a browser that is gone has told nothing
+        answers = tab.watch.answers
+        cookies = await bounded(tab.context.cookies(), seconds, None)
+        if cookies is None:  # a browser that is gone has told nothing; one that a page floods is asked once more
+            return
+        self._answers = answers
         learn(*(value for each in cookies if is_session_value(value := each.get("value", ""))))
+
+
+# Texts that were shown and are gone when a failure is looked at, such as "Card declined" in a toast.
+#
+# A script in a world of its own compares the lines that the page shows, after it has changed and at most a few times in
+# a second. It is put into the page only while a step or a check already waits, so a task that need not wait pays
+# nothing. The page's scripts cannot notice it, and it changes nothing.
+
+_WAITING_SECONDS = 0.2
+"""Seconds after which a step or a check is taken to wait for something."""
+_AGAIN_SECONDS = 1.0
+"""Seconds after which the script is put into the page again: it may be another document by now."""
+_ASK_SECONDS = 1.0
+_COLLECT_SECONDS = 0.5
+
+_WATCH = """act => {
+  const now = Date.now(), known = globalThis.taskspecVanished;
+  if (known) {
+    known.ends = now + 60000;
+    if (known.act !== act) known.begin(act);
+    return;
+  }
+  const self = globalThis.taskspecVanished = {ends: now + 60000, gone: new Map()};
+  const roots = new Set([document]);
+  const shown = () => {
+    const found = new Set();
+    const add = part => (part.innerText || '').split('\\n').map(line => line.trim()).forEach(line => {
+      if (line && line.length <= 300) found.add(line);
+    });
+    if (document.body) add(document.body);
+    for (const root of roots) for (const e of root.querySelectorAll('*')) {
+      if (!e.shadowRoot) continue;
+      watch(e.shadowRoot);
+      [...e.shadowRoot.children].forEach(add);
+    }
+    return found;
+  };
+  let last = new Set(), timer = 0, pause = 150;
+  self.look = () => {
+    const began = performance.now(), present = shown(), lost = [...last].filter(line => !present.has(line));
+    if (lost.length <= 10) for (const line of lost) {  // more of them: the page shows something else
+      const kind = line.replace(/\\d+/g, '0');  // a clock is one text
+      self.gone.delete(kind);
+      self.gone.set(kind, line);
+      if (self.gone.size > 20) self.gone.delete(self.gone.keys().next().value);
+    }
+    last = present;
+    const cost = performance.now() - began;
+    pause = Math.max(150, 20 * cost);
+    if (cost > 100) observer.disconnect();
+    return [...self.gone.values()].filter(line => !present.has(line));
+  };
+  const observer = new MutationObserver(() => {
+    if (Date.now() > self.ends) observer.disconnect();
+    else timer ||= setTimeout(() => { timer = 0; self.look(); }, pause);
+  });
+  const kinds = {subtree: true, childList: true, characterData: true, attributes: true,
+    attributeFilter: ['class', 'style', 'hidden', 'open']};
+  const watch = root => { if (roots.size < 200) { roots.add(root); observer.observe(root, kinds); } };
+  self.begin = act => {
+    self.act = act;
+    last = shown();
+    self.gone.clear();
+    observer.disconnect();
+    roots.forEach(watch);
+  };
+  self.begin(act);
+}"""
+_COLLECT = "() => globalThis.taskspecVanished?.look() ?? []"
+
+
+class VanishedTexts:
+    """What the pages of a session have shown since its last act, as far as something was waited for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._acts = 0
+        self._since = clock.now()
+        """When the last act was done."""
+        self._put = -_AGAIN_SECONDS
+        """When the script was put into the page last."""
+        self._putting: asyncio.Task[None] | None = None
+
+    def acted(self) -> None:
+        """An act was done that may have changed the page."""
+        self._acts += 1
+        self._since = self._clock.now()
+        self._put = -_AGAIN_SECONDS  # what follows from it begins now
+
+    @contextlib.contextmanager
+    def during(self, control: CDPSession) -> Iterator[None]:
+        """Inside, an act is done: it waits if it takes long."""
+        self._later(control, _WAITING_SECONDS)
+        try:
+            yield
+        finally:
+            self._timer.cancel()
+
+    def _later(self, control: CDPSession, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._still_waits, control)
+
+    def _still_waits(self, control: CDPSession) -> None:
+        self._watch(control)
+        self._later(control, _AGAIN_SECONDS)
+
+    def looked(self, control: CDPSession) -> None:
+        """The page is looked at, perhaps again and again."""
+        if self._clock.now() - self._since >= _WAITING_SECONDS:
+            self._watch(control)
+
+    def _watch(self, control: CDPSession) -> None:
+        now, putting = self._clock.now(), self._putting
+        if now - self._put >= _AGAIN_SECONDS and (putting is None or putting.done()):
+            self._put = now
+            # A page that is gone, or busy, records nothing.
+            asking = bounded(ask(control, _WATCH, self._acts), _ASK_SECONDS, None)
+            self._putting = asyncio.get_running_loop().create_task(asking)
+
+    async def collect(self, control: CDPSession) -> tuple[str, ...]:
+        """The texts that were shown after the last act and are not shown now, the oldest first. Never raises."""
+        if self._putting is None:
+            return ()
+        return tuple(map(str, await bounded(ask(control, _COLLECT), _COLLECT_SECONDS, ())))

@@ -18,7 +18,7 @@ from harness.browser.bounded import bounded
 from harness.browser.driver import Driver
 from harness.browser.flood import Pace
 from harness.browser.net_log import NetLog
-from harness.browser.os_process import is_stopped, kill_tree, runs
+from harness.browser.os_process import is_stopped, kill_tree, not_above_ours, runs
 from harness.browser.targets import Workers
 from harness.browser.tls import TlsFront
 from harness.resilience import SystemClock
@@ -67,6 +67,8 @@ class LocalProcess(Struct, frozen=True):
     async def of(cls, control: CDPSession) -> LocalProcess:
         """The process that a browser reports as its own."""
         processes = (await control.send("SystemInfo.getProcessInfo"))["processInfo"]
+        for process in processes:
+            not_above_ours(int(process["id"]))
         pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
         return cls(pid, _group(pid))
 

@@ -14,9 +14,8 @@ from playwright.async_api import FrameLocator, Page
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.context import Tab
-from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.scene import UnseenError, frames_of
-from harness.browser.isolated import script
+from harness.browser.isolated import DISPLAYED, script
 from harness.criteria import STUCK_SECONDS, PageQuery, pauses
 from harness.criteria.syntax import SELECTOR_FUNCTIONS
 from harness.resilience import Clock, Deadline
@@ -80,15 +79,6 @@ _ABSENT: dict[str, Any] = {"exists": False, "count": 0, "visible": False}
 """The answers of the functions about elements if there is none; of all others it is None."""
 _FRAME_SECONDS = 1.0
 """Seconds for one look into a frame, which may vanish meanwhile; then it is looked for again."""
-
-
-async def _arrived(page: Page) -> None:
-    """Wait until the document is whole, for `_ARRIVES_SECONDS` at most.
-
-    A click is over as soon as the page to which it leads begins to come, and what is at the end of it would be missing.
-    """
-    with contextlib.suppress(PlaywrightTimeoutError):
-        await page.wait_for_load_state("domcontentloaded", timeout=_ARRIVES_SECONDS * 1000)
 
 
 async def _read_page(page: Page, query: PageQuery, seconds: float) -> Any:
@@ -168,9 +158,13 @@ async def shown_text(
 
 
 async def look_at(tab: Tab, query: PageQuery, seconds: float, clock: Clock) -> Any:
-    """One look at the page, once what arrives of it is there. Raises Playwright's errors."""
+    """One look at the page, once what arrives of it is there. Raises Playwright's errors.
+
+    A click is over as soon as the page to which it leads begins to come, and what is at the end of it would be missing.
+    """
     if tab.watch.arriving:
-        await _arrived(tab.page)
+        with contextlib.suppress(PlaywrightTimeoutError):
+            await tab.page.wait_for_load_state("domcontentloaded", timeout=_ARRIVES_SECONDS * 1000)
     return await read_between_pages(tab.page, query, clock, seconds)
 
 

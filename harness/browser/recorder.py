@@ -18,7 +18,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.names import host_of
 from harness.spec.recorded.actions import GivenAnswer, Recording
-from harness.spec.recorded.events import Effects, RecordedEvent, action_of
+from harness.spec.recorded.recording import Effects, RecordedEvent, action_of
 
 _CAUSE_SECONDS = 3.0
 """Seconds after an action in which a request, a dialog or a download counts as its effect."""

@@ -11,18 +11,17 @@ from playwright.async_api import Page
 
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.navigation import go_to
-from harness.browser.checkpoint import PageCheckpoint, differing_places, settle
+from harness.browser.checkpoint import PageCheckpoint, PageState, differing_places, settle
 from harness.browser.context import GRACE, ContextHandle
 from harness.browser.failures.classify import failure_of
 from harness.browser.failures.scene import FailureContext
-from harness.browser.form_state import PageState
 from harness.browser.network_errors import status_failure
 from harness.browser.storage import read_storage, session_of, session_script
 from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
-from harness.spec.navigation_keys import Until
+from harness.spec.step_keys import Until
 from harness.spec.steps import Check, Open, Select, Step, Type, Uncheck, Upload
 from harness.values import replace
 
@@ -42,13 +41,10 @@ class PageRecovery:
         self,
         handle: ContextHandle,
         clock: Clock,
-        attempt: Callable[[float], ActContext],
+        attempt: Callable[[FailureContext, float], ActContext],
         scene: Callable[[float], FailureContext],
     ) -> None:
-        self._handle = handle
-        self._clock = clock
-        self._attempt = attempt
-        self._scene = scene
+        self._handle, self._clock, self._attempt, self._scene = handle, clock, attempt, scene
         self.url: str | None = None
         """The address of the page after the last passed step: a page that is opened again is opened there."""
         self.addresses: tuple[str, ...] = ()
@@ -66,7 +62,7 @@ class PageRecovery:
         tab = self._handle.tab
         if tab.page.url.startswith("http"):
             self.url, self.addresses = tab.page.url, tab.watch.addresses(tab.page)
-        opened = tab.watch.navigation
+        opened = tab.watch.frame.navigation
         if opened is not None:
             self.posted = opened.method not in SAFE_METHODS
             self._until = step.until if isinstance(step, Open) else "load"
@@ -99,16 +95,14 @@ class PageRecovery:
         again = await self._way_back(until).to_url(str(failure.details["url"]), None)
         if again is None or again.family is not Family.NETWORK:
             return again
-        details = {**failure.details, **again.details}
-        return replace(again, details=details, tainted=True).also(failure.circumstances)
+        return replace(again, details={**failure.details, **again.details}, tainted=True).also(failure.circumstances)
 
     def _forgets(self, failure: Failure) -> Failure | None:
         """The failure if a new page would lack what was typed into this one; None if nothing is lost."""
         if not (self._filled or self.posted):
             return None
         what = "the input typed into the page is lost" if self._filled else "the page is the response to a write"
-        why = f"{what}, and there is no checkpoint"
-        return _replace_failure(failure, failure.code, why)
+        return _replace_failure(failure, failure.code, f"{what}, and there is no checkpoint")
 
     async def _reopened(self, failure: Failure, until: Deadline) -> Failure | None:
         """Open a new page in the same context, which has kept its storage."""
@@ -124,7 +118,7 @@ class PageRecovery:
         tab, storage, script = self._handle.tab, None, None
         if await self._handle.chromium.answers(_FREE_SECONDS):
             within = until.clip(_STATE_SECONDS, self._clock.now())
-            storage = await read_storage(tab.context, self._free_or_close, within, held_up=not tab.watch.crashed)
+            storage = await read_storage(tab.context, self._free_or_close, within, held_up=not tab.watch.frame.crashed)
             script = await session_of(tab.control)
         if isinstance(storage, Failure):
             return _replace_failure(failure, failure.code, f"{storage.message}, so a new page would be without it")
@@ -165,7 +159,8 @@ class PageRecovery:
         return differences
 
     def _way_back(self, until: Deadline) -> WayBack:
-        return WayBack(self._attempt(until.left(self._clock.now())), self._scene, self._until)
+        within = until.left(self._clock.now())
+        return WayBack(self._attempt(self._scene(within), within), self._scene, self._until)
 
 
 # Restores in a fresh context: one URL, or all pages of a checkpoint.

@@ -49,15 +49,6 @@ class _Armed:
         spent = self.route.times is not None and self.count >= self.route.times
         return not spent and self.pattern.matches(method, url) and self.route.lasts_at(step)
 
-    def keep(self, answered: RoutedRequest) -> None:
-        """Count an answered request; when the list is full, the last entry is replaced."""
-        self.count += 1
-        del self.answered[_KEPT - 1 :]
-        self.answered.append(answered)
-
-    def record(self) -> MetRoute:
-        return MetRoute(self.number, self.route, self.count, tuple(self.answered), self.problem, self.late)
-
 
 class Answering:
     """A decision about one request: the route that answers it, and the answer; without one the request is aborted."""
@@ -115,7 +106,9 @@ class Routing:
             why = f"{type(error).__name__}: {error}"
         else:
             if answer is not None:
-                armed.keep(RoutedRequest(self._step, method, url, answer.status))
+                armed.count += 1
+                del armed.answered[_KEPT - 1 :]  # when the list is full, the last entry is replaced
+                armed.answered.append(RoutedRequest(self._step, method, url, answer.status))
                 return Answering(armed, answer)
             if armed.route.missing == "pass":
                 return None
@@ -133,7 +126,10 @@ class Routing:
 
     def results(self) -> tuple[MetRoute, ...]:
         """What became of each route, in the order of the file."""
-        return tuple(each.record() for each in self._armed)
+        return tuple(
+            MetRoute(each.number, each.route, each.count, tuple(each.answered), each.problem, each.late)
+            for each in self._armed
+        )
 
     async def wait(self, seconds: float) -> None:
         """Delay an answer, but not beyond the end of the session."""

@@ -100,9 +100,9 @@ class Sending:
         self._announcer = announcer or Announcer()
         self._left: list[Sent] = []
         self._kinds: dict[Hashable, _Kind] = {}
-        self._looks = False
-        self._opened = False
-        self._unacted = False
+        self._looks = self._opened = False
+        self.unacted = False
+        """Whether an `open` leaves a page on which nothing was done: what that page sends then, it sends by itself."""
         self._answered = False
         self._told: Counter[tuple[str, str]] = Counter()
         """Method and URL of the unsafe requests that may have arrived, those of a heartbeat included."""
@@ -122,7 +122,7 @@ class Sending:
         for kind in self._kinds.values():
             kind.before = kind.before or len(kind.times) >= (1 if self._opened else OFTEN)
             kind.times.clear()
-        self._unacted, self._opened = self._opened, opens
+        self.unacted, self._opened = self._opened, opens
 
     def leaves(
         self,
@@ -198,7 +198,7 @@ class Sending:
             if len(self._kinds) > _KINDS:
                 del self._kinds[next(iter(self._kinds))]
         if parting:
-            known.parting = known.parting or self._unacted
+            known.parting = known.parting or self.unacted
             return known.regular or known.parting
         known.seen(self._now())
         return known.regular or (self._looks and known.before)
@@ -223,11 +223,6 @@ class Sending:
         if sent.arrived and sent.method not in SAFE_METHODS:
             self._told[sent.method, sent.url] -= 1
         sent.arrived = False
-
-    @property
-    def unacted(self) -> bool:
-        """Whether an `open` leaves a page on which nothing was done: what that page sends then, it sends by itself."""
-        return self._unacted
 
     @property
     def unsafe(self) -> bool:

@@ -21,20 +21,19 @@ from harness.browser.bounded import bounded
 from harness.browser.checkpoint import PageCheckpoint, take
 from harness.browser.context import CLOSE_SECONDS, GRACE, BrowserPool, Tab
 from harness.browser.debugger import DebuggedContext, debugged
-from harness.browser.dialogs import await_dialogs
 from harness.browser.evidence import LastGood
 from harness.browser.exchanges import RequestRecord, document_of
 from harness.browser.failures.classify import facts_now, failure_of, with_unanswered
 from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
-from harness.browser.failures.scene import Facts, FailureContext, describe, locate
+from harness.browser.failures.scene import FailureContext, describe, locate
 from harness.browser.holding import hold, release
 from harness.browser.net_log import UNREAD, UNTOLD_SECONDS, Repeatable, milliseconds
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
-from harness.browser.reading import look
+from harness.browser.reading import lasting_selectors, look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
@@ -49,21 +48,8 @@ from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline, poll_until
-from harness.spec.navigation_keys import AnswerKeys, as_statuses
-from harness.spec.steps import (
-    Api,
-    Check,
-    Click,
-    EffectClass,
-    Hover,
-    Open,
-    RequestingStep,
-    Step,
-    SwitchPage,
-    Tool,
-    Uncheck,
-    Wait,
-)
+from harness.spec import steps
+from harness.spec.step_keys import AnswerKeys, as_statuses
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -93,7 +79,7 @@ class PlaywrightSession(PageLooks):
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock, request.scale)
-        self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
+        self._recovery = PageRecovery(self._handle, clock, self._attempt, self._scene)
 
     @cached_property
     def sabotage(self) -> Sabotage:
@@ -106,8 +92,7 @@ class PlaywrightSession(PageLooks):
         """Where programs reach the context over the DevTools protocol. Raises Failed if they cannot."""
         pid, message = self.chromium.pid, "the browser cannot be reached over the DevTools protocol"
         if pid is None:
-            why = f"{message}: it runs elsewhere (`browser_endpoint`)"
-            raise Failed(Failure("BROWSER_LAUNCH_FAILED", why))
+            raise Failed(Failure("BROWSER_LAUNCH_FAILED", f"{message}: it runs elsewhere (`browser_endpoint`)"))
         try:
             return await debugged(self.tab.control, pid, self._clock)
         except (OSError, ValueError, PlaywrightError, psutil.Error) as error:
@@ -146,28 +131,30 @@ class PlaywrightSession(PageLooks):
         emulated = self._request.emulated(self._pool.playwright.devices)
         return f"{emulated.get('user_agent', self.chromium.user_agent)} harness-world/{self._request.world}"
 
-    async def perform(self, step: Step, within: float, patience: float) -> Outcome:
+    async def perform(self, step: steps.Step, within: float, patience: float) -> Outcome:
         until = Deadline.after(within, self._clock.now())
 
         async def act() -> Outcome:
             left = until.left(self._clock.now())
             return await self._perform(step, left, min(patience, left))
 
-        if isinstance(step, SwitchPage):  # it leaves the page anyway
+        if isinstance(step, steps.SwitchPage):  # it leaves the page anyway
             return await act()
         return await self._where_open(act, reads=step.effect_class == "read")
 
-    async def _perform(self, step: Step, within: float, patience: float) -> Outcome:
+    async def _perform(self, step: steps.Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
         wanted = as_statuses(step.status) if isinstance(step, AnswerKeys) else ()
         self.tab.watch.begin(type(step), looks=step.looks_only, wanted=wanted)
         gone = await lost("", scene)
-        if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # this step leaves the page anyway
+        if gone and not (
+            isinstance(step, steps.SwitchPage) and gone.scope is Scope.PAGE
+        ):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
         if not step.looks_only:
             self._writes = step.effect_class == "write"
-        attempt = self._attempt_at(step, within, patience, scene)
-        before = self.tab.watch.latest
+        attempt = self._attempt(scene, patience, once=step.effect_class == "write")
+        before = self.tab.watch.frame.latest
         try:
             with self._vanished.during(self.tab.control):
                 async with asyncio.timeout(within + GRACE):
@@ -181,42 +168,42 @@ class PlaywrightSession(PageLooks):
             before.acted = True
         return self._finish_passed(step, details)
 
-    async def _act(self, attempt: ActContext, step: Step, scene: FailureContext) -> dict[str, Any]:
+    async def _act(self, attempt: ActContext, step: steps.Step, scene: FailureContext) -> dict[str, Any]:
         """Do the act, and wait for the request that it must cause."""
-        if isinstance(step, RequestingStep | Tool) and not isinstance(step, Wait):
+        if isinstance(step, steps.RequestingStep | steps.Tool) and not isinstance(step, steps.Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
         if (
-            (document := self.tab.watch.latest) is not None
-            and (document.acted if isinstance(step, Open) else _acts(step) and not document.acted)
+            (document := self.tab.watch.frame.latest) is not None
+            and (document.acted if isinstance(step, steps.Open) else _acts(step) and not document.acted)
             and self.chromium.net_log is None
         ):
             await self.tab.watch.ask_what_leaving_does(self.tab.control)
         found = {**await self._healed_element(step), **await self._named_by_refs(step)}
-        if isinstance(step, Click | Check | Uncheck | Hover) and step.force:
-            found |= await _covered(attempt)
+        if (
+            isinstance(step, steps.Click | steps.Check | steps.Uncheck | steps.Hover) and step.force
+        ):  # Playwright does not ask what covers it
+            facts = await facts_now(scene, PROBE_SECONDS, briefly=True)
+            found |= {"covered_by": facts.covered_by} if facts is not None and facts.covered_by else {}
         if self._request.gate is not None and self._request.gate.closed:
             await self._request.gate.admit(self.tab.page, step)
         details = {**found, **await ACTIONS[type(step)](attempt, step)}
         if isinstance(step, AnswerKeys) and step.status is not None:
             details["status"] = await await_answer(attempt, step, as_statuses(step.status))
         await await_parts(attempt, step)
-        expected = step.expect_request if isinstance(step, RequestingStep) else None
+        expected = step.expect_request if isinstance(step, steps.RequestingStep) else None
         if expected is not None and navigation_failure(scene) is None:
             from harness.browser.expectation import await_request  # few steps expect a request
 
             details["expected_request"] = (await await_request(attempt, expected, self._sent_since)).describe()
         return details
 
-    async def _named_by_refs(self, step: Step) -> dict[str, Any]:
+    async def _named_by_refs(self, step: steps.Step) -> dict[str, Any]:
         """The lasting selectors of the step's refs. Raises Failed for a ref that means another element by now."""
-        if not (refs := refs_of(step)):
-            return {}
-        from harness.browser.refs import lasting_selectors  # only agents name elements by refs
-
-        found = await lasting_selectors(self.tab.page, refs, self._seen)
+        refs = refs_of(step)
+        found = await lasting_selectors(self.tab.page, refs, self._seen) if refs else None
         return {LASTING: found} if found else {}
 
-    async def _held_back(self, step: Step) -> Failure | None:
+    async def _held_back(self, step: steps.Step) -> Failure | None:
         """The failure of a step that caused a request which the agent's policy holds back."""
         gate = self._request.gate
         if gate is None or not gate.closed or step.effect_class == "read":
@@ -257,22 +244,17 @@ class PlaywrightSession(PageLooks):
         return self._handle.dialogs
 
     async def await_dialogs(self, within: float) -> Failure | None:
-        return await await_dialogs(self.tab.watch.dialog_answers, self._clock, within)
+        dialogs = self.tab.watch.dialog_answers
+        await poll_until(self._clock, lambda: dialogs.missing() is None, 0.02, within)
+        wanted = dialogs.missing()
+        return None if wanted is None else dialogs.tell_missing(wanted)
 
-    def _attempt(self, within: float, patience: float) -> ActContext:
-        until = Deadline.after(within, self._clock.now())
-        playwright, agent = self._pool.playwright, self.user_agent
-        log = self.chromium.net_log
-        return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience, net_log=log)
+    def _attempt(self, scene: FailureContext, patience: float, *, once: bool = False) -> ActContext:
+        playwright, agent, log = self._pool.playwright, self.user_agent, self.chromium.net_log
+        until = Deadline.after(scene.within, self._clock.now())
+        return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience, scene, once, log)
 
-    def _attempt_at(self, step: Step, within: float, patience: float, scene: FailureContext) -> ActContext:
-        async def look(seconds: float, briefly: bool) -> Facts | None:
-            return await facts_now(scene, seconds, briefly=briefly)
-
-        once = step.effect_class == "write"
-        return replace(self._attempt(within, patience), once=once, within=within, look=look, seen=scene.seen)
-
-    async def _healed_element(self, step: Step) -> dict[str, Any]:
+    async def _healed_element(self, step: steps.Step) -> dict[str, Any]:
         """The element that another selector found after one was not found; the usual step pays nothing."""
         unfound, self._unfound = self._unfound, None
         if unfound is None or step.target is None or step.target == unfound:
@@ -287,35 +269,31 @@ class PlaywrightSession(PageLooks):
             await self._clock.sleep(_LAST_WORDS)
         if failure.code == "ELEMENT_NOT_FOUND":
             self._unfound = failure.selector
-        if failure.family is Family.NETWORK and self._is_routed(failure):
+        asked = document_of(self.tab.watch.exchanges, failure.requested or "")
+        if failure.family is Family.NETWORK and asked is not None and asked.routed is not None:
             failure = routed_failure(failure)
         failure = replace(failure, details={**failure.details, **self._side_effects()})
         return self._with_pages(with_unanswered(failure, self.tab.watch.exchanges, self._clock.wall()))
 
-    def _is_routed(self, failure: Failure) -> bool:
-        """Return whether a route gave the answer that the failure is about."""
-        asked = document_of(self.tab.watch.exchanges, failure.requested or "")
-        return self._request.routing is not None and asked is not None and asked.routed is not None
-
     async def by_page(self, failure: Failure) -> Failure:
-        if (document := self.tab.watch.latest) is not None:
+        if (document := self.tab.watch.frame.latest) is not None:
             await find_spare_parts(self.tab.page, document, self._request.domains)
         return with_missing_parts(failure, self._scene(0))
 
     async def page_failure(self) -> Failure | None:
-        document = self.tab.watch.latest
+        document = self.tab.watch.frame.latest
         if document is None or not document.unmet:
             return None
         await find_spare_parts(self.tab.page, document, self._request.domains)
         return never_there(document, self._scene(0))
 
-    def _finish_passed(self, step: Step, details: Mapping[str, Any]) -> Passed:
+    def _finish_passed(self, step: steps.Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
         self._recovery.passed(step)
         if not step.looks_only:
             self._vanished.acted()
-        if self.tab.opened and not step.looks_only and not isinstance(step, Open):
+        if self.tab.opened and not step.looks_only and not isinstance(step, steps.Open):
             self.tab.opened.acted = True
         shown = {key: value for key, value in details.items() if key != "path"}
         return Passed({**shown, **self._side_effects()})
@@ -431,9 +409,9 @@ class PlaywrightSession(PageLooks):
         )
 
     async def call_page_tool(
-        self, name: str, arguments: Mapping[str, Any], within: float, effect: EffectClass = "write"
+        self, name: str, arguments: Mapping[str, Any], within: float, effect: steps.EffectClass = "write"
     ) -> ToolAnswer:
-        step = Tool(server=PAGE, tool=name, arguments=dict(arguments), effect=effect)
+        step = steps.Tool(server=PAGE, tool=name, arguments=dict(arguments), effect=effect)
         outcome = await self.perform(step, within, within)
         if isinstance(outcome, Failure):
             raise Failed(tool_failure(name, outcome))
@@ -451,7 +429,7 @@ class PlaywrightSession(PageLooks):
             self.tab.begin_silence()  # the sooner its events end, the more the page gives
             self.tab.watch.spare()
         await self._leave_closed()
-        await self._learn_secrets()
+        await self._learn_secrets(waits=True)
         deadline = Deadline.after(collecting.TOTAL_SECONDS * self._request.scale, self._clock.now())
         url = self.tab.page.url
         if capture.logs:
@@ -468,18 +446,9 @@ class PlaywrightSession(PageLooks):
     def _collector(
         self, folder: Path, deadline: Deadline, selectors: Collection[Selected] = ()
     ) -> collecting.EvidenceCollector:
-        earlier, wanted = tuple(self._handle.earlier), self._request.traceable
+        earlier, kept = tuple(self._handle.earlier), self._last_good
         return collecting.EvidenceCollector(
-            self._scene(0),
-            self.tab,
-            folder,
-            deadline,
-            self._last_good,
-            wanted,
-            earlier,
-            selectors,
-            self._request.full_page,
-            scale=self._request.scale,
+            self._scene(0), self.tab, folder, deadline, kept, self._request, earlier, selectors
         )
 
     async def close(self) -> None:
@@ -487,18 +456,11 @@ class PlaywrightSession(PageLooks):
             self._request.routing.end()
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
-            folder = self._request.folder
-            await collecting.take_trace(self._collector(folder, deadline))
+            await collecting.take_trace(self._collector(self._request.folder, deadline))
             self._files.append(self._request.folder / collecting.TRACE)
         await self._handle.end(CLOSE_SECONDS)
 
 
-def _acts(step: Step) -> bool:
+def _acts(step: steps.Step) -> bool:
     """Return whether a step may change the page that it finds."""
-    return step.effect_class != "read" and not isinstance(step, Api)
-
-
-async def _covered(attempt: ActContext) -> dict[str, Any]:
-    """What covers the element of an act with `force`, which Playwright does not ask for then."""
-    facts = await attempt.look(PROBE_SECONDS, True)
-    return {"covered_by": facts.covered_by} if facts is not None and facts.covered_by else {}
+    return step.effect_class != "read" and not isinstance(step, steps.Api)

@@ -36,10 +36,7 @@ class Storage(Struct, frozen=True):
 
 
 async def whole_storage(context: BrowserContext) -> Storage:
-    """Read everything. It waits for the pages; the caller limits the time.
-
-    An origin without an open page costs a hidden page.
-    """
+    """Read everything. It waits for pages, of an origin without one for a hidden one. The caller limits the time."""
     try:
         return Storage(await context.storage_state(indexed_db=True))
     except PlaywrightError as error:

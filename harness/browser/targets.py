@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urldefrag
 from weakref import WeakValueDictionary
 
@@ -18,6 +18,7 @@ from playwright.async_api import CDPSession
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.net_log import NetLog
+from harness.browser.page_events import PageEvents
 from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 
 SHARED, SERVICE = "shared_worker", "service_worker"
@@ -35,30 +36,12 @@ UNWATCHED = "a shared worker that began to run before it could be watched"
 SOCKET_BEFORE = "a WebSocket that a service worker opened before it could be watched"
 
 
-class WorkerListener(Protocol):
-    """A context that hears what its workers send."""
-
-    def worker_leaves(self, method: str, url: str, body: bytes | None, after: Sent | None, began: float) -> Sent | None:
-        """A worker that began at this time sends something; None if it need not be known."""
-
-    def worker_doubt(self, reason: str) -> Sent:
-        """A worker may have sent something that was not seen, unless it turns out later that it was watched."""
-
-    def worker_unwatched(self, sent: Sent) -> None:
-        """It was not watched."""
-
-    def worker_answered(self, sent: Sent) -> None: ...
-
-    def worker_failed(self, sent: Sent, error: str) -> None: ...
-
-    def now(self) -> float: ...
-
-
 class WatchedWorker(Struct):
     """A worker that is watched, or is to be."""
 
     kind: str
-    listener: WorkerListener
+    listener: PageEvents
+    """The context that hears what it sends."""
     began: float
     log: NetLog | None = None
     """The log of its browser."""
@@ -106,7 +89,7 @@ class WatchedWorker(Struct):
         if self.kind != SHARED:
             return
         if self.log is not None and asked["method"] not in SAFE_METHODS:
-            self.log.claim(asked["method"], urldefrag(asked["url"]).url)
+            self.log.reader.claim(asked["method"], urldefrag(asked["url"]).url)
         if event.get("type") == "CSPViolationReport":
             return
         body = asked.get("postData")
@@ -118,13 +101,13 @@ class WatchedWorker(Struct):
 
     def answered(self, event: dict[str, Any]) -> None:
         if sent := self.requests.get(event["requestId"]):
-            self.listener.worker_answered(sent)
+            self.listener.sending.answered(sent)
 
     def failed(self, event: dict[str, Any]) -> None:
         if sent := self.requests.pop(event["requestId"], None):
             if self.log is not None and sent.unsafe:
-                self.log.disclaim(sent.method, sent.url)
-            self.listener.worker_failed(sent, event.get("errorText", ""))
+                self.log.reader.disclaim(sent.method, sent.url)
+            self.listener.sending.failed(sent, event.get("errorText", ""))
 
     def socket_made(self, event: dict[str, Any]) -> None:
         if len(self.sockets) < _MOST:
@@ -134,7 +117,7 @@ class WatchedWorker(Struct):
         """A WebSocket does something. What one that is not known has sent before was not seen."""
         if self.kind == SERVICE and event["requestId"] not in self.sockets:
             self.socket_made({**event, "url": ""})
-            self.listener.worker_unwatched(self.listener.worker_doubt(SOCKET_BEFORE))
+            self.listener.worker_unwatched(self.listener.sending.doubt(SOCKET_BEFORE))
 
     def message(self, event: dict[str, Any]) -> None:
         """A message is sent over a WebSocket."""
@@ -161,9 +144,8 @@ class Workers:
     """The workers of one browser. It costs nothing as long as no page has one."""
 
     def __init__(self, control: CDPSession, log: NetLog | None = None) -> None:
-        self._control = control
-        self._log = log
-        self._listeners: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._control, self._log = control, log
+        self._listeners: WeakValueDictionary[str, PageEvents] = WeakValueDictionary()
         self._coming: dict[str, WatchedWorker] = {}
         """Workers by their target, until there is a session."""
         self._watched: dict[str, WatchedWorker] = {}
@@ -179,17 +161,17 @@ class Workers:
         kinds = [{"type": SHARED}, {"type": SERVICE}]
         await self._control.send("Target.setDiscoverTargets", {"discover": True, "filter": kinds})
 
-    def watch(self, context: str, listener: WorkerListener) -> None:
+    def watch(self, context: str, listener: PageEvents) -> None:
         """Tell this listener of the workers of the context with this name, as long as the listener lives."""
         self._listeners[context] = listener
 
-    def forget(self, listener: WorkerListener) -> None:
+    def forget(self, listener: PageEvents) -> None:
         """Its context is over."""
         for session in [session for session, worker in self._watched.items() if worker.listener is listener]:
             del self._watched[session]
             self._say(self._control.send("Target.detachFromTarget", {"sessionId": session}))
 
-    async def set_offline(self, listener: WorkerListener, *, offline: bool) -> None:
+    async def set_offline(self, listener: PageEvents, *, offline: bool) -> None:
         """Take the shared workers of a context off the network and wait until they confirm it, or bring them back.
 
         Playwright does so for the workers that it knows. The caller limits the time. A socket that was opened before
@@ -224,7 +206,7 @@ class Workers:
             return
         worker = WatchedWorker(info["type"], listener, listener.now(), self._log)
         if worker.kind == SHARED:
-            worker.doubt = listener.worker_doubt(UNWATCHED)
+            worker.doubt = listener.sending.doubt(UNWATCHED)
         self._coming[info["targetId"]] = worker
         self._say(self._attach(info["targetId"]))
 

@@ -147,15 +147,6 @@ class TlsEnd(Stream):
             await super().send(self._outgoing.read())
 
 
-async def _say_plainly(client: Stream) -> None:
-    """Answer a client that speaks TLS like a server that does not know TLS. Raises OSError."""
-    try:
-        await client.read()
-        await client.finish(_PLAIN_ANSWER)
-    finally:
-        client.drop()
-
-
 _REFUSED = "net::ERR_CONNECTION_REFUSED"
 _RESET = ("ERR_CONNECTION_RESET", "ERR_CONNECTION_CLOSED")
 
@@ -178,9 +169,7 @@ class TlsFront:
         """`key` may be None if there are no hosts."""
         self.hosts = dict(hosts)
         """Host -> its plain port."""
-        self._key = key
-        self._temp = temp
-        self._problem = problem
+        self._key, self._temp, self._problem = key, temp, problem
         self._down: set[str] = set()
         self.connections: set[asyncio.Task[None]] = set()
         """One task for each connection that is open."""
@@ -212,14 +201,13 @@ class TlsFront:
         """Wrap a `report`, so that a host that refuses is reported as refusing; the browser itself sees a reset."""
 
         def tell(url: str, error: str) -> None:
-            refused = any(name in error for name in _RESET) and self._is_down(url)
-            report(url, _REFUSED if refused else error)
+            if any(name in error for name in _RESET):
+                parts = urlsplit(url)
+                down = parts.scheme in ("https", "wss") and (parts.hostname or "").lower() in self._down
+                error = _REFUSED if down else error
+            report(url, error)
 
         return tell
-
-    def _is_down(self, url: str) -> bool:
-        parts = urlsplit(url)
-        return parts.scheme in ("https", "wss") and (parts.hostname or "").lower() in self._down
 
     def stop_listening(self) -> None:
         """Stop listening, and end the connections as soon as the loop runs on."""
@@ -252,13 +240,15 @@ class TlsFront:
     async def _connect(self, host: str, connection: socket.socket, site: Stream) -> None:
         problem = self._problem(host)
         streams = await asyncio.open_connection(sock=connection)
-        if problem == "protocol":
-            await _say_plainly(Stream(*streams))
-            return
-        client = TlsEnd(*streams, self._unknown if problem else self._context)
+        plain = problem == "protocol"  # then it answers as a server does that does not know TLS
+        client = Stream(*streams) if plain else TlsEnd(*streams, self._unknown if problem else self._context)
         try:
-            await client.shake_hands()
-            await join(client, site)
-            await client.close()
+            if isinstance(client, TlsEnd):
+                await client.shake_hands()
+                await join(client, site)
+                await client.close()
+            else:
+                await client.read()
+                await client.finish(_PLAIN_ANSWER)
         finally:
             client.drop()

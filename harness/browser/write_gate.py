@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 
-from playwright.async_api import BrowserContext, Page, Request, Route
+from playwright.async_api import BrowserContext, Page, Route
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.failures.scene import locate
@@ -95,14 +95,11 @@ class WriteGate:
                 if self.lets_pass(request.method, request.url):
                     await route.fallback()
                     return
-                self._hold(request, watch)
+                acted, page = watch.held_back(request), request.is_navigation_request()
+                self._held.append(HeldBack(request.method, request.url, page=page, acted=acted))
                 await route.abort("aborted")
 
         await context.route("**/*", handle)
-
-    def _hold(self, request: Request, watch: PageEvents) -> None:
-        acted = watch.held_back(request)
-        self._held.append(HeldBack(request.method, request.url, page=request.is_navigation_request(), acted=acted))
 
 
 async def _is_same(page: Page, allowed: AllowedElement, step: Step) -> bool:

@@ -22,9 +22,8 @@ from harness.faults.checks import Project, misplaced_in_plan
 from harness.model.settings import Settings, load_settings
 from harness.reporting.files import shown_path
 from harness.runner.campaign.document import Campaign, Trial
-from harness.runner.campaign.run import Running, Size
-from harness.runner.campaign.summary import markdown, show
-from harness.runner.campaign.trials import BusyError, attacks, reserved
+from harness.runner.campaign.summary import markdown, show, summed_up
+from harness.runner.campaign.trials import BusyError, Running, Size, attacks, reserved
 from harness.runner.trials import TrialRunner
 from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns, load_fault_plan
 from harness.spec.loaded import Loaded
@@ -85,8 +84,6 @@ def missing_dependencies(wanted: Iterable[Loaded], tasks: tuple[Loaded, ...]) ->
                 yield task.origin.problem(("dependencies", number), message, hint=hint, severity="warning")
 
 
-_USAGE = 2
-NARROWEST = 60
 _PRINTED = Path("-")
 LOCK = Path(".harness", "chaos", "lock")
 
@@ -117,14 +114,21 @@ def chaos(
     """
     started = datetime.now(UTC)
     refuse_unwritable(None if json == _PRINTED else json, markdown_file)
-    found = _load_given(paths, faults)
+    try:
+        found = given(paths, faults)
+    except ValueError as error:
+        refuse(str(error))
     found = replace(found, settings=with_workers(found.settings, workers))
-    size = Size(trials, trials if clean_trials is None else clean_trials, _seed(found, seed))
+    seed = seed if seed is not None else found.loaded.plan.seed or 0
+    size = Size(trials, trials if clean_trials is None else clean_trials, seed)
     running = _prepare_run(found, size, started)
-    interrupted = _run_reserved(running, found)
-    document = running.document(
-        started, datetime.now(UTC), artifacts=_relative(running.folder, found.settings.root), interrupted=interrupted
-    )
+    try:  # while no other campaign can disturb this one, or be disturbed by it
+        with reserved(found.settings.root / LOCK, running.loaded.source, alone=running.ends_services):
+            interrupted = make_trials(running, found)
+    except BusyError as busy:
+        refuse(str(busy))
+    artifacts = running.folder.relative_to(found.settings.root).as_posix()
+    document = summed_up(running, started, datetime.now(UTC), artifacts=artifacts, interrupted=interrupted)
     _tell(document, json, running)
     if markdown_file is not None:
         markdown_file.write_text(markdown(document), "utf-8")
@@ -134,20 +138,9 @@ def chaos(
         raise typer.Exit(1)
 
 
-def _load_given(paths: list[Path], faults: Path) -> Given:
-    try:
-        return given(paths, faults)
-    except ValueError as error:
-        refuse(str(error))
-
-
 def refuse(message: str) -> NoReturn:
     """End the command before any trial."""
-    fail(message, _USAGE)
-
-
-def _seed(found: Given, seed: int | None) -> int:
-    return seed if seed is not None else found.loaded.plan.seed or 0
+    fail(message, 2)
 
 
 def _prepare_run(found: Given, size: Size, started: datetime) -> Running:
@@ -161,15 +154,6 @@ def _prepare_run(found: Given, size: Size, started: datetime) -> Running:
     if not several:
         refuse(f"{found.loaded.source}: none of its faults strikes one of these tasks")
     return Running(found.loaded, several, size, run, found.settings.root / ".harness" / "chaos" / run / "errors")
-
-
-def _run_reserved(running: Running, found: Given) -> bool:
-    """Run the campaign while no other one can disturb it, or be disturbed by it."""
-    try:
-        with reserved(found.settings.root / LOCK, running.loaded.source, alone=running.ends_services):
-            return make_trials(running, found)
-    except BusyError as busy:
-        refuse(str(busy))
 
 
 def make_trials(running: Running, found: Given) -> bool:
@@ -192,7 +176,6 @@ def make_trials(running: Running, found: Given) -> bool:
 
 
 def _progress(trial: Trial) -> str:
-    """A line for a trial that is over."""
     name = f"{trial.task_id} {trial.fault or 'clean'}"
     ended = trial.error or f"{trial.final_state} in {trial.seconds:.1f} s"
     if trial.struck:
@@ -217,22 +200,21 @@ def refuse_unwritable(*files: Path | None) -> None:
 
 def _tell(document: Campaign, json: Path | None, running: Running) -> None:
     """Print the table before the files are written, so that it is not lost if one cannot be written."""
-    width, printed = max(NARROWEST, shutil.get_terminal_size((120, 24)).columns), json == _PRINTED
-    show(document, Console(stderr=printed, width=width, highlight=False, markup=False, emoji=False))
+    printed = json == _PRINTED
+    show(document, console(stderr=printed))
     if document.interrupted:
         typer.echo(document.verdict, err=printed)
     text = document.model_dump_json(indent=1)
     if printed:
         typer.echo(text)
     place = running.folder.parent.parent / f"{slug(document.name)}-{running.run}.json"
-    _write(place if json is None or printed else json, text + "\n", err=printed)
-
-
-def _write(file: Path, text: str, *, err: bool) -> None:
+    file = place if json is None or printed else json
     file.parent.mkdir(parents=True, exist_ok=True)  # the folder of the default place; a named one exists
-    file.write_text(text, "utf-8")
-    typer.echo(f"document: {shown_path(file)}", err=err)
+    file.write_text(text + "\n", "utf-8")
+    typer.echo(f"document: {shown_path(file)}", err=printed)
 
 
-def _relative(folder: Path, root: Path) -> str:
-    return folder.relative_to(root).as_posix()
+def console(*, stderr: bool = False) -> Console:
+    """As wide as the terminal, and wide enough for a table."""
+    width = max(60, shutil.get_terminal_size((120, 24)).columns)
+    return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)

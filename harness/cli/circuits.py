@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.cli.project import settings_at
 from harness.reporting.files import printable
+from harness.reporting.tables import columns
 from harness.resilience import SystemClock
-from harness.resilience.circuits import CircuitFigures, Circuits
+from harness.resilience.circuits import CircuitFigures
 from harness.resilience.events import CircuitChanged, ResilienceEvent, written
 from harness.runner.circuits import kept_circuits
-
-_HEAD = ("circuit", "state", "failures", "reopens in", "failed at", "last failure")
 
 
 def circuits(
@@ -30,7 +28,7 @@ def circuits(
     project: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The project's folder. Default: the project of this folder.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the circuits in .harness/circuits.sqlite3, or close one (--reset NAME) or all of them (--all).
 
@@ -45,7 +43,10 @@ def circuits(
     told: list[ResilienceEvent] = []
     try:
         with kept_circuits(settings_at(project or Path.cwd()), SystemClock(), told.append) as kept:
-            _close(kept, reset or (), everything)
+            for name in reset or ():
+                kept.reset(name)
+            if everything:
+                kept.reset_all()
             rows = [_row(name, figures) for name, figures in kept.figures().items()]
     except (LookupError, ValueError) as error:
         fail(str(error.args[0]))
@@ -53,19 +54,11 @@ def circuits(
     if as_json:
         typer.echo(json.dumps({"circuits": rows, "reset": done}, indent=2, ensure_ascii=False))
         return
-    for line in _table(rows):
-        typer.echo(line)
+    typer.echo("\n".join(_table(rows)) if rows else "no circuit has counted a call yet")
     for each in done:
         typer.echo(f"{each['circuit']}: {each['from']} -> {each['to']} ({each['reason']})")
     if (reset or everything) and not done:
         typer.echo("no circuit was open: only the failures counted so far were forgotten")
-
-
-def _close(kept: Circuits, names: Iterable[str], everything: bool) -> None:
-    for name in names:
-        kept.reset(name)
-    if everything:
-        kept.reset_all()
 
 
 def _row(name: str, figures: CircuitFigures) -> dict[str, Any]:
@@ -81,10 +74,7 @@ def _row(name: str, figures: CircuitFigures) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    """A head and a line for each circuit, in columns as wide as they need."""
-    if not rows:
-        return ["no circuit has counted a call yet"]
-    cells = [_HEAD] + [
+    cells = (
         (
             each["circuit"],
             each["state"],
@@ -94,6 +84,5 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
             printable(each["last_failure"]),
         )
         for each in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+    )
+    return columns([("circuit", "state", "failures", "reopens in", "failed at", "last failure"), *cells])

@@ -6,8 +6,7 @@ import gc
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import typer
 from msgspec import Struct, field
@@ -20,95 +19,73 @@ class Command(Struct, frozen=True):
     """A command before it is imported."""
 
     place: str
-    """`module:name` of its function, or of the typer.Typer with its subcommands."""
+    """`module:name`, below `harness.cli`, of its function, or of the typer.Typer with its subcommands."""
     help: str
     """The first sentence of its own help, which is its line in the list of commands."""
     context_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-_PASSED_ON = MappingProxyType({"allow_extra_args": True, "ignore_unknown_options": True})
+_PASSED_ON: Final = {"allow_extra_args": True, "ignore_unknown_options": True}
 """The settings by which typer passes the arguments on unchanged."""
 
-COMMANDS: Mapping[str, Command] = MappingProxyType(
-    {
-        "new": Command("harness.cli.new:new", "Write a first task with comments, which runs without changes."),
-        "record": Command("harness.cli.record:record", "Record what you do in a browser window as a task file."),
-        "import": Command(
-            "harness.cli.import_tests:import_tests", "Turn Playwright tests in Python into task files, line by line."
-        ),
-        "validate": Command(
-            "harness.cli.validate:validate",
-            "Check task files, fault plans, step groups and gates without running them.",
-        ),
-        "verify": Command(
-            "harness.cli.verify:run_verify",
-            "Run each task without its steps (it must not pass), and as written (it must end as its file declares).",
-        ),
-        "run": Command("harness.cli.run:run", "Run tasks with pytest.", _PASSED_ON),
-        "watch": Command(
-            "harness.cli.watch:watch", "Run tasks, and run them again when a file that concerns them is saved."
-        ),
-        "chaos": Command(
-            "harness.cli.chaos:chaos",
-            "Run the tasks of a fault plan: each task once without faults, and once with each of its faults.",
-        ),
-        "eval": Command(
-            "harness.cli.evaluate:evaluate",
-            "Compare agents: each does the same tasks, with the same seeds, in turns, several times.",
-        ),
-        "triage": Command(
-            "harness.cli.triage:triage", "Group the failures of a run by cause, the cause of most failures first."
-        ),
-        "show": Command(
-            "harness.cli.show:show", "Show one failure: what was tried, why the task failed, which files there are."
-        ),
-        "open": Command(
-            "harness.cli.open_trace:open_trace", "Open the trace of a task in Playwright's trace viewer, offline."
-        ),
-        "replay": Command("harness.cli.replay:replay", "Run a failed task again and stop before the step that failed."),
-        "freeze": Command(
-            "harness.cli.freeze:freeze",
-            "Write the steps of an agent's last passed run into the task's file, so that it runs without a model.",
-        ),
-        "regrade": Command(
-            "harness.cli.regrade:regrade",
-            "Judge recorded evidence by the present criteria of the task files, without a browser.",
-        ),
-        "explain": Command("harness.cli.explain:explain", "Explain what a code or warning means and what you can do."),
-        "schema": Command(
-            "harness.cli.schema:schema", "Print a JSON Schema, list the names of all schemas, or write all of them."
-        ),
-        "report": Command(
-            "harness.cli.report:report",
-            "Build the Allure report of the last run, offline, with the history of earlier runs.",
-        ),
-        "dashboard": Command(
-            "harness.cli.dashboard:dashboard",
-            "Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends.",
-        ),
-        "serve": Command("harness.cli.serve:app", "Serve a page that shows the project's runs as they happen."),
-        "mcp": Command(
-            "harness.cli.mcp:app",
-            "Offer the tasks of the project to an agent that speaks MCP, over standard input and output.",
-        ),
-        "sessions": Command("harness.cli.sessions:app", "Show and close the sessions of agents that run elsewhere."),
-        "demo": Command("harness.cli.demo:demo", "Start the demo sites and show a task to try."),
-        "merge": Command(
-            "harness.cli.merge:merge",
-            "Merge the last runs of several folders into one run, with its errors/ and allure-results/.",
-        ),
-        "circuits": Command(
-            "harness.cli.circuits:circuits",
-            "List the circuits in .harness/circuits.sqlite3, or close one (--reset NAME) or all of them (--all).",
-        ),
-        "history": Command("harness.cli.history:app", "Show and compare earlier runs, and find flaky tasks."),
-        "services": Command("harness.cli.services:app", "Show, start and stop the services, and read their logs."),
-        "tools": Command(
-            "harness.cli.tools:app",
-            "Show tool servers and their tools, call a tool, order a restart, and read their logs.",
-        ),
-    }
-)
+COMMANDS: Final[Mapping[str, Command]] = {
+    "new": Command("new:new", "Write a first task with comments, which runs without changes."),
+    "record": Command("record:record", "Record what you do in a browser window as a task file."),
+    "import": Command("import_tests:import_tests", "Turn Playwright tests in Python into task files, line by line."),
+    "validate": Command(
+        "validate:validate", "Check task files, fault plans, step groups and gates without running them."
+    ),
+    "verify": Command(
+        "verify:run_verify",
+        "Run each task without its steps (it must not pass), and as written (it must end as its file declares).",
+    ),
+    "run": Command("run:run", "Run tasks with pytest.", _PASSED_ON),
+    "watch": Command("watch:watch", "Run tasks, and run them again when a file that concerns them is saved."),
+    "chaos": Command(
+        "chaos:chaos", "Run the tasks of a fault plan: each task once without faults, and once with each of its faults."
+    ),
+    "eval": Command(
+        "evaluate:evaluate", "Compare agents: each does the same tasks, with the same seeds, in turns, several times."
+    ),
+    "triage": Command("triage:triage", "Group the failures of a run by cause, the cause of most failures first."),
+    "show": Command("show:show", "Show one failure: what was tried, why the task failed, which files there are."),
+    "open": Command("open_trace:open_trace", "Open the trace of a task in Playwright's trace viewer, offline."),
+    "replay": Command("replay:replay", "Run a failed task again and stop before the step that failed."),
+    "freeze": Command(
+        "freeze:freeze",
+        "Write the steps of an agent's last passed run into the task's file, so that it runs without a model.",
+    ),
+    "regrade": Command(
+        "regrade:regrade", "Judge recorded evidence by the present criteria of the task files, without a browser."
+    ),
+    "explain": Command("explain:explain", "Explain what a code or warning means and what you can do."),
+    "schema": Command("schema:schema", "Print a JSON Schema, list the names of all schemas, or write all of them."),
+    "report": Command(
+        "report:report", "Build the Allure report of the last run, offline, with the history of earlier runs."
+    ),
+    "dashboard": Command(
+        "dashboard:dashboard",
+        "Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends.",
+    ),
+    "serve": Command("serve:app", "Serve a page that shows the project's runs as they happen."),
+    "mcp": Command(
+        "mcp:app", "Offer the tasks of the project to an agent that speaks MCP, over standard input and output."
+    ),
+    "sessions": Command("sessions:app", "Show and close the sessions of agents that run elsewhere."),
+    "demo": Command("demo:demo", "Start the demo sites and show a task to try."),
+    "merge": Command(
+        "merge:merge", "Merge the last runs of several folders into one run, with its errors/ and allure-results/."
+    ),
+    "circuits": Command(
+        "circuits:circuits",
+        "List the circuits in .harness/circuits.sqlite3, or close one (--reset NAME) or all of them (--all).",
+    ),
+    "history": Command("history:app", "Show and compare earlier runs, and find flaky tasks."),
+    "services": Command("services:app", "Show, start and stop the services, and read their logs."),
+    "tools": Command(
+        "tools:app", "Show tool servers and their tools, call a tool, order a restart, and read their logs."
+    ),
+}
 
 
 class Imported(Mapping[str, Any]):
@@ -134,7 +111,7 @@ def _imported(name: str) -> Any:
     module, _, attribute = command.place.partition(":")
     gc.disable()  # nothing that an import makes is garbage
     try:
-        found = getattr(import_module(module), attribute)
+        found = getattr(import_module(f"harness.cli.{module}"), attribute)
     finally:
         gc.freeze()
         gc.enable()

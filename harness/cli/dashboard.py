@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
 from harness.model.settings_errors import SettingsError
-
-if TYPE_CHECKING:
-    from harness.reporting.dashboard.view import Dashboard
+from harness.reporting.dashboard.build import dashboard as view_of
+from harness.reporting.dashboard.evidence import Shelf, with_pictures
+from harness.reporting.dashboard.page import page
+from harness.reporting.dashboard.view import Dashboard
+from harness.reporting.files import shown_path, write_text
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.reading import load_run, recent_runs, task_points
 
 _PAGE = Path("dashboard.html")
 
@@ -33,10 +37,6 @@ def dashboard(
 
     Example: harness dashboard --open
     """
-    from harness.reporting.dashboard.evidence import with_pictures
-    from harness.reporting.dashboard.page import page
-    from harness.reporting.files import shown_path, write_text
-
     if as_json and (open_it or output is not None):
         fail("--json prints the data and writes no page: leave out --output and --open")
     target = output or _PAGE
@@ -55,11 +55,6 @@ def dashboard(
 
 
 def _view(name: str, target: Path) -> tuple[Dashboard, Path]:
-    from harness.reporting.dashboard.build import dashboard as view_of
-    from harness.reporting.dashboard.evidence import Shelf
-    from harness.reporting.history.file import HistoryError
-    from harness.reporting.history.reading import load_run, recent_runs, task_points
-
     try:
         settings = settings_at(Path.cwd())
         root = settings.root.absolute()

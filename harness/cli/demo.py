@@ -7,14 +7,13 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http.client import HTTPException
 from types import FrameType
 from typing import Annotated
 
 import typer
 
-_PORT = 8470
 HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel", "models")
 """The sites, in the order of their ports."""
 
@@ -50,8 +49,6 @@ def settings_text(hosts: Mapping[str, int | str], *, channel: bool = True, isola
     return f"{head}{service}\n{_CHANNEL}" if channel else f"{head}{service}"
 
 
-_HEALTH_SECONDS = 3
-
 _TASK = """\
 # first.task.yaml
 task_id: FIRST-001
@@ -67,7 +64,7 @@ success_criteria:
 
 
 def demo(
-    port: Annotated[int, typer.Option(help="Port of the first site; the others have the next ones.")] = _PORT,
+    port: Annotated[int, typer.Option(help="Port of the first site; the others have the next ones.")] = 8470,
 ) -> None:
     """Start the demo sites and show a task to try. Ctrl-C stops the sites.
 
@@ -78,8 +75,7 @@ def demo(
 
 def _run_demo(port: int) -> int:
     """Run until Ctrl-C, SIGTERM or SIGHUP; return the exit code: 0, or the sites' own if they cannot start."""
-    running = _running(port)
-    if running:
+    if running := _running(port):
         print(_welcome(running, f"The demo sites already run on port {port}"), flush=True)
         return 0
     stops: list[int] = []
@@ -90,7 +86,10 @@ def _run_demo(port: int) -> int:
         for process in sites:
             process.terminate()
 
-    _on_signals(stop)
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where the shell ignores Ctrl-C for a background job
+        signal.signal(number, stop)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` keeps its meaning
+        signal.signal(signal.SIGHUP, stop)
     sites.append(
         subprocess.Popen([sys.executable, "-m", "harness.demo", "--port", str(port)], stdout=subprocess.PIPE, text=True)
     )
@@ -98,14 +97,6 @@ def _run_demo(port: int) -> int:
         stop(stops[0], None)  # the signal came during the start
     code = _attend(sites[0])
     return 0 if stops else code
-
-
-def _on_signals(stop: Callable[[int, FrameType | None], None]) -> None:
-    """Handle the signals, also where the shell ignores Ctrl-C for a background job; `nohup` keeps its meaning."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, stop)
 
 
 def _attend(process: subprocess.Popen[str]) -> int:
@@ -125,7 +116,7 @@ def _running(port: int) -> dict[str, int] | None:
     """Host -> port of demo sites that answer here already; None if there are none."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"http://127.0.0.1:{port}/health", timeout=_HEALTH_SECONDS) as answer:
+        with opener.open(f"http://127.0.0.1:{port}/health", timeout=3) as answer:
             health = json.load(answer)
     except (OSError, ValueError, HTTPException):
         return None

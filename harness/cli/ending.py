@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 JSON_LINES = "Print one JSON object per line."
 """The help text of a `--json` whose output is read line by line."""
 _JSON = "--json"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
@@ -14,21 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
-from rich.console import Console
 
-from harness.cli.chaos import (
-    LOCK,
-    NARROWEST,
-    given_faults,
-    given_tasks,
-    missing_dependencies,
-    refuse,
-    refuse_unwritable,
-)
+from harness.cli.chaos import LOCK, console, given_faults, given_tasks, missing_dependencies, refuse, refuse_unwritable
 from harness.cli.main import INTERRUPTED
 from harness.cli.trials import WorkersOption, begun_run, say, say_progress, with_workers
-from harness.model.cassette_settings import CassetteMode
 from harness.model.evaluation import Evaluation, EvaluationTrial
+from harness.model.model_settings import CassetteMode
 from harness.model.settings import Settings
 from harness.reporting.evaluation.page import evaluation_page
 from harness.reporting.evaluation.tables import evaluation_markdown, show_evaluation
@@ -37,8 +27,7 @@ from harness.resilience import SystemClock
 from harness.runner.campaign.trials import BusyError, ends_services, reserved
 from harness.runner.evaluation import lock
 from harness.runner.evaluation.gate import gate_problem, judged_by, read_evaluation
-from harness.runner.evaluation.journal import TRIALS, TrialJournal, opened
-from harness.runner.evaluation.run import EvaluationRun
+from harness.runner.evaluation.run import TRIALS, EvaluationRun, TrialJournal, opened
 from harness.runner.evaluation.trials import EvaluationSize, Judging, agents_attacks, without_memory
 from harness.runner.trials import TrialRunner
 from harness.spec.agents import BRIDGE, MANUAL, SCRIPTED, unknown_agent
@@ -50,7 +39,7 @@ from harness.spec.problems import SpecError
 from harness.values import replace
 
 if TYPE_CHECKING:
-    from harness.runner.harness import SyncHarness
+    from harness.runner.sync import SyncHarness
 
 _NO_VERDICT = 3
 _PLACE = Path(".harness", "eval")
@@ -68,39 +57,27 @@ class EvaluationFiles(Struct, frozen=True):
     earlier: Evaluation | None
 
 
-_AgentsOption = Annotated[str, typer.Option("--agents", metavar="A,B", help="The agents, with commas between them.")]
-_FaultsOption = Annotated[
-    Path | None, typer.Option("--faults", metavar="FILE", help="A fault plan: also try the agents under its faults.")
-]
-_ModelsOption = Annotated[
-    CassetteMode | None,
-    typer.Option("--models", help="Where the answers of models come from, as `pytest --task-models`."),
-]
-_GateOption = Annotated[
-    Path | None, typer.Option("--gate", metavar="FILE", help="Thresholds that decide the exit code.")
-]
-_ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="Go on with an evaluation: with --output, or else with the last one.")
-]
-_OutputOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: .harness/eval/<run>.")
-]
-_SummaryOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Also append the Markdown to this file, for the page of a job.")
-]
-
-
 def evaluate(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with task files.")],
-    agents: _AgentsOption,
-    faults: _FaultsOption = None,
+    agents: Annotated[str, typer.Option("--agents", metavar="A,B", help="The agents, with commas between them.")],
+    faults: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A fault plan: also try the agents under its faults.")
+    ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Number of trials of each task, agent and fault.")] = 5,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first trials; the next have the next numbers.")] = 0,
-    models: _ModelsOption = None,
-    gate: _GateOption = None,
-    resume: _ResumeOption = False,
-    output: _OutputOption = None,
-    summary: _SummaryOption = None,
+    models: Annotated[
+        CassetteMode | None, typer.Option(help="Where the answers of models come from, as `pytest --task-models`.")
+    ] = None,
+    gate: Annotated[Path | None, typer.Option(metavar="FILE", help="Thresholds that decide the exit code.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an evaluation: with --output, or else with the last one.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: .harness/eval/<run>.")
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also append the Markdown to this file, for the page of a job.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document as JSON instead of tables.")] = False,
     workers: WorkersOption = None,
 ) -> None:
@@ -127,16 +104,14 @@ def evaluate(
         _write_all(document, folder, summary, err=as_json)
     except OSError as error:
         refuse(_not_written(error, folder))
-    _tell(document, as_json=as_json)
+    if as_json:
+        typer.echo(document.model_dump_json(indent=1))
+    else:
+        show_evaluation(document, console())
     if document.no_verdict and not interrupted:
         typer.echo("mend what broke the void trials: --resume makes them once more", err=True)
-    raise typer.Exit(INTERRUPTED if interrupted else _exit_code(document))
-
-
-def _exit_code(document: Evaluation) -> int:
-    if document.no_verdict:
-        return _NO_VERDICT
-    return 0 if all(each.met for each in document.gate) else 1
+    code = _NO_VERDICT if document.no_verdict else int(not all(each.met for each in document.gate))
+    raise typer.Exit(INTERRUPTED if interrupted else code)
 
 
 # The files and options, checked before the first trial.
@@ -253,7 +228,8 @@ def _run_in(
             held.enter_context(reserved(found.settings.root / LOCK, "harness eval", alone=alone))
             journal = held.enter_context(opened(folder))
             if resume:
-                _refuse_changes(folder, now)
+                if several := list(lock.changes(lock.read_lock(folder), now)):
+                    raise ValueError(_cannot_go_on(folder, several))
                 journal.check(evaluation.seeds)
             else:
                 lock.write_lock(folder, now)
@@ -275,16 +251,10 @@ def _not_written(error: OSError, folder: Path) -> str:
     return f"{shown_path(Path(error.filename or folder))}: {error.strerror or error}{kept}"
 
 
-def _refuse_changes(folder: Path, now: lock.Digests) -> None:
-    """Raises ValueError if something is not as it was when the evaluation began."""
-    if several := list(lock.changes(lock.read_lock(folder), now)):
-        raise ValueError(_cannot_go_on(folder, several))
-
-
 def _refuse_browser(folder: Path, harness: SyncHarness) -> None:
     """Keep the browser's version. Raises ValueError if it is another one than before."""
     try:
-        lock.BrowserLock(folder).check(harness.browser)
+        lock.lock_browser(folder, harness.browser)
     except ValueError as change:
         raise ValueError(_cannot_go_on(folder, [str(change)])) from None
 
@@ -326,7 +296,6 @@ def make_trials(folder: Path, evaluation: EvaluationRun, found: EvaluationFiles,
 
 
 def _progress(trial: EvaluationTrial) -> str:
-    """A line for a trial that is over."""
     name = f"{trial.task_id} {trial.agent} {trial.fault or 'clean'}{' again' if trial.attempt > 1 else ''}"
     why = trial.why_void or trial.code or ""
     return f"{name}: {trial.outcome} in {trial.seconds:.1f} s" + (f" ({why})" if why else "")
@@ -345,11 +314,3 @@ def _write_all(document: Evaluation, folder: Path, summary: Path | None, *, err:
         with summary.open("a", encoding="utf-8") as stream:
             stream.write(text)
     typer.echo(f"evaluation: {shown_path(folder / PAGE)}, {DOCUMENT}, {MARKDOWN}", err=err)
-
-
-def _tell(document: Evaluation, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(document.model_dump_json(indent=1))
-        return
-    width = max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)
-    show_evaluation(document, Console(width=width, highlight=False, markup=False, emoji=False))

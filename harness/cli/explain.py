@@ -15,13 +15,13 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from harness.bridge.refusals import WIRE_CODES, WireCode
-from harness.cli.ending import fail
+from harness.bridge.refusals import WIRE_CODES
+from harness.cli.ending import AsJson, fail
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Rulebook, Skip, Substitute, Trust
 from harness.recovery.catalog import CATALOG, Family, Row
 from harness.recovery.failure import Failure
 from harness.spec.problems import did_you_mean
-from harness.spec.warnings import WARNINGS, WarningFacts
+from harness.spec.warnings import WARNINGS
 
 _EXAMPLES = Path(__file__).with_name("error_examples.json")
 """Code -> what its example report has beyond the catalog: `message`, `step`, `step_index`, `context`."""
@@ -116,17 +116,19 @@ def explain(
     code: Annotated[
         str | None, typer.Argument(help="A code, an error_type or a warning. Without it, all are listed.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Explain what a code or warning means and what you can do.
 
     Example: harness explain NET_DNS
     """
     if code and (wire := WIRE_CODES.get(code.upper())):
-        _tell_wire(wire, as_json=as_json)
+        what = f"{wire.code}: {wire.summary} (a code of the bridge)\n\nseverity: {wire.severity}"
+        _tell_other(msgspec.to_builtins(wire), f"{what}\nwhat to do: {wire.hint}", as_json=as_json)
         return
-    if code and (told := WARNINGS.get(code.lower())):
-        _tell_warning(code.lower(), told, as_json=as_json)
+    if code and (told := WARNINGS.get(name := code.lower())):
+        text = f"{name}: {told.means} (a warning)\n\nwhat to do: {told.hint}"
+        _tell_other({"warning": name, **msgspec.to_builtins(told)}, text, as_json=as_json)
         return
     row = CATALOG.get(code.upper()) if code else None
     others = [each for each in CATALOG.values() if each != row and (not code or each.error_type == code.lower())]
@@ -135,30 +137,20 @@ def explain(
         fail(f"no code, error_type or warning {code!r}; {meant or '`harness explain` lists them'}")
     if as_json:
         typer.echo(json.dumps(_document(row, others), indent=2, ensure_ascii=False))
-        return
-    _tell(row, others)
+    else:
+        _tell(row, others)
 
 
-def _tell_wire(wire: WireCode, *, as_json: bool) -> None:
-    """A code that an agent is told over the bridge; no task ends with it."""
-    if as_json:
-        typer.echo(json.dumps(msgspec.to_builtins(wire), indent=2, ensure_ascii=False))
-        return
-    typer.echo(f"{wire.code}: {wire.summary} (a code of the bridge)\n")
-    typer.echo(f"severity: {wire.severity}\nwhat to do: {wire.hint}")
-
-
-def _tell_warning(name: str, told: WarningFacts, *, as_json: bool) -> None:
-    if as_json:
-        document = {"warning": name, **msgspec.to_builtins(told)}
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
-        return
-    typer.echo(f"{name}: {told.means} (a warning)\n\nwhat to do: {told.hint}")
+def _tell_other(document: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """A code that an agent is told over the bridge, or a warning: no task ends with it."""
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False) if as_json else text)
 
 
 def _tell(row: Row | None, others: Sequence[Row]) -> None:
     if row:
-        _explain(row)
+        lines = [f"{f'{label}:':10} {text}" for label, text in facts(row) if label != "error_type"]
+        example = indent(json.dumps(excerpt(row), indent=2, ensure_ascii=False), "  ")
+        typer.echo("\n".join([f"{row.code}  ({row.kind})", *lines, "example:", example]))
     if row and others:
         typer.echo(f"\nmore codes of {row.error_type}:")
     for each in others:
@@ -172,7 +164,6 @@ def _tell(row: Row | None, others: Sequence[Row]) -> None:
 
 
 def _document(row: Row | None, others: Sequence[Row]) -> Mapping[str, Any]:
-    """The facts about the code, and a line for each of the others."""
     told = [{"code": each.code, "error_type": str(each.error_type), "cause": each.cause} for each in others]
     every = row is None and len(others) == len(CATALOG)
     bridge = msgspec.to_builtins(list(WIRE_CODES.values())) if every else []
@@ -194,12 +185,3 @@ def _row_document(row: Row) -> Mapping[str, Any]:
         "hint": row.hint,
         "example": excerpt(row),
     }
-
-
-def _explain(row: Row) -> None:
-    typer.echo(f"{row.code}  ({row.kind})")
-    for label, text in facts(row):
-        if label != "error_type":
-            typer.echo(f"{f'{label}:':10} {text}")
-    typer.echo("example:")
-    typer.echo(indent(json.dumps(excerpt(row), indent=2, ensure_ascii=False), "  "))

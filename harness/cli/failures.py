@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,12 +27,6 @@ Artifacts = Annotated[
     Path | None,
     typer.Option("--artifacts", help="The folder with the failures. Default: the folder errors of the project."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-
-
-def artifacts_root() -> Path:
-    """The folder where the project keeps failures."""
-    return settings_here().artifacts
 
 
 def folders_of(root: Path, run: str | None) -> list[Path]:
@@ -52,18 +45,14 @@ def last_run() -> str | None:
     from harness.reporting.history.file import HistoryError
     from harness.reporting.history.reading import recent_runs
 
-    try:
+    with contextlib.suppress(ValueError):
         root = settings_at(Path.cwd()).root
-    except ValueError:
-        return None
-    with contextlib.suppress(HistoryError):
-        if runs := recent_runs(root, 1):
-            return runs[0].run
-    try:
-        found = load_last_run(root / LAST_RUN)
-    except ValueError:
-        return None
-    return found.run if found else None
+        with contextlib.suppress(HistoryError):
+            if runs := recent_runs(root, 1):
+                return runs[0].run
+        if found := load_last_run(root / LAST_RUN):
+            return found.run
+    return None
 
 
 def _newest(root: Path, run: str | None, of_run: str | None, command: str) -> ArtifactDirectory:
@@ -85,7 +74,7 @@ def the_failure(task: str, run: str | None, artifacts: Path | None, command: str
     """The failure that is meant; none or several end the command. `command` is named in the message."""
     if run is None and is_kept(Path(task)):
         return readable_or_end(Path(task))
-    root = artifacts or artifacts_root()
+    root = artifacts or settings_here().artifacts
     if task == LAST:
         return _newest(root, run, last_run() if run is None and artifacts is None else None, command)
     folders = folders_of(root, run)
@@ -184,17 +173,17 @@ def _document(file: Path) -> dict[str, Any]:
 
 def latest(root: Path) -> list[Path]:
     """The directories of the last runs, sorted by name."""
-    return sorted(_directories(root))
+    return _directories(root)
 
 
 def earlier(root: Path) -> dict[str, list[Path]]:
     """Run -> its directories, the newest run first."""
     runs = sorted(filter(Path.is_dir, _entries(root / _PREVIOUS)), reverse=True)  # a run's name begins with its time
-    return {run.name: sorted(_directories(run)) for run in runs}
+    return {run.name: _directories(run) for run in runs}
 
 
-def _directories(root: Path) -> Iterator[Path]:
-    return (path for path in _entries(root) if not path.name.startswith(".") and is_kept(path))
+def _directories(root: Path) -> list[Path]:
+    return sorted(path for path in _entries(root) if not path.name.startswith(".") and is_kept(path))
 
 
 def _entries(root: Path) -> Iterable[Path]:
@@ -216,11 +205,6 @@ def cases_of(folders: Iterable[Path], name: str) -> list[Path]:
 def task_id(folder: Path) -> str:
     """The task id in the manifest; else the name of the directory."""
     return str(_document(folder / "manifest.json").get("task_id", folder.name))
-
-
-def local_time(report: ErrorReport) -> datetime:
-    """The time of the failure in the local time zone."""
-    return report.timestamp.astimezone()
 
 
 # Kept failures as JSON.

@@ -49,15 +49,14 @@ def freeze(
         return
     text = file.read_text("utf-8")
     wanted = _wanted(found, steps, _document(text, file))
-    frozen = _json_with(text, wanted) if file.suffix == ".json" else yaml_with(text, wanted)
+    frozen = yaml_with(text, wanted)
+    if file.suffix == ".json":
+        frozen = json.dumps({**json.loads(text), **wanted}, indent=2, ensure_ascii=False) + "\n"
     if _document(frozen, file) != {**_document(text, file), **wanted}:
         fail(f"{shown_path(file)} cannot be changed safely: write its top keys at the beginning of lines", file=file)
     write_text(file, frozen)
-    typer.echo(f"{shown_path(file)}: {len(steps)} steps of run {found.task.run}, {_safety_net(wanted)}")
-
-
-def _safety_net(wanted: Mapping[str, Any]) -> str:
-    return f"and {', '.join(wanted['agent_fallback'])} goes on where one of them fails"
+    net = f"and {', '.join(wanted['agent_fallback'])} goes on where one of them fails"
+    typer.echo(f"{shown_path(file)}: {len(steps)} steps of run {found.task.run}, {net}")
 
 
 def _task(name: str) -> tuple[Path, Loaded]:
@@ -156,11 +155,6 @@ def _check(file: Path, steps: Sequence[dict[str, Any]], found: Trajectory) -> No
     difference = difflib.unified_diff(before, after, shown_path(file), f"run {found.task.run}", lineterm="", n=1)
     typer.echo("\n".join(difference))
     fail(f"{shown_path(file)} does not have the steps of run {found.task.run}: harness freeze writes them", file=file)
-
-
-def _json_with(text: str, wanted: Mapping[str, Any]) -> str:
-    """A JSON file with these values of top keys."""
-    return json.dumps({**json.loads(text), **wanted}, indent=2, ensure_ascii=False) + "\n"
 
 
 def yaml_with(text: str, wanted: Mapping[str, Any]) -> str:

@@ -21,33 +21,23 @@ from harness.spec.problems import SpecError, did_you_mean
 from harness.spec.recorded.importing import ImportedTask, imported_tasks
 
 _JAVASCRIPT = (".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx")
-_Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="DIR",
-        help="The folder of the task files. Default: tasks; of miniwob: miniwob.",
-        show_default=False,
-    ),
-]
-_Pages = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Of miniwob: the folder with its pages.", show_default=False)
-]
-_Only = Annotated[str, typer.Option(metavar="PAGE,PAGE", help="Of miniwob: only these pages.", show_default=False)]
-_Seeds = Annotated[str, typer.Option(metavar="N,N", help="Of miniwob: the seeds; each makes a task.")]
-_Partial = Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")]
-_Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
+_WHERE = "The folder of the task files. Default: tasks; of miniwob: miniwob."
 
 
 def import_tests(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tests in Python, or what codegen wrote.")],
-    folder: _Folder = None,
-    pages: _Pages = None,
-    only: _Only = "",
-    seeds: _Seeds = "1",
-    partial: _Partial = False,
-    force: _Force = False,
+    folder: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="DIR", help=_WHERE, show_default=False)
+    ] = None,
+    pages: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Of miniwob: the folder with its pages.", show_default=False)
+    ] = None,
+    only: Annotated[
+        str, typer.Option(metavar="PAGE,PAGE", help="Of miniwob: only these pages.", show_default=False)
+    ] = "",
+    seeds: Annotated[str, typer.Option(metavar="N,N", help="Of miniwob: the seeds; each makes a task.")] = "1",
+    partial: Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Turn Playwright tests in Python into task files, line by line.
 
@@ -60,8 +50,8 @@ def import_tests(
     Example: harness import test_shop.py -o tasks/
     """
     if files == [Path(NAME)] and not Path(NAME).is_file():
-        numbers = _numbers(seeds)
-        import_miniwob(pages, folder or Path(NAME), [each for each in only.split(",") if each], numbers, force=force)
+        chosen = [each for each in only.split(",") if each]
+        import_miniwob(pages, folder or Path(NAME), chosen, _numbers(seeds), force=force)
         return
     for option, given in (("--pages", pages), ("--only", only), ("--seeds", seeds if seeds != "1" else "")):
         if given:
@@ -73,7 +63,10 @@ def import_tests(
     for task in tasks:
         file = _file(folder, task)
         write_text(file, f"{schema_line(file)}{task.text}")
-        _check(file)
+        try:  # as `harness validate` does; a problem is one of the test's own values
+            load_file(file)
+        except SpecError as error:
+            fail(f"{file} was written, but must be corrected:\n{error}", file=file)
         typer.echo(f"wrote {shown_path(file)}: {_result(task)}")
     _tell_missing(tasks)
     if any(task.missing for task in tasks) and not partial:
@@ -81,7 +74,6 @@ def import_tests(
 
 
 def _numbers(text: str) -> list[int]:
-    """The seeds; ends the command for a text that has none."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdigit() for word in words):
         fail(f"--seeds {text!r}: expected whole numbers, as in --seeds 1,2,3")
@@ -138,14 +130,6 @@ def _file(folder: Path, task: ImportedTask) -> Path:
 
 def _name(task_id: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', task_id)}.task.yaml"
-
-
-def _check(file: Path) -> None:
-    """Check a written file as `harness validate` does. A problem is one of the test's own values."""
-    try:
-        load_file(file)
-    except SpecError as error:
-        fail(f"{file} was written, but must be corrected:\n{error}", file=file)
 
 
 def _result(task: ImportedTask) -> str:
@@ -244,9 +228,8 @@ def import_miniwob(pages: Path | None, folder: Path, only: Sequence[str], seeds:
 
 def _pages(given: Path | None) -> Path:
     places = [given.absolute()] if given is not None else []
-    spec = find_spec(NAME) if given is None else None
-    for package in (spec.submodule_search_locations or ()) if spec else ():
-        places.append(Path(package) / _PAGES)
+    if given is None and (spec := find_spec(NAME)):
+        places += [Path(package) / _PAGES for package in spec.submodule_search_locations or ()]
     for place in places:
         for inside in (place, place / _PAGES, place / NAME / _PAGES):
             if (inside / "core/core.js").is_file() and (inside / "miniwob").is_dir():

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -73,7 +73,7 @@ async def _serve(settings: Settings, *, persist: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
     attending = asyncio.create_task(relay.attend())
-    serving = asyncio.create_task(serve_stdio(relay.call, InputLines(over)))  # type: ignore[arg-type]
+    serving = asyncio.create_task(serve_stdio(relay.call, _input_lines(over)))  # type: ignore[arg-type]
     ended = asyncio.create_task(over.wait())
     await asyncio.wait({attending, serving, ended}, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.wait({serving}, timeout=LAST_WORDS)
@@ -95,21 +95,11 @@ def _leave(root: Path, ended: int | None, error: BaseException | None) -> None:
     os._exit(1 if error is not None else 0)
 
 
-class InputLines:
+async def _input_lines(over: asyncio.Event) -> AsyncIterator[str]:
     """The lines of standard input, for the library; it tells when they end."""
-
-    def __init__(self, over: asyncio.Event) -> None:
-        self._over = over
-
-    def __aiter__(self) -> InputLines:
-        return self
-
-    async def __anext__(self) -> str:
-        line: bytes = await asyncio.to_thread(sys.stdin.buffer.readline)
-        if not line:
-            self._over.set()
-            raise StopAsyncIteration
-        return line.decode("utf-8", "replace")
+    while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+        yield line.decode("utf-8", "replace")
+    over.set()
 
 
 @app.command()
@@ -118,7 +108,7 @@ def hook(project: Annotated[Path | None, _FOLDER] = None) -> None:
 
     Example: echo '{"hook_event_name": "Stop", "session_id": "s1"}' | harness mcp hook
     """
-    from harness.serve.address import BRIDGE, address_of
+    from harness.serve.address import addresses_of
 
     settings = settings_here(project)
     try:
@@ -128,9 +118,8 @@ def hook(project: Annotated[Path | None, _FOLDER] = None) -> None:
     if not isinstance(given, dict):
         typer.echo("harness mcp hook: standard input has no JSON object", err=True)
         return
-    addresses = [address_of(settings.root, BRIDGE), address_of(settings.root)]
-    for address in [each for each in addresses if each is not None]:
-        if _told(settings, address, _hook_document(given, datetime.now(UTC))):
+    for address in addresses_of(settings.root):
+        if _told(settings.root, address, _hook_document(given, datetime.now(UTC))):
             return
 
 
@@ -147,25 +136,16 @@ def _hook_document(given: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     }
 
 
-def _told(settings: Settings, address: Any, document: Mapping[str, Any]) -> bool:
+def _told(root: Path, address: Any, document: Mapping[str, Any]) -> bool:
     """Whether the server has taken the event, or said why not."""
-    from datetime import timedelta
+    from harness.serve.start import asked
+    from harness.serve.tokens import TokenScope
 
-    from harness.serve.start import connection_to
-    from harness.serve.tokens import Tokens, TokenScope
-
-    connection = connection_to(address, _HOOK_WITHIN)
     try:
-        token = Tokens.of(settings.root).issue(TokenScope.AGENT, datetime.now(UTC), timedelta(minutes=1))
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        connection.request("POST", "/hooks", json.dumps(document), headers)
-        answer = connection.getresponse()
-        said = answer.read().decode("utf-8", "replace")
-        if answer.status not in (200, 404):
-            typer.echo(f"harness mcp hook: {said[:1000]}", err=True)
-        return answer.status != 404
+        status, said = asked(root, address, TokenScope.AGENT, _HOOK_WITHIN, "POST", "/hooks", document)
     except OSError as error:
         typer.echo(f"harness mcp hook: the server does not answer: {error}", err=True)
         return False
-    finally:
-        connection.close()
+    if status not in (200, 404):
+        typer.echo(f"harness mcp hook: {said[:1000]}", err=True)
+    return status != 404

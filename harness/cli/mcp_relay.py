@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from harness.bridge.refusals import RefusedMessageError
 from harness.model.settings import Settings
 from harness.resilience import Clock
 from harness.resilience.retry import schedule
-from harness.serve.address import BRIDGE, ServeAddress, address_of
+from harness.serve.address import ServeAddress, address_of, addresses_of
 from harness.serve.start import READY, NotServedError, answers, serving
 from harness.serve.tokens import Tokens, TokenScope
 from harness.serve.users import ServerUse
@@ -28,7 +28,7 @@ AWAY: Final = 6.0
 LOOK: Final = 0.5
 """Seconds between two looks for a run that offers tasks."""
 _VALID: Final = timedelta(hours=1)
-AGAIN: Final = frozenset({"observe", "act", "finish", "command_result", "session_status", "tasks_list"})
+_AGAIN: Final = frozenset({"observe", "act", "finish", "command_result", "session_status", "tasks_list"})
 """Tools that may be called again when the answer is lost: the bridge knows an act by what is asked."""
 _NO_RUN: Final = (
     "the server only shows pages (--page-only): `pytest tasks/ --agent bridge` starts a run that offers tasks"
@@ -67,7 +67,10 @@ class ServerRelay:
             try:
                 await asyncio.to_thread(self._ensure)
             except (NotServedError, OSError) as error:
-                self.trouble, failed = self._explained(error), failed + 1
+                self.trouble, failed = str(error), failed + 1
+                if found := address_of(self._settings.root):
+                    silent = f"the server with the pid {found.pid} does not answer: `harness serve stop` ends it"
+                    self.trouble += f"; {silent}"
                 self._looked.set()
                 await self._clock.sleep(delays[min(failed, len(delays)) - 1])
                 continue
@@ -77,23 +80,13 @@ class ServerRelay:
 
     def _ensure(self) -> None:
         """Find or start a server; blocks for 4 s at most. Raises NotServedError, and OSError."""
-        if any(answers(each) for each in self._addresses()):
+        if any(map(answers, addresses_of(self._settings.root))):
             return
         pids: list[int] = []
         options = () if self._persist else ("--while-used",)
         address = asyncio.run(serving(self._settings.root, self._clock, options=options, begun=pids.append))
         if address.pid in pids and not self._persist:
             self._use.started(address)
-
-    def _explained(self, error: Exception) -> str:
-        found = address_of(self._settings.root)
-        silent = f"; the server with the pid {found.pid} does not answer: `harness serve stop` ends it" if found else ""
-        return f"{error}{silent}"
-
-    def _addresses(self) -> Iterator[ServeAddress]:
-        """The servers of the project whose process lives, that of a run first."""
-        found = (address_of(self._settings.root, BRIDGE), address_of(self._settings.root))
-        return (each for each in found if each is not None)
 
     # Calls.
 
@@ -123,7 +116,7 @@ class ServerRelay:
     async def _passed_on(self, tool: str, arguments: Mapping[str, Any], client: str) -> FaceReply | None:
         """The answer of the server that knows the session; None if none has a bridge."""
         refused, there = None, False
-        for address in tuple(self._addresses()):
+        for address in addresses_of(self._settings.root):
             if not await asyncio.to_thread(answers, address):
                 continue  # a server that is silent would hold the call for as long as the call may take
             reply = await self._asked(address, {"tool": tool, "arguments": dict(arguments), "client": client})
@@ -139,11 +132,12 @@ class ServerRelay:
 
     async def _asked(self, address: ServeAddress, call: Mapping[str, Any]) -> FaceReply | bool | None:
         """The answer of one server; True if it has no bridge, None if it cannot be reached."""
-        for _ in range(2 if call["tool"] in AGAIN else 1):
+        host = f"[{address.reached_at}]" if ":" in address.reached_at else address.reached_at
+        for _ in range(2 if call["tool"] in _AGAIN else 1):
             token = self._tokens.issue(TokenScope.AGENT, self._clock.wall(), _VALID)
             try:
                 answer = await self._client().post(
-                    f"{'https' if address.secure else 'http'}://{_host(address)}:{address.port}/calls",
+                    f"{'https' if address.secure else 'http'}://{host}:{address.port}/calls",
                     content=msgspec.json.encode(call),
                     headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
                 )
@@ -171,10 +165,6 @@ class ServerRelay:
             no_reuse = httpx2.Limits(max_keepalive_connections=0)
             self._http = httpx2.AsyncClient(timeout=ANSWERED_WITHIN, trust_env=False, verify=trusted, limits=no_reuse)
         return self._http
-
-
-def _host(address: ServeAddress) -> str:
-    return f"[{address.reached_at}]" if ":" in address.reached_at else address.reached_at
 
 
 def _refused(answer: httpx2.Response) -> FaceReply:

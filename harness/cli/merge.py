@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, get_args
 
 import typer
 from msgspec import Struct
 
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.reporting.files import shown_path
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.merging import ShardRun, identity_of, put_together, shard_of
+from harness.reporting.history.record import Counted, RunRecord, missing_parts, unequal_parts
+from harness.runner.stored_merge import find_parts, is_stored, lost_notes, merge_part
 from harness.spec.names import blank_unprintable, how_many
-
-if TYPE_CHECKING:
-    from harness.reporting.history.merging import ShardRun
-    from harness.reporting.history.record import RunRecord
+from harness.store import StoreError
 
 
 class Readable(Struct, frozen=True):
@@ -49,7 +50,7 @@ def merge(
     strict: Annotated[
         bool, typer.Option("--strict", help="Merge nothing if a folder cannot be merged or a part is missing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Merge the last runs of several folders into one run, with its errors/ and allure-results/.
 
@@ -69,8 +70,6 @@ def merge(
 
 
 def _merge(found: Readable, output: Path, *, strict: bool, as_json: bool) -> None:
-    from harness.reporting.history.record import missing_parts, unequal_parts
-
     missing = missing_parts(shard.run.shard for shard in found.shards)
     missing += unequal_parts((shard.run.shard, shard.run.durations) for shard in found.shards)
     missing += found.unfinished
@@ -104,19 +103,14 @@ def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
 
 
 def _merge_runs(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[str]]:
-    from harness.reporting.history.file import HistoryError
-    from harness.reporting.history.merging import put_together
-
     others: list[str] = []
     try:
         return put_together(shards, output, others.append), others
     except HistoryError as error:
         fail(blank_unprintable(str(error)))
     except OSError as error:
-        fail(
-            blank_unprintable(f"nothing was merged: {error}; free space, or name another folder with --output"),
-            file=output,
-        )
+        why = f"nothing was merged: {error}; free space, or name another folder with --output"
+        fail(blank_unprintable(why), file=output)
 
 
 def _tell(before: str, lines: list[str]) -> None:
@@ -126,18 +120,12 @@ def _tell(before: str, lines: list[str]) -> None:
 
 def _counts(run: RunRecord) -> dict[str, int]:
     """The numbers of tasks by result. Tasks cut off from outside have not failed."""
-    from harness.reporting.history.record import Counted
-
     found = Counter(each.counted_as for each in run.last)
     return {kind.replace(" ", "_"): found[kind] for kind in get_args(Counted)}
 
 
 def _readable(folders: list[str], fetched: Path) -> Readable:
     """`fetched`: a folder for what stores of other machines have."""
-    from harness.reporting.history.file import HistoryError
-    from harness.reporting.history.merging import identity_of
-    from harness.store import StoreError
-
     found = Readable([], [], [], [], [])
     known: dict[str, str] = {}
     for folder, read in _sources(folders, fetched, found):
@@ -159,10 +147,6 @@ def _readable(folders: list[str], fetched: Path) -> Readable:
 
 def _sources(folders: list[str], fetched: Path, found: Readable) -> Iterator[tuple[str, Callable[[], ShardRun]]]:
     """Each folder, and each part in a store, by its name, with the function that reads it."""
-    from harness.reporting.history.merging import shard_of
-    from harness.runner.stored_merge import find_parts, is_stored, lost_notes, merge_part
-    from harness.store import StoreError
-
     for number, name in enumerate(folders):
         if not is_stored(name):
             yield name, partial(shard_of, Path(name))

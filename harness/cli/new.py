@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import tomllib
@@ -15,7 +14,7 @@ import typer
 
 from harness.cli.demo import ISOLATION, free_ports, settings_text
 from harness.cli.ending import fail
-from harness.cli.project import project_of, settings_here
+from harness.cli.project import project_of, schema_of, settings_here
 from harness.reporting.files import shown_path
 from harness.spec.load import find_tasks, load_file
 from harness.spec.problems import SpecError
@@ -117,7 +116,6 @@ def _fill_template(text: str, name: str, path: str, schema: str, words: dict[str
     return _GAP.sub(lambda gap: known[gap[1]], text)
 
 
-SCHEMA = Path("schemas", "task_spec.schema.json")
 _OWN_TABLE = re.compile(r"^\[tool\.harness\][ \t]*(?:#.*)?\n", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*(?<!\.)")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
@@ -141,13 +139,17 @@ def new(
 
     Example: harness new my-first --url http://127.0.0.1:8000/
     """
-    _check_name(name)
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST:
+        raise typer.BadParameter(
+            f"{name!r}: at most {_LONGEST} letters, digits, `-`, `_` and single dots, a letter or digit first"
+        )
     file = folder / f"{name}.task.yaml"
     if file.exists() and not force:
         fail(f"{file} exists already: choose another name, or replace it with --force")
     _check_id(name, file)
     url = url or (None if with_demo else _own_site())
-    text = _text(name, file, url)
+    own, (_, known) = file.as_posix(), schema_of(file)
+    text = site_task(name, own, known, url, _host(url)) if url else demo_task(name, own, known)
     demo = None if url and not with_demo else _missing_demo()
     if demo is not None and with_demo:
         _append(*demo)
@@ -157,17 +159,11 @@ def new(
     if demo is not None and not with_demo:
         place, settings = demo
         typer.echo(f"\nadd to {shown_path(place)} (`harness new {name} --with-demo --force` does it):\n\n{settings}")
-    if not (_project(file) / SCHEMA).is_file():
-        schemas = shown_path(_project(file) / SCHEMA.parent)
-        typer.echo(f"editors complete and check it after:  harness schema --write {shlex.quote(schemas)}")
+    schema, _ = schema_of(file)
+    if not schema.is_file():
+        schemas = shlex.quote(shown_path(schema.parent))
+        typer.echo(f"editors complete and check it after:  harness schema --write {schemas}")
     typer.echo(f"run it:  harness run {shlex.quote(str(file))}")
-
-
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name) or len(name) > _LONGEST:
-        raise typer.BadParameter(
-            f"{name!r}: at most {_LONGEST} letters, digits, `-`, `_` and single dots, a letter or digit first"
-        )
 
 
 def _check_id(name: str, file: Path) -> None:
@@ -181,17 +177,6 @@ def _check_id(name: str, file: Path) -> None:
             continue  # `harness validate` reports it
         if taken.casefold() == name.casefold() and other.resolve() != file.resolve():
             fail(f"the task_id {name!r} is taken by {other}: choose another name")
-
-
-def _text(name: str, file: Path, url: str | None) -> str:
-    schema = Path(os.path.relpath(_project(file) / SCHEMA, file.parent)).as_posix()
-    if url is None:
-        return demo_task(name, file.as_posix(), schema)
-    return site_task(name, file.as_posix(), schema, url, _host(url))
-
-
-def _project(file: Path) -> Path:
-    return project_of(file.parent) or Path.cwd()
 
 
 def _host(url: str) -> str:
@@ -220,22 +205,16 @@ def _missing_demo() -> tuple[Path, str] | None:
     if any("shop.local" in service.hosts for service in settings.services.values()):
         return None
     place = (project_of(Path.cwd()) or Path.cwd()) / "pyproject.toml"
-    bare = settings.isolation is None and not settings.channels and not _has_table(place)
+    has_table = place.exists() and _OWN_TABLE.search(place.read_text("utf-8"))  # a second one would be no valid TOML
+    bare = settings.isolation is None and not settings.channels and not has_table
     return place, settings_text(free_ports(), channel="env" not in settings.channels, isolation=bare)
-
-
-def _has_table(place: Path) -> bool:
-    """Return whether `[tool.harness]` is in the file; a second one would be no valid TOML."""
-    return place.exists() and _OWN_TABLE.search(place.read_text("utf-8")) is not None
 
 
 def isolated(text: str) -> str:
     """The text with the demo sites' isolation added to an existing `[tool.harness]` without isolation and channels."""
     if re.search(r"^isolation\s*=|^\[tool\.harness\.channels\.", text, re.MULTILINE):
         return text
-    return re.sub(
-        r"^\[tool\.harness\][ \t]*(?:#.*)?\n", lambda found: f"{found[0]}{ISOLATION}\n", text, count=1, flags=re.M
-    )
+    return _OWN_TABLE.sub(lambda found: f"{found[0]}{ISOLATION}\n", text, count=1)
 
 
 def _append(place: Path, settings: str) -> None:

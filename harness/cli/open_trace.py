@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -18,18 +18,17 @@ from harness.cli.failures import (
     ArtifactDirectory,
     Artifacts,
     Run,
-    artifacts_root,
     cases_of,
     directories_of,
     is_kept,
     latest,
     the_failure,
 )
-from harness.cli.project import settings_at
+from harness.cli.project import settings_at, settings_here
 from harness.reporting.files import is_inside, shown_path
-from harness.reporting.task_record import LAST_RUN, TaskRecord, load_last_run
+from harness.reporting.task_record import LAST_RUN, load_last_run
 
-TRACE, FULL_TRACE = "trace.zip", "trace_full.zip"
+_TRACE, _FULL_TRACE = "trace.zip", "trace_full.zip"
 _KEPT = ".kept"
 """The folder below the artifacts with files of passed tasks, among them the trace of `--task-tracing on`."""
 
@@ -78,44 +77,38 @@ def _trace(task: str, run: str | None, artifacts: Path | None) -> Path:
     path = Path(task)
     if path.suffix == ".zip" and path.is_file():
         return path
-    if run is None and not is_kept(path) and (passed := _of_passed(task, artifacts or artifacts_root())):
+    if run is None and not is_kept(path) and (passed := _of_passed(task, artifacts or settings_here().artifacts)):
         return passed
     kept = the_failure(task, run, artifacts, "harness open")
-    full = kept.folder / FULL_TRACE
-    if not full.is_file() and not (kept.folder / TRACE).is_file():
-        fail(_no_trace(kept))
-    return full if full.is_file() else kept.folder / TRACE
+    for name in (_FULL_TRACE, _TRACE):
+        if (kept.folder / name).is_file():
+            return kept.folder / name
+    fail(_no_trace(kept))
 
 
 def _of_passed(task: str, root: Path) -> Path | None:
     """The trace of a task that passed in its last run; without one the command ends and says how to get one."""
     if task == LAST or directories_of(latest(root), task) or cases_of(latest(root), task):
         return None  # the last run of the task failed
-    trace = root / _KEPT / task / TRACE
+    trace = root / _KEPT / task / _TRACE
     if trace.is_file() and is_inside(root / _KEPT, trace):
         return trace
-    record = next((each for each in _last_records() if task in (each.task_id, each.key)), None)
-    if record is not None and record.final_state in ("completed", "partial_success"):
-        fail(f"{task} passed, and its trace was not kept; `pytest --task-tracing on` keeps the trace of each task")
-    return None
-
-
-def _last_records() -> Sequence[TaskRecord]:
-    try:
+    with contextlib.suppress(ValueError):
         found = load_last_run(settings_at(Path.cwd()).root / LAST_RUN)
-    except ValueError:
-        return ()
-    return found.results if found else ()
+        record = next((each for each in (found.results if found else ()) if task in (each.task_id, each.key)), None)
+        if record is not None and record.final_state in ("completed", "partial_success"):
+            fail(f"{task} passed, and its trace was not kept; `pytest --task-tracing on` keeps the trace of each task")
+    return None
 
 
 def _no_trace(kept: ArtifactDirectory) -> str:
     """The message why there is no trace, and how to get one."""
     entries = kept.manifest.get("artifacts")
     found = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
-    reason = next((str(each.get("reason", "")) for each in found if each.get("name") == TRACE), "")
+    reason = next((str(each.get("reason", "")) for each in found if each.get("name") == _TRACE), "")
     why = f" ({reason})" if reason else ""
     return (
-        f"{shown_path(kept.folder)} has no {TRACE}{why}; "
+        f"{shown_path(kept.folder)} has no {_TRACE}{why}; "
         "`pytest --task-recording full` records one from the first step on"
     )
 

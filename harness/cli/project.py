@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
 def project_of(place: Path) -> Path | None:
     """The project folder; None outside of any project. `place` is a file or a folder, existing or not."""
     return next((folder for folder in (place.absolute(), *place.absolute().parents) if _has_settings(folder)), None)
+
+
+def schema_of(file: Path) -> tuple[Path, str]:
+    """The place where the project of a task file has the schema of such files, and the same relative to the file."""
+    place = (project_of(file.parent) or Path.cwd()) / "schemas" / "task_spec.schema.json"
+    return place, Path(os.path.relpath(place, file.parent)).as_posix()
 
 
 def settings_at(place: Path) -> Settings:

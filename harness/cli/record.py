@@ -19,7 +19,7 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
-from harness.cli.project import project_of, settings_here
+from harness.cli.project import schema_of, settings_here
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed
 from harness.reporting.files import printable, shown_path, write_text
@@ -40,7 +40,6 @@ _NO_DISPLAY = (
     "harness record shows a browser window, and there is no display: use a machine with a desktop, or a virtual one "
     "(apt-get install xvfb chromium; xvfb-run harness record ...)"
 )
-SCHEMA = Path("schemas", "task_spec.schema.json")
 
 
 def record(
@@ -75,7 +74,11 @@ def record(
     if base_url is not None:
         settings = settings.model_copy(update={"base_url": base_url})
     url = _address(url, settings)
-    _check_file(file := output or Path("tasks", f"{slug(host_of(url) or 'recorded')}.task.yaml"), force)
+    file = output or Path("tasks", f"{slug(host_of(url) or 'recorded')}.task.yaml")
+    if not file.name.endswith((".task.yaml", ".task.yml")):
+        raise typer.BadParameter(f"{file}: the name of a task file ends in .task.yaml", param_hint="--output")
+    if file.exists() and not force:
+        fail(f"{file} exists already: choose another name with -o, or replace it with --force")
     if not has_display(os.environ, sys.platform):
         fail(_NO_DISPLAY)
     emulated = {"browser": {"ignore_https_errors": True}} if ignore_https_errors else {}
@@ -99,13 +102,6 @@ def _address(url: str, settings: Settings) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise typer.BadParameter(f"{url!r} is not the URL of a page; expected: http://HOST/, or /PATH with --base-url")
     return whole
-
-
-def _check_file(file: Path, force: bool) -> None:
-    if not file.name.endswith((".task.yaml", ".task.yml")):
-        raise typer.BadParameter(f"{file}: the name of a task file ends in .task.yaml", param_hint="--output")
-    if file.exists() and not force:
-        fail(f"{file} exists already: choose another name with -o, or replace it with --force")
 
 
 def _apart(settings: Settings, folder: Path) -> Settings:
@@ -171,6 +167,5 @@ def write_task(file: Path, recording: Recording, url: str, keys: dict[str, Any])
 
 def schema_line(file: Path) -> str:
     """The line by which editors find the schema, if the project has it."""
-    schema = (project_of(file.parent) or Path.cwd()) / SCHEMA
-    found = f"# yaml-language-server: $schema={Path(os.path.relpath(schema, file.parent)).as_posix()}\n"
-    return found if schema.is_file() else ""
+    schema, relative = schema_of(file)
+    return f"# yaml-language-server: $schema={relative}\n" if schema.is_file() else ""

@@ -7,16 +7,16 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.cli.project import project_of, settings_here
+from harness.reporting.archive import EVIDENCE
+from harness.reporting.regrade import TaskFiles, evidence_folders, lines
+from harness.reporting.regrade import regrade as judge
 from harness.spec.problems import SpecError
-
-if TYPE_CHECKING:
-    from harness.reporting.regrade import TaskFiles
 
 _UNDECIDED = 3
 """The exit code if nothing fails and something is undecided."""
@@ -30,7 +30,7 @@ def regrade(
     spec: Annotated[list[Path] | None, typer.Option(help="File or folder with the criteria. Repeatable.")] = None,
     at_failure: Annotated[bool, typer.Option("--at-failure", help="Also judge tasks that ended earlier.")] = False,
     allow_undecided: Annotated[bool, typer.Option("--allow-undecided", help="Exit with 0 if no task fails.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Judge recorded evidence by the present criteria of the task files, without a browser.
 
@@ -39,9 +39,6 @@ def regrade(
 
     Example: harness regrade errors/B1-2025-001
     """
-    from harness.reporting.regrade import lines
-    from harness.reporting.regrade import regrade as judge
-
     places = folders or _usual()
     document = asyncio.run(judge(_evidence(places), _files(spec, places), os.environ, at_failure=at_failure))
     typer.echo(json.dumps(document, indent=2) if as_json else "\n".join(lines(document)))
@@ -53,16 +50,12 @@ def regrade(
 
 
 def _usual() -> list[Path]:
-    from harness.reporting.archive import EVIDENCE
-
     settings = settings_here()
     kept = sorted((settings.root / EVIDENCE).glob("[!.]*"))
     return [path for path in (settings.artifacts, *kept[-1:]) if path.is_dir()]
 
 
 def _evidence(places: Sequence[Path]) -> list[Path]:
-    from harness.reporting.regrade import evidence_folders
-
     if missing := [place for place in places if not place.is_dir()]:
         fail(f"there is no folder {missing[0]}")
     if found := dict.fromkeys(folder for place in places for folder in evidence_folders(place)):
@@ -72,8 +65,6 @@ def _evidence(places: Sequence[Path]) -> list[Path]:
 
 
 def _files(specs: Sequence[Path] | None, places: Sequence[Path]) -> TaskFiles:
-    from harness.reporting.regrade import TaskFiles
-
     roots = dict.fromkeys([Path.cwd(), *filter(None, map(project_of, places))])
     try:
         return TaskFiles([*roots], specs or None, lambda file: settings_here(file.parent).defaults)

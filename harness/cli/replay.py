@@ -8,20 +8,21 @@ import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 from msgspec import Struct
 
-from harness.agents.python import AgentSource, ModelsOf
+from harness.agents.python import ModelsOf
 from harness.agents.registry import Agents, Saw, TaskAgent
 from harness.browser.context import Tab
-from harness.cli.ending import fail
-from harness.cli.failures import ArtifactDirectory, Artifacts, AsJson, Run, the_failure
+from harness.cli.ending import AsJson, fail
+from harness.cli.failures import ArtifactDirectory, Artifacts, Run, the_failure
 from harness.cli.open_trace import has_display
 from harness.cli.project import settings_here
 from harness.environment.ownership import LOGS, label, owner_file, read_held
@@ -34,7 +35,6 @@ from harness.recovery.failure import Failed, Failure
 from harness.reporting.files import is_inside, printable, shown_path
 from harness.reporting.story import TaskStory
 from harness.reporting.telling import step_text, story_of
-from harness.resilience.breaker import Breaker
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
 from harness.runner.loop import Caller, LoopThread
@@ -77,41 +77,25 @@ class StoppingAgents(Agents):
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)
-        return StoppingAgent(self.source, self._breaker, models, saw, self._stop)
+        agent = StoppingAgent(self.source, self._breaker, models=models, saw=saw)
+        agent.stop = self._stop
+        return agent
 
 
 class StoppingAgent(TaskAgent):
     """Executes the steps; before the step of the stop it waits, and then ends the task."""
 
-    def __init__(
-        self,
-        source: Callable[[str], AgentSource],
-        breaker: Callable[[str], Breaker | None],
-        models: ModelsOf | None,
-        saw: Saw | None,
-        stop: ReplayStop,
-    ) -> None:
-        super().__init__(source, breaker, models=models, saw=saw)
-        self._stop = stop
+    stop: ReplayStop
 
     async def propose(self, plan: Plan, history: History, observe: Sight) -> Step | None:
         """Like `TaskAgent.propose`. Raises Failed when the replay is over."""
-        if plan.key != self._stop.key or len(history) < self._stop.index:
+        if plan.key != self.stop.key or len(history) < self.stop.index:
             return await super().propose(plan, history, observe)
-        await self._stop.reached(await _address(observe))
-        raise Failed(Failure("INTERRUPTED", f"The replay stopped before step {self._stop.index}"))
-
-
-async def _address(observe: Sight) -> str:
-    """The address of the page; empty if the page cannot be read."""
-    try:
-        return (await observe()).url
-    except Failed:
-        return ""
-
-
-def _forget(_: asyncio.AbstractEventLoop, __: object) -> None:
-    """Ignore the errors of browser and driver after the end: they got the same Ctrl-C."""
+        address = ""  # the page may not be readable
+        with suppress(Failed):
+            address = (await observe()).url
+        await self.stop.reached(address)
+        raise Failed(Failure("INTERRUPTED", f"The replay stopped before step {self.stop.index}"))
 
 
 class Replayed(Struct, frozen=True):
@@ -129,10 +113,10 @@ def _replay_until(
     settings: Settings,
     run_id: str,
     index: int,
-    pause: Callable[[str], None],
+    at_stop: Callable[[str], None],
     held: RequestBlocker | None = None,
 ) -> Replayed:
-    """Run up to a step and call `pause` there, with the page's address.
+    """Run up to a step, and call `at_stop` with the page's address.
 
     `held` decides which requests are blocked; without it, none is. The evidence is taken after that, and kept under
     `settings.artifacts`. Raises ValueError or OSError for bad settings.
@@ -143,7 +127,7 @@ def _replay_until(
     async def main(caller: Caller) -> Replayed:
         async def reached(address: str) -> None:
             there.append(address)
-            await caller.call(partial(pause, harness.redactor.text(address)))
+            await caller.call(partial(at_stop, harness.redactor.text(address)))
 
         harness = Harness(settings, run_id) if held is None else CarefulHarness(settings, run_id, held)
         harness.agents = StoppingAgents(settings, ReplayStop(plan.key, index, reached))
@@ -152,8 +136,8 @@ def _replay_until(
             redact = harness.redactor.plus(plan.all_secrets).text
             blocked = () if held is None else tuple(_blocked(held, redact, settings))
             return Replayed(story, bool(there), blocked)
-        finally:
-            asyncio.get_running_loop().set_exception_handler(_forget)
+        finally:  # browser and driver got the same Ctrl-C, so their errors after it say nothing
+            asyncio.get_running_loop().set_exception_handler(lambda *_: None)
             await harness.close()
 
     loop = LoopThread()
@@ -166,32 +150,10 @@ def _replay_until(
 # Requests that a replay does not send: they may change something on sites that the project does not serve.
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_REFUSAL = "blockedbyclient"
-
-
-class RequestLike(Protocol):
-    """The part of Playwright's request that is used."""
-
-    @property
-    def method(self) -> str: ...
-
-    @property
-    def url(self) -> str: ...
-
-
-class Route(Protocol):
-    """The part of Playwright's route that is used: a waiting request."""
-
-    @property
-    def request(self) -> Any: ...
-
-    def abort(self, error_code: str | None = None) -> Awaitable[None]: ...
-
-    def fallback(self) -> Awaitable[None]: ...
 
 
 class RequestBlocker:
-    """Blocks requests that may write, except to hosts of the project, and remembers them."""
+    """Blocks requests of Playwright that may write, except to hosts of the project, and remembers them."""
 
     def __init__(self, own: frozenset[str]) -> None:
         self._own = own
@@ -208,7 +170,7 @@ class RequestBlocker:
         """The same for requests that a site of the project has redirected elsewhere: these were sent."""
         return tuple(self._redirected)
 
-    def refuses(self, request: RequestLike) -> bool:
+    def refuses(self, request: Any) -> bool:
         """Return whether the request is blocked. An address without a host (`data:`, `blob:`) is never sent."""
         host = host_of(request.url)
         return bool(host) and request.method.upper() not in _SAFE and host not in self._own
@@ -219,14 +181,14 @@ class RequestBlocker:
         await tab.context.route_web_socket(self.refuses_socket, self.close)
         tab.context.on("request", self.watch)
 
-    async def judge(self, route: Route) -> None:
+    async def judge(self, route: Any) -> None:
         """Block or pass a request; a handler of Playwright's routes. Raises Playwright's errors."""
         request = route.request
         if not self.refuses(request):
             await route.fallback()
             return
         self._found.setdefault(f"{request.method} {_bare(request.url)}")
-        await route.abort(_REFUSAL)
+        await route.abort("blockedbyclient")
 
     def refuses_socket(self, url: str) -> bool:
         """Return whether a WebSocket is blocked; its messages are not examined."""
@@ -326,18 +288,14 @@ def place(plan: Plan, index: int, settings: Settings) -> str:
 
 def setting(settings: Settings) -> str:
     """The state in which the replay begins, as text."""
-    match settings.isolation:
-        case "world":
-            return "in a fresh world"
-        case "reset":
-            return "with the state reset"
-        case _:
-            return "in the present state (no `isolation` resets it)"
+    anew = {"world": "in a fresh world", "reset": "with the state reset"}
+    return anew.get(settings.isolation or "", "in the present state (no `isolation` resets it)")
 
 
 def _own_hosts(settings: Settings) -> frozenset[str]:
     """The hosts that the project serves, and where a replay's writes do not last."""
-    return _served_hosts(settings) - _lasting_hosts(settings)
+    served = frozenset(host.lower() for service in settings.services.values() for host in service.hosts)
+    return served - _lasting_hosts(settings)
 
 
 def _lasting_hosts(settings: Settings) -> frozenset[str]:
@@ -355,10 +313,6 @@ def _lasting_hosts(settings: Settings) -> frozenset[str]:
 def _is_kept(settings: Settings, name: str) -> bool:
     held = read_held(owner_file(settings.root / LOGS, name))
     return held is not None and held.owner.alive
-
-
-def _served_hosts(settings: Settings) -> frozenset[str]:
-    return frozenset(host.lower() for service in settings.services.values() for host in service.hosts)
 
 
 def why_asked(hosts: Iterable[str], settings: Settings) -> str:
@@ -427,9 +381,10 @@ def replay(
     plan = plan_of(kept, settings, run_id := new_run_id(datetime.now(UTC), os.getpid()))
     index = stop_index(kept, plan, step)
     _announce(plan, index, settings, yes)
-    held, pause = None if yes else RequestBlocker(_own_hosts(settings)), Pause(headed, place(plan, index, settings))
+    held = None if yes else RequestBlocker(_own_hosts(settings))
+    at_stop = partial(pause, headed, place(plan, index, settings))
     try:
-        replayed = _replay_until(plan, settings, run_id, index, pause, held)
+        replayed = _replay_until(plan, settings, run_id, index, at_stop, held)
     except (ValueError, OSError) as error:
         fail(str(error))
     for line in replayed.blocked:
@@ -450,12 +405,8 @@ def _settings(headed: bool) -> Settings:
 
 
 def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
-    """Print what will happen on stderr, and end the command if that is not allowed."""
-
-    typer.echo(
-        f"{plan.task_id} {setting(settings)}, up to {place(plan, index, settings)} (of 0-{len(plan.steps) - 1})",
-        err=True,
-    )
+    where = place(plan, index, settings)
+    typer.echo(f"{plan.task_id} {setting(settings)}, up to {where} (of 0-{len(plan.steps) - 1})", err=True)
     for line in left_out(plan, settings):
         typer.echo(line, err=True)
     if not (found := writes(plan, index, settings)):
@@ -467,23 +418,16 @@ def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
         )
 
 
-class Pause:
-    """Pauses the task at the stop, so that a person may look around."""
-
-    def __init__(self, headed: bool, place: str) -> None:
-        self._headed = headed
-        self._place = place
-
-    def __call__(self, address: str) -> None:
-        """Wait for Enter, Ctrl-C, or the end of the input."""
-        typer.echo(printable(f"stopped before {self._place}, at {address or 'no page'}"), err=True)
-        if not self._headed:
-            return
-        typer.echo("you can use the window now; Enter or Ctrl-C ends the replay", err=True)
-        try:
-            sys.stdin.readline()
-        except KeyboardInterrupt:
-            typer.echo("", err=True)
+def pause(headed: bool, place: str, address: str) -> None:
+    """Say where the task has stopped; a person may look around in the window until Enter, Ctrl-C or the input's end."""
+    typer.echo(printable(f"stopped before {place}, at {address or 'no page'}"), err=True)
+    if not headed:
+        return
+    typer.echo("you can use the window now; Enter or Ctrl-C ends the replay", err=True)
+    try:
+        sys.stdin.readline()
+    except KeyboardInterrupt:
+        typer.echo("", err=True)
 
 
 def _blocked(held: RequestBlocker, redact: Callable[[str], str], settings: Settings) -> Iterator[str]:

@@ -45,8 +45,11 @@ def report(
     say = partial(typer.echo, err=as_json)  # on stdout, only the JSON document is printed
     try:
         built = build_report(results, output, wanted, project=project_of(Path.cwd()) or Path.cwd(), say=say)
-    except (ReportError, OSError) as error:
-        fail(_build_failed_message(output, error), file=output)
+    except ReportError as error:
+        fail(str(error), file=output)
+    except OSError as error:  # an error of the disk does not name the file itself
+        why = f"{output} cannot be written: {error.strerror or error}"
+        fail(f"{why}; free space there, or name another one with --output", file=output)
     typer.echo(document(built) if as_json else "\n".join(lines(built)))
     if serve is not None or (open_ and not single_file):
         try:
@@ -59,26 +62,16 @@ def report(
         typer.echo("look at it with: harness report --open   (it needs http; --single-file does not)")
 
 
-def _build_failed_message(output: Path, error: Exception) -> str:
-    """The message for a failed build; an error of the disk does not name the file itself."""
-    if not isinstance(error, OSError):
-        return str(error)
-    return f"{output} cannot be written: {error.strerror or error}; free space there, or name another one with --output"
-
-
 def _tell_unserved(port: int, error: OSError) -> NoReturn:
     """Print the message only on stderr: with --json the document of the report is on stdout already."""
-    typer.echo(_serve_failed_message(port, error), err=True)
+    message = f"the report is built, and cannot be served on port {port}: {error.strerror or error}"
+    if error.errno == errno.EADDRINUSE:
+        from harness.resilience.process import describe_listener
+
+        taken = f"port {port} of 127.0.0.1 is taken by {describe_listener(port)}"
+        message = f"the report is built, and not served: {taken}; choose another, or --serve 0 for any that is free"
+    typer.echo(message, err=True)
     raise typer.Exit(1) from error
-
-
-def _serve_failed_message(port: int, error: OSError) -> str:
-    if error.errno != errno.EADDRINUSE:
-        return f"the report is built, and cannot be served on port {port}: {error.strerror or error}"
-    from harness.resilience.process import describe_listener
-
-    taken = f"port {port} of 127.0.0.1 is taken by {describe_listener(port)}"
-    return f"the report is built, and not served: {taken}; choose another, or --serve 0 for any that is free"
 
 
 def document(built: Report) -> str:

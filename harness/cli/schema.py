@@ -191,7 +191,7 @@ def _describe_tags(definitions: Mapping[str, _Schema], tag: str, text: str) -> N
             property_["description"] = f"{text} `{property_['const']}`: {_first_line(definition)}"
 
 
-def rule(answers: str, meanings: Iterable[str], strategies: Iterable[str], default: str) -> str:
+def _describe_rule(answers: str, meanings: Iterable[str], strategies: Iterable[str], default: str) -> str:
     """The description of a rule for editors: when it answers, then a line for each strategy."""
     lines = (
         f"`{name}`{' (the default)' if name == default else ''}: {meaning}"
@@ -215,8 +215,6 @@ _SHORT_BINDING: _Schema = {"type": "string", "pattern": r"^[^.]+\.."}
 _SHORT_WRITE: _Schema = {"type": "string", "minLength": 1}
 """`POST http://shop.local/cart` in place of `{method: POST, url: http://shop.local/cart}`."""
 
-_EDITORS_KEY: _Schema = {"type": "string", "description": _SCHEMA}
-
 
 def schemas() -> dict[str, _Schema]:
     """File name -> schema."""
@@ -231,7 +229,7 @@ def schemas() -> dict[str, _Schema]:
             "fault_plan.schema.json": _fault_plan(),
             "campaign.schema.json": Campaign.model_json_schema(mode="serialization"),
             "evaluation.schema.json": Evaluation.model_json_schema(mode="serialization"),
-            "evaluation_gate.schema.json": _evaluation_gate(),
+            "evaluation_gate.schema.json": _for_editors(EvaluationGate),
             "trajectory.schema.json": _trajectory(),
             "bridge.schema.json": message_schema(),
         }.items()
@@ -240,8 +238,7 @@ def schemas() -> dict[str, _Schema]:
 
 def _task_spec() -> _Schema:
     """The schema of task files, with shorthands, settings of any strategy, and the project's own keys."""
-    schema = {**TaskSpec.model_json_schema(), "description": _TASK}
-    schema["properties"] = {"$schema": dict(_EDITORS_KEY), **schema["properties"]}
+    schema = {**_for_editors(TaskSpec), "description": _TASK}
     bindings = schema["properties"]["state_bindings"]
     bindings["additionalProperties"] = {"anyOf": [_SHORT_BINDING, bindings["additionalProperties"]]}
     writes = schema["properties"]["allowed_writes"]
@@ -259,8 +256,7 @@ def _task_spec() -> _Schema:
 
 def _step_group() -> _Schema:
     """The schema of step groups. Their steps may have `${with.x}` everywhere, so only the acts are known."""
-    schema = StepGroup.model_json_schema()
-    schema["properties"] = {"$schema": dict(_EDITORS_KEY), **schema["properties"]}
+    schema = _for_editors(StepGroup)
     step = {"type": "object", "required": ["act"], "properties": {"act": {"enum": list(ACTS), "description": _ACT}}}
     schema["$defs"]["Use"] = Use.model_json_schema()
     schema["properties"]["steps"]["items"] = {"anyOf": [{"$ref": "#/$defs/Use"}, step]}
@@ -271,8 +267,7 @@ def _step_group() -> _Schema:
 
 def _fault_plan() -> _Schema:
     """The schema of fault plans: the keys of a fault are beside `tasks`, which may be a single id."""
-    schema = FaultPlan.model_json_schema()
-    schema["properties"] = {"$schema": dict(_EDITORS_KEY), **schema["properties"]}
+    schema = _for_editors(FaultPlan)
     definitions: dict[str, _Schema] = schema["$defs"]
     _require(definitions, FAULTS.values(), "kind")
     planned = definitions["PlannedFault"]["properties"]
@@ -286,9 +281,10 @@ def _fault_plan() -> _Schema:
     return _with_descriptions(_without_unused_definitions(schema))
 
 
-def _evaluation_gate() -> _Schema:
-    schema = EvaluationGate.model_json_schema()
-    schema["properties"] = {"$schema": dict(_EDITORS_KEY), **schema["properties"]}
+def _for_editors(model: type[BaseModel]) -> _Schema:
+    """The schema of a file that editors check: it may name its schema."""
+    schema = model.model_json_schema()
+    schema["properties"] = {"$schema": {"type": "string", "description": _SCHEMA}, **schema["properties"]}
     return schema
 
 
@@ -315,12 +311,9 @@ def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Map
         words.append({"type": "string", "pattern": "^retry_[0-9]{1,3}_times?$", "description": times})
     mapping = {"type": "object", "additionalProperties": False, "properties": settings}
     absent: list[_Schema] = [{"type": "null"}] if name == "on_state_inconsistency" else []
-    said = rule(Rulebook.model_fields[name].description or "", meanings, strategies, _default_of(name))
+    field = Rulebook.model_fields[name]
+    said = _describe_rule(field.description or "", meanings, strategies, str(field.default.strategy))
     return {"description": said, "anyOf": [*words, mapping, *absent]}
-
-
-def _default_of(rule: str) -> str:
-    return str(Rulebook.model_fields[rule].default.strategy)
 
 
 def _require(definitions: Mapping[str, _Schema], models: Iterable[type[BaseModel]], tag: str) -> None:
@@ -371,7 +364,6 @@ def _referenced_definitions(node: Any) -> set[str]:
     return set().union(*map(_referenced_definitions, node)) if isinstance(node, list) else set()
 
 
-_TASK_SPEC = "task_spec.schema.json"
 _SUFFIX = ".schema.json"
 
 
@@ -396,15 +388,14 @@ def schema(
             (write / file).write_text(_text(document), "utf-8")
             typer.echo(str(write / file))
     else:
-        typer.echo(_text(documents[_schema_file(which or name or _TASK_SPEC, list(documents))]), nl=False)
+        typer.echo(_text(documents[_schema_file(which or name or "task_spec", list(documents))]), nl=False)
 
 
 def _schema_file(name: str, known: list[str]) -> str:
     """The file name of a schema: `task_spec` means `task_spec.schema.json`."""
-    if name in known:
-        return name
-    if name + _SUFFIX in known:
-        return name + _SUFFIX
+    for file in (name, name + _SUFFIX):
+        if file in known:
+            return file
     short = [each.removesuffix(_SUFFIX) for each in known]
     meant = did_you_mean(name.removesuffix(_SUFFIX), short)
     fail(f"no schema {name!r}; {meant or 'there are: ' + ', '.join(short)}")

@@ -8,13 +8,13 @@ import os
 import re
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from errno import ENOSPC
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from harness.reporting.live.pages import LiveView
+    from harness.resilience import Clock
     from harness.runner.bridging import BridgeHost
     from harness.runner.requested import RequestedRuns
 
@@ -108,17 +109,14 @@ def serve(
         flags = {"--insecure": insecure, "--page-only": page_only}
         _keep(settings, [flag for flag, given in flags.items() if given], idle, open_it)
     else:
-        _serve_alone(settings, open_it, ServeLimits(idle, page_only, while_used))
-
-
-def _serve_alone(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
-    try:
-        with only_server(settings.root):
-            _serve(settings, open_it, limits)
-    except AlreadyServedError:
-        typer.echo("a server of this project is being started by another process")
-    except OSError as error:
-        fail(f"{shown_path(settings.root / '.harness')} cannot be written: {error.strerror or error}{_space(error)}")
+        try:
+            with only_server(settings.root):
+                _serve(settings, open_it, ServeLimits(idle, page_only, while_used))
+        except AlreadyServedError:
+            typer.echo("a server of this project is being started by another process")
+        except OSError as error:
+            why = f"{error.strerror or error}{_space(error)}"
+            fail(f"{shown_path(settings.root / '.harness')} cannot be written: {why}")
 
 
 class ServeLimits(Struct, frozen=True):
@@ -196,8 +194,7 @@ def _serve(settings: Settings, open_it: bool, limits: ServeLimits) -> None:
                 settings.root, [*live.routes, *agents.routes], clock, tokens, read_only=limits.page_only
             )
             server.stopping = agents.stop
-            looked_at = Needed(live, clock.now, limits.idle)
-            needed = partial(is_used, settings.root) if limits.while_used else lambda: looked_at(agents.busy)
+            needed = partial(is_used, settings.root) if limits.while_used else _needed(live, agents, clock, limits.idle)
             await server.run(listener, ready, needed, host=wanted.host, certificate=certificate)
 
     asyncio.run(serving())
@@ -214,6 +211,19 @@ def _listener(settings: Settings) -> socket.socket:
     return bind(wanted.host, wanted.port)
 
 
+def _needed(live: LiveView, agents: ServedAgents, clock: Clock, idle: float | None) -> Callable[[], bool]:
+    """Whether the server is still needed: always, or while somebody looks, an agent is there or a run goes on."""
+    last = clock.now()
+
+    def is_needed() -> bool:
+        nonlocal last
+        if idle is not None and (agents.busy or live.viewers or live.something_runs()):
+            last = clock.now()
+        return idle is None or clock.now() - last < idle
+
+    return is_needed
+
+
 @asynccontextmanager
 async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[ServedAgents]:
     """The bridge of the server, for agents that take the project's tasks; without routes if it only shows pages."""
@@ -222,8 +232,7 @@ async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[S
         return
     from harness.resilience import SystemClock
     from harness.runner.bridging import BridgeHost
-    from harness.runner.dead_runs import report_dead_tasks
-    from harness.runner.requested import RequestedRuns
+    from harness.runner.requested import RequestedRuns, report_dead_tasks
 
     for told in await asyncio.to_thread(report_dead_tasks, settings):  # before a session goes on here
         typer.echo(told)
@@ -232,7 +241,7 @@ async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[S
     runs.serve(host)
     if host.note:
         typer.echo(host.note)
-    agents = ServedAgents(host, runs)
+    agents = ServedAgents((host, runs))
     try:
         yield agents
     finally:
@@ -242,17 +251,18 @@ async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[S
 class ServedAgents:
     """What a server does for agents; nothing without a bridge."""
 
-    def __init__(self, host: BridgeHost | None = None, runs: RequestedRuns | None = None) -> None:
-        self._host = host
-        self._runs = runs
+    def __init__(self, served: tuple[BridgeHost, RequestedRuns] | None = None) -> None:
+        self._served = served
         self._stopping: asyncio.Task[None] | None = None
-        self.routes: list[BaseRoute] = host.routes if host else []
+        self.routes: list[BaseRoute] = served[0].routes if served else []
 
     @property
     def busy(self) -> bool:
         """Whether an agent is there, or a task runs."""
-        attached = self._host is not None and any(each.attached for each in self._host.hub.sessions.values())
-        return attached or (self._runs is not None and self._runs.busy)
+        if self._served is None:
+            return False
+        host, runs = self._served
+        return any(each.attached for each in host.hub.sessions.values()) or runs.busy
 
     def stop(self) -> None:
         """Begin to end tasks and sessions, so that their clients still hear of it."""
@@ -260,33 +270,16 @@ class ServedAgents:
             self._stopping = asyncio.get_running_loop().create_task(self._stop())
 
     async def _stop(self) -> None:
-        if self._runs is not None and self._host is not None:
-            await self._runs.close()
-            await self._host.close(resumable=True)
+        if self._served is not None:
+            host, runs = self._served
+            await runs.close()
+            await host.close(resumable=True)
 
     async def close(self) -> None:
         """End them. Bounded."""
         self.stop()
         if self._stopping is not None:
             await self._stopping
-
-
-class Needed:
-    """Whether the server is still needed: always, or while somebody looks, an agent is there or a run goes on."""
-
-    def __init__(self, live: LiveView, now: Any, idle: float | None) -> None:
-        self._live = live
-        self._now = now
-        self._idle = idle
-        self._last = now()
-
-    def __call__(self, busy: bool) -> bool:
-        """`busy`: whether agents are there, or a task runs."""
-        if self._idle is None:
-            return True
-        if busy or self._live.viewers or self._live.something_runs():
-            self._last = self._now()
-        return bool(self._now() - self._last < self._idle)
 
 
 @app.command()
@@ -342,12 +335,8 @@ def client() -> None:
 
     Example: harness serve client > bridge.mjs
     """
-    typer.echo(_javascript_client().read_text("utf-8"), nl=False)
-
-
-def _javascript_client() -> Path:
-    """The file of the client in JavaScript: it is in the wheel, and a clone has it elsewhere."""
     import harness.bridge.client
 
-    shipped = Path(harness.bridge.client.__file__).with_name("bridge.mjs")
-    return shipped if shipped.is_file() else shipped.parents[3] / "clients/js/bridge.mjs"
+    shipped = Path(harness.bridge.client.__file__).with_name("bridge.mjs")  # in the wheel; a clone has it elsewhere
+    file = shipped if shipped.is_file() else shipped.parents[3] / "clients/js/bridge.mjs"
+    typer.echo(file.read_text("utf-8"), nl=False)

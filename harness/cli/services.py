@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.cli.logs import AsJsonLines, Count, Wait, show_logs
 from harness.cli.project import settings_here
 from harness.environment.ownership import LOGS, Held, ServiceState, log_file
@@ -69,8 +70,7 @@ def _chosen_services(names: Sequence[str] | None, *, kept: bool = False) -> Chos
     return Chosen(chosen, settings.root, {name: alone[name] for name in wanted if name in alone})
 
 
-def lines(found: ServiceStatus) -> str:
-    """One service as text."""
+def _lines(found: ServiceStatus) -> str:
     port = f", port {found.port}" if found.port is not None else ""
     listener = f", pid {found.pid}" if found.pid is not None else ""
     uptime = f" for {_duration(found.uptime)}" if found.uptime is not None and found.state is ServiceState.UP else ""
@@ -96,7 +96,6 @@ def _daemon(found: ServiceStatus) -> str:
 
 
 def _document(found: ServiceStatus) -> dict[str, Any]:
-    """The same as plain JSON."""
     return {**asdict(found), "hosts": dict(found.hosts), "state": str(found.state), "log": str(found.log)}
 
 
@@ -121,11 +120,10 @@ app = typer.Typer(
 _Names = Annotated[
     list[str] | None, typer.Argument(metavar="NAME", help="Names from [tool.harness.services]. Default: all services.")
 ]
-_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 @app.command()
-def status(names: _Names = None, as_json: _AsJson = False) -> None:
+def status(names: _Names = None, as_json: AsJson = False) -> None:
     """Show the state, pid, ports, uptime, restarts, owner and log file of the services.
 
     Exit code: 0 all are up, 3 one is not up, 1 a name or a setting is wrong.
@@ -143,7 +141,7 @@ def start(
     persist: Annotated[
         bool, typer.Option("--persist", help="Keep the services running after this command ends.")
     ] = False,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Start the services that do not run. They run until Ctrl-C, or with --persist until `harness services stop`.
 
@@ -162,7 +160,7 @@ def start(
 
 
 @app.command()
-def stop(names: _Names = None, as_json: _AsJson = False) -> None:
+def stop(names: _Names = None, as_json: AsJson = False) -> None:
     """Stop the services that `start --persist` keeps running, and nothing else.
 
     That includes services that were since renamed in pyproject.toml or removed from it.
@@ -184,12 +182,7 @@ def stop(names: _Names = None, as_json: _AsJson = False) -> None:
 
 
 @app.command()
-def logs(
-    names: _Names = None,
-    count: Count = 20,
-    wait: Wait = False,
-    as_json: AsJsonLines = False,
-) -> None:
+def logs(names: _Names = None, count: Count = 20, wait: Wait = False, as_json: AsJsonLines = False) -> None:
     """Show the end of the services' logs.
 
     Exit code: 0, or 1 when a name is not known, or when there is no log yet (without --follow).
@@ -202,11 +195,7 @@ def logs(
 
 
 def _tell(found: Sequence[ServiceStatus], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps([_document(each) for each in found], indent=2))
-        return
-    for each in found:
-        typer.echo(lines(each))
+    typer.echo(json.dumps(list(map(_document, found)), indent=2) if as_json else "\n".join(map(_lines, found)))
 
 
 def _persist(chosen: Chosen) -> None:
@@ -215,46 +204,40 @@ def _persist(chosen: Chosen) -> None:
     starting = list[StartingDaemon]()
     try:
         there = [name for name, each in kept.items() if each.daemon()]
-        for name in kept:
-            if name not in there:
-                starting.append(StartingDaemon(name, chosen.root, chosen.logs))
-        problems = [_problem(keeping, kept[keeping.name]) for keeping in starting]
-        problems += [_problem_elsewhere(chosen, kept[name]) for name in there]
+        for name in (each for each in kept if each not in there):
+            starting.append(StartingDaemon(name, chosen.root, chosen.logs))
+        problems: list[str] = []
+        for keeping in starting:
+            with _noted(problems):
+                if not keeping.await_ready() and not kept[keeping.name].daemon():
+                    told = "it runs already, kept by another process; `stop` will not end it"
+                    typer.echo(f"{keeping.name}: {told}", err=True)
+        for name in there:  # another command has begun to keep it, and may be starting it now
+            with _noted(problems):
+                asyncio.run(kept[name].await_up(_AWAITED * chosen.settings[name].ready_timeout))
     except KeyboardInterrupt:
         for keeping in starting:
             keeping.abandon()
         raise
-    if any(problems):
-        fail("\n".join(filter(None, problems)))
+    if problems:
+        fail("\n".join(problems))
 
 
-def _problem_elsewhere(chosen: Chosen, kept: PersistedServices) -> str:
-    """The problem of a service that another command has begun to keep, and may be starting now."""
+@contextmanager
+def _noted(problems: list[str]) -> Iterator[None]:
     try:
-        asyncio.run(kept.await_up(_AWAITED * chosen.settings[kept.name].ready_timeout))
+        yield
     except ValueError as error:
-        return str(error)
-    return ""
-
-
-def _problem(keeping: StartingDaemon, kept: PersistedServices) -> str:
-    try:
-        started = keeping.await_ready()
-    except ValueError as error:
-        return str(error)
-    if not started and not kept.daemon():
-        typer.echo(f"{keeping.name}: it runs already, kept by another process; `stop` will not end it", err=True)
-    return ""
+        problems.append(str(error))
 
 
 def _attend(chosen: Chosen, as_json: bool) -> None:
-    """Keep the services in this process."""
     services = Services(chosen.settings, root=chosen.root, logs=chosen.logs, clock=SystemClock(), kept=True)
 
     def announce() -> None:
-        lines_ = json.dumps({"services": services.status()}) if as_json else "\n".join(services.status())
         hint = "Ctrl-C ends what was started here." if services.started else "All of them run already."
-        print(lines_ if as_json else f"{lines_}\n{hint}", flush=True)
+        found = services.status()
+        print(json.dumps({"services": found}) if as_json else "\n".join([*found, hint]), flush=True)
 
     try:
         failure = asyncio.run(keep(services, announce))

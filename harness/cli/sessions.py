@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-from datetime import UTC, datetime, timedelta
+from http.client import HTTPException
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -13,11 +12,11 @@ import typer
 from msgspec import to_builtins
 
 from harness.bridge.store import StoredSession, stored_sessions
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.cli.project import settings_here
 from harness.reporting.files import printable
-from harness.serve.address import BRIDGE, address_of
-from harness.serve.tokens import Tokens, TokenScope
+from harness.serve.address import addresses_of
+from harness.serve.tokens import TokenScope
 from harness.spec.problems import did_you_mean
 
 app = typer.Typer(help="Show and close the sessions of agents that run elsewhere.")
@@ -25,7 +24,6 @@ _ANSWERS_WITHIN = 5.0
 """Seconds that the run of a session has to close it."""
 _LABELS = {"turn": "turn when last written", "wrote": "had begun to write", "had": "tasks it has had"}
 """What `show` calls a value, where its name alone would mislead: the store is not written at each turn."""
-_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def _known(root: Path) -> list[StoredSession]:
@@ -54,7 +52,7 @@ def _state(session: StoredSession) -> str:
 
 
 @app.command("list")
-def list_sessions(as_json: _AsJson = False) -> None:
+def list_sessions(as_json: AsJson = False) -> None:
     """List the sessions of this project, the newest first."""
     found = _known(settings_here().root)
     if as_json:
@@ -68,7 +66,7 @@ def list_sessions(as_json: _AsJson = False) -> None:
 
 
 @app.command()
-def show(session: Annotated[str, typer.Argument(help="Its id.")], as_json: _AsJson = False) -> None:
+def show(session: Annotated[str, typer.Argument(help="Its id.")], as_json: AsJson = False) -> None:
     """Show all that is kept of one session."""
     found = _document(_found(settings_here().root, session))
     if as_json:
@@ -89,21 +87,17 @@ def _shown(value: Any) -> str:
 def close(session: Annotated[str, typer.Argument(help="Its id.")]) -> None:
     """Close a session of a run or server that goes on; the task that it has taken ends as AGENT_LOST."""
     root = settings_here().root
-    found, places = _found(root, session), (address_of(root, BRIDGE), address_of(root))
-    address = next((each for each in places if each is not None and each.pid == found.owner.pid), None)
+    found = _found(root, session)
+    address = next((each for each in addresses_of(root) if each.pid == found.owner.pid), None)
     if found.over or not found.owned or address is None:
         fail(f"session {session} is not open in any run or server ({_state(found)})")
-    from harness.serve.start import connection_to  # the lists need no server
+    from harness.serve.start import asked  # the lists need no server
 
-    connection = connection_to(address, _ANSWERS_WITHIN)
+    path = f"/sessions/{quote(session)}"
     try:
-        token = Tokens.of(root).issue(TokenScope.CONTROL, datetime.now(UTC), timedelta(minutes=1))
-        connection.request("DELETE", f"/sessions/{quote(session)}", headers={"Authorization": f"Bearer {token}"})
-        answer = connection.getresponse()
-        if answer.status >= 300:
-            fail(f"session {session} was not closed: {answer.read().decode('utf-8', 'replace')[:500]}")
-    except (OSError, http.client.HTTPException) as error:
+        status, said = asked(root, address, TokenScope.CONTROL, _ANSWERS_WITHIN, "DELETE", path)
+    except (OSError, HTTPException) as error:
         fail(f"the run of session {session} cannot be reached: {error}")
-    finally:
-        connection.close()
+    if status >= 300:
+        fail(f"session {session} was not closed: {said[:500]}")
     typer.echo(f"session {session} is closed")

@@ -7,19 +7,17 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.cli.failures import (
     LAST,
     ArtifactDirectory,
     Artifacts,
-    AsJson,
     Run,
-    artifacts_root,
     cases_of,
     directories_of,
     earlier,
@@ -27,7 +25,6 @@ from harness.cli.failures import (
     full_document,
     is_kept,
     last_run,
-    local_time,
     readable,
     readable_or_end,
     summary_document,
@@ -35,7 +32,7 @@ from harness.cli.failures import (
     the_failure,
     unknown,
 )
-from harness.cli.project import project_of
+from harness.cli.project import project_of, settings_here
 from harness.model.consumption import ModelFigures
 from harness.model.report import ErrorReport
 from harness.model.tool_use import of_all_tools
@@ -44,6 +41,9 @@ from harness.reporting.files import shown_path, visible
 from harness.reporting.story import TaskStory
 from harness.reporting.tool_lines import call_lines
 from harness.reporting.words import shortened
+
+if TYPE_CHECKING:
+    from harness.reporting.trajectory import Trajectory
 
 MOST_CALLS, LONGEST_LINE = 5, 1000
 """The number of calls of tools that are shown, and of characters of what was sent or answered."""
@@ -64,7 +64,8 @@ def _headline(story: TaskStory) -> str:
 def _lines(kept: ArtifactDirectory) -> Iterator[str]:
     report = kept.report
     yield _headline(kept.story)
-    head = [f"  {local_time(report):%Y-%m-%d %H:%M:%S}, run {kept.run}{_metrics(report)}", *_agent(kept.story)]
+    at = report.timestamp.astimezone()
+    head = [f"  {at:%Y-%m-%d %H:%M:%S}, run {kept.run}{_metrics(report)}", *_agent(kept.story)]
     yield from screen(kept.story, EVERYTHING, head)
     yield from _calls(kept.story)
     yield from _files(kept)
@@ -119,14 +120,14 @@ def _files(kept: ArtifactDirectory) -> Iterator[str]:
         yield f"    {again['trace']!s:<22} the full trace of a second run (--task-retrace), which {ended}"
 
 
-def _entries(found: Any) -> list[Mapping[str, Any]]:
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-
-
 def _size(count: Any) -> str:
     if not isinstance(count, int):
         return ""
     return f"{count} bytes" if count < 1024 else f"{count / 1024:.0f} KB"
+
+
+def _entries(found: Any) -> list[Mapping[str, Any]]:
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def line(kept: ArtifactDirectory, last_run: str | None) -> str:
@@ -137,7 +138,8 @@ def line(kept: ArtifactDirectory, last_run: str | None) -> str:
         notes.append("  (not of the last run)")
     elif not kept.counts:
         notes.append("  (a later execution counts)")
-    return visible(f"{local_time(kept.report):%Y-%m-%d %H:%M}  {_headline(kept.story)}{''.join(notes)}")
+    at = kept.report.timestamp.astimezone()
+    return visible(f"{at:%Y-%m-%d %H:%M}  {_headline(kept.story)}{''.join(notes)}")
 
 
 _NARROWEST = 60
@@ -167,46 +169,39 @@ def show(
     if task is not None and run is None and is_kept(Path(task)):
         _show([Path(task)], as_json)
         return
-    root = artifacts or artifacts_root()
+    root = artifacts or settings_here().artifacts
     folders = folders_of(root, run)
     if task is None:
         _list(root, folders, run, None if run is not None or artifacts is not None else last_run(), as_json)
-        return
-    if task == LAST:
+    elif task == LAST:
         _show([the_failure(task, run, artifacts, "harness show").folder], as_json)
-        return
-    found = directories_of(folders, task)
-    if not found and (cases := cases_of(folders, task)):
+    elif found := directories_of(folders, task):
+        _show(found, as_json)
+    elif cases := cases_of(folders, task):
         _list_cases(cases, run, as_json)
-        return
-    if not found:
+    else:
         fail(unknown(root, folders, task, run))
-    _show(found, as_json)
 
 
 def _show_agent(task: str | None, run: str | None, artifacts: Path | None, as_json: bool) -> None:
-    """Print the way of an agent."""
-    from harness.cli.agent_way import found_trajectory  # most failures are not an agent's
-    from harness.reporting.agent_way import way_text
+    from harness.reporting.agent_way import way_text  # most failures are not an agent's
 
     if task is None or artifacts is not None:
         fail("--agent needs the id of a task, a folder with trajectory.jsonl, or `last`, and takes no --artifacts")
-    found = found_trajectory(project_of(Path.cwd()) or Path.cwd(), task, run)
+    found = _found_trajectory(project_of(Path.cwd()) or Path.cwd(), task, run)
     if as_json:
-        _print(
-            {"task": msgspec.to_builtins(found.task), "choices": [msgspec.to_builtins(each) for each in found.choices]}
-        )
+        _print({"task": msgspec.to_builtins(found.task), "choices": msgspec.to_builtins(found.choices)})
         return
     typer.echo(way_text(found, max(_NARROWEST, shutil.get_terminal_size((120, 24)).columns)))
 
 
 def _show(folders: list[Path], as_json: bool) -> None:
     """Print whole failures; one that cannot be read ends the command."""
-    found = [readable_or_end(folder) for folder in folders]
+    found = list(map(readable_or_end, folders))
     if as_json:
         _print(full_document(found))
-        return
-    typer.echo("\n\n".join(map(page, found)))
+    else:
+        typer.echo("\n\n".join(map(page, found)))
 
 
 def _print(document: Mapping[str, Any]) -> None:
@@ -237,3 +232,20 @@ def _list(root: Path, folders: list[Path], run: str | None, newest: str | None, 
         typer.echo(f"no failures under {shown_path(root)}")
     for name, kept in runs.items():
         typer.echo(f"earlier run {name}: {', '.join(folder.name for folder in kept)}")
+
+
+def _found_trajectory(root: Path, task: str, run: str | None) -> Trajectory:
+    """The newest trajectory of a task (an id, a key, a folder with one, or `last`); ends the command without one."""
+    from harness.reporting.trajectory import FILE, TrajectoryError, newest, read, trajectories
+
+    try:
+        if (Path(task) / FILE).is_file():
+            return read(Path(task) / FILE)
+        each = newest(root) if task == LAST else trajectories(root, task)
+        found = next((one for one in each if run is None or one.task.run == run), None)
+    except (TrajectoryError, OSError) as error:
+        fail(str(error))
+    if found is None:
+        of_run = f" in run {run}" if run else ""
+        fail(f"no agent has chosen the steps of {task}{of_run}, or its trajectory was deleted: see `harness show`")
+    return found

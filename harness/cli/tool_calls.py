@@ -18,9 +18,11 @@ from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import ToolAnswer, ToolDescription, ToolRequest
 from harness.recovery.failure import Failed
 from harness.reporting.files import printable, visible
+from harness.reporting.tables import columns
 from harness.resilience import Deadline, SystemClock
 from harness.resilience.events import discard
 from harness.runner.toolbox import RunTools
+from harness.spec.names import how_many
 from harness.spec.steps import EffectClass
 from harness.tools.calls import CallTerms, ServerCall
 from harness.tools.catalogue import effect_of, find
@@ -58,14 +60,12 @@ class ListedServer(Struct, frozen=True):
         """The server and a line for each tool: name, effect, where that comes from, description."""
         if self.problem:
             return [self.problem]
-        rows = [self._row(tool) for tool in self.tools]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
-        table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        count = f"{len(rows)} {'tool' if len(rows) == 1 else 'tools'}"
-        return [f"{self.name}: {count}{f' ({self.introduced})' if self.introduced else ''}", *table]
+        table = [f"  {line}" for line in columns(list(map(self._row, self.tools)))]
+        introduced = f" ({self.introduced})" if self.introduced else ""
+        return [f"{self.name}: {how_many(len(self.tools), 'tool')}{introduced}", *table]
 
     def _row(self, tool: ToolDescription) -> tuple[str, ...]:
-        effect, source = effect_and_source(tool, self.settings)
+        effect, source = self.effect_of(tool)
         allowed = "" if self.settings.allows(tool.name) else "not allowed: "
         return printable(tool.name), effect, f"({source})", f"{allowed}{printable(tool.description)[:_DESCRIPTION]}"
 
@@ -75,7 +75,7 @@ class ListedServer(Struct, frozen=True):
         return {**found, "tools": [self._tool_document(tool) for tool in self.tools]}
 
     def _tool_document(self, tool: ToolDescription) -> dict[str, Any]:
-        effect, source = effect_and_source(tool, self.settings)
+        effect, source = self.effect_of(tool)
         return {
             "name": tool.name,
             "description": tool.description,
@@ -102,11 +102,11 @@ class Called(Struct, frozen=True):
 
 async def listed(settings: Settings, names: Sequence[str], within: float | None) -> tuple[ListedServer, ...]:
     """Connect to servers side by side and ask each for its tools; a problem of one is its own."""
-    ways = await _ways(settings, names)
-    async with _servers(settings, [name for name in names if name not in ways.away], ways.hosts) as servers:
+    hosts, away = await _ways(settings, names)
+    async with _servers(settings, [name for name in names if name not in away], hosts) as servers:
         found = {each.name: each for each in await asyncio.gather(*(_list_one(settings, s, within) for s in servers))}
-    away = {name: ListedServer(name, settings.tools[name], problem=f"{name}: {why}") for name, why in ways.away.items()}
-    return tuple((found | away)[name] for name in names)
+    found |= {name: ListedServer(name, settings.tools[name], problem=f"{name}: {why}") for name, why in away.items()}
+    return tuple(found[name] for name in names)
 
 
 async def _list_one(settings: Settings, server: ToolServer, within: float | None) -> ListedServer:
@@ -139,10 +139,10 @@ class CallByHand(Struct, frozen=True):
         table = self.settings.tools[self.server]
         if not table.allows(self.tool):
             fail(f"{self.server}.{self.tool} was not called: `allow` of [tool.harness.tools.{self.server}] forbids it")
-        ways = await _ways(self.settings, (self.server,))
-        if ways.away:
-            fail(ways.away[self.server])
-        async with _servers(self.settings, (self.server,), ways.hosts) as (server,):
+        hosts, away = await _ways(self.settings, (self.server,))
+        if away:
+            fail(away[self.server])
+        async with _servers(self.settings, (self.server,), hosts) as (server,):
             try:
                 await _know(server, self.within or table.ready_timeout)
                 tool = self._found(server)
@@ -203,24 +203,16 @@ async def _servers(
         await asyncio.gather(*(server.close() for server in made))
 
 
-class Ways(Struct, frozen=True):
-    """The ways to servers behind services of the project."""
+async def _ways(settings: Settings, names: Sequence[str]) -> tuple[Mapping[str, int], Mapping[str, str]]:
+    """The ways to servers behind services of the project: host -> port of the services that run.
 
-    hosts: Mapping[str, int]
-    """Host -> port of the services that run."""
-    away: Mapping[str, str]
-    """Name of a server whose service does not run -> what to do."""
-
-
-async def _ways(settings: Settings, names: Sequence[str]) -> Ways:
+    Then: name of a server whose service does not run -> what to do.
+    """
     asked = {name: urlsplit(url).hostname or "" for name in names if (url := settings.tools[name].url)}
     behind = {name: each for name, each in settings.services.items() if {*asked.values()} & {*each.hosts}}
     found = await statuses(behind, settings.root / LOGS, SystemClock()) if behind else ()
     down = {host: each.name for each in found if each.state is not ServiceState.UP for host in behind[each.name].hosts}
     ports = ((host, port) for each in found for host, port in each.hosts.items() if host not in down)
-    away = {name: _start(down[host]) for name, host in asked.items() if host in down}
-    return Ways({host: port for host, port in ports if isinstance(port, int)}, away)
-
-
-def _start(service: str) -> str:
-    return f"the service `{service}` does not run: start it with `harness services start --persist {service}`"
+    start = "the service `{0}` does not run: start it with `harness services start --persist {0}`"
+    away = {name: start.format(down[host]) for name, host in asked.items() if host in down}
+    return {host: port for host, port in ports if isinstance(port, int)}, away

@@ -11,13 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.cli.logs import AsJsonLines, Count, Wait, show_logs
 from harness.cli.project import settings_here
 from harness.model.settings import Settings
 from harness.model.tools import PAGE, ToolState
 from harness.reporting.files import printable, shown_path, visible
 from harness.reporting.redaction import Redactor
+from harness.reporting.tables import columns
 from harness.reporting.telemetry.metrics import UNWELL
 from harness.reporting.tool_lines import as_text
 from harness.reporting.words import shortened
@@ -39,7 +40,6 @@ _Names = Annotated[
     list[str] | None, typer.Argument(metavar="SERVER", help="Names from [tool.harness.tools]. Default: all.")
 ]
 _Name = Annotated[str, typer.Argument(metavar="SERVER", help="Name from [tool.harness.tools].")]
-_AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 
 
 def _project() -> Settings:
@@ -67,7 +67,7 @@ def _placed(settings: Settings, name: str) -> str:
 
 
 @app.command()
-def status(names: _Names = None, as_json: _AsJson = False) -> None:
+def status(names: _Names = None, as_json: AsJson = False) -> None:
     """Show the state of each tool server as runs have seen it: reason, tools, crashes, and since when.
 
     A run that is under way is named; otherwise this is how the last run has left the server. Nothing is connected to.
@@ -88,8 +88,7 @@ def status(names: _Names = None, as_json: _AsJson = False) -> None:
         documents = [{"kind": "stdio" if each.stdio else "http", **state_document(each)} for each in states]
         typer.echo(json.dumps([*documents, *never], indent=2, ensure_ascii=False))
     else:
-        for line in _table(settings, states, unseen):
-            typer.echo(line)
+        typer.echo("\n".join(_table(settings, states, unseen)))
     raise typer.Exit(NOT_WELL if any(each.state in UNWELL for each in states) else 0)
 
 
@@ -102,14 +101,12 @@ def _kind(settings: Settings, name: str) -> str:
 
 _REASON = 60
 """Characters of a reason that the table shows; `--json` has it whole."""
-_HEAD = ("server", "kind", "state", "reason", "tools", "crashes", "since", "run")
 
 
 def _table(settings: Settings, states: Sequence[KeptState], unseen: Sequence[str]) -> list[str]:
-    """A head and a line for each server and process, in columns as wide as they need; then what is to be done."""
-    rows = [_HEAD, *map(_row, states), *((name, _kind(settings, name), *_unseen(name)) for name in unseen)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    """A head and a line for each server and process; then what is to be done."""
+    head = ("server", "kind", "state", "reason", "tools", "crashes", "since", "run")
+    lines = columns([head, *map(_row, states), *(_unseen(settings, name) for name in unseen)])
     return [*lines, *dict.fromkeys(mended for each in states if (mended := _mended(each)))]
 
 
@@ -122,9 +119,9 @@ def _row(each: KeptState) -> tuple[str, ...]:
     return each.server, kind, each.state.value, reason, count, crashes, began, run
 
 
-def _unseen(name: str) -> tuple[str, ...]:
+def _unseen(settings: Settings, name: str) -> tuple[str, ...]:
     why = "the page of each task" if name == PAGE else "no run has used it"
-    return (ToolState.UNKNOWN.value, why, "", "", "", "")
+    return name, _kind(settings, name), ToolState.UNKNOWN.value, why, "", "", "", ""
 
 
 def _mended(each: KeptState) -> str:
@@ -143,7 +140,7 @@ def list_(
     seconds: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Limit for each server.")
     ] = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Connect to tool servers and list their tools: the effect of each, where that comes from, and whether it may be
     called.
@@ -179,7 +176,7 @@ def call(
     seconds: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Limit. Default: as in the settings.")
     ] = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Call a tool and print its result. Its effect is said, and a call that writes is asked about first.
 
@@ -205,7 +202,6 @@ def call(
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The arguments; ends for a text that is no JSON object."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -227,7 +223,7 @@ def ask_before(name: str, effect: str, source: str, yes: bool) -> None:
 
 
 @app.command()
-def restart(server: _Name, as_json: _AsJson = False) -> None:
+def restart(server: _Name, as_json: AsJson = False) -> None:
     """Let the runs that use a tool server connect to it anew: its crashes and refused credentials are forgotten.
 
     A run notices it within a second. Later runs begin without crashes and refusals anyway.
@@ -255,12 +251,7 @@ def restart(server: _Name, as_json: _AsJson = False) -> None:
 
 
 @app.command()
-def logs(
-    names: _Names = None,
-    count: Count = 20,
-    wait: Wait = False,
-    as_json: AsJsonLines = False,
-) -> None:
+def logs(names: _Names = None, count: Count = 20, wait: Wait = False, as_json: AsJsonLines = False) -> None:
     """Show the end of what tool servers with a `command` have written to their standard error.
 
     Exit code: 0, or 1 when a name is not known, or when there is no log yet (without --follow).

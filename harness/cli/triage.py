@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.cli.ending import fail
-from harness.cli.failed_tasks import FailedTasks, of_directories, of_history
+from harness.cli.ending import AsJson, fail
+from harness.cli.failures import ArtifactDirectory, UnreadableReportError, latest, read_kept
 from harness.cli.project import settings_here
 from harness.model.settings import Settings
-from harness.reporting.files import printable
+from harness.reporting.files import printable, shown_path
+from harness.reporting.history.comparison import passed_last
 from harness.reporting.history.file import HistoryError
-from harness.reporting.triage import Cause, causes, first_look
+from harness.reporting.history.reading import load_run, task_points
+from harness.reporting.history.record import RunRecord, still_running
+from harness.reporting.task_record import LAST_RUN, load_last_run, task_record
+from harness.reporting.triage import Cause, Trouble, causes, first_look, of_record, troubles
 from harness.reporting.words import shortened
 from harness.spec.names import how_many
 from harness.values import replace
@@ -34,7 +41,7 @@ def triage(
     artifacts: Annotated[
         Path | None, typer.Option(help="Read this folder of artifact directories instead of the history.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Group the failures of a run by cause, the cause of most failures first.
 
@@ -66,7 +73,7 @@ def _find_failures(settings: Settings, run: str, artifacts: Path | None) -> Fail
             fail(f"{artifacts}: there is no such folder")
         return of_directories(artifacts)
     try:
-        return _at_work(of_history(settings.root, run), settings)
+        return _of_history(settings.root, run)
     except HistoryError as error:
         kept = of_directories(settings.artifacts)
         if run != "last" or not kept.run:
@@ -76,8 +83,6 @@ def _find_failures(settings: Settings, run: str, artifacts: Path | None) -> Fail
 
 def _of_an_earlier_run(found: FailedTasks, settings: Settings) -> FailedTasks:
     """The same failures; if a later run is known, which they are not of, a note says so."""
-    from harness.reporting.task_record import LAST_RUN, load_last_run
-
     try:
         last = load_last_run(settings.root / LAST_RUN)
     except (OSError, ValueError):
@@ -86,15 +91,6 @@ def _of_an_earlier_run(found: FailedTasks, settings: Settings) -> FailedTasks:
         return found
     later = f"the last run ({printable(last.run)}) left none, or is not in the history"
     return replace(found, notes=(*found.notes, f"these are failures of an earlier run: {later}"))
-
-
-def _at_work(found: FailedTasks, settings: Settings) -> FailedTasks:
-    """The same failures; if the run's process is alive, a note says so in place of the ending. Raises HistoryError."""
-    from harness.reporting.history.reading import load_run
-    from harness.reporting.history.record import still_running
-
-    running = load_run(settings.root, found.run).running
-    return replace(found, notes=(still_running(found.tasks or 0),)) if running else found
 
 
 _FEW = 3
@@ -109,7 +105,9 @@ def lines(found: FailedTasks, causes: Sequence[Cause], width: int) -> Iterator[s
     code = max((len(cause.code or "-") for cause in causes), default=0)
     for cause in sorted(causes, key=lambda each: not each.judged):
         start = f"{cause.count:>4}  {printable(cause.code) or '-':<{code}}  "
-        rest = f"  [{tasks(cause)}]{_new(cause)}{_suspect(cause)}  look: {first_look(cause)}"
+        new = "" if not cause.new else " new" if cause.new == cause.count else f" {cause.new} new"
+        suspect = f"  suspect: {cause.suspect}" if cause.suspect else ""
+        rest = f"  [{_tasks(cause)}]{new}{suspect}  look: {first_look(cause)}"
         room = min(WIDEST, max(NARROWEST, width - len(start) - len(rest)))
         yield f"{start}{shortened(cause.title, room)}{rest}"
 
@@ -132,21 +130,10 @@ def _count_others(found: FailedTasks, causes: Sequence[Cause]) -> str:
     return "".join(f"; {count} {words}" for words, count in counts.items() if count)
 
 
-def tasks(cause: Cause) -> str:
-    """The ids of the first few tasks."""
+def _tasks(cause: Cause) -> str:
     names = [printable(task.task_id) for task in cause.tasks[:_FEW]]
     more = f" +{cause.count - _FEW}" if cause.count > _FEW else ""
     return f"{', '.join(names)}{more}"
-
-
-def _new(cause: Cause) -> str:
-    if not cause.new:
-        return ""
-    return " new" if cause.new == cause.count else f" {cause.new} new"
-
-
-def _suspect(cause: Cause) -> str:
-    return f"  suspect: {cause.suspect}" if cause.suspect else ""
 
 
 def document(found: FailedTasks, causes: Sequence[Cause]) -> Mapping[str, Any]:
@@ -177,3 +164,87 @@ def _of_cause(cause: Cause) -> Mapping[str, Any]:
         "look": first_look(cause),
         "tasks": [asdict(task) for task in cause.tasks],
     }
+
+
+# The failures of a run: from the history, else from the directories under `errors/`.
+
+_RUN = re.compile(r"([0-9]{8}T[0-9]{6})-(?:[0-9]+|merged-[0-9a-f]+)")
+
+
+class FailedTasks(Struct, frozen=True):
+    """The failures to group, and their source."""
+
+    run: str
+    """The run; empty if there is not even one artifact directory."""
+    troubles: tuple[Trouble, ...]
+    tasks: int | None = None
+    """The number of tasks that ran; None if only the failures are known."""
+    expected: int = 0
+    """The number of declared failures, which are left out."""
+    notes: tuple[str, ...] = ()
+    """Notes on what was left out, and why."""
+
+
+_ENDINGS = {
+    "interrupted": "the run was interrupted",
+    "killed": "the run was killed",
+    "unfinished": "the run did not reach its end",
+}
+"""How a run ended that may lack tasks -> the note about it."""
+
+
+def _of_history(root: Path, name: str) -> FailedTasks:
+    """The failures in the history. Raises HistoryError."""
+    run = load_run(root, name)
+    expected = sum(bool(each.record and each.record.expected and not each.record.unexpected) for each in run.last)
+    note = still_running(len(run.last)) if run.running else _ENDINGS.get(run.ending)
+    notes = (note,) if note else ()
+    return FailedTasks(run.run, troubles(run, _passed_before(root, run)), len(run.last), expected, notes)
+
+
+def _passed_before(root: Path, run: RunRecord) -> frozenset[str]:
+    """The node ids of tasks that passed when they last ran before this run."""
+    try:
+        points = task_points(root, until=run.run)
+    except HistoryError:
+        return frozenset()
+    before = {nodeid: [each for each in found if each.run != run.run] for nodeid, found in points.items()}
+    return passed_last(before)
+
+
+def of_directories(root: Path) -> FailedTasks:
+    """The failures of the last run that left any: a run's name begins with its time. Names unreadable directories."""
+    named, others, notes, now = list[ArtifactDirectory](), list[ArtifactDirectory](), list[str](), datetime.now(UTC)
+    for folder in latest(root):
+        try:
+            kept = read_kept(folder)
+        except UnreadableReportError as error:
+            notes.append(f"left out: {error}")
+        else:
+            (named if _may_be_a_run(kept.run, now) else others).append(kept)
+    wrong = "left out: {}: its manifest names {!r}, which is not the id of a run"
+    notes += [printable(wrong.format(shown_path(each.folder), each.run)) for each in others if named]
+    believed = named or others  # if no manifest names a possible run, all of them count
+    run = max((each.run for each in believed), default="")
+    of_run = [each for each in believed if each.run == run]
+    if older := len(believed) - len(of_run):
+        notes.append(f"left out: failures of earlier runs ({older}); `harness show` lists them")
+    own = [each for each in of_run if each.counts]
+    if replaced := len(of_run) - len(own):
+        notes.append(f"left out: failures that a later execution of the same task replaced ({replaced})")
+    failed = tuple(of_record(task_record(each.story)) for each in own if not each.report.expected)
+    return FailedTasks(run, failed, None, len(own) - len(failed), tuple(notes))
+
+
+def _may_be_a_run(name: str, now: datetime) -> bool:
+    """Return whether the name has the form of a run's (names.new_run_id, history.merging) and is not in the future.
+
+    Clocks may differ by an hour.
+    """
+    if (found := _RUN.fullmatch(name)) is None:
+        return False
+    try:
+        began = datetime.strptime(found[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return began <= now + timedelta(hours=1)

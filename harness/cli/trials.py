@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import signal
+import threading
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from harness.cli.interrupts import end_once
+from harness.cli.main import INTERRUPTED
 from harness.model.settings import Settings, workers_or_auto
 
 if TYPE_CHECKING:
-    from harness.runner.begun import BegunRun
+    from harness.runner.sync import BegunRun
 
 Workers = int | Literal["auto"] | None
 
@@ -45,12 +50,36 @@ def say(text: str) -> None:
 
 def begun_run(settings: Settings, run_id: str = "") -> BegunRun:
     """Begin the run of a command, which the first Ctrl-C ends. Raises ValueError and OSError."""
-    from harness.runner.begun import BegunRun  # Playwright is loaded only when tasks run
+    from harness.runner.sync import BegunRun  # Playwright is loaded only when tasks run
 
-    end_once()
+    _end_once()
     return BegunRun(settings, run_id, say=say)
 
 
 def say_progress(number: int, of: int, line: str) -> None:
     """Print that a trial is over."""
     say(f"{number:>{len(str(of))}}/{of} {line}")
+
+
+# Ctrl-C: the first one ends the command regularly, and no further one breaks that off.
+
+_BOUND = 15.0
+"""Seconds that the end may take after a second Ctrl-C. Then the process ends at once."""
+
+
+def _end_once() -> None:
+    """Let only the first Ctrl-C from now on interrupt; the command ends with it."""
+    pressed = [0]
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        pressed[0] += 1
+        if pressed[0] == 1:
+            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python itself would put the default back
+            signal.default_int_handler(number, frame)
+        if pressed[0] == 2:
+            last = threading.Timer(_BOUND, os._exit, (INTERRUPTED,))
+            last.daemon = True
+            last.start()
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, handle)

@@ -4,41 +4,48 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated
 
 import typer
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.cli.model_advice import model_advice
+from harness.cli.advice import asked_problems, model_advice, write_advice
 from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
-from harness.model.cassette_settings import CASSETTES
+from harness.model.model_settings import CASSETTES
 from harness.model.settings import Settings, load_settings
 from harness.model.settings_errors import SettingsError
 from harness.recovery.failure import Failed
-from harness.spec.advice import advice
-from harness.spec.advice.criteria import declares_failure, scopes, steps_of
-from harness.spec.advice.rules import named_host
+from harness.spec.advice import advice, named_host
+from harness.spec.advice.criteria import declares_failure, scopes
 from harness.spec.agents import SCRIPTED
 from harness.spec.checks import unfit_for_login
-from harness.spec.evaluation_gate import baseline_problem, find_gates, load_gate
-from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
-from harness.spec.file_names import SPEC_FILE
-from harness.spec.load import MEMORY_FILES, TRACE_FILE, check_group, exists, find_tasks, load_file
+from harness.spec.evaluation_gate import baseline_problem, load_gate
+from harness.spec.expressions import steps_of
+from harness.spec.fault_plan import idle_patterns, load_fault_plan
+from harness.spec.file_names import (
+    MEMORY_FILES,
+    SPEC_FILE,
+    TRACE_FILE,
+    find_files,
+    is_fault_plan,
+    is_gate,
+    is_step_group,
+)
+from harness.spec.load import check_group, exists, find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import how_many, with_scheme
 from harness.spec.parametrize import expand
 from harness.spec.problems import UNKNOWN, Problem, SpecError, did_you_mean, is_misspelt
 from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.source import file_label
-from harness.spec.step_groups import LoadedGroup, find_groups, load_group
+from harness.spec.step_groups import LoadedGroup, load_group
 from harness.spec.steps import Api, Open, Step
 from harness.spec.suite import check_suite
 from harness.values import replace
@@ -83,7 +90,7 @@ def check_paths(
     `agent` chooses the steps of tasks without steps, in place of the settings' one; `needs_steps` is False if steps are
     not required. `tools`: the tool servers that the tasks name are asked for their tools.
     """
-    plans, groups, gates = find_fault_plans(paths), find_groups(paths), find_gates(paths)
+    plans, groups, gates = (find_files(paths, each) for each in (is_fault_plan, is_step_group, is_gate))
     others = {*plans, *groups, *gates}
     try:
         files = find_tasks(path for path in paths if path not in others)
@@ -111,8 +118,6 @@ def check_paths(
 
 
 def _of_servers(tasks: Sequence[Loaded], projects: _Projects) -> Iterator[Problem]:
-    from harness.cli.tool_advice import asked_problems
-
     roots: dict[Path, list[Loaded]] = {}
     for task in tasks:
         roots.setdefault(projects.settings(task.folder).root, []).append(task)
@@ -200,23 +205,12 @@ def _advised(
     if task is None:
         return problems
     settings = projects.settings(task.folder)
-    limited = replace(
-        task,
-        spec=task.spec.model_copy(update={"timeout_profile": task.spec.timeout_profile or settings.timeout_profile}),
-    )
-    told = [
-        *advice(
-            limited,
-            inner=task.spec.task_id in inside or settings.memory.channel is not None,
-            virtual_hosts=settings.virtual_hosts,
-        ),
-        *address_advice(task, settings),
-    ]
+    profile = task.spec.timeout_profile or settings.timeout_profile
+    limited = replace(task, spec=task.spec.model_copy(update={"timeout_profile": profile}))
+    inner = task.spec.task_id in inside or settings.memory.channel is not None
+    told = [*advice(limited, inner=inner, virtual_hosts=settings.virtual_hosts), *address_advice(task, settings)]
     told += model_advice(task, settings, file_label(settings.root / "pyproject.toml"))
-    if settings.tools:
-        from harness.cli.tool_advice import write_advice  # few projects have tool servers
-
-        told += write_advice(task, settings)
+    told += write_advice(task, settings)
     told += misplaced_faults(task, projects.project(task.folder))
     problems = [*problems, *_of_login(task, settings)]
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
@@ -315,16 +309,15 @@ class Format(StrEnum):
 
 def show(checked: Checked, form: Format) -> None:
     """Print it."""
-    _SHOWN[form](checked)
+    {Format.TEXT: _text, Format.JSON: _json, Format.GITHUB: _github}[form](checked)
 
 
 def _text(checked: Checked) -> None:
     """Print as text. Errors come last, where they are seen; if nothing could be checked, stderr says so."""
     for severity in ("warning", "error"):
         for problems in _group_equal([each for each in checked.problems if each.severity == severity]):
-            typer.echo(
-                "\n".join([f"{severity}: {problems[0]}", *_other_places(problems[1:])]), err=not checked.looked_at
-            )
+            text = "\n".join([f"{severity}: {problems[0]}", *_other_places(problems[1:])])
+            typer.echo(text, err=not checked.looked_at)
     if checked.looked_at:
         typer.echo(_summary(checked))
 
@@ -355,23 +348,20 @@ def _github(checked: Checked) -> None:
 
 def _json(checked: Checked) -> None:
     ids = {task.source: task.spec.task_id for task in checked.loaded}
+    others = {"fault_plans": checked.plans, "step_groups": checked.groups, "gates": checked.gates}
     document = {
         "files": [
             {"file": file, "task_id": ids.get(file), "valid": file in ids and file not in checked.broken}
             for file in checked.files
         ],
-        "fault_plans": [{"file": file, "valid": file not in checked.broken} for file in checked.plans],
-        "step_groups": [{"file": file, "valid": file not in checked.broken} for file in checked.groups],
-        "gates": [{"file": file, "valid": file not in checked.broken} for file in checked.gates],
+        **{
+            kind: [{"file": file, "valid": file not in checked.broken} for file in each]
+            for kind, each in others.items()
+        },
         "problems": [asdict(problem) for problem in checked.problems],
         "counts": counts(checked),
     }
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
-
-
-_SHOWN: Mapping[Format, Callable[[Checked], None]] = MappingProxyType(
-    {Format.TEXT: _text, Format.JSON: _json, Format.GITHUB: _github}
-)
 
 
 def counts(checked: Checked) -> dict[str, int]:
@@ -388,13 +378,11 @@ def counts(checked: Checked) -> dict[str, int]:
 
 def _summary(checked: Checked) -> str:
     found = counts(checked)
-    files = how_many(found["files"], "task file")
+    tasks = [how_many(found["files"], "task file"), f"{found['loaded']} loaded"] if checked.files else []
+    others = {"fault plan": checked.plans, "step group": checked.groups, "gate": checked.gates}
+    told = [*tasks, *(how_many(len(each), kind) for kind, each in others.items() if each)]
     warnings = f", {how_many(found['warnings'], 'warning')}" if found["warnings"] else ""
-    tasks = [files, f"{found['loaded']} loaded"] if checked.files else []
-    plans = [how_many(len(checked.plans), "fault plan")] if checked.plans else []
-    groups = [how_many(len(checked.groups), "step group")] if checked.groups else []
-    gates = [how_many(len(checked.gates), "gate")] if checked.gates else []
-    return ", ".join([*tasks, *plans, *groups, *gates, f"{found['with_errors']} with errors{warnings}"])
+    return ", ".join([*told, f"{found['with_errors']} with errors{warnings}"])
 
 
 def _list(checked: Checked, groups: Sequence[Path]) -> None:
@@ -408,7 +396,6 @@ def _list(checked: Checked, groups: Sequence[Path]) -> None:
 
 
 def _described(loaded: LoadedGroup) -> str:
-    """A step group with its parameters and outputs, as text."""
     group = loaded.group
     lines = [f"use: {loaded.name}  {loaded.source.file}  {how_many(len(group.steps), 'step')}"]
     lines += [f"    {group.description}"] if group.description else []
@@ -464,7 +451,7 @@ def validate(
     """
     checked = check_paths(paths, strict=strict, agent=agent, tools=tools)
     if listing:
-        _list(checked, find_groups(paths))
+        _list(checked, find_files(paths, is_step_group))
     show(checked, Format.JSON if as_json else form)
     if checked.broken:
         raise typer.Exit(1)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import asdict
 
-from harness.cli.ending import fail
+from harness.cli.ending import AsJson, fail
 from harness.cli.project import project_of
 from harness.cli.trials import Workers, WorkersOption, begun_run, with_workers
 from harness.cli.validate import Checked, check_paths
@@ -26,7 +26,7 @@ from harness.spec.parametrize import expand
 
 def run_verify(
     paths: Annotated[list[Path], typer.Argument(help="Task files, or folders with task files.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+    as_json: AsJson = False,
     yes: Annotated[bool, typer.Option("--yes", help="Also call tools of servers that write.")] = False,
     workers: WorkersOption = None,
 ) -> None:
@@ -67,11 +67,8 @@ def _runnable_tasks(checked: Checked) -> list[Loaded]:
             typer.echo(f"error: {problem}", err=True)
     whole = [task for task in checked.loaded if task.source not in checked.broken]
     if not whole or checked.broken - {*checked.files}:  # settings that cannot be read concern all tasks
-        fail(
-            "nothing was run: fix these files first"
-            if checked.files and checked.broken
-            else "there is nothing to verify"
-        )
+        to_fix = checked.files and checked.broken
+        fail("nothing was run: fix these files first" if to_fix else "there is nothing to verify")
     return [task for task in whole if not task.spec.own.skip]
 
 
@@ -86,12 +83,8 @@ def _verified(
         if not writes:
             run.harness.only_reads_with_tools()
         trials = TrialRunner(run.harness, run.stream.on)
-        return verify(tasks, run.harness, trials, partial(_print_verdict, on_stderr=told_on_stderr))
-
-
-def _print_verdict(verdict: TaskVerification, *, on_stderr: bool) -> None:
-    for line in _lines(verdict):
-        typer.echo(line, err=on_stderr)
+        tell = partial(typer.echo, err=told_on_stderr)
+        return verify(tasks, run.harness, trials, lambda verdict: tell("\n".join(_lines(verdict))))
 
 
 def _lines(verdict: TaskVerification) -> Iterator[str]:

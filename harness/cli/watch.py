@@ -28,9 +28,8 @@ from harness.reporting.files import printable, shown_path
 from harness.reporting.story import TaskStory
 from harness.reporting.telemetry.log import events_of
 from harness.reporting.telling import story_of
-from harness.runner.begun import BegunRun
 from harness.runner.compile import compile_plan
-from harness.runner.harness import SyncHarness
+from harness.runner.sync import BegunRun, SyncHarness
 from harness.spec.file_names import is_step_group
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
@@ -41,13 +40,7 @@ from harness.spec.problems import SpecError
 from harness.spec.steps import Assert
 from harness.spec.suite import dependencies, tasks_before, with_episodes
 
-_KEYS: Mapping[str, str] = {
-    "r": "run again",
-    "a": "run all",
-    "b": "accept baselines",
-    "t": "open trace",
-    "q": "quit",
-}
+_KEYS: Mapping[str, str] = {"r": "run again", "a": "run all", "b": "accept baselines", "t": "open trace", "q": "quit"}
 """Key -> what it does."""
 _END = "\x04"
 """What stands for the end of the input: unlike `q`, it lets the tasks that run come to their end."""
@@ -196,7 +189,8 @@ class WatchSession:
     def _saved(self, changed: frozenset[Path]) -> None:
         names = ", ".join(sorted(shown_path(path) for path in changed))
         if any(path.name == "pyproject.toml" for path in changed):
-            self._renew(settings_at(self._settings.root))
+            self._end_harness()  # the settings may name other services and another browser
+            self._settings = settings_at(self._settings.root)
         elif any(path.suffix == ".py" for path in changed) and self._begun is not None:
             _reload_python(self._begun.harness)
         before = self._concerned(changed)  # a file may no longer be used
@@ -274,11 +268,6 @@ class WatchSession:
         if begun is not None:
             begun.close()
 
-    def _renew(self, settings: Settings) -> None:
-        """Go on with other settings, and so with other services and another browser."""
-        self._end_harness()
-        self._settings = settings
-
     def _open_trace(self) -> None:
         if not self._failed:
             _say("no task failed, so there is no trace to open")
@@ -297,7 +286,6 @@ def _show_result(story: TaskStory) -> None:
 
 
 def _help_line() -> str:
-    """The keys and what they do, in one line."""
     return ", ".join(f"{key}: {text}" for key, text in _KEYS.items())
 
 

@@ -61,7 +61,7 @@ class Batches:
     """The components that wait for a slot. A run may have 100,000, so a batch looks only at those before its end."""
 
     def __init__(self, all_: Sequence[Component]) -> None:
-        self._waiting = sorted(all_, key=_urgency)
+        self._waiting = sorted(all_, key=lambda each: (each.priority, -each.seconds))
         self._seconds = sum(each.seconds for each in all_)
         self._own = {node: each for each in all_ for node in each.nodes}
 
@@ -111,12 +111,7 @@ class Batches:
 
 
 def _left_of(own: Component, left: Collection[str], avoids: Mapping[str, Collection[str]]) -> Component:
-    """The part of a component with the items that are left of it."""
     nodes = tuple(node for node in own.nodes if node in left)
     avoided = frozenset(slot for node in nodes for slot in avoids.get(node, ()))
     seconds = own.seconds * len(nodes) / len(own.nodes)
     return replace(own, nodes=nodes, seconds=seconds, alone=own.alone or bool(avoided), avoids=avoided)
-
-
-def _urgency(component: Component) -> tuple[int, float]:
-    return component.priority, -component.seconds

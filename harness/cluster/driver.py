@@ -238,7 +238,9 @@ class ClusterDriver:
     def _end_all(self, how: Literal["stop", "interrupt"]) -> None:
         self._order_end(how)
         until = self._clock.now() + _ENDS_WITHIN
-        while self._clock.now() < until and any(map(_is_awaited, self._states.values())):
+        while self._clock.now() < until and any(
+            each.ready and not (each.ended or each.down) for each in self._states.values()
+        ):
             for news in self._slots.wait(LOOK):
                 self._hear(news)
 
@@ -489,10 +491,6 @@ def _end_of(died: Died) -> str:
     ended = f"ended with exit code {died.code}"
     last = next((line.strip() for line in reversed(died.tail) if line.strip()), "")
     return f"{ended} ({last[:_SHOWN]})" if last and died.code and 0 < died.code < 128 else ended
-
-
-def _is_awaited(state: SlotState) -> bool:
-    return state.ready and not (state.ended or state.down)
 
 
 def _failure(done: Done) -> tuple[str, str]:

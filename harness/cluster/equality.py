@@ -74,14 +74,11 @@ def _digests(root: Path, leave_out: tuple[Path, ...]) -> Iterator[tuple[str, str
 
 def _files(root: Path, leave_out: tuple[Path, ...]) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(each for each in folders if not _is_skipped(each) and Path(folder, each) not in leave_out)
+        read = (each for each in folders if not any(fnmatch(each, pattern) for pattern in _SKIPPED))
+        folders[:] = sorted(each for each in read if Path(folder, each) not in leave_out)
         for name in sorted(files):
             if name.endswith(_SUFFIXES) or any(fnmatch(name, pattern) for pattern in _TASKS):
                 yield Path(folder, name)
-
-
-def _is_skipped(folder: str) -> bool:
-    return any(fnmatch(folder, pattern) for pattern in _SKIPPED)
 
 
 def _version(package: str) -> str:

@@ -69,10 +69,6 @@ class RunLedger:
         """Whether an item is of this run, and has no result yet."""
         return node in self._entries and not self._entries[node].done
 
-    def episode(self, node: str) -> str:
-        """The episode of an item; empty if it has none."""
-        return self._episodes.get(node, "")
-
     def give(self, slot: str, nodes: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Give items to a slot; returns each with the number of its attempt."""
         for node in nodes:
@@ -124,7 +120,7 @@ class RunLedger:
             wrote=entry.granted or entry.wrote,
             ended=entry.done,
             task=entry.task,
-            episode=self.episode(node),
+            episode=self._episodes.get(node, ""),
             losses=entry.losses + 1,
             alone=entry.lost_alone + entry.alone,
         )
@@ -135,8 +131,11 @@ class RunLedger:
         episodes = dict.fromkeys(self._episodes[node] for node in held if node in self._episodes)
         ended = [node for episode in episodes for node in self._members[episode] if self._entries[node].done]
         found = what_runs_again({node: self.facts(node) for node in (*ended, *held)}, Gone.SLOT)
-        for node in held:
-            self._release(node, slot)
+        for entry in map(self._taken, held):
+            if entry.begun:
+                entry.losses += 1
+                entry.lost_alone += entry.alone
+                entry.lost_on = (*entry.lost_on, slot)
         return found
 
     def resumed(self, notes: Iterable[Note]) -> LossVerdict:
@@ -175,18 +174,7 @@ class RunLedger:
             entry.slot = None
         return entry
 
-    def _release(self, node: str, slot: str) -> None:
-        entry = self._taken(node)
-        if entry.begun:
-            entry.losses += 1
-            entry.lost_alone += entry.alone
-            entry.lost_on = (*entry.lost_on, slot)
-
-
-def _name(node: str) -> str:
-    return node.rpartition("::")[2]
-
 
 def names(nodes: Iterable[str]) -> str:
     """The items, for a message."""
-    return ", ".join(map(_name, nodes))
+    return ", ".join(node.rpartition("::")[2] for node in nodes)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -140,8 +141,10 @@ class End(Struct, frozen=True, tag="end"):
 ToChild = Batch | WriteAnswer | BeatSeen | End
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
-_from_slot: msgspec.json.Decoder[FromSlot] = msgspec.json.Decoder(FromSlot)
-_to_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
+from_slot: Final[Callable[[bytes], FromSlot]] = msgspec.json.Decoder(FromSlot).decode
+"""Read a message of a child or slot. Raises ValueError."""
+to_child: Final[Callable[[bytes], ToChild]] = msgspec.json.Decoder(ToChild).decode
+"""Read a message of the driver. Raises ValueError."""
 
 
 def encode(message: FromSlot | ToChild) -> bytes:
@@ -149,17 +152,10 @@ def encode(message: FromSlot | ToChild) -> bytes:
     try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
-        return _encoder.encode(_mapped(msgspec.to_builtins(message, enc_hook=str), _escaped)) + b"\n"
-
-
-def from_slot(line: bytes) -> FromSlot:
-    """Read a message of a child or slot. Raises ValueError."""
-    return _from_slot.decode(line)
-
-
-def to_child(line: bytes) -> ToChild:
-    """Read a message of the driver. Raises ValueError."""
-    return _to_child.decode(line)
+        escaped = _mapped(
+            msgspec.to_builtins(message, enc_hook=str), lambda text: text.encode("utf-8", "backslashreplace").decode()
+        )
+        return _encoder.encode(escaped) + b"\n"
 
 
 PLACE = "{taskspec-artifacts}"
@@ -183,5 +179,50 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def _escaped(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
+# Messages over a connection that may break: numbered, kept until they are acknowledged, and taken once, in order.
+
+T = TypeVar("T")
+
+
+class SendBuffer(Generic[T]):
+    """What one side sends. It is sent again until the other side says that it has come."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """The number of the last message."""
+        self._kept: deque[tuple[int, T]] = deque()
+
+    def put(self, message: T) -> tuple[int, T]:
+        """Number a message, and keep it."""
+        self.number += 1
+        numbered = (self.number, message)
+        self._kept.append(numbered)
+        return numbered
+
+    def acknowledged(self, number: int) -> None:
+        """The other side has this message, and all before it."""
+        while self._kept and self._kept[0][0] <= number:
+            self._kept.popleft()
+
+    @property
+    def kept(self) -> list[tuple[int, T]]:
+        """What is not acknowledged yet, in order."""
+        return list(self._kept)
+
+
+class ReceiveBuffer(Generic[T]):
+    """What the other side receives, whatever comes twice, or before what was sent earlier."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """The number of the last message that was taken: it is acknowledged with it."""
+        self._early: dict[int, T] = {}
+
+    def take(self, messages: Iterable[tuple[int, T]]) -> list[T]:
+        """The messages whose turn has come. Later ones wait for those that are still missing."""
+        self._early |= {number: message for number, message in messages if number > self.number}
+        found: list[T] = []
+        while self.number + 1 in self._early:
+            self.number += 1
+            found.append(self._early.pop(self.number))
+        return found

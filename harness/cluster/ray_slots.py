@@ -21,10 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from harness.cluster.delivery import ReceiveBuffer, SendBuffer
 from harness.cluster.driver import Down, News, Up
 from harness.cluster.lease import LEASE
-from harness.cluster.messages import ToChild, encode, from_slot
+from harness.cluster.messages import ReceiveBuffer, SendBuffer, ToChild, encode, from_slot
 from harness.cluster.place import ClusterPlace
 from harness.cluster.slot import ClusterSlot, SlotOrder, hears_sigterm, own_folder
 from harness.resilience import Clock

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -56,7 +55,8 @@ class RunFile:
             os.ftruncate(self._file, self.path.read_bytes().rfind(b"\n") + 1)  # a killed driver may leave half a line
         else:
             self._write(msgspec.json.encode(("project", project)) + b"\n")
-            _forget_old(self.path)
+            for path in [each for each in _oldest_first(self.path.parent) if each != self.path][: -_KEPT + 1]:
+                path.unlink(missing_ok=True)
 
     def add(self, what: Note | Done) -> None:
         """Keep a note about an item, or its result. Raises OSError."""
@@ -92,14 +92,13 @@ class RunFile:
 
 def unfinished_runs(root: Path) -> list[str]:
     """The runs that can be gone on with, the newest last."""
-    files = sorted((root / _FOLDER).glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
-    return [path.stem for path in files]
+    return [path.stem for path in _oldest_first(root / _FOLDER)]
 
 
 def read_run(root: Path, run: str) -> EarlierRun:
     """Read what a run has left. Raises OSError, and ValueError for a broken file."""
     path = root / _FOLDER / f"{run}.jsonl"
-    lines = _whole_lines(path)
+    lines = iter(path.read_bytes().split(b"\n")[:-1])  # a driver that was killed may have left a part of a line
     try:
         found = EarlierRun(_head.decode(next(lines, b""))[1])
     except ValueError:
@@ -124,17 +123,5 @@ def _take(found: EarlierRun, line: bytes) -> None:
         found.notes.append(read_note(line))
 
 
-def _whole_lines(path: Path) -> Iterator[bytes]:
-    """The complete lines: a driver that was killed may have left a part of one."""
-    with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                yield line
-
-
-def _forget_old(present: Path) -> None:
-    others = sorted(
-        (path for path in present.parent.glob("*.jsonl") if path != present), key=lambda p: p.stat().st_mtime
-    )
-    for path in others[: -_KEPT + 1]:
-        path.unlink(missing_ok=True)
+def _oldest_first(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)

@@ -7,18 +7,30 @@ import os
 import shutil
 import signal
 import sys
+import tarfile
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 from msgspec import Struct
 
-from harness.cluster.delivery import ReceiveBuffer, SendBuffer
 from harness.cluster.equality import NodeFacts, differences
-from harness.cluster.messages import Died, Done, Ended, FromSlot, Leaving, encode, from_slot
+from harness.cluster.messages import (
+    ALLURE,
+    Died,
+    Done,
+    Ended,
+    FromSlot,
+    Leaving,
+    ReceiveBuffer,
+    SendBuffer,
+    encode,
+    from_slot,
+)
 from harness.resilience import SystemClock
 from harness.resilience.process import PipedChild, Program
 from harness.values import replace
@@ -114,10 +126,7 @@ class ClusterSlot:
                 stdin.flush()
 
     def poll(self, heard: int, within: float = _POLLED) -> tuple[int, list[tuple[int, tuple[bytes, bytes]]]]:
-        """The number of the last message that was taken, and what was said since the message `heard`.
-
-        It waits for something to be said.
-        """
+        """Wait for something to be said: the number of the last message that was taken, and what came since `heard`."""
         with self._saying:
             self._said.acknowledged(heard)
             self._saying.wait_for(lambda: self._said.kept, within)
@@ -211,3 +220,62 @@ def hears_sigterm(slot: ClusterSlot) -> None:
 
     with suppress(ValueError):
         signal.signal(signal.SIGTERM, leave)
+
+
+# What tasks leave on the machine of a slot, as archives that travel to the driver.
+
+MOST_BYTES = 64 * 2**20
+"""The largest size of what a task leaves that travels; the largest files are left out first."""
+
+
+class TaskArchives:
+    """Packs the files below the folder of a child.
+
+    The archives lie beside it, because the slot may read one after the end of the child.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: it has `errors` and `allure`."""
+        self._folder = folder
+        self._made = 0
+
+    def pack(self, documents: Iterable[Mapping[str, Any]]) -> tuple[Path | None, str]:
+        """Move the files of these task records, and Allure's new ones, into an archive, if any; say what it lacks."""
+        found: dict[str, Path] = {}
+        for key in dict.fromkeys(document["key"] for document in documents):
+            found |= _files(self._folder / "errors" / key, f"{key}/errors")
+            found |= _files(self._folder / "errors" / ".kept" / key, f"{key}/kept")
+        found |= _files(self._folder / "allure", ALLURE)
+        if not found:
+            return None, ""
+        self._made += 1
+        archive = self._folder.with_name(f"{self._folder.name}-{self._made}.tar")
+        try:
+            kept, left_out = fitting(found, MOST_BYTES)
+            with tarfile.open(archive, "w") as tar:
+                for name, path in kept.items():
+                    tar.add(path, name)
+            return archive, f"these files were too large to travel: {', '.join(left_out)}" if left_out else ""
+        except OSError as error:
+            archive.unlink(missing_ok=True)
+            return None, f"these files could not be packed ({error}): {', '.join(found)}"
+        finally:
+            for path in found.values():
+                path.unlink(missing_ok=True)
+
+
+def _files(folder: Path, name: str) -> dict[str, Path]:
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    return {f"{name}/{path.relative_to(folder).as_posix()}": path for path in found}
+
+
+def fitting(files: dict[str, Path], most: int) -> tuple[dict[str, Path], tuple[str, ...]]:
+    """The files that together have at most so many bytes, and the names of the others: the largest ones."""
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    total, left_out = sum(sizes.values()), []
+    for name in sorted(sizes, key=lambda each: sizes[each], reverse=True):
+        if total <= most:
+            break
+        total -= sizes[name]
+        left_out.append(name)
+    return {name: path for name, path in files.items() if name not in left_out}, tuple(left_out)

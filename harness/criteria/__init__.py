@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from harness.criteria.paths import PathError, assign, lookup, memory_lookup
     from harness.criteria.patterns import PatternError
     from harness.criteria.syntax import CriterionError, Json, PageQuery
-    from harness.criteria.texts import fold
+    from harness.criteria.texts import difference, fold
     from harness.criteria.values import compare, equal
-    from harness.criteria.written import difference
 
 __all__ = [
     "STUCK_SECONDS", "Criterion", "CriterionError", "Explanation", "Json", "LateError", "PageQuery", "PathError",
@@ -29,12 +28,11 @@ if not TYPE_CHECKING:  # type checkers would otherwise accept any name
         __name__,
         {
             "harness.criteria.check": ("Explanation", "LateError", "Sources", "Verdict"),
-            "harness.criteria.written": ("difference",),
             "harness.criteria.evaluation": ("STUCK_SECONDS", "evaluate", "evaluate_value", "look_once", "pauses"),
             "harness.criteria.parser": ("Criterion", "ValueExpression", "parse", "parse_value", "text_comparison"),
             "harness.criteria.paths": ("PathError", "assign", "lookup", "memory_lookup"),
             "harness.criteria.syntax": ("CriterionError", "Json", "PageQuery"),
-            "harness.criteria.texts": ("fold",),
+            "harness.criteria.texts": ("difference", "fold"),
             "harness.criteria.values": ("compare", "equal"),
             "harness.criteria.patterns": ("PatternError",),
         },

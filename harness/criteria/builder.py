@@ -198,10 +198,6 @@ def value(branch: Branch) -> Value:
     return build(branch)
 
 
-def _number(branch: Branch) -> Literal:
-    return _constant(branch, number)
-
-
 def _constant(branch: Branch, read: Callable[[str], str | int | float]) -> Literal:
     return Literal(_constant_of(branch.parts[0], read), **branch.place)
 
@@ -385,8 +381,8 @@ _EXPRESSIONS: MappingProxyType[str, Callable[[Branch], Value]] = MappingProxyTyp
         "group": lambda branch: value(branch.parts[0]),
         "compare": _compare,
         "string": lambda branch: _constant(branch, string),
-        "number": _number,
-        "duration": _number,
+        "number": lambda branch: _constant(branch, number),
+        "duration": lambda branch: _constant(branch, number),
         "name": _name,
         "call": _call,
         "named": _stray_name,

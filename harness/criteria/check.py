@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice, product
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -35,11 +35,11 @@ from harness.criteria.syntax import (
     constant,
     oriented,
 )
-from harness.criteria.texts import fold, look_alike, with_escapes
+from harness.criteria.texts import fold, in_sentence, look_alike, with_escapes
 from harness.criteria.values import NumberReading, moment_in, null_and_empty, number_in, order_problem, satisfied
-from harness.criteria.written import in_sentence
 from harness.values import replace
 
+_Found = TypeVar("_Found")
 _EXPECTED = {"==": "", "!=": "anything but ", "includes": "to include ", "matches": "to match "}
 
 
@@ -53,7 +53,7 @@ async def check(condition: Compare | Test, reads: Pass) -> Finding:
     holds, note = judgement.holds, judgement.note
     if not holds:
         left, right = _told_apart(operator, left, right)
-    fact = _fact(subject, left)
+    fact = f"{subject.source} " + (_lack(left) if left.missing else f"is {in_sentence(left.json)}")
     explained = bool(note) or left.missing or right.missing or bool(condition.over)
     if not holds:
         fact += f", expected {_relation(operator, condition.over)}{_expectation(wanted, right)}"
@@ -78,12 +78,6 @@ def _relation(operator: str, over: str) -> str:
     if over:
         return f"{'one' if over == 'ANY' else 'each'} of them {operator} "
     return _EXPECTED.get(operator, f"{operator} ")
-
-
-def _fact(subject: Value, operand: Operand) -> str:
-    if not operand.missing:
-        return f"{subject.source} is {in_sentence(operand.json)}"
-    return f"{subject.source} {_lack(operand)}"
 
 
 def _expectation(wanted: Value, operand: Operand) -> str:
@@ -480,12 +474,7 @@ class Pass:
         self.limit = math.inf
         """The end of the present look, in monotonic seconds: a page that is busy until then was not looked at."""
         self.locale = sources.locale
-        self._pages: dict[PageQuery, Json] = {}
-        self._channels: dict[str, Json] = {}
-        self._requests: dict[str, list[Json]] = {}
-        self._dialogs: list[dict[str, Json]] | None = None
-        self._memory: Mapping[str, Json] | None = None
-        self._results: list[Json] = []
+        self._read: dict[Hashable, Any] = {}
         self._now: datetime | None = None
 
     @contextmanager
@@ -498,34 +487,28 @@ class Pass:
             self.limit = before
 
     async def page(self, query: PageQuery) -> Json:
-        if query not in self._pages:
-            self._pages[query] = await self._sources.page(query, self.limit)
-        return self._pages[query]
+        return await self._once(query, lambda: self._sources.page(query, self.limit))
 
     async def channel(self, name: str) -> Json:
-        if name not in self._channels:
-            self._channels[name] = await self._sources.channel(name)
-        return self._channels[name]
+        return await self._once(("channel", name), lambda: self._sources.channel(name))
 
     async def requests(self, pattern: str) -> list[Json]:
-        if pattern not in self._requests:
-            self._requests[pattern] = await self._sources.requests(pattern)
-        return self._requests[pattern]
+        return await self._once(("requests", pattern), lambda: self._sources.requests(pattern))
 
     async def dialogs(self) -> list[dict[str, Json]]:
-        if self._dialogs is None:
-            self._dialogs = await self._sources.dialogs()
-        return self._dialogs
+        return await self._once("dialogs", self._sources.dialogs)
 
     async def memory(self) -> Mapping[str, Json]:
-        if self._memory is None:
-            self._memory = await self._sources.memory()
-        return self._memory
+        return await self._once("memory", self._sources.memory)
 
     async def result(self) -> Json:
-        if not self._results:
-            self._results.append(await self._sources.result())
-        return self._results[0]
+        return await self._once("result", self._sources.result)
+
+    async def _once(self, key: Hashable, read: Callable[[], Coroutine[Any, Any, _Found]]) -> _Found:
+        if key not in self._read:
+            self._read[key] = await read()
+        found: _Found = self._read[key]
+        return found
 
     def now(self) -> datetime:
         if self._now is None:

@@ -12,7 +12,7 @@ from harness.criteria.check import Explanation, Finding, LateError, Pass, Source
 from harness.criteria.parser import Criterion, ValueExpression
 from harness.criteria.patterns import Patience
 from harness.criteria.syntax import Compare, Condition, Every, Json, Not, Some, Stable, Test, Within
-from harness.criteria.written import difference
+from harness.criteria.texts import difference
 from harness.resilience import Clock, Deadline
 from harness.values import replace
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -139,6 +139,7 @@ class Placed(NamedTuple):
     end: int
 
 
+@cache
 def tables() -> Tables:
-    """The tables of the assertion language."""
+    """The tables of the assertion language, read with the first criterion: no run without criteria pays for them."""
     return Tables(Path(__file__).with_name("grammar.json").read_text(encoding="utf-8"))

@@ -171,13 +171,10 @@ def _left(before: str, style: Style) -> _Beside:
         elif not found.money and (money := _money_before(near, style, apart)):
             found.money, found.rest = True, near[: -len(money)]
         else:
-            found.doubt = near[-1] in _DASHES or (not apart and _is_attached(near[-1]))
+            attached = not apart and (_ATTACHED.match(near[-1]) is not None or near[-1] in ".,")
+            found.doubt = near[-1] in _DASHES or attached
             break
     return found
-
-
-def _is_attached(character: str) -> bool:
-    return _ATTACHED.match(character) is not None or character in ".,"
 
 
 def _money_before(near: str, style: Style, apart: bool) -> str:

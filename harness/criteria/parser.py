@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from harness.criteria.builder import Branch, condition, value
-from harness.criteria.lalr import Tables, UnexpectedError, tables
+from harness.criteria.lalr import UnexpectedError, tables
 from harness.criteria.lists import check_lists
 from harness.criteria.syntax import (
     HAPPENINGS,
@@ -195,19 +195,13 @@ def parse_value(text: str) -> ValueExpression:
     return ValueExpression(text, tree)
 
 
-@cache
-def _grammar() -> Tables:
-    """The grammar, loaded with the first criterion so that a run without criteria does not pay for it."""
-    return tables()
-
-
 def _branch(text: str, wanted: str) -> Branch:
     if len(text) > _LONGEST:
         raise CriterionError(text, _LONGEST, f"a criterion has at most {_LONGEST} characters, this has {len(text)}")
     if not text.strip():
         raise CriterionError(text, 0, "the text is empty", (wanted,))
     try:
-        return Branch(_grammar().parse(text), text)
+        return Branch(tables().parse(text), text)
     except UnexpectedError as error:
         if error.accepted is None or _EQUALS.match(text, error.offset):
             raise _bad_character(text, error.offset) from None

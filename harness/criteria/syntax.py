@@ -85,9 +85,8 @@ NAMED = MappingProxyType({"frame": SELECTOR_FUNCTIONS})
 QUESTIONS = frozenset({"exists", "visible"})
 HAPPENINGS = frozenset({"requests", "dialogs"})  # what pages have done so far: lists, of which a path takes an item
 
-_SYMBOLS = ("==", "!=", "<", "<=", ">", ">=")
 WORDS = ("includes", "matches")
-OPERATORS = _SYMBOLS + WORDS
+OPERATORS = ("==", "!=", "<", "<=", ">", ">=", *WORDS)
 MIRRORED = MappingProxyType({"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="})
 
 BRACKETS = ("ALL", "ANY", "NOT")

@@ -7,8 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 
-from harness.demo.server import PortTakenError, bind, ports_from, serve
-from harness.demo.sites import HOSTS
+from harness.demo.server import HOSTS, PortTakenError, bind, ports_from, serve
 from harness.demo.worlds import Worlds
 
 LAST_BASE_PORT = 65_536 - len(HOSTS)

@@ -13,11 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from harness.demo.login import Login
+from harness.demo.login import Login, digest, local_path
 from harness.demo.payment import typed
-from harness.demo.rows import Document
-from harness.demo.sessions import digest, local_path
 from harness.demo.visit import attachment, field, money, next_number, page, see_other, site_url, world_id, worlds
+from harness.demo.worlds import Document
 
 LOGIN = Login(site="bank", secrets={"demo": "demo-pass"}, home="/accounts")
 
@@ -31,8 +30,8 @@ COLUMNS = ("id", "date", "text", "card", "amount")
 async def overview(request: Request, document: Document, user: str) -> Response:
     """Balances and the latest transactions."""
     bank = document["bank"]
-    context = {"accounts": bank["accounts"], "transactions": _transactions(bank, None)[::-1]}
-    return page(request, "bank/accounts.html", context | {"user": bank["users"][user]})
+    transactions = _transactions(bank, None)[::-1]
+    return _page(request, document, user, "accounts", accounts=bank["accounts"], transactions=transactions)
 
 
 @LOGIN.required
@@ -77,25 +76,21 @@ async def list_cards(request: Request, document: Document, user: str) -> Respons
     bank = document["bank"]
     replaced = {entry["card"]: key for key, entry in bank.get("replacements", {}).items()}
     taken_over = {card["replaces"] for card in bank["cards"].values() if "replaces" in card}
-    context = {"cards": bank["cards"], "replaced": replaced, "taken_over": taken_over, "user": bank["users"][user]}
-    return page(request, "bank/cards.html", context | {"notice": DONE.get(request.query_params.get("done", ""), "")})
-
-
-@LOGIN.required
-async def replacing(request: Request, document: Document, user: str) -> Response:
-    """The form for activating the replacement of a card."""
-    return _replace_form(request, document, user, "")
+    context = {"cards": bank["cards"], "replaced": replaced, "taken_over": taken_over}
+    notice = DONE.get(request.query_params.get("done", ""), "")
+    return _page(request, document, user, "cards", **context, notice=notice)
 
 
 @LOGIN.required
 async def replace(request: Request, document: Document, user: str) -> Response:
-    """POST: activate the replacement."""
-    form = await request.form()
-    last4, expiry, error = typed(form, document["world"]["now"])
+    """The form for activating the replacement of a card; POST activates it."""
+    if request.method != "POST":
+        return _form(request, document, user, "replace")
+    last4, expiry, error = typed(await request.form(), document["world"]["now"])
     if not error and last4 in document["bank"]["cards"]:
         error = f"You already have a card ending {last4}."
     if error:
-        return _replace_form(request, document, user, error)
+        return _form(request, document, user, "replace", error)
     with worlds(request).change(world_id(request)) as world:
         old, now = find(world, request), world["world"]["now"]
         new = {"last4": last4, "expiry": expiry, "status": "active", "replaces": old["last4"], "activated": now}
@@ -104,31 +99,17 @@ async def replace(request: Request, document: Document, user: str) -> Response:
 
 
 @LOGIN.required
-async def deactivating(request: Request, document: Document, user: str) -> Response:
-    """The form for deactivating a card."""
-    return _deactivate_form(request, document, user, "")
-
-
-@LOGIN.required
 async def deactivate(request: Request, document: Document, user: str) -> Response:
-    """POST: deactivate the card."""
+    """The form for deactivating a card; POST deactivates it."""
+    if request.method != "POST":
+        return _form(request, document, user, "deactivate")
     reason = field(await request.form(), "reason")
     if reason not in _REASONS:
-        return _deactivate_form(request, document, user, "Please choose a reason.")
+        return _form(request, document, user, "deactivate", "Please choose a reason.")
     with worlds(request).change(world_id(request)) as world:
         card = find(world, request) | {"status": "inactive", "reason": reason, "deactivated": world["world"]["now"]}
         world["bank"]["cards"][card["last4"]] = card
     return see_other("/cards?done=deactivated")
-
-
-def _replace_form(request: Request, document: Document, user: str, error: str) -> Response:
-    context = {"card": find(document, request), "error": error, "user": document["bank"]["users"][user]}
-    return page(request, "bank/replace.html", context)
-
-
-def _deactivate_form(request: Request, document: Document, user: str, error: str) -> Response:
-    context = {"card": find(document, request), "error": error, "reasons": _REASONS}
-    return page(request, "bank/deactivate.html", context | {"user": document["bank"]["users"][user]})
 
 
 def find(document: Document, request: Request) -> dict[str, Any]:
@@ -147,14 +128,10 @@ _VIRTUAL_YEARS = 3
 
 
 @LOGIN.required
-async def reporting(request: Request, document: Document, user: str) -> Response:
-    """The form for reporting an active card as lost."""
-    return _form(request, document, user, "lost", "")
-
-
-@LOGIN.required
 async def report(request: Request, document: Document, user: str) -> Response:
-    """POST: the card is blocked."""
+    """The form for reporting an active card as lost; POST blocks it."""
+    if request.method != "POST":
+        return _form(request, document, user, "lost")
     reason = field(await request.form(), "reason")
     if reason not in _CIRCUMSTANCES:
         return _form(request, document, user, "lost", "Please say what happened.")
@@ -167,14 +144,10 @@ async def report(request: Request, document: Document, user: str) -> Response:
 
 
 @LOGIN.required
-async def virtual(request: Request, document: Document, user: str) -> Response:
-    """The offer of a virtual card in place of a blocked one."""
-    return _form(request, document, user, "virtual", "")
-
-
-@LOGIN.required
 async def issue(request: Request, document: Document, user: str) -> Response:
-    """POST: issue the virtual card; one per blocked card."""
+    """The offer of a virtual card in place of a blocked one; POST issues it, one per blocked card."""
+    if request.method != "POST":
+        return _form(request, document, user, "virtual")
     error = _objection(document["bank"], find(document, request))
     if error:
         return _form(request, document, user, "virtual", error)
@@ -186,14 +159,10 @@ async def issue(request: Request, document: Document, user: str) -> Response:
 
 
 @LOGIN.required
-async def ordering(request: Request, document: Document, user: str) -> Response:
-    """The form for ordering the replacement."""
-    return _form(request, document, user, "order_replacement", "")
-
-
-@LOGIN.required
 async def order(request: Request, document: Document, user: str) -> Response:
-    """POST: the replacement is on its way; one per card."""
+    """The form for ordering the replacement; POST orders it, one per card."""
+    if request.method != "POST":
+        return _form(request, document, user, "order_replacement")
     delivery = field(await request.form(), "delivery")
     if delivery not in _DELIVERIES:
         return _form(request, document, user, "order_replacement", "Please choose a delivery.")
@@ -205,12 +174,10 @@ async def order(request: Request, document: Document, user: str) -> Response:
 @LOGIN.required
 async def replacement(request: Request, document: Document, user: str) -> Response:
     """The page of one ordered replacement."""
-    bank = document["bank"]
-    entry = bank["replacements"].get(request.path_params["number"])
+    entry = document["bank"]["replacements"].get(request.path_params["number"])
     if entry is None:
         raise HTTPException(404)
-    context = {"replacement": entry, "delivery": _DELIVERIES[entry["delivery"]], "user": bank["users"][user]}
-    return page(request, "bank/replacement.html", context)
+    return _page(request, document, user, "replacement", replacement=entry, delivery=_DELIVERIES[entry["delivery"]])
 
 
 def _virtual_card(old: dict[str, Any], last4: str, now: str) -> dict[str, Any]:
@@ -240,11 +207,16 @@ def _order(world: Document, request: Request, delivery: str) -> str:
     return number
 
 
-def _form(request: Request, document: Document, user: str, template: str, error: str) -> Response:
-    bank = document["bank"]
-    choices = {"circumstances": _CIRCUMSTANCES, "deliveries": _DELIVERIES, "address": bank["customer"]["address"]}
-    context = {"card": find(document, request), "error": error, "user": bank["users"][user]}
-    return page(request, f"bank/{template}.html", context | choices)
+def _form(request: Request, document: Document, user: str, template: str, error: str = "") -> Response:
+    """The page with a form about one card, and the reason if the form was refused."""
+    choices = {"reasons": _REASONS, "circumstances": _CIRCUMSTANCES, "deliveries": _DELIVERIES}
+    address = document["bank"]["customer"]["address"]
+    card = find(document, request)
+    return _page(request, document, user, template, card=card, error=error, address=address, **choices)
+
+
+def _page(request: Request, document: Document, user: str, template: str, **context: Any) -> Response:
+    return page(request, f"bank/{template}.html", {"user": document["bank"]["users"][user], **context})
 
 
 # Merchants, and the card that each of them charges.
@@ -253,7 +225,7 @@ def _form(request: Request, document: Document, user: str, template: str, error:
 @LOGIN.required
 async def list_merchants(request: Request, document: Document, user: str) -> Response:
     """The table of merchants and cards."""
-    return _table(request, document, user, "")
+    return _table(request, document, user)
 
 
 @LOGIN.required
@@ -270,11 +242,11 @@ async def update(request: Request, document: Document, user: str) -> Response:
     return see_other(f"/merchants?updated={merchant}")
 
 
-def _table(request: Request, document: Document, user: str, error: str) -> Response:
+def _table(request: Request, document: Document, user: str, error: str = "") -> Response:
     bank = document["bank"]
     updated = bank["bindings"].get(request.query_params.get("updated", ""))
     context = {"bindings": bank["bindings"], "cards": bank["cards"], "updated": updated, "error": error}
-    return page(request, "bank/merchants.html", context | {"user": bank["users"][user]})
+    return _page(request, document, user, "merchants", **context)
 
 
 # The bank vouches for its customers: "log in with your bank" at a merchant, by a one-time code.
@@ -312,16 +284,11 @@ ROUTES = [
     Route("/accounts", overview),
     Route("/accounts/{account}/statement.csv", statement),
     Route("/cards", list_cards),
-    Route("/cards/{card}/replace", replacing, methods=["GET"]),
-    Route("/cards/{card}/replace", replace, methods=["POST"]),
-    Route("/cards/{card}/deactivate", deactivating, methods=["GET"]),
-    Route("/cards/{card}/deactivate", deactivate, methods=["POST"]),
-    Route("/cards/{card}/lost", reporting, methods=["GET"]),
-    Route("/cards/{card}/lost", report, methods=["POST"]),
-    Route("/cards/{card}/virtual", virtual, methods=["GET"]),
-    Route("/cards/{card}/virtual", issue, methods=["POST"]),
-    Route("/cards/{card}/replacement", ordering, methods=["GET"]),
-    Route("/cards/{card}/replacement", order, methods=["POST"]),
+    Route("/cards/{card}/replace", replace, methods=["GET", "POST"]),
+    Route("/cards/{card}/deactivate", deactivate, methods=["GET", "POST"]),
+    Route("/cards/{card}/lost", report, methods=["GET", "POST"]),
+    Route("/cards/{card}/virtual", issue, methods=["GET", "POST"]),
+    Route("/cards/{card}/replacement", order, methods=["GET", "POST"]),
     Route("/replacements/{number}", replacement),
     Route("/merchants", list_merchants, methods=["GET"]),
     Route("/merchants/{merchant}", update, methods=["POST"]),

@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from harness.demo.login import Login
-from harness.demo.rows import Document
 from harness.demo.visit import attachment, document, field, next_number, page, see_other, upload, world_id, worlds
+from harness.demo.worlds import Document
 
 LOGIN = Login(site="gov", secrets={"C-204815": "2468"}, home="/dashboard", template="gov/login.html")
 
@@ -43,24 +43,21 @@ async def root(_request: Request) -> Response:
 @LOGIN.required
 async def dashboard(request: Request, document: Document, user: str) -> Response:
     """The page with permits that need attention, and the appointments."""
-    gov = document["gov"]
-    context = {"permits": _entries_of(gov["permits"], user), "appointments": _entries_of(gov["appointments"], user)}
-    return page(request, "gov/dashboard.html", context | {"user": gov["users"][user]})
+    permits, appointments = (_entries_of(document["gov"][name], user) for name in ("permits", "appointments"))
+    return _page(request, document, user, "dashboard", permits=permits, appointments=appointments)
 
 
 @LOGIN.required
 async def listing(request: Request, document: Document, user: str) -> Response:
     """The page with all permits of the citizen."""
-    gov = document["gov"]
-    return page(request, "gov/permits.html", {"permits": _entries_of(gov["permits"], user), "user": gov["users"][user]})
+    return _page(request, document, user, "permits", permits=_entries_of(document["gov"]["permits"], user))
 
 
 @LOGIN.required
 async def detail(request: Request, document: Document, user: str) -> Response:
     """The page of one permit, with the button that starts its renewal."""
-    gov = document["gov"]
-    permit = owned(gov["permits"], request.path_params["permit"], user)
-    return page(request, "gov/permit.html", {"permit": permit, "user": gov["users"][user]})
+    permit = owned(document["gov"]["permits"], request.path_params["permit"], user)
+    return _page(request, document, user, "permit", permit=permit)
 
 
 @LOGIN.required
@@ -92,6 +89,10 @@ def _start(world: Document, permit: dict[str, Any]) -> str:
     return number
 
 
+def _page(request: Request, document: Document, user: str, template: str, **context: Any) -> Response:
+    return page(request, f"gov/{template}.html", {"user": document["gov"]["users"][user], **context})
+
+
 def _entries_of(collection: Document, citizen: str) -> list[dict[str, Any]]:
     return [entry for _, entry in sorted(collection.items()) if entry.get("holder") == citizen]
 
@@ -105,17 +106,13 @@ _LARGEST_BYTES = 5_000_000
 
 @LOGIN.required
 async def details(request: Request, document: Document, user: str) -> Response:
-    """The page for checking the personal data."""
-    return _page(request, document, user, "details", "")
-
-
-@LOGIN.required
-async def confirm_details(request: Request, document: Document, user: str) -> Response:
-    """POST: store the citizen's present phone and e-mail."""
+    """The page for checking the personal data; POST stores the citizen's present phone and e-mail."""
+    if request.method != "POST":
+        return _form(request, document, user, "details")
     form = await request.form()
     phone, email = field(form, "phone"), field(form, "email")
     if not phone or "@" not in email:
-        return _page(request, document, user, "details", "Please give a phone number and an e-mail address.")
+        return _form(request, document, user, "details", "Please give a phone number and an e-mail address.")
     with worlds(request).change(world_id(request)) as world:
         application = _own_application(world, request, user)
         world["gov"]["citizens"][user] |= {"phone": phone, "email": email}
@@ -125,18 +122,14 @@ async def confirm_details(request: Request, document: Document, user: str) -> Re
 
 @LOGIN.required
 async def documents(request: Request, document: Document, user: str) -> Response:
-    """The page for the three uploads."""
-    return _page(request, document, user, "documents", "")
-
-
-@LOGIN.required
-async def take_documents(request: Request, document: Document, user: str) -> Response:
-    """POST: keep name, type and size of each document."""
+    """The page for the three uploads; POST keeps name, type and size of each."""
+    if request.method != "POST":
+        return _form(request, document, user, "documents")
     form = await request.form()
     files = {kind: await upload(form, kind) for kind in DOCUMENTS}
     error = next((text for kind, file in files.items() if (text := _objection(kind, file))), "")
     if error:
-        return _page(request, document, user, "documents", error)
+        return _form(request, document, user, "documents", error)
     with worlds(request).change(world_id(request)) as world:
         application = _own_application(world, request, user)
         world["gov"]["documents"] |= {
@@ -148,18 +141,14 @@ async def take_documents(request: Request, document: Document, user: str) -> Res
 
 @LOGIN.required
 async def review(request: Request, document: Document, user: str) -> Response:
-    """The page with an overview of everything, and the declaration."""
-    return _page(request, document, user, "review", "")
-
-
-@LOGIN.required
-async def declare(request: Request, document: Document, user: str) -> Response:
-    """POST: accept the declaration; every document must be uploaded."""
+    """The page with an overview of everything, and the declaration; POST accepts it if every document is there."""
+    if request.method != "POST":
+        return _form(request, document, user, "review")
     form = await request.form()
     if len(_uploaded(document["gov"], request.path_params["application"])) < len(DOCUMENTS):
-        return _page(request, document, user, "review", "Some documents are missing.")
+        return _form(request, document, user, "review", "Some documents are missing.")
     if not field(form, "declaration"):
-        return _page(request, document, user, "review", "Please accept the declaration.")
+        return _form(request, document, user, "review", "Please accept the declaration.")
     with worlds(request).change(world_id(request)) as world:
         application = _own_application(world, request, user)
         world["gov"]["applications"][application["id"]] = application | {"declared": world["world"]["now"]}
@@ -183,7 +172,8 @@ def _objection(kind: str, file: dict[str, Any] | None) -> str:
     return ""
 
 
-def _page(request: Request, document: Document, user: str, name: str, error: str) -> Response:
+def _form(request: Request, document: Document, user: str, template: str, error: str = "") -> Response:
+    """One of the renewal's pages, and the reason if its form was refused."""
     gov = document["gov"]
     application = _own_application(document, request, user)
     context = {
@@ -192,8 +182,9 @@ def _page(request: Request, document: Document, user: str, name: str, error: str
         "citizen": gov["citizens"][user],
         "documents": _uploaded(gov, application["id"]),
         "kinds": DOCUMENTS,
+        "error": error,
     }
-    return page(request, f"gov/{name}.html", context | {"error": error, "user": gov["users"][user]})
+    return _page(request, document, user, template, **context)
 
 
 # The appointment: calendar, booking, confirmation.
@@ -203,20 +194,16 @@ _MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])", re.ASCII)
 
 
 @LOGIN.required
-async def choose(request: Request, document: Document, user: str) -> Response:
-    """The calendar page; before the declaration it leads back to the review."""
-    return _choose(request, document, user, "")
-
-
-@LOGIN.required
 async def book(request: Request, document: Document, user: str) -> Response:
-    """POST: book the chosen day and time."""
+    """The calendar page, which before the declaration leads back to the review; POST books the chosen day and time."""
+    if request.method != "POST":
+        return _choose(request, document, user)
     form = await request.form()
     day, time = field(form, "date"), field(form, "time")
     if time not in _free_times(document["gov"], day, document["world"]["now"][:10]):
         return _choose(request, document, user, "This time is not free. Please choose another one.")
     if not _own_application(document, request, user).get("declared"):
-        return _choose(request, document, user, "")
+        return _choose(request, document, user)
     with worlds(request).change(world_id(request)) as world:
         number = _book(world, _own_application(world, request, user), day, time)
     return see_other(f"/appointments/{number}")
@@ -226,8 +213,7 @@ async def book(request: Request, document: Document, user: str) -> Response:
 async def booked(request: Request, document: Document, user: str) -> Response:
     """The confirmation page."""
     appointment = owned(document["gov"]["appointments"], request.path_params["appointment"], user)
-    context = {"appointment": appointment, "user": document["gov"]["users"][user]}
-    return page(request, "gov/appointment_booked.html", context)
+    return _page(request, document, user, "appointment_booked", appointment=appointment)
 
 
 @LOGIN.required
@@ -274,7 +260,7 @@ def _book(world: Document, application: dict[str, Any], day: str, time: str) -> 
     return number
 
 
-def _choose(request: Request, document: Document, user: str, error: str) -> Response:
+def _choose(request: Request, document: Document, user: str, error: str = "") -> Response:
     application = _own_application(document, request, user)
     if not application.get("declared"):
         return see_other(f"/renewal/{application['id']}/review")
@@ -283,9 +269,8 @@ def _choose(request: Request, document: Document, user: str, error: str) -> Resp
         "widget": document["gov"]["settings"]["calendar"]["widget"],
         "month": document["world"]["now"][:7],
         "error": error,
-        "user": document["gov"]["users"][user],
     }
-    return page(request, "gov/appointment.html", context)
+    return _page(request, document, user, "appointment", **context)
 
 
 _TIMES = ("09:00", "10:00", "11:00")
@@ -323,14 +308,10 @@ ROUTES = [
     Route("/permits", listing),
     Route("/permits/{permit}", detail),
     Route("/permits/{permit}/renewal", renew, methods=["POST"]),
-    Route("/renewal/{application}/details", details, methods=["GET"]),
-    Route("/renewal/{application}/details", confirm_details, methods=["POST"]),
-    Route("/renewal/{application}/documents", documents, methods=["GET"]),
-    Route("/renewal/{application}/documents", take_documents, methods=["POST"]),
-    Route("/renewal/{application}/review", review, methods=["GET"]),
-    Route("/renewal/{application}/review", declare, methods=["POST"]),
-    Route("/renewal/{application}/appointment", choose, methods=["GET"]),
-    Route("/renewal/{application}/appointment", book, methods=["POST"]),
+    Route("/renewal/{application}/details", details, methods=["GET", "POST"]),
+    Route("/renewal/{application}/documents", documents, methods=["GET", "POST"]),
+    Route("/renewal/{application}/review", review, methods=["GET", "POST"]),
+    Route("/renewal/{application}/appointment", book, methods=["GET", "POST"]),
     Route("/appointments/{appointment}", booked),
     Route("/appointments/{appointment}/confirmation", confirmation),
     Route("/api/calendar", month),

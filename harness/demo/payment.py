@@ -7,8 +7,8 @@ from typing import Final
 
 from starlette.datastructures import FormData
 
-from harness.demo.rows import Document
 from harness.demo.visit import field, next_number
+from harness.demo.worlds import Document
 
 _LAST4: Final = re.compile(r"\d{4}", re.ASCII)
 _EXPIRY: Final = re.compile(r"(0[1-9]|1[0-2])/(\d{4})", re.ASCII)

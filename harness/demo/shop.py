@@ -12,11 +12,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from harness.demo import payment, sessions
+from harness.demo import payment
 from harness.demo.connection import ConnectionReset, Silence
-from harness.demo.login import Login
+from harness.demo.login import Login, to_login, user_of
 from harness.demo.payment import typed
-from harness.demo.rows import Document
 from harness.demo.visit import (
     attachment,
     document,
@@ -29,6 +28,7 @@ from harness.demo.visit import (
     world_id,
     worlds,
 )
+from harness.demo.worlds import Document
 
 LOGIN = Login(site="shop", secrets={"demo": "demo-pass"}, home="/orders")
 
@@ -44,7 +44,7 @@ def _require_login(endpoint: _Endpoint) -> _Endpoint:
     async def guarded(request: Request) -> Response:
         shop = document(request)["shop"]
         demanded = shop["settings"].get("login") == "required"
-        return sessions.to_login(request) if demanded and not sessions.user(request, shop) else await endpoint(request)
+        return to_login(request) if demanded and not user_of(request, shop) else await endpoint(request)
 
     return guarded
 
@@ -61,15 +61,14 @@ WAREHOUSE_SECONDS = 2.5
 async def home(request: Request) -> HTMLResponse:
     """The page with the search box and a few products."""
     shop = document(request)["shop"]
-    featured = search(shop["products"], "", "", None)[:_FEATURED]
-    return page(request, "shop/home.html", {"featured": featured, "cart": shop["cart"]})
+    return _page(request, shop, "home", featured=search(shop["products"], "", "", None)[:_FEATURED])
 
 
 async def results(request: Request) -> HTMLResponse:
     """The page of results: its script fetches the products."""
     shop = document(request)["shop"]
     categories = sorted({product["category"] for product in shop["products"].values()})
-    return page(request, "shop/search.html", {"categories": categories, "cart": shop["cart"]})
+    return _page(request, shop, "search", categories=categories)
 
 
 async def found(request: Request) -> JSONResponse:
@@ -94,7 +93,11 @@ async def product(request: Request) -> HTMLResponse:
     sku = request.path_params["sku"]
     if sku not in shop["products"]:
         raise HTTPException(404)
-    return page(request, "shop/product.html", {"sku": sku, "product": shop["products"][sku], "cart": shop["cart"]})
+    return _page(request, shop, "product", sku=sku, product=shop["products"][sku])
+
+
+def _page(request: Request, shop: Document, template: str, **context: Any) -> HTMLResponse:
+    return page(request, f"shop/{template}.html", {"cart": shop["cart"], **context})
 
 
 def search(products: Document, words: str, category: str, limit: float | None) -> list[dict[str, Any]]:
@@ -133,7 +136,7 @@ async def _show_cart(request: Request) -> HTMLResponse:
     """The cart page."""
     shop = document(request)["shop"]
     items = lines(shop)
-    return page(request, "shop/cart.html", {"items": items, "total": total(items), "cart": shop["cart"]})
+    return _page(request, shop, "cart", items=items, total=total(items))
 
 
 async def add(request: Request) -> Response:
@@ -175,16 +178,11 @@ class RefusedError(Exception):
     """The order cannot be placed; the customer sees the text."""
 
 
-async def _show_checkout(request: Request) -> Response:
-    """The checkout form; an empty cart redirects to the cart page."""
-    shop = document(request)["shop"]
-    if not lines(shop):
-        return see_other("/cart")
-    return _checkout_form(request, shop, dict(shop["customer"]), "")
-
-
 async def _check_out(request: Request) -> Response:
-    """POST /checkout: place the order."""
+    """The checkout form, or the cart page if the cart is empty; POST places the order."""
+    if request.method != "POST":
+        shop = document(request)["shop"]
+        return _checkout_form(request, shop, dict(shop["customer"]), "") if lines(shop) else see_other("/cart")
     form = await request.form()
     with worlds(request).change(world_id(request)) as world:
         broken = strike(world["shop"], "before_commit")
@@ -241,12 +239,8 @@ def _order(world: Document, form: FormData, items: list[dict[str, Any]], price: 
 
 def _checkout_form(request: Request, shop: Document, sent: dict[str, Any], error: str) -> HTMLResponse:
     items = lines(shop)
-    context = {"items": items, "total": total(items), "sent": sent, "error": error, "cart": shop["cart"]}
-    return page(
-        request,
-        "shop/checkout.html",
-        context | {"shipping": shop["settings"]["shipping"], "bindings": shop["bindings"]},
-    )
+    choices = {"shipping": shop["settings"]["shipping"], "bindings": shop["bindings"]}
+    return _page(request, shop, "checkout", items=items, total=total(items), sent=sent, error=error, **choices)
 
 
 # Intended breakdowns of the checkout: before or after it has placed the order, by the world's settings.
@@ -283,14 +277,14 @@ def find(shop: Document, request: Request) -> dict[str, Any]:
 async def confirmation(request: Request) -> HTMLResponse:
     """The page right after an order."""
     shop = document(request)["shop"]
-    return page(request, "shop/confirmation.html", {"order": find(shop, request), "cart": shop["cart"]})
+    return _page(request, shop, "confirmation", order=find(shop, request))
 
 
 async def _listing(request: Request) -> HTMLResponse:
     """The page with all orders and returns, the newest first."""
     shop = document(request)["shop"]
     orders = sorted(shop["orders"].values(), key=lambda order: str(order.get("placed", "")), reverse=True)
-    return page(request, "shop/orders.html", {"orders": orders, "returns": shop["returns"], "cart": shop["cart"]})
+    return _page(request, shop, "orders", orders=orders, returns=shop["returns"])
 
 
 async def _detail(request: Request) -> HTMLResponse:
@@ -298,7 +292,7 @@ async def _detail(request: Request) -> HTMLResponse:
     shop = document(request)["shop"]
     order = find(shop, request)
     returned = {entry.get("sku"): key for key, entry in shop["returns"].items() if entry.get("order") == order["id"]}
-    return page(request, "shop/order.html", {"order": order, "returned": returned, "cart": shop["cart"]})
+    return _page(request, shop, "order", order=order, returned=returned)
 
 
 async def receipt(request: Request) -> Response:
@@ -323,13 +317,10 @@ _REASONS = {"defective": "Defective", "wrong_item": "Wrong item", "not_needed": 
 _SHOP_PAYS_SHIPPING = ("defective", "wrong_item")
 
 
-async def _show_return_form(request: Request) -> HTMLResponse:
-    """The return form of one item."""
-    return _return_form(request, "")
-
-
 async def _order_return(request: Request) -> Response:
-    """POST: request the return; an item is returned once."""
+    """The return form of one item; POST requests the return. An item is returned once."""
+    if request.method != "POST":
+        return _return_form(request)
     form = await request.form()
     photo = await upload(form, "photo")
     if field(form, "reason") not in _REASONS:
@@ -372,13 +363,13 @@ def _request_return(
 async def requested(request: Request) -> HTMLResponse:
     """The page right after the request: it shows the number, but not yet the state."""
     shop = document(request)["shop"]
-    return page(request, "shop/return_requested.html", {"entry": _return(shop, request), "cart": shop["cart"]})
+    return _page(request, shop, "return_requested", entry=_return(shop, request))
 
 
 async def state(request: Request) -> HTMLResponse:
     """The page of a return with its state."""
     shop = document(request)["shop"]
-    return page(request, "shop/return.html", {"entry": _return(shop, request), "cart": shop["cart"]})
+    return _page(request, shop, "return", entry=_return(shop, request))
 
 
 async def label(request: Request) -> Response:
@@ -394,13 +385,12 @@ async def _polled(request: Request) -> JSONResponse:
     return JSONResponse({"id": entry["id"], "state": entry.get("state"), "refund": entry.get("refund")})
 
 
-def _return_form(request: Request, error: str) -> HTMLResponse:
+def _return_form(request: Request, error: str = "") -> HTMLResponse:
     shop = document(request)["shop"]
     order, item = _item(shop, request)
     if not error and _is_returned(shop, order, item):
         error = "This item has already been returned."
-    context = {"order": order, "item": item, "reasons": _REASONS, "error": error, "cart": shop["cart"]}
-    return page(request, "shop/return_form.html", context)
+    return _page(request, shop, "return_form", order=order, item=item, reasons=_REASONS, error=error)
 
 
 def _item(shop: Document, request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -431,17 +421,14 @@ _LISTING = "/account/payment-methods"
 async def methods(request: Request) -> HTMLResponse:
     """The page with the stored cards."""
     shop = document(request)["shop"]
-    context = {"bindings": shop["bindings"], "updated": request.query_params.get("updated"), "cart": shop["cart"]}
-    return page(request, "shop/payment_methods.html", context)
-
-
-async def _show_card_form(request: Request) -> HTMLResponse:
-    """The form for replacing a card."""
-    return _card_form(request, "", "", "")
+    updated = request.query_params.get("updated")
+    return _page(request, shop, "payment_methods", bindings=shop["bindings"], updated=updated)
 
 
 async def _replace_card(request: Request) -> Response:
-    """POST: store another card."""
+    """The form for replacing a card; POST stores another one."""
+    if request.method != "POST":
+        return _card_form(request)
     form = await request.form()
     method = request.path_params["method"]
     with worlds(request).change(world_id(request)) as world:
@@ -453,10 +440,10 @@ async def _replace_card(request: Request) -> Response:
     return _card_form(request, last4, expiry, error) if error else see_other(f"{_LISTING}?updated={method}")
 
 
-def _card_form(request: Request, last4: str, expiry: str, error: str) -> HTMLResponse:
+def _card_form(request: Request, last4: str = "", expiry: str = "", error: str = "") -> HTMLResponse:
     shop = document(request)["shop"]
     context = {"binding": _binding(shop, request), "last4": last4, "expiry": expiry, "error": error}
-    return page(request, "shop/replace_card.html", context | {"cart": shop["cart"]})
+    return _page(request, shop, "replace_card", **context)
 
 
 def _binding(shop: Document, request: Request) -> dict[str, Any]:
@@ -475,27 +462,20 @@ ROUTES = [
     Route("/cart", _show_cart),
     Route("/cart/items", add, methods=["POST"]),
     Route("/cart/items/{sku}", change, methods=["POST"]),
+    Route("/api/returns/{number}", _polled),
     *_members_only(
         [
-            Route("/checkout", _show_checkout, methods=["GET"]),
-            Route("/checkout", _check_out, methods=["POST"]),
+            Route("/checkout", _check_out, methods=["GET", "POST"]),
             Route("/orders", _listing),
             Route("/orders/{order}", _detail),
             Route("/orders/{order}/confirmation", confirmation),
             Route("/orders/{order}/receipt", receipt),
-            Route("/orders/{order}/return/{sku}", _show_return_form, methods=["GET"]),
-            Route("/orders/{order}/return/{sku}", _order_return, methods=["POST"]),
+            Route("/orders/{order}/return/{sku}", _order_return, methods=["GET", "POST"]),
             Route("/returns/{number}/requested", requested),
             Route("/returns/{number}", state),
             Route("/returns/{number}/label", label),
-        ]
-    ),
-    Route("/api/returns/{number}", _polled),
-    *_members_only(
-        [
             Route(_LISTING, methods),
-            Route(f"{_LISTING}/{{method}}/replace", _show_card_form, methods=["GET"]),
-            Route(f"{_LISTING}/{{method}}/replace", _replace_card, methods=["POST"]),
+            Route(f"{_LISTING}/{{method}}/replace", _replace_card, methods=["GET", "POST"]),
         ]
     ),
 ]

@@ -13,8 +13,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from harness.demo.rows import Document
-from harness.demo.worlds import DEFAULT_WORLD, Worlds
+from harness.demo.worlds import DEFAULT_WORLD, Document, Worlds
 
 _WORLD_ID: Final = re.compile(r"harness-world/([\w.:-]+)")
 

@@ -4,12 +4,46 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
-from harness.demo.rows import Document, Key, to_document, to_rows
+# The environment document as rows, and back: one row per site, collection and id.
+
+Document: TypeAlias = dict[str, Any]
+"""``{site: {collection: {id: body}}}``; a site or collection that is no object, or an empty one, is kept as it is."""
+
+Key: TypeAlias = tuple[str, ...]
+"""``(site,)``, ``(site, collection)`` or ``(site, collection, id)``."""
+
+_DEPTH = 3
+
+
+def to_rows(document: Document) -> dict[Key, str]:
+    """Return the rows of a document: their bodies as JSON, by key."""
+    return {key: json.dumps(body) for key, body in _leaves(document, ())}
+
+
+def _leaves(node: dict[str, Any], above: Key) -> Iterator[tuple[Key, Any]]:
+    for name, body in node.items():
+        key = (*above, name)
+        if isinstance(body, dict) and body and len(key) < _DEPTH:
+            yield from _leaves(body, key)
+        else:
+            yield key, body
+
+
+def to_document(rows: Iterable[tuple[Key, str]]) -> Document:
+    """Return the document that the rows describe."""
+    document: Document = {}
+    for key, body in rows:
+        node = document
+        for name in key[:-1]:
+            node = node.setdefault(name, {})
+        node[key[-1]] = json.loads(body)
+    return document
+
 
 # The database file of the worlds: it outlives the process, and a broken one is replaced by a new one.
 
@@ -160,7 +194,8 @@ class Worlds:
         self._db.execute(_TOUCH, (world,))
         if known is None:
             self._store(world, {}, self._seed)
-            self._drop_stale()
+            for (stale,) in self._db.execute(_STALE, (self._kept,)).fetchall():
+                self._drop(stale)
         found = self._db.execute(
             "SELECT site, collection, id, depth, body FROM documents WHERE world = ? ORDER BY rowid", (world,)
         )
@@ -180,10 +215,6 @@ class Worlds:
             self._rows(world)
             self._db.execute("DELETE FROM documents WHERE world = ?", (world,))
             self._store(world, {}, rows)
-
-    def _drop_stale(self) -> None:
-        for (world,) in self._db.execute(_STALE, (self._kept,)).fetchall():
-            self._drop(world)
 
     def _drop(self, world: str) -> None:
         for table in ("documents", "effects", "worlds"):

@@ -20,7 +20,6 @@ from harness.engine.policy import HELD_BACK, act_refusal, tool_refusal, undeclar
 from harness.engine.run import AGENT_STEPS, Run, Suspension, TaskStop
 from harness.model.events import StepStarted
 from harness.model.plan import Plan
-from harness.model.policy import AgentPolicy
 from harness.model.ports import Observation, Resume
 from harness.model.record import Answer, Attempt, History, StepRecord
 from harness.model.tools import OfferedTool
@@ -154,15 +153,15 @@ class _Refused(Struct, frozen=True):
 
 
 async def _allowed(run: Run, step: Step) -> Step:
-    """The step, if the agent may do its act. Raises BadProposalError."""
+    """The step, if the agent may do its act; the call of a tool with its effect, before which nothing is sent.
+
+    Raises BadProposalError.
+    """
     policy = run.ports.policy(run.plan_now)
     if why := act_refusal(policy, step.act):
         raise BadProposalError(why, "POLICY_ACT")
-    return await _allowed_call(run, policy, step) if isinstance(step, Tool) else step
-
-
-async def _allowed_call(run: Run, policy: AgentPolicy, step: Tool) -> Tool:
-    """The call of a tool with its effect, if the agent may make it. Nothing is sent before. Raises BadProposalError."""
+    if not isinstance(step, Tool):
+        return step
     if why := tool_refusal(policy, step):
         raise BadProposalError(why, "POLICY_ACT")
     step = await _weighed(run, step)
@@ -184,8 +183,7 @@ async def _weighed(run: Run, step: Tool) -> Tool:
     if toolbox is not None:
         with contextlib.suppress(Failed):
             said = await toolbox.effect_of(step.model_copy(update={"effect": None}), min(run.limit(step), run.left))
-    effect = max(said, step.effect or said, key=_BY_STRENGTH.index)
-    return step.model_copy(update={"effect": effect})
+    return step.model_copy(update={"effect": max(said, step.effect or said, key=_BY_STRENGTH.index)})
 
 
 class _Sight:
@@ -193,9 +191,7 @@ class _Sight:
 
     def __init__(self, run: Run, history: History, limit: asyncio.Timeout | None = None) -> None:
         """`limit`: that of the proposal, by the task's time."""
-        self._run = run
-        self._history = history
-        self._limit = limit
+        self._run, self._history, self._limit = run, history, limit
         self._suspended_at: float | None = None
         """The moment from which a suspension is still to be counted."""
 
@@ -276,8 +272,7 @@ def _record(run: Run, proposal: Any, error: BadProposalError, *, number: int) ->
 
 
 _LEARNING = 15.0
-"""Seconds that the first look at the page waits for the tools of servers: what a model is asked must not depend on who
-was quicker."""
+"""Seconds that the first look at the page waits for tools of servers, so that who is quicker changes no question."""
 
 
 async def _offered(run: Run, within: float) -> tuple[OfferedTool, ...]:
@@ -302,11 +297,8 @@ def _of_models(run: Run) -> dict[str, float]:
     if not any(limits.values()):
         return {}
     calls = run.ports.model_calls(run.plan)
-    used = {
-        "model calls": len(calls),
-        "tokens": sum(call.usage.total for call in calls),
-        "US dollars": sum(call.cost or 0.0 for call in calls),
-    }
+    tokens, cost = sum(call.usage.total for call in calls), sum(call.cost or 0.0 for call in calls)
+    used = {"model calls": len(calls), "tokens": tokens, "US dollars": cost}
     return {name: round(max(0.0, most - used[name]), 4) for name, most in limits.items() if most is not None}
 
 

@@ -11,8 +11,7 @@ from msgspec import Struct, field
 
 from harness.criteria import Verdict, difference, evaluate, evaluate_value, fold, parse_value, text_comparison
 from harness.criteria.syntax import Literal, Value
-from harness.engine.hints import with_hint
-from harness.engine.judge import ASSERTION, AssertionJudge
+from harness.engine.judge import ASSERTION, AssertionJudge, with_hint
 from harness.engine.run import PageSources, Run, StepAnswer
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord

@@ -44,10 +44,6 @@ def _file_of(run: Run, name: str) -> Path | Failure:
     return run.plan.folder / name
 
 
-def _written(changed: bool, name: str) -> Passed:
-    return Passed({"baseline": name, "written": changed})
-
-
 # ARIA snapshots.
 
 
@@ -63,7 +59,7 @@ async def compare_aria(judge: AssertionJudge, step: Assert, expected: str) -> Ou
         if isinstance(found, Failure):
             return found
         changed = await asyncio.to_thread(_write_baseline, file, f"{found}\n".encode())
-        return _written(changed, step.baseline or "")
+        return Passed({"baseline": step.baseline or "", "written": changed})
     if file is not None:
         if not file.is_file():
             message = f"Assertion failed: there is no baseline {step.baseline} beside the task"
@@ -144,7 +140,7 @@ class _Comparison:
     """The comparison of one step: its baseline, and the folder for what a failure shows."""
 
     def __init__(self, judge: AssertionJudge, step: Assert, name: str, file: Path, folder: Path) -> None:
-        self.judge, self.step, self.name, self.file, self._folder = judge, step, name, file, folder
+        self.judge, self.step, self.name, self.file, self.folder = judge, step, name, file, folder
         self.run = judge.run
         self._last: tuple[bytes, PictureDifference] | None = None
 
@@ -178,26 +174,16 @@ class _Comparison:
     async def difference(self, shot: bytes) -> PictureDifference:
         """Compare a screenshot with the baseline. Raises ValueError, OSError, TimeoutError."""
         if self._last is None or self._last[0] != shot:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            told = await asyncio.to_thread(_measured, self.file, shot, self._folder, self.step.threshold, self.left())
+            self.folder.mkdir(parents=True, exist_ok=True)
+            told = await asyncio.to_thread(_measured, self.file, shot, self.folder, self.step.threshold, self.left())
             self._last = shot, told
         return self._last[1]
-
-    async def keep(self, shot: bytes) -> None:
-        """Keep a screenshot that there is nothing to compare with."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        await asyncio.to_thread((self._folder / ACTUAL).write_bytes, shot)
-
-    async def forget(self) -> None:
-        """Remove the pictures of a comparison that holds."""
-        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     def failure(
         self, message: str, advice: str, told: PictureDifference | None = None, *, plain: bool = True
     ) -> Failure:
         """The failure of the assertion. `plain`: the message has only what `told` says."""
-        pictures = f"files/{COMPARISONS}/{self._folder.name}"
-        details: dict[str, Any] = {"baseline": self.name, "pictures": pictures}
+        details: dict[str, Any] = {"baseline": self.name, "pictures": f"files/{COMPARISONS}/{self.folder.name}"}
         message, assertion = f"Assertion failed: {message}", None
         if told is not None:
             details |= {"pixels": told.pixels, "ratio": round(told.ratio, 6)}
@@ -225,7 +211,7 @@ async def compare_screenshot(judge: AssertionJudge, index: int, step: Assert, pa
     except (ValueError, OSError) as error:
         return Failure("INVALID_INPUT", f"the baseline {name} cannot be used: {error}", advice=_RENEW)
     if isinstance(outcome, Passed):
-        await work.forget()
+        await asyncio.to_thread(shutil.rmtree, work.folder, ignore_errors=True)
     return outcome
 
 
@@ -241,7 +227,8 @@ async def _compare(work: _Comparison, patience: float) -> Outcome:
         if isinstance(shot, Failure):
             return shot
         if not work.file.is_file():
-            await work.keep(shot)
+            work.folder.mkdir(parents=True, exist_ok=True)
+            await asyncio.to_thread((work.folder / ACTUAL).write_bytes, shot)
             return work.failure(f"there is no baseline {work.name} beside the task", _FIRST_RUN)
         rests = shot == previous
         late = clock.now() >= (end if rests else restless_end)
@@ -281,9 +268,9 @@ async def _update(work: _Comparison, patience: float) -> Outcome:
             return work.failure(f"no baseline was written, for the page does not come to rest: {_MOVING}", "")
         previous = shot
         await clock.sleep(pause)
-    there = work.file.is_file() and pixels.size_of(await asyncio.to_thread(work.file.read_bytes)) is not None
-    if there:
+    if work.file.is_file() and pixels.size_of(await asyncio.to_thread(work.file.read_bytes)) is not None:
         with suppress(ValueError):  # the file is broken
             if (await work.difference(previous)).allowed_by(work.step):
-                return _written(False, work.name)
-    return _written(await asyncio.to_thread(_write_baseline, work.file, previous), work.name)
+                return Passed({"baseline": work.name, "written": False})
+    changed = await asyncio.to_thread(_write_baseline, work.file, previous)
+    return Passed({"baseline": work.name, "written": changed})

@@ -154,8 +154,7 @@ async def resume(run: Run, saved: Saved) -> tuple[str, ...]:
     """
     if barred := await barred_reason(run, saved.addresses):
         return (f"no page was opened again: {barred}",)
-    here = Checkpoint(len(run.journal.history), saved, at_the_start(run).world)
-    filling = await refill_refusal(run, here)
+    filling = await refill_refusal(run, Checkpoint(len(run.journal.history), saved, at_the_start(run).world))
     pages = await run.stage.session.restore(saved, _time_to_restore(run), restart=False, barred=filling)
     if isinstance(pages, Failure):
         if filling is None or pages.code != "OUTCOME_UNKNOWN":

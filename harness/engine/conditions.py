@@ -60,9 +60,7 @@ class _Truth:
     """Makes one side of a binding equal to the other."""
 
     def __init__(self, run: Run, key: str, binding: StateBinding) -> None:
-        self._run = run
-        self._key = key
-        self._binding = binding
+        self._run, self._key, self._binding = run, key, binding
 
     async def __call__(self, remedy: RepairPrecondition | Trust) -> str | None:
         source = remedy.source if isinstance(remedy, Trust) else "environment"
@@ -77,7 +75,13 @@ class _Truth:
                 source = "environment" if chosen == _ENVIRONMENT else "memory"
             if source == "environment" and not found:
                 return f"the channel `{self._binding.channel}` has no value at {self._binding.path}"
-            await self._in_time(self._take(source, there))
+            world = self._run.stage.world
+            if source == "environment":
+                world.remember(self._key, there, _ENVIRONMENT)
+                await self._in_time(world.synchronize())
+            else:
+                value = _memory_value(self._run, self._key)
+                await self._in_time(world.merge(self._binding.channel, self._binding.path, value))
         except Failed as failed:
             return failed.failure.message
         except TimeoutError:
@@ -88,14 +92,6 @@ class _Truth:
         """Await the work; raises TimeoutError when the task's time is over."""
         async with asyncio.timeout(self._run.left):
             return await work
-
-    async def _take(self, source: str, there: Json) -> None:
-        world = self._run.stage.world
-        if source == "environment":
-            world.remember(self._key, there, _ENVIRONMENT)
-            await world.synchronize()
-        else:
-            await world.merge(self._binding.channel, self._binding.path, _memory_value(self._run, self._key))
 
     async def _ask_person(self, there: Json) -> str | None:
         here, place = json.dumps(_memory_value(self._run, self._key)), f"{self._binding.channel} {self._binding.path}"
@@ -125,7 +121,8 @@ async def success(run: Run) -> StepTransition:
         if turn:
             return turn
     parts = [part for criterion in criteria for part in criterion.instant]
-    if not parts or not any(map(_has_waited, records if _in_stretches(criteria) else records[1:])):
+    in_stretches = bool(parts) and criteria[0].waits and criteria[0].instant  # it waits after it has judged other parts
+    if not parts or not any(map(_has_waited, records if in_stretches else records[1:])):
         return None
     for text in _as_one(parts):
         record, turn = await _judge_criterion(run, text)
@@ -156,8 +153,7 @@ def _blame_lost_page(record: StepRecord, ending: TaskStop | None) -> TaskStop | 
     unmet = ending.failure
     message = f"{lost[-1].message}, while the success criteria were judged; judged again afterwards: {unmet.message}"
     details = {**unmet.details, **lost[-1].details}
-    failure = replace(lost[-1], message=message, details=details).also(unmet.circumstances)
-    return replace(ending, failure=failure)
+    return replace(ending, failure=replace(lost[-1], message=message, details=details).also(unmet.circumstances))
 
 
 def _as_one(parts: list[str]) -> list[str]:
@@ -174,11 +170,6 @@ def _has_waited(record: StepRecord) -> bool:
     return len(record.attempts) > 1 or (isinstance(last, Passed) and bool(last.details.get("waited")))
 
 
-def _in_stretches(criteria: Sequence[Criterion]) -> bool:
-    """Return whether the first criterion waits after it has judged other parts of itself."""
-    return bool(criteria) and criteria[0].waits and bool(criteria[0].instant)
-
-
 def _no_longer_holds(failure: Failure, criteria: Sequence[Criterion], records: Sequence[StepRecord]) -> Failure:
     """The failure of the last judgement as a failure of the criterion that held before and holds no longer."""
     part = failure.assertion.expression if failure.assertion else ""
@@ -188,12 +179,9 @@ def _no_longer_holds(failure: Failure, criteria: Sequence[Criterion], records: S
     later = max(number for number, record in enumerate(records) if number == 0 or _has_waited(record))
     why = failure.message.partition(f"{failure.details.get('criterion')}: ")[2]
     message = f"The success criteria do not hold together: criterion {fallen + 1} held at {_held_at(records[fallen])}"
-    if later != fallen:
-        message += f" and no longer when criterion {later + 1} held at {_held_at(records[later])}"
-    else:
-        message += " and no longer afterwards"
-    text = str(criteria[fallen])
-    return replace(failure, message=f"{message}: {text}: {why}", details={**failure.details, "criterion": text})
+    since = f"when criterion {later + 1} held at {_held_at(records[later])}" if later != fallen else "afterwards"
+    text, details = str(criteria[fallen]), {**failure.details, "criterion": str(criteria[fallen])}
+    return replace(failure, message=f"{message} and no longer {since}: {text}: {why}", details=details)
 
 
 def _held_at(record: StepRecord) -> str:
@@ -259,8 +247,7 @@ class _Repairs:
     """The repairs of one precondition: the task's `repairs`, then the hook. Afterwards it is judged again."""
 
     def __init__(self, run: Run, number: int) -> None:
-        self._run = run
-        self._number = number
+        self._run, self._number = run, number
 
     async def __call__(self, remedy: RepairPrecondition | Trust) -> str | Failure | None:  # noqa: ARG002 - a precondition has one cure
         plan, applied = self._run.plan, self._run.journal.repaired

@@ -80,17 +80,15 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
 
 
 def _may_send_on(progress: StepState | None, failure: Failure) -> bool:
-    """Return whether pages that did not tell anything may have sent something: they are there, or were for a while."""
-    if under_way(progress, failure) or _went_on_unseen(failure):
+    """Return whether pages that did not tell anything may have sent something: they are there, or were for a while.
+
+    A page that hangs runs on unseen, and so do those of a driver that is stopped or silent. With a driver that was
+    killed, its browsers end at once.
+    """
+    unseen = failure.code == "PAGE_UNRESPONSIVE" or failure.details.get("driver", "gone") != "gone"
+    if unseen or under_way(progress, failure):
         return True
     return failure.family is not Family.BROWSER if progress is None else may_go_on(progress.declared, failure)
-
-
-def _went_on_unseen(failure: Failure) -> bool:
-    """Return whether pages ran on although nobody could see what they sent: a page that hangs, a driver that is stopped
-    or silent. With a driver that was killed, its browsers end at once.
-    """
-    return failure.code == "PAGE_UNRESPONSIVE" or failure.details.get("driver", "gone") != "gone"
 
 
 def may_go_on(step: Step, failure: Failure) -> bool:
@@ -125,14 +123,6 @@ def write_left(run: Run, index: int, step: Step, sent: Sent) -> None:
         run.ports.emit(WriteSeen(run.plan, index, sent))
 
 
-def _is_only_unanswered(step: Step, failure: Failure) -> bool:
-    """Return whether the act was done, and only what must follow it is missing: no retry does it again.
-
-    That is the request that a page must send, or the judgement of a tool's answer.
-    """
-    return failure.act_done and (failure.family is Family.ASSERTION or isinstance(step, Tool))
-
-
 def _is_certainly_undone(step: Step, failure: Failure, sent: Sequence[Sent]) -> bool:
     """Return whether it is certain that nothing was done: nothing was sent, or the refusal says so.
 
@@ -157,7 +147,10 @@ def _leaves_open(failure: Failure) -> bool:
 
 async def knowledge(run: Run, step: Step, failure: Failure, sent: Sequence[Sent] = ()) -> Known:
     """What is known of the effect of a step that failed; its `done_when` is asked unless nothing was done."""
-    if _is_certainly_undone(step, failure, sent) or _is_only_unanswered(step, failure):
+    # The act was done, and only the request that a page must send is missing, or the judgement of a tool's answer: no
+    # retry does it again.
+    only_unanswered = failure.act_done and (failure.family is Family.ASSERTION or isinstance(step, Tool))
+    if only_unanswered or _is_certainly_undone(step, failure, sent):
         return Known(wrote=False)
     posted = has_posted(failure) or seen_writing(step, sent)
     never_came = any(each.page for each in sent) and "status" not in failure.details
@@ -187,7 +180,9 @@ async def contradicted(run: Run, step: Step) -> bool:
         return False
     try:
         criterion = (await resolved(run, step, until)).done_when
-        if criterion is None or not _asks_the_environment(criterion) or _waits(criterion):
+        if criterion is None or not _asks_the_environment(criterion):
+            return False
+        if any(isinstance(node, Within | Stable) for node in walk(parse(criterion).tree)):
             return False
         return isinstance(await AssertionJudge(run, until, expect=_SOON).criterion(criterion), Failure)
     except (Failed, MissingMemory):
@@ -255,10 +250,6 @@ async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
             if failed.failure.code != "CHANNEL_UNREADABLE" or not until.allows(_AGAIN, run.ports.clock.now()):
                 raise
             await run.ports.clock.sleep(_AGAIN)
-
-
-def _waits(text: str) -> bool:
-    return any(isinstance(node, Within | Stable) for node in walk(parse(text).tree))
 
 
 def _asks_the_environment(text: str) -> bool:

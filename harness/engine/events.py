@@ -89,8 +89,7 @@ def _unreported_failures(
     told = result.skipped or result.failed_index in journal.given_up
     if failure and failure.code != "INTERRUPTED" and not told:
         index = -1 if result.failed_index is None else result.failed_index
-        event = GaveUp(name, failure.message, exhausted=False, category=failure.event_category, **failure.origin)
-        yield index, event
+        yield index, GaveUp(name, failure.message, exhausted=False, category=failure.event_category, **failure.origin)
     if result.alternative is not None and ending is not None:
         replaced = failure or ending.failure
         yield end, FellBack(name, result.task_id, result.alternative.task_id, replaced.message)
@@ -108,9 +107,7 @@ def _failing_step(run: Run, index: int, step: Step) -> FailingStep:
 
 
 def _emit_recovery(run: Run, index: int, step: Step, last: Attempt) -> None:
-    """Emit the recovery of a step that had failed; `last` is the attempt that passed, or that left its effect
-    behind.
-    """
+    """Emit the recovery of a step that had failed; `last` is the attempt that passed, or left its effect behind."""
     if failing := run.journal.failing.pop(step_key(index, step), None):
         end = last.t + last.seconds
         after = max(0.0, end - (end if failing.since is None else failing.since))
@@ -121,10 +118,13 @@ def _emit_recovery(run: Run, index: int, step: Step, last: Attempt) -> None:
 def _answer_event(
     run: Run, progress: StepState, failing: FailingStep, failure: Failure, remedy: Remedy
 ) -> Resilience | None:
-    name, error, kind = _step_name(progress), failure.message, failure.event_category
+    # An observation of the page is no step: it has the name of the step to follow.
+    name = f"step {progress.index}" if str(progress.declared.act) == _LOOK_ACT else progress.declared.describe()
+    error, kind = failure.message, failure.event_category
     match remedy:
         case Retry(after=seconds) if failure.code == LEFT_ALONE:
-            return Waiting(name, seconds, _circuit(failure))
+            circuit = failure.details.get("circuit", {}).get("name")
+            return Waiting(name, seconds, f"circuit {circuit} is open" if circuit else failure.message)
         case Retry() | Rewind() | RepairPrecondition():
             key = failure.family, type(remedy)
             failing.chosen[key] += 1
@@ -141,14 +141,3 @@ def _answer_event(
             return None
         case _:
             assert_never(remedy)
-
-
-def _step_name(progress: StepState) -> str:
-    """The step's name for people. An observation of the page is no step: it has the name of the step to follow."""
-    act: str = progress.declared.act
-    return f"step {progress.index}" if act == _LOOK_ACT else progress.declared.describe()
-
-
-def _circuit(refusal: Failure) -> str:
-    circuit = refusal.details.get("circuit", {}).get("name")
-    return f"circuit {circuit} is open" if circuit else refusal.message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from harness.criteria import parse
@@ -85,16 +84,16 @@ def permission(run: Run, step: Step) -> WritePermission | None:
     """The requests that may leave the pages during a step of the agent; None: all."""
     if not run.ports.policy(run.plan_now).restricts_writes:
         return None
-    allowed = run.plan.spec.allowed_writes
+    allowed, writes = run.plan.spec.allowed_writes, [each for each in run.plan.steps if each.effect_class == "write"]
     return WritePermission(
         requests=(
             *(pattern for each in allowed if each.selector is None and (pattern := _pattern(each))),
-            *_requests_of_steps(run.plan),
+            *(RequestPattern((each.method,), UrlPattern.parse(each.url)) for each in writes if isinstance(each, Api)),
             *run.journal.allowed,
         ),
         elements=(
             *(AllowedElement(each.selector, each.frame, _pattern(each)) for each in allowed if each.selector),
-            *_elements_of_steps(run.plan),
+            *(AllowedElement(each.target, getattr(each, "frame", None)) for each in writes if each.target),
         ),
         everything=_is_declared(run.plan, step),
     )
@@ -105,18 +104,6 @@ def _pattern(allowed: AllowedWrite) -> RequestPattern | None:
     if allowed.url is None:
         return None
     return RequestPattern((allowed.method,) if allowed.method else (), UrlPattern.parse(allowed.url))
-
-
-def _requests_of_steps(plan: Plan) -> Iterator[RequestPattern]:
-    for step in plan.steps:
-        if isinstance(step, Api) and step.effect_class == "write":
-            yield RequestPattern((step.method,), UrlPattern.parse(step.url))
-
-
-def _elements_of_steps(plan: Plan) -> Iterator[AllowedElement]:
-    for step in plan.steps:
-        if step.effect_class == "write" and step.target:
-            yield AllowedElement(step.target, getattr(step, "frame", None))
 
 
 def _is_declared(plan: Plan, step: Step) -> bool:
@@ -143,9 +130,8 @@ async def allowed_by_person(run: Run, outcome: Outcome) -> bool:
         return False
     policy, method, url = run.ports.policy(run.plan_now), str(outcome.details["method"]), str(outcome.details["url"])
     wanted = RequestPattern((method,), UrlPattern.parse(url))
-    if policy.writes != "ask" or wanted in run.journal.allowed:
-        return False
-    if not await _person_allows(run, f"send {method} {url}"):
+    asks = policy.writes == "ask" and wanted not in run.journal.allowed
+    if not asks or not await _person_allows(run, f"send {method} {url}"):
         return False
     run.journal.allowed.append(wanted)
     return True
@@ -155,5 +141,4 @@ async def _person_allows(run: Run, what: str) -> bool:
     """Ask the person at the terminal; without one nothing is allowed."""
     if run.ports.ask is None:
         return False
-    question = f"{run.plan.task_id}: agent {run.agent} would {what}. May it?"
-    return await run.ports.ask(question, (ALLOW, REFUSE)) == ALLOW
+    return await run.ports.ask(f"{run.plan.task_id}: agent {run.agent} would {what}. May it?", (ALLOW, REFUSE)) == ALLOW

@@ -40,8 +40,10 @@ def permitted(
     """
     match remedy:
         case Retry():
+            # A page that hung until a criterion's limit is not opened anew: that is not the one that the task left.
+            hung = failure.code == "PAGE_UNRESPONSIVE" and progress.request.code != ASSERTION
             rewind_instead = None if barred else _rewind_instead(run, progress, failure, known)
-            instead = _over_retry_budget(run, progress, failure) or _page_hung(progress, failure) or rewind_instead
+            instead = _over_retry_budget(run, progress, failure) or ((failure, GiveUp()) if hung else rewind_instead)
             return instead or _unknown(progress, failure, known) or _retry(run, progress, failure, remedy)
         case RepairPrecondition():
             return _over_retry_budget(run, progress, failure) or (failure, remedy)
@@ -51,21 +53,13 @@ def permitted(
             return _over_retry_budget(run, progress, failure) or _rewind(run, progress, failure, remedy, known, barred)
         case GiveUp():
             return failure if known else _note_doubt(failure), remedy
-        case Trust() | Skip():
-            return failure, GiveUp() if _leaves_unjudged(progress, remedy) else remedy
+        case (
+            Trust() | Skip()
+        ):  # a criterion, a precondition or a binding is not skipped: what was not judged is not met
+            unjudged = isinstance(remedy, Skip) and remedy.what == "step" and progress.request.code != ASSERTION
+            return failure, GiveUp() if unjudged else remedy
         case _:
             assert_never(remedy)
-
-
-def _leaves_unjudged(progress: StepState, remedy: Trust | Skip) -> bool:
-    """Return whether a criterion, a precondition or a binding would be skipped: what was not judged is not met."""
-    return isinstance(remedy, Skip) and remedy.what == "step" and progress.request.code != ASSERTION
-
-
-def _page_hung(progress: StepState, failure: Failure) -> _Ruling | None:
-    """The end of a criterion whose page hung until the limit: a page opened anew is not the one that the task left."""
-    hung = failure.code == "PAGE_UNRESPONSIVE" and progress.request.code != ASSERTION
-    return (failure, GiveUp()) if hung else None
 
 
 def _note_doubt(failure: Failure) -> Failure:

@@ -22,18 +22,17 @@ from harness.engine.judge import AssertionJudge
 from harness.engine.run import Run, Suspension, TaskJournal, TaskStop, chosen_now
 from harness.model.diagnosis import error_report, fault_effect, unmet_expectations
 from harness.model.dialogs import with_dialogs
-from harness.model.outcome import ended_as_declared, outcome_differences, shortcomings
+from harness.model.outcome import Looked, attempts_of, ended_as_declared, outcome_differences, score_of, shortcomings
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Ports, Snapshot, Stage
 from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
-from harness.model.score import Looked, attempts_of, score_of
 from harness.model.warnings import DONE_TWICE, dialog_warnings, done_twice, takeover_warnings, warnings
 from harness.recovery import Capture, GiveUp, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
-from harness.spec.task import FinalState, ScoringCheckpoint
+from harness.spec.task import ScoringCheckpoint
 from harness.values import replace
 
 T = TypeVar("T")
@@ -73,7 +72,8 @@ async def close_task(played: TaskRun) -> TaskResult:
             result = await _hold_evidence(plan, ports, stage, played.folder, result)
             result = await _keep_final_view(plan, ports, stage, played.folder, result)
             result = await _end_session(played, stage, result)
-        result = await _put_away(plan, ports, result)
+        keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
+        _, result = await _kept(result, partial(keep, plan))
     else:
         result = await _report(played, stage, result, played.failed)
     task_ended(plan, ports, played.journal, played.ending, result)
@@ -90,13 +90,9 @@ async def _unlike_criteria(played: TaskRun, result: TaskResult) -> tuple[str, ..
         return ()
     if run is None:
         return ("its criteria could not be judged: the task had no page",)
-    until = Deadline.after(max(SECONDS, run.plan.expect_timeout, run.left), run.ports.clock.now())
-    unmet = []
-    for criterion in plan.expected_criteria:
-        why = await _unmet_reason(run, str(criterion), until, run.plan.expect_timeout)
-        if why is not None:
-            unmet.append(why)
-    return tuple(unmet)
+    until = Deadline.after(max(SECONDS, plan.expect_timeout, run.left), run.ports.clock.now())
+    found = [await _unmet_reason(run, str(each), until, plan.expect_timeout) for each in plan.expected_criteria]
+    return tuple(why for why in found if why is not None)
 
 
 async def _last_memory(stage: Stage | None, scale: float) -> None:
@@ -112,8 +108,7 @@ async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, endi
     evidence, state, failed = Evidence(folder, why=_NOT_BEGUN), Snapshot(), ports.clock.now()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
-        state = await _snapshot(stage, capture, _scale(plan))
-        evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
+        evidence, state = await _taken(plan, stage, folder, capture)
         result = await _end_session(played, stage, result)
     result = _after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
     expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
@@ -133,22 +128,12 @@ async def _kept(result: TaskResult, keep: Callable[[], T]) -> tuple[T | None, Ta
 
 def _after_crashes(result: TaskResult, crashes: Iterable[tuple[str, float]], failed: float) -> TaskResult:
     """The same result, whose failure names the services that crashed shortly before it."""
-    told = {name: _crash_words(name, failed - at) for name, at in crashes if failed - at <= _RECENT}
-    if result.failure is None or not told:
+    since = {name: failed - at for name, at in crashes if failed - at <= _RECENT}
+    if result.failure is None or not since:
         return result
-    details = {**result.failure.details, "service_crashes": told}
-    return replace(result, failure=replace(result.failure, details=details))
-
-
-def _crash_words(name: str, seconds: float) -> str:
-    when = f"{seconds:.1f} s before" if seconds >= _AT_ONCE else "at"
-    return f"service `{name}` crashed {when} the failure"
-
-
-async def _put_away(plan: Plan, ports: Ports, result: TaskResult) -> TaskResult:
-    """Keep what a task leaves that passed or was left out."""
-    keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
-    return (await _kept(result, partial(keep, plan)))[1]
+    words = {name: f"{seconds:.1f} s before" if seconds >= _AT_ONCE else "at" for name, seconds in since.items()}
+    told = {name: f"service `{name}` crashed {when} the failure" for name, when in words.items()}
+    return replace(result, failure=replace(result.failure, details={**result.failure.details, "service_crashes": told}))
 
 
 def not_kept(result: TaskResult, error: Exception) -> TaskResult:
@@ -169,8 +154,7 @@ async def _hold_evidence(plan: Plan, ports: Ports, stage: Stage, folder: Path, r
     """Hold the evidence of a task that passed, if a fixture may fail after it; an error of the disk fails no task."""
     if not plan.judged_later or result.skipped:
         return result
-    state = await _snapshot(stage, Capture(), _scale(plan))
-    evidence = await stage.session.evidence(Capture(), folder, _looked_at(plan, stage))
+    evidence, state = await _taken(plan, stage, folder, Capture())
     failure, last = Failure("FIXTURE_FAILED", TORN), max(0, len(result.history) - 1)
     failed = replace(result, final_state="failed", failure=failure, failed_index=last)
     report = error_report(plan, failed, _context(failed, evidence, state), expected=False)
@@ -186,8 +170,7 @@ async def _keep_final_view(plan: Plan, ports: Ports, stage: Stage, folder: Path,
     """Keep the final view of a task that passed, if wanted; an error of the disk does not fail the task."""
     if ports.witness is None or result.skipped:
         return result
-    state = await _snapshot(stage, PASSED, _scale(plan))
-    evidence = await stage.session.evidence(PASSED, folder, _looked_at(plan, stage))
+    evidence, state = await _taken(plan, stage, folder, PASSED)
     return (await _kept(result, partial(ports.witness, plan, result, evidence, state)))[1]
 
 
@@ -208,17 +191,18 @@ def _scale(plan: Plan) -> float:
     return max(1.0, plan.timeout_scale)
 
 
-async def _snapshot(stage: Stage, capture: Capture, scale: float) -> Snapshot:
-    memory = stage.world.entries() if capture.memory else None
-    why = capture.why or "`capture_memory: false`"
-    if not capture.environment:
-        return Snapshot(memory, None, why)
-    try:
-        async with asyncio.timeout(SNAPSHOT_LIMIT * scale):
-            return Snapshot(memory, await stage.world.snapshot(), why)
-    except TimeoutError:
-        unanswered = {"error": f"the environment did not answer within {SNAPSHOT_LIMIT * scale:g} s"}
-        return Snapshot(memory, unanswered, why)
+async def _taken(plan: Plan, stage: Stage, folder: Path, capture: Capture) -> tuple[Evidence, Snapshot]:
+    """What the world and then the browser still show."""
+    memory, environment = stage.world.entries() if capture.memory else None, None
+    if capture.environment:
+        within = SNAPSHOT_LIMIT * _scale(plan)
+        try:
+            async with asyncio.timeout(within):
+                environment = await stage.world.snapshot()
+        except TimeoutError:
+            environment = {"error": f"the environment did not answer within {within:g} s"}
+    evidence = await stage.session.evidence(capture, folder, _looked_at(plan, stage))
+    return evidence, Snapshot(memory, environment, capture.why or "`capture_memory: false`")
 
 
 def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context:
@@ -232,11 +216,10 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
         "memory_snapshot": state.memory,
         "env_snapshot": state.environment,
         "browser_console_logs": tuple(map(str, evidence.console[-50:])),
-        "assertion": AssertionContext(
+        "assertion": assertion
+        and AssertionContext(
             expression=assertion.expression, expected=assertion.expected, actual=assertion.actual, diff=assertion.diff
-        )
-        if assertion
-        else None,
+        ),
     }
     if notes := {item.name: item.reason for item in evidence.items if item.status == "taken" and item.reason}:
         fixed["evidence_notes"] = notes
@@ -259,16 +242,11 @@ def _of_the_step(result: TaskResult) -> dict[str, Any]:
     return {"selector": record.step.target, "fallback_selectors": fallbacks}
 
 
-def _with_faults(result: TaskResult, stage: Stage) -> TaskResult:
-    """Add the final results of the faults, with a warning for each that could not be undone."""
-    met = stage.injector.results()
-    new = (each for each, before in zip(met, result.faults, strict=True) if each.problem and not before.problem)
-    warned = (Warning_("fault_not_healed", f"Fault {each.describe()}", None, {"fault": each.name}) for each in new)
-    return replace(result, faults=met, warnings=(*result.warnings, *warned))
-
-
 async def _end_session(played: TaskRun, stage: Stage, result: TaskResult) -> TaskResult:
-    """Close the session; what left the pages until then belongs to the last act, so that nobody runs it again."""
+    """Close the session; what left the pages until then belongs to the last act, so that nobody runs it again.
+
+    The result has the final results of the faults, with a warning for each that could not be undone.
+    """
     try:
         await stage.injector.close()
     finally:
@@ -276,8 +254,11 @@ async def _end_session(played: TaskRun, stage: Stage, result: TaskResult) -> Tas
     played.journal.attribute(await stage.session.take_settled())
     trace = tuple(played.journal.trace)
     late = (each for each in warnings(trace) if each.type in DONE_TWICE and each not in result.warnings)
-    result = replace(result, history=trace, warnings=(*result.warnings, *late))
-    return replace(_with_faults(result, stage), routes=stage.session.routes)
+    met = stage.injector.results()
+    new = (each for each, before in zip(met, result.faults, strict=True) if each.problem and not before.problem)
+    warned = (Warning_("fault_not_healed", f"Fault {each.describe()}", None, {"fault": each.name}) for each in new)
+    all_warnings = (*result.warnings, *late, *warned)
+    return replace(result, history=trace, warnings=all_warnings, faults=met, routes=stage.session.routes)
 
 
 # The result of a task: its final state, its failure, its warnings. Pure over what was executed.
@@ -340,27 +321,18 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         agent_events=played.ports.agent_events(plan),
     )
     if ending is None:
-        return replace(result, final_state=_passed_state(played, score))
+        skipped = any(record.skipped for record in journal.trace)
+        partial_ = skipped or played.alternative or journal.relaxed or (score and score.unmet)  # left out or replaced
+        return replace(result, final_state="partial_success" if partial_ else "completed")
     if ending.skipped:
         return replace(result, final_state="aborted", skipped=ending.failure.message)
-    failure = with_dialogs(_with_alternative(ending, played.alternative), result.dialogs)
+    failure = ending.failure
+    if other := played.alternative:
+        why = other.failure.message if other.failure else other.skipped or other.final_state
+        message = f"{failure.message}; the alternative task {other.task_id} did not succeed either: {why}"
+        failure = replace(failure, message=message)
+    failure = with_dialogs(failure, result.dialogs)
     return replace(result, final_state=ending.give_up.final_state, failure=failure, failed_index=ending.index)
-
-
-def _passed_state(played: TaskRun, score: Score | None) -> FinalState:
-    """`partial_success` if a part of the task was left out, replaced or relaxed; else `completed`."""
-    journal = played.journal
-    skipped = any(record.skipped for record in journal.trace)
-    partial = skipped or played.alternative or journal.relaxed or (score and score.unmet)
-    return "partial_success" if partial else "completed"
-
-
-def _with_alternative(ending: TaskStop, alternative: TaskResult | None) -> Failure:
-    if alternative is None:
-        return ending.failure
-    why = alternative.failure.message if alternative.failure else alternative.skipped or alternative.final_state
-    message = f"{ending.failure.message}; the alternative task {alternative.task_id} did not succeed either: {why}"
-    return replace(ending.failure, message=message)
 
 
 def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
@@ -371,8 +343,8 @@ def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
         text = f"The checkpoint before step {index} could not be taken: {why}"
         yield Warning_("checkpoint_not_saved", text, index)
     yield from suspension_warnings(played.journal.suspensions)
-    if played.alternative and played.alternative.ok and played.ending:
-        yield _alternative_used(played.ending, played.alternative)
+    if (other := played.alternative) and other.ok and played.ending:
+        yield _alternative_used(played.ending, other)
     yield from chain.from_iterable(map(done_twice, played.inside))
     if played.run is not None:
         yield from _unmet_faults(played.run.stage.injector.results())
@@ -439,14 +411,9 @@ def _unlike_expected(plan: Plan, result: TaskResult) -> Iterator[Warning_]:
 def _alternative_used(ending: TaskStop, alternative: TaskResult) -> Warning_:
     failure = ending.failure
     text = f"{alternative.task_id} ran instead, because of: {failure.message}"
-    details = {
-        "alternative_task_id": alternative.task_id,
-        "alternative_state": alternative.final_state,
-        "error_type": str(failure.type),
-        "code": failure.code,
-        "error_message": failure.message,
-    }
-    return Warning_("alternative_task_used", text, ending.index, details)
+    used = {"alternative_task_id": alternative.task_id, "alternative_state": alternative.final_state}
+    because = {"error_type": str(failure.type), "code": failure.code, "error_message": failure.message}
+    return Warning_("alternative_task_used", text, ending.index, {**used, **because})
 
 
 # The score of a task: `scoring_checkpoints` and `rubrics` (docs/decisions/005).

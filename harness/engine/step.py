@@ -6,23 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 from urllib.parse import urljoin, urlsplit
 
+from harness.engine import effects
 from harness.engine.attempt import StepRequest, StepState, attempt, task_timeout
-from harness.engine.effects import (
-    barred_reason,
-    collect,
-    contradicted,
-    done_before,
-    has_posted,
-    knowledge,
-    may_go_on,
-    settled,
-    stop_sending,
-    under_way,
-    write_left,
-)
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
 from harness.engine.policy import allowed_by_person, permission
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
@@ -36,8 +24,8 @@ from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, Rep
 from harness.recovery.rulebook import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
-from harness.spec.navigation_keys import AnswerKeys
 from harness.spec.references import MissingMemory, resolve
+from harness.spec.step_keys import AnswerKeys
 from harness.spec.steps import Api, Assert, Download, Open, Step, Tool, Wait
 from harness.values import replace
 
@@ -107,7 +95,7 @@ def _has_answered(run: Run, step: Step, made: int) -> bool:
 async def _sleep_before_retry(run: Run, failure: Failure, seconds: float) -> None:
     """Wait before a retry, but no longer than a circuit stays open.
 
-    A service of the harness is waited for until it is back.
+    A service of the harness is waited for until it is restarted: a retry before would fail again.
     """
     url = failure.requested
     breaker = _open_circuit(run, failure) if failure.code == "CIRCUIT_OPEN" else None
@@ -118,7 +106,9 @@ async def _sleep_before_retry(run: Run, failure: Failure, seconds: float) -> Non
     left = until - clock.now()
     await clock.sleep(left if breaker is None else min(left, breaker.rests_for()))
     if (failure.code in _DOWN or breaker is not None) and url is not None:
-        await _await_service(run, url)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(run.left, _RECOVERY_SECONDS)):
+                await run.ports.recover(url)
 
 
 def _open_circuit(run: Run, failure: Failure) -> Breaker | None:
@@ -130,13 +120,6 @@ def _open_circuit(run: Run, failure: Failure) -> Breaker | None:
 
 def _circuit_of_tool(run: Run, step: Step) -> Breaker | None:
     return run.ports.tool_breaker(step.server) if isinstance(step, Tool) else None
-
-
-async def _await_service(run: Run, url: str) -> None:
-    """Wait for a service of the harness that is being restarted: a retry before would fail again."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(min(run.left, _RECOVERY_SECONDS)):
-            await run.ports.recover(url)
 
 
 def _url(run: Run, step: Step) -> str | None:
@@ -192,8 +175,7 @@ def _note_transition(outcome: Outcome, before: Transition | None, breaker: Break
     if breaker is None or now is None or now is before:
         return outcome
     circuit = {"name": breaker.name, "state": now.after.value, "reason": now.reason}
-    details: dict[str, Any] = {**outcome.details, "circuit": circuit}
-    return replace(outcome, details=details)
+    return replace(outcome, details={**outcome.details, "circuit": circuit})
 
 
 def _circuit_refused(run: Run, breaker: Breaker, refusal: CircuitOpen, whom: Mapping[str, str | None]) -> Failure:
@@ -234,7 +216,7 @@ _SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTransition]:
     """Do a step to its end. Returns its record, and what follows it."""
     run.journal.attribute(await run.stage.session.take_settled())
-    run.stage.session.begin_step(request.index, partial(write_left, run, request.index, request.step))
+    run.stage.session.begin_step(request.index, partial(effects.write_left, run, request.index, request.step))
     called = None
     if isinstance(request.step, Tool):
         from harness.engine.tools import CalledTool, weighed  # few tasks call tools
@@ -246,7 +228,9 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
         run.stage.session.restrict(permission(run, request.step) if request.agent else None)
     run.ports.emit(StepStarted(run.plan, request.index, request.step, run.ports.clock.wall()))
     progress = StepState(request, request.step, called=called)
-    record, turn = await _replayed(run, progress) or await _until_settled(run, progress)
+    earlier = run.journal.done_before(progress.index, progress.declared, by_agent=run.agent is not None)
+    replayed = await effects.done_before(run, progress, earlier) if earlier else None
+    record, turn = replayed or await _until_settled(run, progress)
     if isinstance(turn, TaskStop | RewindRequest) and request.step.optional and skippable(turn.failure):
         record, turn = progress.record(skipped=True), await go_on(run, request.index, turn.failure)
     if getattr(request.step, "soft", False):
@@ -278,34 +262,34 @@ async def go_on(run: Run, index: int, failure: Failure) -> TaskStop | None:
     return TaskStop(lost, index, GiveUp()) if lost else None
 
 
-async def _replayed(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition] | None:
-    """The record of a write that was done before a rewind and still has its effect; None for any other step."""
-    earlier = run.journal.done_before(progress.index, progress.declared, by_agent=run.agent is not None)
-    return await done_before(run, progress, earlier) if earlier else None
-
-
 async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition]:
+    """Try, and while it fails, answer the failure: the step ends, or it is tried again.
+
+    The order is what keeps a write from being done twice. Pages in which the act may still be under way are stopped
+    first: else a request could leave after it was decided that nothing was sent. Then it is found out what is known of
+    the effect, and whether another attempt is safe. Only with that a remedy is chosen.
+    """
     remedy: Remedy | None = None
     while True:
         await run.stage.session.release()
         outcome = await _try(run, progress, remedy)
-        collect(run, progress, outcome)
+        effects.collect(run, progress, outcome)
         if await allowed_by_person(run, outcome):
             run.stage.session.restrict(permission(run, progress.declared))
             continue
         if isinstance(outcome, Passed):
             await run.stage.session.passed(progress.index)
-            progress.contradicted = not progress.repeated and await contradicted(run, progress.declared)
+            progress.contradicted = not progress.repeated and await effects.contradicted(run, progress.declared)
             return progress.record(), None
-        if under_way(progress, outcome) and (run.left > 0 or run.plan.alternative):  # else nothing follows
-            await stop_sending(run, progress, outcome)
+        if effects.under_way(progress, outcome) and (run.left > 0 or run.plan.alternative):  # else nothing follows
+            await effects.stop_sending(run, progress, outcome)
             outcome = replace(outcome, tainted=True)  # another attempt needs a page in which nothing goes on
         # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
         await run.stage.session.record(freeing=outcome.tainted or not progress.declared.looks_only)
-        known = await knowledge(run, progress.declared, outcome, progress.sent)
+        known = await effects.knowledge(run, progress.declared, outcome, progress.sent)
         verdict = again(RepeatWay.RETRY, known)
         if verdict is RepeatVerdict.PASSED:
-            return await settled(run, progress)
+            return await effects.settled(run, progress)
         failure, remedy = await _answer(run, progress, outcome, known=verdict is RepeatVerdict.AGAIN)
         if ended := await _end_step(run, progress, failure, remedy):
             return ended
@@ -373,11 +357,11 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     code, expect = request.code, request.expect
     last = progress.attempts[-1].outcome if progress.attempts else None
     before = last if isinstance(last, Failure) else None
-    outcome = await _unrecorded(run, step) or await with_circuit(
-        run,
-        step,
-        lambda: attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called, before=before),
-    )
+
+    def once() -> Awaitable[Outcome]:
+        return attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called, before=before)
+
+    outcome = await _unrecorded(run, step) or await with_circuit(run, step, once)
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
         outcome = await run.stage.session.by_page(outcome)
@@ -472,7 +456,7 @@ async def _renewed(run: Run, failure: Failure) -> Failure | None:
     """Provide a page that can be trusted; returns the failure if there is none."""
     session = run.stage.session
     earlier = (str(failure.details["url"]),) if failure.circumstances.opened_before else session.renewed_at
-    return await session.renew(failure, run.left, await barred_reason(run, earlier))
+    return await session.renew(failure, run.left, await effects.barred_reason(run, earlier))
 
 
 async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
@@ -480,11 +464,11 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
     while True:
         remedy = next(progress.remedies[_failure_key(failure)], GiveUp())
         there = isinstance(remedy, Rewind) and nearest(run, progress.index, remedy) is not None
-        soon = isinstance(remedy, Retry | Substitute) and known and may_go_on(progress.declared, failure)
-        if (there or soon) and await stop_sending(run, progress, failure):
-            now = await knowledge(run, progress.declared, failure, progress.sent)
+        soon = isinstance(remedy, Retry | Substitute) and known and effects.may_go_on(progress.declared, failure)
+        if (there or soon) and await effects.stop_sending(run, progress, failure):
+            now = await effects.knowledge(run, progress.declared, failure, progress.sent)
             known = known and again(RepeatWay.RETRY, now) is not RepeatVerdict.UNKNOWN
-        why = await barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
+        why = await effects.barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
         failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):
             return failure, allowed
@@ -532,7 +516,7 @@ def _retry_step(progress: StepState, failure: Failure) -> Step:
         )
     if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
         return progress.current
-    posted = has_posted(failure) or any(each.unsafe for each in progress.sent)
+    posted = effects.has_posted(failure) or any(each.unsafe for each in progress.sent)
     if isinstance(step, Open) or failure.effect is not Effect.DONE or (posted and "resource" not in failure.details):
         return progress.current
     if not isinstance(url, str):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from datetime import timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ from harness.values import replace
 
 _MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING", "AGENT_STALE_REF", "POLICY_WRITE")
 """Failures that an agent can avoid with another step, although in a file only its author can."""
-_NOWHERE = ".no-scratch-folder"
 
 
 async def run_task(plan: Plan, ports: Ports, written: Sequence[StepRecord] = ()) -> TaskResult:
@@ -46,18 +46,14 @@ async def run_task(plan: Plan, ports: Ports, written: Sequence[StepRecord] = ())
     `written`: writes that stand already, which the task may be about to do again.
     """
     with masking(lambda text: secrets_of(frozenset(plan.all_secrets)).mask(text), plan.learned):
-        return await _run_task(plan, ports, written)
-
-
-async def _run_task(plan: Plan, ports: Ports, written: Sequence[StepRecord]) -> TaskResult:
-    learn_named((plan.spec.inputs, plan.spec.persona))
-    folder, unready = _scratch(plan, ports)
-    played = TaskRun(plan, ports, folder, ports.clock.wall(), ports.clock.now(), unready)
-    played.journal.unsure = list(written)
-    ports.emit(TaskStarted(plan, played.started))
-    played.run, played.ending = await _play(played)
-    played.alternative = await _alternative(played)
-    return await _shield_from_interruption(close_task(played))
+        learn_named((plan.spec.inputs, plan.spec.persona))
+        folder, unready = _scratch(plan, ports)
+        played = TaskRun(plan, ports, folder, ports.clock.wall(), ports.clock.now(), unready)
+        played.journal.unsure = list(written)
+        ports.emit(TaskStarted(plan, played.started))
+        played.run, played.ending = await _play(played)
+        played.alternative = await _alternative(played)
+        return await _shield_from_interruption(close_task(played))
 
 
 def _scratch(plan: Plan, ports: Ports) -> tuple[Path, Failure | None]:
@@ -67,7 +63,7 @@ def _scratch(plan: Plan, ports: Ports) -> tuple[Path, Failure | None]:
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         message = f"No folder for the task's files could be made: {error.strerror or error}{where}"
-        return plan.folder / _NOWHERE, Failure("ARTIFACTS_UNWRITABLE", message, cause=error)
+        return plan.folder / ".no-scratch-folder", Failure("ARTIFACTS_UNWRITABLE", message, cause=error)
 
 
 async def _shield_from_interruption(closing: Coroutine[Any, Any, TaskResult]) -> TaskResult:
@@ -185,8 +181,7 @@ async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | 
                 return TaskStop(failed.failure, index, GiveUp())
             if failed.failure.family is not Family.BROWSER:
                 raise
-            progress = StepState(StepRequest(index, looking()), looking())
-            record, turn = await handle_loss(run, progress, failed.failure)
+            record, turn = await handle_loss(run, StepState(StepRequest(index, looking()), looking()), failed.failure)
             run.journal.trace.append(record)
             if turn:
                 return turn
@@ -239,8 +234,7 @@ async def _alternative(played: TaskRun) -> TaskResult | None:
     try:
         if why := await _repeated_write(played.run, ending):
             why = f"the alternative task {other.task_id} was not run, because it might repeat {why}"
-            failure = replace(ending.failure, message=f"{ending.failure.message}; {why}")
-            played.ending = replace(ending, failure=failure)
+            played.ending = replace(ending, failure=replace(ending.failure, message=f"{ending.failure.message}; {why}"))
             return None
         return await _run_subtask(played, other, [each for each in played.journal.repairs if each.may_have_written])
     except asyncio.CancelledError:  # the task itself has ended: only its report remains to be made
@@ -268,8 +262,7 @@ async def _run_subtask(played: TaskRun, other: Plan, written: Sequence[StepRecor
     """
     plan, ports = played.plan, played.ports
     start = plan.start and plan.start + timedelta(seconds=ports.clock.now() - played.began)
-    key = slug(f"{other.key}-for-{plan.key}")
-    joined = replace(other, world=plan.world, key=key, fresh=False, start=start)
+    joined = replace(other, world=plan.world, key=slug(f"{other.key}-for-{plan.key}"), fresh=False, start=start)
 
     def emit(event: Event) -> None:
         if isinstance(event, WriteSeen):
@@ -294,8 +287,14 @@ _START = Rewind(to_start=True)
 
 
 async def take_over(run: Run, ending: TaskStop) -> StepTransition:
-    """What follows an ending: None, or a way back to the start, if another agent goes on; else the end of the task."""
-    if run.plan.chain is None or ending.skipped or not _says_nothing_of_the_site(run, ending):
+    """What follows an ending: None, or a way back to the start, if another agent goes on; else the end of the task.
+
+    One goes on if the agent failed, its last step did, or the criteria do not hold: not after the site, or a check.
+    """
+    last = run.journal.history[-1] if run.journal.history else None
+    broke = last is not None and last.failure is not None and last.index == ending.index
+    may_go_on = ending.failure.row.relieves or broke or ending.failure.code == UNMET
+    if run.plan.chain is None or ending.skipped or not may_go_on:
         return ending
     name = await run.ports.agent.relieve(run.plan_now, ending.failure)
     if name is None:
@@ -320,15 +319,9 @@ def _cannot_begin(run: Run) -> str:
     return f"step {gone.index} ({gone.step.describe()}), which the task has gone back over, may have written"
 
 
-def _says_nothing_of_the_site(run: Run, ending: TaskStop) -> bool:
-    """Return whether the agent failed, its last step did, or the criteria do not hold: not the site or a check."""
-    last = run.journal.history[-1] if run.journal.history else None
-    broke = last is not None and last.failure is not None and last.index == ending.index
-    return ending.failure.row.relieves or broke or ending.failure.code == UNMET
-
-
 async def _hand_over(run: Run, ending: TaskStop, name: str) -> StepTransition:
-    checkpoint = _way_back(run, name)
+    anew = run.plan.chain is not None and name in run.plan.chain.restarts  # else it goes on where the other one ended
+    checkpoint = nearest(run, 0, _START) if anew and run.journal.history else None
     if checkpoint is not None:
         await stop_sending(run, failure=ending.failure)
     refused = await _restart_refusal(run, checkpoint) if checkpoint else ""
@@ -339,15 +332,10 @@ async def _hand_over(run: Run, ending: TaskStop, name: str) -> StepTransition:
     if name == SCRIPTED and refused:
         why = f"The task's own steps were not executed: {refused}"
         return await take_over(run, replace(ending, failure=Failure("AGENT_UNAVAILABLE", why)))
-    if ending.failure.code == UNMET:
-        _show_unmet(run)
+    if ending.failure.code == UNMET:  # the next agent sees the criterion that does not hold, as the last record
+        unmet = (each for each in reversed(run.journal.trace) if each.failure and each.failure.code == UNMET)
+        run.journal.history += [*islice(unmet, 1)]
     return RewindRequest(ending.failure, ending.index, checkpoint, _START) if checkpoint and not refused else None
-
-
-def _way_back(run: Run, name: str) -> Checkpoint | None:
-    """The state from which the agent begins anew; None if it goes on, or if nothing was done so far."""
-    anew = run.plan.chain is not None and name in run.plan.chain.restarts
-    return nearest(run, 0, _START) if anew and run.journal.history else None
 
 
 async def _restart_refusal(run: Run, checkpoint: Checkpoint) -> str:
@@ -369,21 +357,13 @@ def _forbids(record: StepRecord, checkpoint: Checkpoint) -> bool:
     return again(RepeatWay.TAKEOVER, Known(record.may_have_written, undone=undone)) is not RepeatVerdict.AGAIN
 
 
-def _show_unmet(run: Run) -> None:
-    """Show the criterion that does not hold to the next agent, as the last record of its history."""
-    unmet = (each for each in reversed(run.journal.trace) if each.failure and each.failure.code == UNMET)
-    if record := next(unmet, None):
-        run.journal.history.append(record)
-
-
 def _exhausted(run: Run, ending: TaskStop) -> TaskStop:
     """The end after the last agent has failed: it names each of them. Any other end is as it was."""
     if not (ending.failure.row.relieves and run.journal.takeovers):
         return ending
-    ended = (*run.journal.takeovers, TakeOver(run.agent or SCRIPTED, "", ending.failure, ending.index))
     tried = [
         {"agent": each.before, "code": each.failure.code, "message": each.failure.message, "step_index": each.index}
-        for each in ended
+        for each in (*run.journal.takeovers, TakeOver(run.agent or SCRIPTED, "", ending.failure, ending.index))
     ]
     said = ", ".join(f"`{each['agent']}` at step {each['step_index']} ({each['code']})" for each in tried)
     message = f"Every agent failed: {said}. First: {tried[0]['message']}. Last: {ending.failure.message}"

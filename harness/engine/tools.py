@@ -91,8 +91,7 @@ class CalledTool(Struct):
             async with asyncio.timeout(within + _GRACE):
                 self.answer = await box.call(request, within)
         except Failed as failed:
-            details = {**self.named, **failed.failure.details}
-            raise Failed(replace(failed.failure, details=details)) from failed
+            raise Failed(replace(failed.failure, details={**self.named, **failed.failure.details})) from failed
         except TimeoutError as error:
             message = f"{step.server}.{step.tool} did not answer within {within:.1f}s"
             raise Failed(
@@ -111,10 +110,7 @@ class CalledTool(Struct):
 
 
 async def call_tool(called: CalledTool, step: Tool, judge: AssertionJudge) -> Outcome:
-    """Call the tool, unless a write was called before and only its judgement failed, and judge the answer.
-
-    Raises Failed.
-    """
+    """Call the tool, unless a write was called and only its judgement failed, and judge the answer. Raises Failed."""
     called.step, called.until = step, judge.until
     answer = called.answer if called.kept else None
     if answer is None:

@@ -1,15 +1,20 @@
-"""The port of every kind of environment channel, and its failures."""
+"""The port of every kind of environment channel, its failures, and the placeholders in the settings of channels."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
+from msgspec import Struct
+
 from harness.criteria import assign
 from harness.criteria.paths import PathError
+from harness.model.service_settings import expand
 from harness.recovery.failure import Failed, Failure
 
 MAX_DOCUMENT = 10_000_000
@@ -48,7 +53,12 @@ class Channel(ABC):
     async def write(self, world: str, path: str, value: Any) -> None:
         """Write one value into the document."""
         async with self._writing(world):
-            await self._replace(world, _assigned(self._name, await self.read(world), path, value))
+            document = await self.read(world)
+            try:
+                document = assign(document, path, value)
+            except PathError as error:
+                raise refusal(self._name, f"cannot write to {path!r}: {error}") from error
+            await self._replace(world, document)
 
     async def restore(self, world: str, document: Any) -> None:
         """Replace the whole document."""
@@ -104,9 +114,23 @@ def encoded(document: Any, indent: int | None = None) -> bytes:
         return json.dumps(document, indent=indent, separators=separators).encode()
 
 
-def _assigned(name: str, document: Any, path: str, value: Any) -> Any:
-    """The document with the value at the path. Raises Failed if the path does not fit."""
-    try:
-        return assign(document, path, value)
-    except PathError as error:
-        raise refusal(name, f"cannot write to {path!r}: {error}") from error
+class SlotPlaceholders(Struct, frozen=True):
+    """`{slot}`, `{port:HOST}`, `{folder}` and `{folder:NAME}` of one slot, looked up each time: a service may move."""
+
+    slot: int = 0
+    hosts: Mapping[str, int] = {}
+    folders: Mapping[str, Callable[[], Path]] = {}
+    """Name of a service -> what returns its `{folder}`, for the services that a run starts. It raises OSError."""
+
+    def fill(self, text: str) -> str:
+        """The text with the values of this moment. Raises OSError, or KeyError for what the settings do not know."""
+        return expand(text, self)
+
+    def __getitem__(self, placeholder: str) -> str:
+        kind, _, target = placeholder.partition(":")
+        if kind == "slot":
+            return str(self.slot)
+        if kind == "port":
+            return str(self.hosts[target])
+        found = {name.lower(): folder for name, folder in self.folders.items()}
+        return str((found[target] if target else next(iter(found.values())))())

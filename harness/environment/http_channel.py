@@ -9,24 +9,13 @@ from typing import Any
 
 import httpx2
 
-from harness.criteria.paths import PathError, Segment, list_index, segments
-from harness.environment.channel import (
-    MAX_DOCUMENT,
-    Channel,
-    Refused,
-    corrupt,
-    encoded,
-    refusal,
-    rejected,
-    unreadable,
-)
+from harness.criteria.paths import PathError, list_index, segments
+from harness.environment.channel import MAX_DOCUMENT, Channel, Refused, corrupt, encoded, refusal, rejected, unreadable
 from harness.model.settings import WorldMark
 from harness.recovery.failure import Failed
 from harness.task_secrets import hidden
 
 _ADDRESS = "127.0.0.1"
-
-
 Recover = Callable[[str], Awaitable[None]]
 
 
@@ -107,7 +96,10 @@ class HttpChannel(Channel):
             way = segments(path)
         except PathError as error:
             raise refusal(self._name, f"cannot write to {path!r}: {error}") from error
-        if not way or value is None or isinstance(value, dict) or not all(map(_plain, way)):
+        keys = all(
+            isinstance(each, str) and list_index(each) is None for each in way
+        )  # no index, which none can follow
+        if not way or value is None or isinstance(value, dict) or not keys:
             return None
         patch = value
         for key in reversed(way):
@@ -164,8 +156,3 @@ class HttpChannel(Channel):
             said = f": {shown}" if shown else ", without a body" if not received else ""
             raise rejected(self._name, f"{method} {url} answered {response.status_code}{said}")
         return bytes(received)
-
-
-def _plain(segment: Segment) -> bool:
-    """Return whether a merge patch can follow this segment: a key that is no index."""
-    return isinstance(segment, str) and list_index(segment) is None

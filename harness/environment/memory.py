@@ -51,13 +51,10 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _encode(value: Any) -> str:
-    """Encode as JSON; a number that JSON lacks becomes null, as in the browser's own JSON.stringify."""
-    return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None))
-
-
 def _row(world: str, entry: MemoryEntry) -> tuple[str, str, str, str, str, float]:
-    return world, entry.key, _encode(entry.value), entry.ts, entry.source, entry.confidence
+    # A number that JSON lacks becomes null, as in the browser's own JSON.stringify.
+    value = json.dumps(json.loads(json.dumps(entry.value), parse_constant=lambda _: None))
+    return world, entry.key, value, entry.ts, entry.source, entry.confidence
 
 
 class MemoryStore:

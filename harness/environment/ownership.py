@@ -89,7 +89,8 @@ class RunFolder:
         if self._path is None:
             parent = self._logs.parent / _RUNS
             parent.mkdir(parents=True, exist_ok=True)
-            _sweep(self._logs)
+            for folder in filter(is_abandoned, _folders(self._logs)):  # those of killed processes
+                shutil.rmtree(folder, ignore_errors=True)
             self._path = Path(tempfile.mkdtemp(prefix=f"{Owner.this().label}-", dir=parent)).absolute()
         return self._path
 
@@ -103,12 +104,6 @@ class RunFolder:
 def _folders(logs: Path) -> list[Path]:
     parent = logs.parent / _RUNS
     return sorted(each for each in parent.glob("[0-9]*-*") if each.is_dir()) if parent.is_dir() else []
-
-
-def _sweep(logs: Path) -> None:
-    """Remove the folders of killed processes."""
-    for folder in filter(is_abandoned, _folders(logs)):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # The states of a service for its users (docs/design/events-and-resilience.md), as a table.
@@ -281,21 +276,18 @@ class Ownership:
 def read_held(file: Path) -> Held | None:
     """Read an owner file; None if it does not exist or is damaged."""
     try:
-        return _read(json.loads(file.read_text("utf-8")))
+        told = json.loads(file.read_text("utf-8"))
+        program, failure = told["program"], told["failure"]
+        return Held(
+            owner=Owner(**told["owner"]),
+            program=Owner(**program) if program else None,
+            state=ServiceState(told["state"]),
+            since=str(told["since"]),
+            restarts=int(told["restarts"]),
+            persisted=bool(told["persisted"]),
+            ports={str(host): int(port) for host, port in told["ports"].items()},
+            failure=Failure(**failure) if failure else None,
+            folder=Path(told["folder"]) if told.get("folder") else None,
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _read(told: dict[str, Any]) -> Held:
-    program, failure = told["program"], told["failure"]
-    return Held(
-        owner=Owner(**told["owner"]),
-        program=Owner(**program) if program else None,
-        state=ServiceState(told["state"]),
-        since=str(told["since"]),
-        restarts=int(told["restarts"]),
-        persisted=bool(told["persisted"]),
-        ports={str(host): int(port) for host, port in told["ports"].items()},
-        failure=Failure(**failure) if failure else None,
-        folder=Path(told["folder"]) if told.get("folder") else None,
-    )

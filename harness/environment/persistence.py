@@ -146,18 +146,15 @@ class PersistedServices(Struct, frozen=True):
     async def await_up(self, within: float) -> None:
         """Wait until its daemon has it up. Raises ValueError if the daemon has given up, has ended, or takes longer."""
         deadline = Deadline.after(within, self.clock.now())
+        named = f"service `{self.name}`, kept by another `start --persist`,"
         while (held := self.daemon()) and held.state is not ServiceState.UP:
             if held.failure:
                 raise ValueError(held.failure.message)
             if not deadline.allows(POLL, self.clock.now()):
-                raise ValueError(f"{self._kept_phrase} is {held.state}, and was not up within {within:g} s")
+                raise ValueError(f"{named} is {held.state}, and was not up within {within:g} s")
             await self.clock.sleep(POLL)
         if held is None:
-            raise ValueError(f"{self._kept_phrase} did not come up, see {log_file(self.logs, self.name)}")
-
-    @property
-    def _kept_phrase(self) -> str:
-        return f"service `{self.name}`, kept by another `start --persist`,"
+            raise ValueError(f"{named} did not come up, see {log_file(self.logs, self.name)}")
 
     async def stop(self) -> bool:
         """End the daemon and its service only; return whether there was anything to end. Raises TimeoutError."""

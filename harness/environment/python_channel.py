@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from harness.environment.channel import Channel, refusal, rejected, unreadable
-from harness.environment.placeholders import SlotPlaceholders, filled
+from harness.environment.channel import Channel, SlotPlaceholders, refusal, rejected, unreadable
 from harness.resilience.threads import on_own_thread
+from harness.values import map_texts
 
 
 def imported(root: Path, target: str) -> Any:
@@ -61,10 +61,7 @@ class PythonChannel(Channel):
             if each is not None and not all(each.partition(":")):
                 raise ValueError(f"channel `{name}`: {each!r} must be written `package.module:callable`")
         super().__init__(name)
-        self._target = target
-        self._restore = restore
-        self._root = root
-        self._timeout = timeout
+        self._target, self._restore, self._root, self._timeout = target, restore, root, timeout
         self._arguments, self._places = arguments, places
         self._objects: dict[str, Any] = {}
         self._importing = asyncio.Lock()
@@ -115,17 +112,18 @@ class PythonChannel(Channel):
     async def _object(self, target: str) -> Any:
         async with self._importing:  # a class is created once, whichever task needs it first
             if target not in self._objects:
-                self._objects[target] = await self._call_guarded(target, "import", self._imported, target)
-        return self._objects[target]
 
-    def _imported(self, target: str) -> Any:
-        found = imported(self._root, target)
-        return found() if inspect.isclass(found) else found
+                def made() -> Any:
+                    found = imported(self._root, target)
+                    return found() if inspect.isclass(found) else found
+
+                self._objects[target] = await self._call_guarded(target, "import", made)
+        return self._objects[target]
 
     async def _call_told(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call foreign code with the arguments of the settings too."""
         try:
-            told = filled(self._arguments, self._places.fill)
+            told = map_texts(dict(self._arguments), self._places.fill)
         except OSError as error:
             raise rejected(self._name, f"the folder of a service cannot be used: {error}", error) from error
         return await self._call_guarded(target, what, partial(function, **told), *arguments)

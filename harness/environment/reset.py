@@ -10,7 +10,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,10 @@ class StateReset(Struct, frozen=True):
     async def run(self, channels: Channels, slot: int, hosts: Mapping[str, int], world: str) -> None:
         """Reset the state. Raises Failed(RESET_FAILED)."""
         if isinstance(self.target, tuple):
-            await self._run_command(self.target, slot, hosts)
+            words = [sys.executable if word == "{python}" else word for word in self.target]
+            environment = {"TASKSPEC_SLOT": str(slot), "TASKSPEC_HOSTS": json.dumps(dict(hosts))}
+            program = Program(words, environment, self.root)
+            await run_reset_command(program, self.timeout, "the `reset` of [tool.harness]")
             return
         try:
             async with asyncio.timeout(self.timeout):
@@ -80,12 +83,6 @@ class StateReset(Struct, frozen=True):
             own = error.__cause__ if carried else error
             said = f"{type(own).__name__}{f': {own}' if str(own) else ''}"
             raise Failed(self._reset_failed(f"`{target}` failed with {said}", error)) from error
-
-    async def _run_command(self, command: Sequence[str], slot: int, hosts: Mapping[str, int]) -> None:
-        words = [sys.executable if word == "{python}" else word for word in command]
-        environment = {"TASKSPEC_SLOT": str(slot), "TASKSPEC_HOSTS": json.dumps(dict(hosts))}
-        program = Program(words, environment, self.root)
-        await run_reset_command(program, self.timeout, "the `reset` of [tool.harness]")
 
 
 async def run_reset_command(program: Program, seconds: float, name: str) -> None:
@@ -131,14 +128,13 @@ def reset_failure(why: str, cause: BaseException | None = None, details: Mapping
 def _call_and_wait(function: Callable[..., Any], arguments: Sequence[Any], timeout: float) -> None:
     """Call the function and wait for its end. An awaitable gets a loop of its own, so that it blocks no other."""
     result = function(*arguments)
+
+    async def wait() -> None:
+        async with asyncio.timeout(timeout):  # then it is cancelled if possible
+            await result
+
     if inspect.isawaitable(result):
-        asyncio.run(_await_bounded(result, timeout))
-
-
-async def _await_bounded(result: Awaitable[Any], timeout: float) -> None:
-    """Await the result, for at most `timeout` seconds: then it is cancelled if possible."""
-    async with asyncio.timeout(timeout):
-        await result
+        asyncio.run(wait())
 
 
 def _takes_hosts(function: Any) -> bool:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
+import random
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn
 
 from msgspec import Struct
 
-from harness.environment.health import PROBE_TIMEOUT, WAITS, Health, HealthAnswer, HealthEndpoint, probe
+from harness.environment.health import ADDRESS, PROBE_TIMEOUT, WAITS, Health, HealthAnswer, HealthEndpoint, probe
 from harness.environment.ownership import (
     TRANSITIONS,
     Held,
@@ -28,7 +30,6 @@ from harness.environment.ownership import (
     owner_files_of_runs,
     reset_mark,
 )
-from harness.environment.preparation import are_ports_allowed, chosen_ports, fill, is_free, placeholder_values
 from harness.environment.reset import run_reset_command
 from harness.model.service_settings import AUTO, ServiceSettings, expand
 from harness.recovery.failure import Circumstances, Failed, Failure
@@ -36,6 +37,7 @@ from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, discard
 from harness.resilience.owner import Owner
 from harness.resilience.process import INTENDED, POLL, Child, Program, describe_listener, owns_port
+from harness.resilience.replaced import try_lock
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -74,7 +76,11 @@ class Diagnosis(Struct, frozen=True):
     def not_ready(self, child: Child, what: str, code: int | None, answer: HealthAnswer) -> Failure:
         """The failure if its process ended, or was ended, before it answered with its identity."""
         problem = f" ({answer.problem})" if answer.health in (Health.OTHER, *WAITS) else ""
-        failure = self.process_ended(child, what, code, f"{problem}{self._taken_ports()}")
+        # Its other ports that someone listens on now, after its own processes have ended.
+        owners = {port: describe_listener(port) for port in self.hosts.values() if port != self.port}
+        taken = [f"port {port} is taken by {owner}" for port, owner in owners.items() if owner.startswith("pid")]
+        more = f"{problem}; {', '.join(taken)}" if taken else problem
+        failure = self.process_ended(child, what, code, more)
         failure = replace(failure, details={**failure.details, "at_start": True})
         if what.startswith("ended"):
             return failure
@@ -98,12 +104,6 @@ class Diagnosis(Struct, frozen=True):
         ending = how if what.startswith("ended") else ""
         log = "\n".join(child.tail()) or "(it wrote nothing)"
         return self.down(f"{what}{ending}{more}. The end of {self.log}:\n{log}", intended=intended)
-
-    def _taken_ports(self) -> str:
-        """Its other ports that someone listens on now, after its own processes have ended."""
-        owners = {port: describe_listener(port) for port in self.hosts.values() if port != self.port}
-        taken = [f"port {port} is taken by {owner}" for port, owner in owners.items() if owner.startswith("pid")]
-        return f"; {', '.join(taken)}" if taken else ""
 
 
 # Starts a service once, if several processes find at the same moment that it does not run.
@@ -129,10 +129,13 @@ class StartAttempt:
                 raise Failed(held.failure)
             if (await ask()).health is Health.HEALTHY:
                 return True
-            if not deadline.allows(POLL, self._clock.now()):
-                self._forsake(held)
-            else:
+            if deadline.allows(POLL, self._clock.now()):
                 await self._clock.sleep(POLL)
+            elif held.is_own_or_parents:
+                what = "did not come back; the process that started this one keeps it running"
+                raise Failed(self._diagnosis.down(what))
+            else:
+                self._forsaken = held.owner  # the living owner does not restart it
         return False
 
     async def take(self, start: Callable[[], Awaitable[None]]) -> bool:
@@ -152,30 +155,15 @@ class StartAttempt:
         given_up = held and (held.owner == self._forsaken or (held.failure and not held.is_own_or_parents))
         return None if given_up else held
 
-    def _forsake(self, held: Held) -> None:
-        """Note that the living owner does not restart it; raises Failed if that is the parent."""
-        if held.is_own_or_parents:
-            what = "did not come back; the process that started this one keeps it running"
-            raise Failed(self._diagnosis.down(what))
-        self._forsaken = held.owner
-
 
 @asynccontextmanager
 async def start_lock(file: Path, clock: Clock) -> AsyncIterator[None]:
     """Hold the lock that all processes share. The kernel releases it when its owner dies. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as lock:
-        if not await poll_until(clock, lambda: _locked(lock), POLL, LOCKED):
+        if not await poll_until(clock, lambda: try_lock(lock), POLL, LOCKED):
             raise TimeoutError(f"another process has held {file} for {LOCKED:g} s")
         yield
-
-
-def _locked(lock: TextIO) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 _ENDING = 1.0
@@ -456,16 +444,12 @@ class Service:
             fill(folder, self._home.root / template)
             reset_mark(folder).unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-        cwd = self._home.root / expand(self.settings.cwd or "", self._values(folder))
-        return self._program(self.settings.command or (), folder, cwd)
+        return self._program(self.settings.command or (), folder, self.settings.cwd or "")
 
-    def _values(self, folder: Path) -> dict[str, str]:
-        return placeholder_values(self.hosts, self.port, folder)
-
-    def _program(self, command: Sequence[str], folder: Path, cwd: Path) -> Program:
-        values = self._values(folder)
+    def _program(self, command: Sequence[str], folder: Path, cwd: str = "") -> Program:
+        values = placeholder_values(self.hosts, self.port, folder)
         environment = {name: expand(text, values) for name, text in self.settings.environment.items()}
-        return Program([expand(each, values) for each in command], environment, cwd)
+        return Program([expand(each, values) for each in command], environment, self._home.root / expand(cwd, values))
 
     def forget_state(self) -> None:
         """Let the next start, of whichever process, copy the template again. Raises OSError."""
@@ -474,7 +458,7 @@ class Service:
 
     async def run_reset(self, command: Sequence[str]) -> None:
         """Run its reset command to the end, in the project's folder. Raises Failed(RESET_FAILED), or OSError."""
-        program = self._program(command, self.folder, self._home.root)
+        program = self._program(command, self.folder)
         await run_reset_command(program, self.settings.reset_timeout, f"the `reset` of service `{self.name}`")
 
     async def _await_ready(self, http: httpx2.AsyncClient) -> None:
@@ -483,19 +467,15 @@ class Service:
         while child is not None and not child.has_ended():
             answer = await self.ask(http)
             if answer.health is Health.HEALTHY:
-                await self._settle(child, http)
+                # Another harness may have started the same service at the same moment: then ours is about to fail.
+                if not owns_port(child.pid, self._endpoint.port) and await child.wait(_SETTLE):
+                    await self._handle_early_end(child, http)
                 return
             if not deadline.allows(POLL, self._clock.now()):
                 await self._give_up(child, f"was not ready within {self.settings.ready_timeout:g} s", answer)
             await self._clock.sleep(POLL)
         if child is not None:
             await self._handle_early_end(child, http)
-
-    async def _settle(self, child: Child, http: httpx2.AsyncClient) -> None:
-        """Check who answers: if another harness started the same service at the same moment, ours is about to fail."""
-        if owns_port(child.pid, self._endpoint.port) or not await child.wait(_SETTLE):
-            return
-        await self._handle_early_end(child, http)
 
     async def _handle_early_end(self, child: Child, http: httpx2.AsyncClient) -> None:
         """Handle a process that ended at start: another harness was first, the port is in use, or it failed."""
@@ -529,3 +509,74 @@ class Service:
         code = await child.stop()
         self._child = None
         raise Failed(self.diagnosis.not_ready(child, what, code, answer))
+
+
+# Prepares the start of a service: its ports, its folder, its placeholders.
+
+_RANGE = range(20_000, 30_000)
+"""Ports below those that Linux (from 32768) and macOS (from 49152) use for outgoing connections, so that none of these
+takes the port of a service that is being restarted.
+"""
+_TRIES = 1000
+
+
+def _free_port(taken: Container[int]) -> int:
+    """A port that has no listener now and is not `taken`. Raises OSError if none is found."""
+    for _ in range(_TRIES):
+        port = random.choice(_RANGE)
+        if port not in taken and is_free(port):
+            return port
+    raise OSError(f"no free port between {_RANGE.start} and {_RANGE.stop - 1}")
+
+
+def is_free(port: int) -> bool:
+    """Return whether a server could listen on the port now."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((ADDRESS, port))
+        except OSError:
+            return False
+    return True
+
+
+def chosen_ports(settings: ServiceSettings, taken: Collection[int]) -> dict[str, int]:
+    """Host name, in lower case -> its declared port, or a free one. Raises ValueError if none is free."""
+    try:
+        if settings.port == AUTO:
+            return dict.fromkeys(settings.declared, _free_port(taken))
+        found: dict[str, int] = {}
+        for host, port in settings.declared.items():
+            found[host] = port if isinstance(port, int) else _free_port({*taken, *found.values()})
+    except OSError as error:
+        raise ValueError(str(error)) from error
+    return found
+
+
+def are_ports_allowed(settings: ServiceSettings, ports: Mapping[str, int]) -> bool:
+    """Return whether the settings allow these ports."""
+    declared = settings.declared
+    return declared.keys() == ports.keys() and all(port in (AUTO, ports[host]) for host, port in declared.items())
+
+
+def placeholder_values(hosts: Mapping[str, int], port: int, folder: Path) -> dict[str, str]:
+    """Placeholder -> its value."""
+    return {
+        "python": sys.executable,
+        "folder": str(folder),
+        "port": str(port),
+        "ports": ",".join(f"{host}={each}" for host, each in hosts.items()),
+        **{f"port:{host}": str(each) for host, each in hosts.items()},
+    }
+
+
+def fill(folder: Path, template: Path) -> None:
+    """Empty the folder, and copy the template into it: the contents of a folder, or a single file. Raises OSError."""
+    if not template.exists():
+        raise FileNotFoundError(f"its template {template} does not exist")
+    shutil.rmtree(folder, ignore_errors=True)
+    if template.is_dir():
+        shutil.copytree(template, folder, symlinks=True)
+    else:
+        folder.mkdir(parents=True)
+        shutil.copy2(template, folder)

@@ -24,17 +24,20 @@ from harness.model.service_settings import AUTO, ServiceSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, poll_until, watchdog
 from harness.resilience.events import Emit, discard
-from harness.resilience.process import await_ends, describe_listener, listening_pid, signal_all
+from harness.resilience.process import (
+    GRACE,
+    KILLED_WITHIN,
+    await_ends,
+    describe_listener,
+    listening_pid,
+    signal_all,
+)
 from harness.resilience.threads import on_own_thread
 from harness.spec.problems import nearest
 from harness.values import replace
 
 # Ends a service on purpose (a fault plan): its owner sees that this was no crash, and restarts it.
 
-_GRACE = 3.0
-"""Seconds between SIGTERM and SIGKILL."""
-_KILLED_WITHIN = 2.0
-"""Seconds that a process may take to end after SIGKILL."""
 _Needed = Collection[str] | None
 """The names of the services that a task needs; None: all of them."""
 
@@ -51,15 +54,12 @@ def _watchdog_behind(port: int) -> int | None:
     """
     listener = listening_pid(port)
     try:
-        process = psutil.Process(listener) if listener is not None else None
-        held = [each.pid for each in process.parents() if _of_this_run(each)] if process else []
+        for each in () if listener is None else psutil.Process(listener).parents():
+            if watchdog.__file__ in each.cmdline() and each.ppid() in (os.getpid(), os.getppid()):
+                return each.pid
     except psutil.Error:  # it ended meanwhile
         return None
-    return next(iter(held), None)
-
-
-def _of_this_run(process: psutil.Process) -> bool:
-    return watchdog.__file__ in process.cmdline() and process.ppid() in (os.getpid(), os.getppid())
+    return None
 
 
 async def end(pid: int, clock: Clock, *, orderly: bool) -> None:
@@ -72,9 +72,9 @@ async def end(pid: int, clock: Clock, *, orderly: bool) -> None:
         all_of_it = (watched, *processes)
         if orderly:
             signal_all(processes, signal.SIGTERM)
-            await await_ends(all_of_it, clock, _GRACE)
+            await await_ends(all_of_it, clock, GRACE)
         signal_all(processes, signal.SIGKILL)
-        await await_ends(all_of_it, clock, _KILLED_WITHIN)
+        await await_ends(all_of_it, clock, KILLED_WITHIN)
 
 
 class Services:
@@ -112,7 +112,10 @@ class Services:
         _refuse_doubles("host", (host for service in first for host in service.hosts))
         _refuse_doubles("port", (port for service in self._services for port in set(service.hosts.values())))
         self._clock = clock
-        self._kept = {each.name: Supervision(each, clock, _polling(polling, each.settings)) for each in self._services}
+        self._kept: dict[str, Supervision] = {}
+        for each in self._services:
+            own = replace(polling, interval=each.settings.health_interval, patience=each.settings.health_patience)
+            self._kept[each.name] = Supervision(each, clock, own)
 
     @staticmethod
     def _make_services(
@@ -192,9 +195,10 @@ class Services:
     def kept_lines(self) -> tuple[str, ...]:
         """A line for each service that was not started here but is kept for the project."""
         return tuple(
-            f"{service.name} reused, kept by `harness services start` since {_minute(since)}"
-            for service in self._services
-            if (since := service.kept_since)
+            f"{each.name} reused, kept by `harness services start` since "
+            f"{datetime.fromisoformat(since).astimezone():%Y-%m-%d %H:%M}"
+            for each in self._services
+            if (since := each.kept_since)
         )
 
     @property
@@ -277,11 +281,12 @@ class Services:
 
         For a host that cannot be resolved, the failure names the host that was probably meant.
         """
-        if failure.code == "NET_DNS":
-            return self._suggest_host(failure)
-        if failure.code not in ("NET_CONNECTION_REFUSED", "CHANNEL_UNREADABLE", "CIRCUIT_OPEN"):
+        if failure.code not in ("NET_DNS", "NET_CONNECTION_REFUSED", "CHANNEL_UNREADABLE", "CIRCUIT_OPEN"):
             return failure
         host = urlsplit(failure.requested or "").hostname
+        if failure.code == "NET_DNS":
+            meant = nearest(host or "", self.hosts)
+            return replace(failure, advice=f"Did you mean `{meant}`? Check the host's spelling.") if meant else failure
         for service in self._of(slot):
             down = self._kept[service.name].failure or service.given_up_failure()
             if down and (_is_needed(service.name, needed) if host is None else host in service.hosts):
@@ -293,11 +298,6 @@ class Services:
         """The `needed` services that crashed after a moment, each with the time; one that came back counts too."""
         looked_at = (service.name for service in self._of(slot) if _is_needed(service.name, needed))
         return [(name, at) for name in looked_at for at in self._kept[name].crashes if at >= since]
-
-    def _suggest_host(self, failure: Failure) -> Failure:
-        host = urlsplit(failure.requested or "").hostname or ""
-        meant = nearest(host, self.hosts)
-        return replace(failure, advice=f"Did you mean `{meant}`? Check the host's spelling.") if meant else failure
 
     async def end(self, name: str, *, orderly: bool, slot: int = 0) -> None:
         """End a service on purpose; its owner restarts it. `orderly`: by SIGTERM, else by SIGKILL.
@@ -433,10 +433,6 @@ def _refuse_doubles(what: str, values: Iterable[str | int]) -> None:
         raise ValueError(f"[tool.harness.services]: {what} {', '.join(doubles)} is given twice")
 
 
-def _polling(polling: Polling, settings: ServiceSettings) -> Polling:
-    return replace(polling, interval=settings.health_interval, patience=settings.health_patience)
-
-
 async def _listens(port: int) -> bool:
     try:
         _, writer = await asyncio.open_connection(ADDRESS, port)
@@ -444,8 +440,3 @@ async def _listens(port: int) -> bool:
         return False
     writer.close()
     return True
-
-
-def _minute(moment: str) -> str:
-    """An ISO 8601 time in local time: `2026-11-23 07:03`."""
-    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")

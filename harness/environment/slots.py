@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -13,6 +12,7 @@ from msgspec import Struct
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.resilience.events import Emit, SlotAwaited, discard
+from harness.resilience.replaced import try_lock
 
 POLL = 0.05
 """Seconds between two tries for a free slot: another process may hold it, and its release is not announced."""
@@ -48,10 +48,7 @@ class Slots:
 
     def __init__(self, count: Callable[[], int], folder: Path, clock: Clock, emit: Emit = discard) -> None:
         """`emit` receives a SlotAwaited, once for each task that waits long."""
-        self._count = count
-        self._folder = folder
-        self._clock = clock
-        self._emit = emit
+        self._count, self._folder, self._clock, self._emit = count, folder, clock, emit
         self._places: dict[str, int] = {}
         """Episode's world -> the number of the slot that it began in."""
         self._kept: dict[str, tuple[Slot, asyncio.TimerHandle]] = {}
@@ -76,7 +73,11 @@ class Slots:
             await self._clock.sleep(POLL)
         if episode and not slot.goes_on and world in self._places:
             slot.lock.close()
-            raise Failed(_episode_state_lost(world))
+            message = (
+                "another task ran between two tasks of this episode, and the state of the system under test was "
+                "reset for it: what the earlier tasks of the episode did is lost"
+            )
+            raise Failed(Failure("EPISODE_STATE_LOST", message, details={"world": world}))
         if episode:
             self._places[world] = slot.number
         return slot
@@ -96,6 +97,10 @@ class Slots:
             slot.lock.close()
         self._kept.clear()
 
+    def _expired(self, world: str) -> None:
+        slot, _ = self._kept.pop(world)
+        slot.lock.close()
+
     def _take_free(self, world: str) -> Slot | None:
         """Lock a free slot: that of this world, if it has one."""
         place = self._places.get(world)
@@ -107,22 +112,8 @@ class Slots:
     def _locked(self, number: int) -> IO[str] | None:
         self._folder.mkdir(parents=True, exist_ok=True)
         lock = (self._folder / f"{number}.lock").open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(lock):
             lock.close()
             return None
         lock.seek(0)
         return lock
-
-    def _expired(self, world: str) -> None:
-        slot, _ = self._kept.pop(world)
-        slot.lock.close()
-
-
-def _episode_state_lost(world: str) -> Failure:
-    message = (
-        "another task ran between two tasks of this episode, and the state of the system under test was "
-        "reset for it: what the earlier tasks of the episode did is lost"
-    )
-    return Failure("EPISODE_STATE_LOST", message, details={"world": world})

@@ -116,32 +116,22 @@ async def statuses(services: Mapping[str, ServiceSettings], logs: Path, clock: C
     Raises ValueError for settings that contradict themselves.
     """
     async with client() as http:
-        asked = (
-            _find(http, name, label(name, number), each, logs, clock)
-            for name, each in services.items()
-            for number in range(each.instances)
-        )
+
+        async def find(service: str, name: str) -> list[ServiceStatus]:
+            kept = read_held(owner_file(logs, name))
+            told: list[Held | None] = [kept] if kept and kept.owner.alive else []
+            told += [held for file in owner_files_of_runs(logs, name) if (held := read_held(file)) and held.owner.alive]
+            settings = services[service]
+            return [await _look(http, service, name, settings, logs, clock, held) for held in told or [kept]]
+
+        asked = (find(name, label(name, number)) for name, each in services.items() for number in range(each.instances))
         return tuple(found for several in await asyncio.gather(*asked) for found in several)
 
 
-async def _find(
-    http: httpx2.AsyncClient, service: str, name: str, settings: ServiceSettings, logs: Path, clock: Clock
-) -> list[ServiceStatus]:
-    kept = read_held(owner_file(logs, name))
-    told: list[Held | None] = [kept] if kept and kept.owner.alive else []
-    told += [held for file in owner_files_of_runs(logs, name) if (held := read_held(file)) and held.owner.alive]
-    return [await _look(http, service, name, settings, logs, clock, held) for held in told or [kept]]
-
-
 async def _look(
-    http: httpx2.AsyncClient,
-    service: str,
-    name: str,
-    settings: ServiceSettings,
-    logs: Path,
-    clock: Clock,
+    http: httpx2.AsyncClient, service: str, name: str, settings: ServiceSettings, logs: Path, clock: Clock,
     told: Held | None,
-) -> ServiceStatus:
+) -> ServiceStatus:  # fmt: skip
     held = told if told and told.owner.alive else None
     ports = held.ports if held else settings.declared
     known = {host: port for host, port in ports.items() if isinstance(port, int)}
@@ -149,11 +139,26 @@ async def _look(
     answer = await probe(http, endpoint) if endpoint else HealthAnswer(Health.ABSENT, "it is not started")
     silent = endpoint is None or answer.health is Health.ABSENT
     pid = None if endpoint is None or silent else await asyncio.to_thread(listening_pid, endpoint.port)
+    state, port, problem = _state(answer, held, told), endpoint.port if endpoint else None, _problem(answer, told)
+    return _status(name, held, pid, logs, clock, state=state, hosts=ports, port=port, problem=problem)
+
+
+def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> ServiceStatus:
+    """The state of a service that is no longer in the settings, as its daemon has recorded it."""
+    pid = held.program.pid if held.program else None
+    problem = f"it is not in [tool.harness.services] any more; `harness services stop {name}` ends it"
+    return _status(name, held, pid, logs, clock, state=held.state, hosts={}, port=None, problem=problem)
+
+
+def _status(
+    name: str, held: Held | None, pid: int | None, logs: Path, clock: Clock, *, state: ServiceState,
+    hosts: Mapping[str, int | str], port: int | None, problem: str,
+) -> ServiceStatus:  # fmt: skip
     return ServiceStatus(
         name=name,
-        state=_state(answer, held, told),
-        hosts=ports,
-        port=endpoint.port if endpoint else None,
+        state=state,
+        hosts=hosts,
+        port=port,
         pid=pid,
         command=command_of(pid),
         uptime=_uptime(pid, clock.wall()),
@@ -162,27 +167,7 @@ async def _look(
         owner_command=command_of(held.owner.pid) if held else "",
         persisted=bool(held and held.persisted),
         log=log_file(logs, name),
-        problem=_problem(answer, told),
-    )
-
-
-def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> ServiceStatus:
-    """The state of a service that is no longer in the settings, as its daemon has recorded it."""
-    pid = held.program.pid if held.program else None
-    return ServiceStatus(
-        name=name,
-        state=held.state,
-        hosts={},
-        port=None,
-        pid=pid,
-        command=command_of(pid),
-        uptime=_uptime(pid, clock.wall()),
-        restarts=held.restarts,
-        owner=held.owner.pid,
-        owner_command=command_of(held.owner.pid),
-        persisted=held.persisted,
-        log=log_file(logs, name),
-        problem=f"it is not in [tool.harness.services] any more; `harness services stop {name}` ends it",
+        problem=problem,
     )
 
 

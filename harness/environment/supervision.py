@@ -78,9 +78,7 @@ class Supervision:
     """Supervises one service. A service of another process is restarted by its owner, one without owner here."""
 
     def __init__(self, service: Service, clock: Clock, polling: Polling) -> None:
-        self._service = service
-        self._clock = clock
-        self._polling = polling
+        self._service, self._clock, self._polling = service, clock, polling
         self._supervisor = Supervisor(clock.now)
         self.watch: asyncio.Task[None] | None = None
         """What looks after it; it ends when it has failed permanently."""
@@ -191,10 +189,8 @@ class Supervision:
         suspect = pulse.record_answer(well=answer.health is Health.HEALTHY, now=self._clock.now())
         if pulse.missed == 0 and self._service.status.state in (ServiceState.UNHEALTHY, ServiceState.DOWN):
             self._service.change_state(ServiceState.UP, "health_ok")
-        if suspect and not self._service.ended:
-            await self._suspect(http, answer, pulse)
-
-    async def _suspect(self, http: httpx2.AsyncClient, answer: HealthAnswer, pulse: Pulse) -> None:
+        if not suspect or self._service.ended:
+            return
         missed, failed = pulse.missed, answer.health not in _UNANSWERED
         if not failed:
             failed, pulse.missed = await self._is_unhealthy(http, answer), 0
@@ -237,10 +233,8 @@ class Supervision:
         async def listens() -> bool:
             return self._service.ended or (await self._service.ask(http)).health is not Health.ABSENT
 
-        return (
-            await poll_until(self._clock, listens, POLL, self._service.settings.ready_timeout)
-            and not self._service.ended
-        )
+        limit = self._service.settings.ready_timeout
+        return await poll_until(self._clock, listens, POLL, limit) and not self._service.ended
 
     async def _recover(self) -> Failure | None:
         """Restart a dead service; return the failure if it does not run in the end."""
@@ -309,9 +303,5 @@ class Supervision:
             f"service `{self._service.name}` is permanently_failed: it crashed {self._supervisor.limit} times within "
             f"{minutes:g} minutes and is not started again. Last: {last.message}"
         )
-        return Failure(
-            "SERVICE_DOWN",
-            message,
-            details={**last.details, "crashes": self._supervisor.limit},
-            circumstances=last.circumstances,
-        )
+        details = {**last.details, "crashes": self._supervisor.limit}
+        return Failure("SERVICE_DOWN", message, details=details, circumstances=last.circumstances)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
-from itertools import chain, islice, takewhile, zip_longest
+from itertools import chain, islice, starmap, takewhile, zip_longest
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -27,71 +27,6 @@ from harness.spec.names import blank_unprintable
 from harness.task_secrets import hidden, learn_named
 
 T = TypeVar("T")
-
-
-async def save(channels: Channels, world: str) -> tuple[dict[str, Any], bool]:
-    """The documents that can be restored, and whether these are all channels, and at least one. Raises Failed."""
-    writable = await _all(channels.writable(name) for name in channels.names)
-    names = [name for name, able in zip(channels.names, writable, strict=True) if able]
-    documents = await _all(channels.read(name, world) for name in names)
-    return dict(zip(names, documents, strict=True)), bool(names) and all(writable)
-
-
-async def has_changed(channels: Channels, world: str, saved: Mapping[str, Any]) -> bool:
-    """Return whether one of the documents has changed; one that cannot be read may have. Raises Failed."""
-    return any(await _all(_has_changed(channels, name, world, document) for name, document in saved.items()))
-
-
-async def _has_changed(channels: Channels, name: str, world: str, saved: Any) -> bool:
-    try:
-        return bool(await _changes(channels, name, saved, await channels.read(name, world)))
-    except Refused:
-        return True
-
-
-async def restore(channels: Channels, world: str, saved: Mapping[str, Any]) -> tuple[str, ...]:
-    """Restore what has changed since it was saved, and read it again. Returns the differences that remain.
-
-    Unchanged documents are not written, so that nothing is overwritten that this task did not touch. Raises Failed if a
-    channel cannot be reached.
-    """
-    found = await _all(_restore_document(channels, name, world, document) for name, document in saved.items())
-    # A large document takes time: other tasks continue meanwhile.
-    return await asyncio.to_thread(bounded_lines, chain.from_iterable(found))
-
-
-async def _restore_document(channels: Channels, name: str, world: str, saved: Any) -> Iterable[Difference | str]:
-    """The differences from what was saved, or the reason why it was not restored."""
-    try:
-        now = await channels.read(name, world)
-    except Refused as error:
-        return (_line(name, "was not restored, because it cannot be read", error),)
-    changes = await _changes(channels, name, saved, now)
-    if not changes:
-        return ()
-    target = put_back(now, changes)
-    try:
-        after = await _merge_document(channels, name, world, merge_patch(target, changes))
-        if after is None or await _changes(channels, name, target, after[0]):
-            await channels.restore(name, world, target)
-            after = None
-    except Refused as error:
-        return (_line(name, "was not restored", error),)
-    try:
-        return await _changes(channels, name, saved, after[0] if after else await channels.read(name, world))
-    except Refused as error:
-        return (_line(name, "was restored, but cannot be read", error),)
-
-
-async def _merge_document(channels: Channels, name: str, world: str, patch: Any) -> tuple[Any] | None:
-    """The document after a merge patch; None if there is none, or the channel does not accept it."""
-    if patch is None or not await channels.merge(name, world, patch):
-        return None
-    return (await channels.read(name, world),)
-
-
-async def _changes(channels: Channels, name: str, saved: Any, now: Any) -> list[Difference]:
-    return await asyncio.to_thread(lambda: list(differences(name, saved, now, channels.clocks.get(name))))
 
 
 def _line(name: str, what: str, error: Refused) -> str:
@@ -330,13 +265,9 @@ class TaskWorld:
 
         `put_back`: whether a restore may write to channels; it is False under `isolation = "none"`.
         """
-        self._put_back = put_back
-        self._plan = plan
-        self._store = store
-        self._channels = channels
-        self._clock = clock
+        self._plan, self._store, self._channels, self._clock = plan, store, channels, clock
+        self._put_back, self._memory_channel = put_back, memory_channel
         self._begun = clock.now()
-        self._memory_channel = memory_channel
         self._theirs: dict[str, Any] = {}
         """The memory of the system under test when it was last read, as MemoryKV entries."""
         self._unwritten: dict[str, Any] = {}
@@ -369,10 +300,13 @@ class TaskWorld:
         learn_named(document)
         if not isinstance(document, dict):
             raise rejected(name, "is the memory channel, but its document is not an object of key -> value")
-        self._theirs = {key: _entry(key, value, name) for key, value in document.items()}
+        plain = {"ts": None, "source": f"channel:{name}", "confidence": 1.0}
+        self._theirs = {
+            key: dict(value) if is_entry(value) else {"key": key, "value": value, **plain}
+            for key, value in document.items()
+        }
 
     def entries(self) -> dict[str, Any]:
-        """Key -> MemoryKV entry (key, value, ts, source, confidence)."""
         return {**self._theirs, **self._own()}
 
     async def channel(self, name: str) -> Any:
@@ -389,34 +323,82 @@ class TaskWorld:
         """Save memory, and the environment if its channels can be written. Raises Failed if one does not answer."""
         if not self._put_back and self._channels.names:
             return WorldCheckpoint(self._own(), {}, whole=False, refused=_NOT_PUT_BACK)
-        environment, whole = await save(self._channels, self._plan.world)
+        able = await _all(map(self._channels.writable, self._channels.names))
+        names = [name for name, can in zip(self._channels.names, able, strict=True) if can]
+        documents = await _all(self._channels.read(name, self._plan.world) for name in names)
+        environment = dict(zip(names, documents, strict=True))
         learn_named(environment)
-        return WorldCheckpoint(self._own(), environment, whole)
+        return WorldCheckpoint(self._own(), environment, whole=bool(names) and all(able))
 
     def _own(self) -> dict[str, Any]:
         return {key: entry.as_json() for key, entry in self._store.entries(self._plan.world).items()}
 
     async def has_changed(self, kept: WorldCheckpoint) -> bool:
-        """Return whether a document of the environment differs from the saved one. Raises Failed."""
-        return await has_changed(self._channels, self._plan.world, kept.environment)
+        """Return whether a document differs from the saved one; one that cannot be read may. Raises Failed."""
+
+        async def changed(name: str, saved: Any) -> bool:
+            try:
+                return bool(await self._changes(name, saved, await self._read(name)))
+            except Refused:
+                return True
+
+        return any(await _all(starmap(changed, kept.environment.items())))
 
     async def restore(self, kept: WorldCheckpoint) -> tuple[str, ...]:
         """Restore what was saved, and compare. Returns the differences that remain, at most 20 lines.
 
-        A channel that refuses to be written is one of them; one that cannot be reached raises Failed, after memory and
-        the other channels were restored. The world's time goes on.
+        Unchanged documents are not written, so that nothing is overwritten that this task did not touch. A channel that
+        refuses to be written is among the differences; one that cannot be reached raises Failed, after memory and the
+        other channels were restored. The world's time goes on.
         """
         own = (entry for key, entry in kept.entries.items() if entry != self._theirs.get(key))
         self._store.replace(self._plan.world, (MemoryEntry(**entry) for entry in own))
         self._unwritten.clear()
-        differs = await restore(self._channels, self._plan.world, kept.environment)
+        found = await _all(starmap(self._restore_document, kept.environment.items()))
+        # A large document takes time: other tasks continue meanwhile.
+        differs = await asyncio.to_thread(bounded_lines, chain.from_iterable(found))
         await self.synchronize()
         return (kept.refused, *differs) if kept.refused else differs
 
+    async def _restore_document(self, name: str, saved: Any) -> Iterable[Difference | str]:
+        """The differences from what was saved, or the reason why it was not restored."""
+        try:
+            now = await self._read(name)
+        except Refused as error:
+            return (_line(name, "was not restored, because it cannot be read", error),)
+        changes = await self._changes(name, saved, now)
+        if not changes:
+            return ()
+        target, world, after = put_back(now, changes), self._plan.world, None
+        try:
+            patch = merge_patch(target, changes)
+            if patch is not None and await self._channels.merge(name, world, patch):
+                after = (await self._read(name),)  # alone in a tuple, since a document may be null
+            if after is None or await self._changes(name, target, after[0]):
+                await self._channels.restore(name, world, target)
+                after = None
+        except Refused as error:
+            return (_line(name, "was not restored", error),)
+        try:
+            return await self._changes(name, saved, after[0] if after else await self._read(name))
+        except Refused as error:
+            return (_line(name, "was restored, but cannot be read", error),)
+
+    async def _read(self, name: str) -> Any:
+        return await self._channels.read(name, self._plan.world)
+
+    async def _changes(self, name: str, saved: Any, now: Any) -> list[Difference]:
+        clock = self._channels.clocks.get(name)
+        return await asyncio.to_thread(lambda: list(differences(name, saved, now, clock)))
+
     async def snapshot(self) -> dict[str, Any]:
-        """The documents of all channels; a channel that cannot be read is `{"error": ...}`."""
-        names = tuple(self._channels.names)
-        return dict(zip(names, await asyncio.gather(*(self._document(name) for name in names)), strict=True))
+        async def document(name: str) -> Any:
+            try:
+                return await self.channel(name)
+            except Failed as error:
+                return {"error": error.failure.message}
+
+        return dict(zip(self._channels.names, await _all(map(document, self._channels.names)), strict=True))
 
     async def begin(self) -> None:
         """Set the initial memory and the world's clock. Raises Failed if a channel's clock cannot be set.
@@ -437,21 +419,8 @@ class TaskWorld:
             now = timestamp(self._plan.start)
             await asyncio.gather(*(self.merge(name, path, now) for name, path in self._channels.clocks.items()))
 
-    async def _document(self, name: str) -> Any:
-        try:
-            return await self.channel(name)
-        except Failed as error:
-            return {"error": error.failure.message}
-
     def _now(self) -> datetime:
         """The time in the world: the task's `time` plus the time that has passed since, else the time of day."""
         if self._plan.start is None:
             return self._clock.wall()
         return self._plan.start + timedelta(seconds=self._clock.now() - self._begun)
-
-
-def _entry(key: str, value: Any, channel: str) -> dict[str, Any]:
-    """A MemoryKV entry, made from one or from a plain value."""
-    if is_entry(value):
-        return dict(value)
-    return {"key": key, "value": value, "ts": None, "source": f"channel:{channel}", "confidence": 1.0}

@@ -20,10 +20,10 @@ from harness.spec.faults import (
     ServiceFault,
     SocketFault,
     ToolFault,
+    of_service,
 )
-from harness.spec.faults.kinds import of_service
 from harness.spec.loaded import Loaded
-from harness.spec.problems import JsonPath, Problem, Severity, describe_value, did_you_mean, join_or
+from harness.spec.problems import JsonPath, Problem, Severity, did_you_mean, join_or
 from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.source import Origin
 from harness.spec.url_patterns import UrlPattern
@@ -147,10 +147,10 @@ def _of_file(settings: Settings, name: str, path: JsonPath, origin: Origin) -> I
         inside, found = True, False
     if not inside:
         expected = "a file inside the project's folder"
-        yield origin.problem(path, "the path leads out of the project", expected=expected, found=describe_value(name))
+        yield origin.problem(path, "the path leads out of the project", expected=expected, value=name)
     elif not found and not made:
         hint = "the file must exist when the fault strikes; paths are relative to the project's folder"
-        yield origin.problem(path, "there is no such file", found=describe_value(name), hint=hint, severity="warning")
+        yield origin.problem(path, "there is no such file", value=name, hint=hint, severity="warning")
 
 
 def _strikes_unknown_host(fault: HostFault | SocketFault, scope: ReferenceScope, settings: Settings) -> bool:

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from harness.faults.answers import FaultedExchange, answer
-from harness.faults.http import END, RequestHead, read_head
+from harness.faults.answers import END, FaultedExchange, RequestHead, answer, read_head
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock

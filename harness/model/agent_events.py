@@ -42,9 +42,9 @@ def bounded(payload: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def shown(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Redacted events with payloads of a size that can be read."""
-    return [{**each, "payload": _short(each["payload"])} for each in events]
-
-
-def _short(payload: Any) -> Any:
-    text = json.dumps(payload, ensure_ascii=False, default=str)
-    return payload if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"
+    found = []
+    for each in events:
+        text = json.dumps(each["payload"], ensure_ascii=False, default=str)
+        short = each["payload"] if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"
+        found.append({**each, "payload": short})
+    return found

@@ -32,7 +32,7 @@ from harness.model.tools import ToolCall
 from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure, suspect_of
-from harness.recovery.vocabulary import Suspect
+from harness.recovery.families import Suspect
 from harness.spec.steps import Step
 
 # The consequences of a fault: the failure that it caused, whether the task recovered, and how long it took.
@@ -122,9 +122,13 @@ def responsible_faults(result: TaskResult) -> tuple[MetFault, ...]:
     if result.failure is None:
         return ()
     start, failing, end = _moments_around(result)
-    return tuple(
-        met for met in result.faults if _is_in_window(met, start, failing, end) or _is_failure(met, result.failure)
-    )
+
+    def is_in_window(met: MetFault) -> bool:
+        struck = any(start - _SLACK <= t <= end + _SLACK for t in met.strikes)
+        stood = any(t <= end for t in met.strikes) and any(t >= failing - _SLACK for t in met.healed)
+        return struck or stood
+
+    return tuple(met for met in result.faults if is_in_window(met) or _is_failure(met, result.failure))
 
 
 def uninjected_fault(result: TaskResult) -> MetFault | None:
@@ -135,12 +139,6 @@ def uninjected_fault(result: TaskResult) -> MetFault | None:
 
 def _is_failure(met: MetFault, failure: Failure) -> bool:
     return bool(met.problem) and not met.count and met.problem == failure.message
-
-
-def _is_in_window(met: MetFault, start: float, failing: float, end: float) -> bool:
-    struck = any(start - _SLACK <= t <= end + _SLACK for t in met.strikes)
-    stood = any(t <= end for t in met.strikes) and any(t >= failing - _SLACK for t in met.healed)
-    return struck or stood
 
 
 def _moments_around(result: TaskResult) -> tuple[float, float, float]:
@@ -209,25 +207,19 @@ def route_report(met: MetRoute) -> RouteReport:
 
 
 def after_faults(faults: Sequence[FaultReport]) -> str:
-    """The part of a headline that names the faults before the failure; empty if there are none."""
-    followed = [each for each in faults if each.behind]
-    titles = list(dict.fromkeys(each.title for each in followed))
-    return _following(titles, undone=undone_fault(faults) is not None)
+    """The part of a headline that names the faults before the failure: `, after injected fault browser_kill`."""
+    titles = list(dict.fromkeys(each.title for each in faults if each.behind))
+    if not titles:
+        return ""
+    if undone_fault(faults) is not None:
+        return f", because injected fault {titles[0]} could not be done"
+    more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
+    return f", after injected fault{'s' if len(titles) > 1 else ''} {', '.join(titles[:_NAMED])}{more}"
 
 
 def undone_fault(faults: Sequence[FaultReport]) -> FaultReport | None:
     """The fault that could not be injected, if that is the failure."""
     return next((each for each in faults if each.behind and each.problem and not each.struck), None)
-
-
-def _following(titles: Sequence[str], *, undone: bool) -> str:
-    """The part of a headline for these titles: `, after injected fault browser_kill`."""
-    if not titles:
-        return ""
-    if undone:
-        return f", because injected fault {titles[0]} could not be done"
-    more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
-    return f", after injected fault{'s' if len(titles) > 1 else ''} {', '.join(titles[:_NAMED])}{more}"
 
 
 def advice(result: TaskResult, *, expected: bool = False) -> str:
@@ -339,13 +331,10 @@ def _of_page(failure: Failure) -> bool:
     if "criterion" not in failure.details:  # the criterion compares an element's text
         return True
     part = failure.assertion.expression if failure.assertion else failure.details["criterion"]
-    return any(map(_looks_at_page, (part, *failure.details.get("unmet_criteria", ())[1:])))
-
-
-def _looks_at_page(expression: object) -> bool:
     try:
-        return parse(str(expression)).looks_at_page
-    except CriterionError:
+        unmet = failure.details.get("unmet_criteria", ())[1:]
+        return any(parse(str(each)).looks_at_page for each in (part, *unmet))
+    except CriterionError:  # of one that cannot be read nobody knows
         return True
 
 
@@ -388,7 +377,9 @@ def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> di
     step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})
     timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
-    back = f"; WENT BACK {_went_back(record)}" if record.rewound and attempt is record.attempts[-1] else ""
+    back = ""
+    if record.rewound and attempt is record.attempts[-1]:
+        back = f"; WENT BACK from step {record.index} to the checkpoint before step {record.rewound.checkpoint}"
     if record.extra_attempts or not attempt.passed or back:
         line["note"] = note(attempt, record.step) + back
     if calls:
@@ -405,12 +396,6 @@ def substitute_text(done: Step, declared: Step) -> str:
     if done.act == declared.act:
         return ""
     return f" by {'opening' if done.act == 'open' else done.act} {done.target or getattr(done, 'url', '')}"
-
-
-def _went_back(record: StepRecord) -> str:
-    """`from step 4 to the checkpoint before step 2`, for a record that was rewound."""
-    place = record.rewound.checkpoint if record.rewound else None
-    return f"from step {record.index} to the checkpoint before step {place}"
 
 
 def note(attempt: Attempt, declared: Step) -> str:

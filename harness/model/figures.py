@@ -110,7 +110,8 @@ def figures(result: TaskResult) -> Figures:
         if trouble is None:
             continue
         if record.passed:
-            total += _settled(trouble, end=_end(record))
+            last = record.attempts[-1] if record.attempts else None
+            total += _settled(trouble, end=last.t + last.seconds if last else 0.0)
         elif record.skipped:
             total += _settled(trouble)
         else:
@@ -125,7 +126,11 @@ def step_key(index: int, step: Step) -> Hashable:
 
 def attempts_made(record: StepRecord) -> list[Attempt]:
     """The attempts of a record, without those that a circuit held back."""
-    return [each for each in record.attempts if not _held_back(each)]
+    return [
+        each
+        for each in record.attempts
+        if not (isinstance(each.outcome, Failure) and each.outcome.code == "CIRCUIT_OPEN")
+    ]
 
 
 def is_retry(answer: Answer) -> bool:
@@ -155,10 +160,6 @@ def success_rates(pairs: Iterable[tuple[Family, bool]]) -> Iterator[tuple[Family
         yield family, len(found[family]), sum(found[family])
 
 
-def _held_back(attempt: Attempt) -> bool:
-    return isinstance(attempt.outcome, Failure) and attempt.outcome.code == "CIRCUIT_OPEN"
-
-
 def _failing_step(record: StepRecord, before: _Failing | None) -> _Failing | None:
     """The failures of the step up to this record; None if it never failed."""
     failed = [each for each in record.attempts if isinstance(each.outcome, Failure)]
@@ -167,11 +168,6 @@ def _failing_step(record: StepRecord, before: _Failing | None) -> _Failing | Non
     trouble = before or _Failing(failed[0].t + failed[0].seconds)
     trouble.answers += record.answers
     return trouble
-
-
-def _end(record: StepRecord) -> float:
-    last = record.attempts[-1] if record.attempts else None
-    return last.t + last.seconds if last else 0.0
 
 
 def _settled(trouble: _Failing, end: float | None = None) -> Figures:

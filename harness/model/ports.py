@@ -8,14 +8,13 @@ from pathlib import Path
 from random import Random as SeededRandom
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from harness.criteria.syntax import PageQuery, Selected
 from harness.model.agent_events import AgentEvent
 from harness.model.dialogs import MetDialog
 from harness.model.events import Event
 from harness.model.inference import ModelCall
-from harness.model.observation import Observation as Observation  # noqa: PLC0414 - it belongs to this interface
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy, WritePermission
 from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult, Warning_
@@ -53,7 +52,6 @@ class FaultTarget(Protocol):
 
     async def strike(self, strike: Injection) -> Undo | None:
         """Inject the fault; return a function that undoes it, or None. Raises Failed when it cannot be injected."""
-        ...
 
 
 # The browser, as the engine and the agents use it.
@@ -101,12 +99,36 @@ class Evidence(Struct, frozen=True):
     """Texts that the page showed after the last act, and no longer shows."""
 
 
+class Observation(Struct, frozen=True):
+    """The view of the page that an agent gets when it asks."""
+
+    url: str
+    title: str
+    aria: str
+    """The ARIA snapshot in Playwright's AI mode; an element's `[ref=e12]` is the selector `aria-ref=e12`."""
+    pages: tuple[str, ...] = ()
+    """URLs of the open pages, in the order of opening."""
+    page: int = 0
+    """The position of the current page in `pages`."""
+    dialogs: tuple[Mapping[str, Any], ...] = ()
+    """Dialogs that opened during the last step: type, message, answer."""
+    last: Outcome | None = None
+    """The outcome of the last step; None before the first."""
+    screenshot: bytes | None = None
+    """A PNG of the viewport, if requested."""
+    held_back: tuple[str, ...] = ()
+    """Requests (`POST http://...`) since the last step began that the agent's policy did not let leave."""
+    left: Mapping[str, float] = field(default_factory=dict)
+    """What the task may still use: `steps`, `seconds`, and what else its budget limits."""
+    tools: tuple[OfferedTool, ...] = ()
+    """The tools beside the page that the agent may call, as far as they are known now."""
+
+
 class Observe(Protocol):
     """Looks at the page only when called, so that a scripted run pays nothing."""
 
     async def __call__(self, *, screenshot: bool = False) -> Observation:
         """Return the page as the agent sees it. Raises Failed when the page cannot be read."""
-        ...
 
 
 class Resume(Protocol):
@@ -117,7 +139,6 @@ class Resume(Protocol):
 
         Raises Failed if they cannot be opened; the task is still suspended then, and it may be called again.
         """
-        ...
 
 
 class Sight(Observe, Protocol):
@@ -128,7 +149,6 @@ class Sight(Observe, Protocol):
 
         Raises Failed if the session cannot be saved; nothing has changed then.
         """
-        ...
 
 
 class Saved(Protocol):
@@ -194,18 +214,15 @@ class Session(Protocol):
     @property
     def platform(self) -> str:
         """The platform that the browser runs on, `linux`, `darwin` or `win32`; it may be another machine."""
-        ...
 
     async def read(self, query: PageQuery, within: float) -> Json:
         """Evaluate a page function of the assertion language now. Raises Failed when the page cannot be read."""
-        ...
 
     async def frame_of(self, selector: str) -> str:
         """The `frame` with an element that the page itself lacks; empty if none. Bounded, never raises."""
 
     async def page_failure(self) -> Failure | None:
         """The failure of the page if it lacks a part that it needs and nothing was done on it: it proves nothing."""
-        ...
 
     async def by_page(self, failure: Failure) -> Failure:
         """The failure of a step, by the scripts and stylesheets that its page did not get."""
@@ -215,11 +232,9 @@ class Session(Protocol):
 
         Returns the failure if the task is for nothing else, and it could not be read. `held_up`: a page may not answer.
         """
-        ...
 
     async def screenshot(self, name: str, within: float) -> Path | None:
         """Keep a screenshot under a name (`screenshot_id`); None if the page yields none."""
-        ...
 
     def take_sent(self) -> tuple[Sent, ...]:
         """Return the requests that left the pages since the last call: unsafe ones, and those for documents.
@@ -227,7 +242,6 @@ class Session(Protocol):
         A request is known as soon as it leaves, and outlives page, browser and driver. Those that the page repeats by
         itself (a heartbeat) are left out as soon as they are recognized.
         """
-        ...
 
     async def take_settled(self) -> tuple[Sent, ...]:
         """Like `take_sent`, once the last act's consequences are over, so repeated requests are known. Bounded."""
@@ -238,7 +252,6 @@ class Session(Protocol):
         Returns whether `take_sent` now knows everything that they had sent. What they try to send afterwards fails, and
         counts as not sent.
         """
-        ...
 
     async def release(self) -> None:
         """Let pages that are held send again. Bounded, never raises."""
@@ -246,7 +259,6 @@ class Session(Protocol):
     @property
     def renewed_at(self) -> tuple[str, ...]:
         """The address that `renew` requests to open the page again, and the address of the document shown there."""
-        ...
 
     async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:
         """Provide a page that can be trusted, by the cheapest recovery that helps after this failure.
@@ -256,14 +268,12 @@ class Session(Protocol):
         helps. `barred` is the reason why that URL must not be requested again; a page that still exists may be freed
         all the same.
         """
-        ...
 
     async def save(self, within: float) -> Saved:
         """Save cookies, localStorage, IndexedDB, sessionStorage, and the open pages with URL and form values.
 
         Raises Failed when the page cannot be read.
         """
-        ...
 
     async def restore(
         self, saved: Saved | None, within: float, *, restart: bool, barred: str | None = None
@@ -272,11 +282,9 @@ class Session(Protocol):
 
         Returns the differences that remain, a line each; a Failure if the pages could not be opened at all.
         """
-        ...
 
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
         """Return the page as an agent sees it, without `last`. Raises Failed."""
-        ...
 
     async def page_tools(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
         """The tools that the page offers to agents (WebMCP) now, or as soon as it offers the awaited one.
@@ -284,7 +292,6 @@ class Session(Protocol):
         A page that does not offer it yet is waited for a little. Raises Failed: WEBMCP_MISSING where pages can offer
         none, or the code of a lost page.
         """
-        ...
 
     async def call_page_tool(
         self, name: str, arguments: Mapping[str, Json], within: float, effect: EffectClass = "write"
@@ -294,22 +301,18 @@ class Session(Protocol):
         `{"navigated": <address>}` is the answer of a tool that leads to another page. Raises Failed with TOOL_UNKNOWN,
         TOOL_TIMEOUT, TOOL_PROTOCOL (too large), WEBMCP_MISSING, POLICY_WRITE, or the code of a lost page or navigation.
         """
-        ...
 
     async def record(self, *, freeing: bool = True) -> None:
         """Record in full from now on: a step has failed. `freeing`: the script of a page that hangs is ended."""
-        ...
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
         """Write the artifacts that `capture` wants into `folder`. Bounded; it never raises, and names what fails.
 
         `selectors`: the elements that criteria read, whose state is kept with that of the page.
         """
-        ...
 
     async def close(self) -> None:
         """Close the context. Bounded; it never raises."""
-        ...
 
     @property
     def url(self) -> str | None: ...
@@ -317,12 +320,10 @@ class Session(Protocol):
     @property
     def files(self) -> tuple[Path, ...]:
         """The screenshots and downloads that the steps kept, in order."""
-        ...
 
     @property
     def requests(self) -> int:
         """The number of requests that the task's pages have sent so far."""
-        ...
 
     @property
     def exchanged(self) -> tuple[PageRequest, ...]:
@@ -331,16 +332,13 @@ class Session(Protocol):
     @property
     def closed_pages(self) -> tuple[Mapping[str, str], ...]:
         """The pages that the site closed since the step began (`closed`), and where the task goes on (`went_on_at`)."""
-        ...
 
     @property
     def dialogs(self) -> tuple[MetDialog, ...]:
         """The dialogs that the pages have opened so far, in order."""
-        ...
 
     async def await_dialogs(self, within: float) -> Failure | None:
         """Wait until dialogs have taken the answers that `dialog` steps before this step declare, else the failure."""
-        ...
 
     @property
     def routes(self) -> tuple[MetRoute, ...]:
@@ -383,7 +381,6 @@ class World(Protocol):
 
     def memory(self) -> Mapping[str, Json]:
         """Key -> value, as of the last `synchronize`, with what was remembered since."""
-        ...
 
     def remember(self, key: str, value: Json, source: str) -> None: ...
 
@@ -392,37 +389,29 @@ class World(Protocol):
 
         It does nothing if the harness keeps the memory itself. Raises Failed.
         """
-        ...
 
     def entries(self) -> dict[str, Json]:
         """Key -> MemoryKV entry (key, value, ts, source, confidence)."""
-        ...
 
     async def channel(self, name: str) -> Json: ...
 
     async def merge(self, name: str, path: str, value: Json) -> None:
         """Write one value into a channel."""
-        ...
 
     async def save(self) -> WorldCheckpoint:
         """Save memory, and the environment if its channels are writable (docs/design/checkpoints.md). Raises Failed."""
-        ...
 
     async def has_changed(self, kept: WorldCheckpoint) -> bool:
         """Return whether a document of the environment differs from the saved one. Raises Failed."""
-        ...
 
     async def restore(self, kept: WorldCheckpoint) -> tuple[str, ...]:
         """Restore what was saved, and compare. Returns the differences that remain, a line each. Raises Failed."""
-        ...
 
     async def snapshot(self) -> dict[str, Json]:
         """The documents of all channels; a channel that cannot be read is `{"error": ...}`."""
-        ...
 
     async def begin(self) -> None:
         """Make the world ready: initial memory and the world's clock."""
-        ...
 
 
 # The participants of a run: agent, faults, archive, people.
@@ -443,11 +432,9 @@ class Agent(Protocol):
 
     async def propose(self, plan: Plan, history: History, observe: Sight) -> Step | None:
         """Return the next step, or None if there is no more to do."""
-        ...
 
     async def relieve(self, plan: Plan, failure: Failure) -> str | None:
         """Return the name of the agent that goes on after this failure of the plan's agent; None: it ends the task."""
-        ...
 
 
 class Injector(Protocol):
@@ -455,23 +442,18 @@ class Injector(Protocol):
 
     def begin(self, at: float) -> None:
         """Set the time when the task began (monotonic seconds); the faults' times count from it."""
-        ...
 
     async def before_step(self, index: int, step: Step) -> None:
         """Inject the faults of a step that begins, perhaps again. Raises Failed if one cannot be injected."""
-        ...
 
     def claim_loss(self) -> bool:
         """Return whether a fault ended the page or browser that was just lost; each loss is claimed once."""
-        ...
 
     def results(self) -> tuple[MetFault, ...]:
         """The results of all faults so far."""
-        ...
 
     async def close(self) -> None:
         """Undo all faults. It never raises."""
-        ...
 
 
 class ToolBox(Protocol):
@@ -479,7 +461,6 @@ class ToolBox(Protocol):
 
     def offered(self) -> tuple[OfferedTool, ...]:
         """The tools that agents may call, as far as they are known now: it never waits."""
-        ...
 
     async def learn(self, within: float) -> None:
         """Wait until the tools that agents are offered are known, as far as their servers answer in time.
@@ -487,14 +468,12 @@ class ToolBox(Protocol):
         A server that is known, or was waited for once in the task, is not waited for. The page is asked anew. Never
         raises.
         """
-        ...
 
     async def effect_of(self, step: Tool, within: float) -> EffectClass:
         """The effect of the call: that of the step, else by the settings, else by the server's hints, else `write`.
 
         What a page says of its tools may only raise it. The server is asked for its tools if they are not known yet.
         """
-        ...
 
     async def call(self, request: ToolRequest, within: float) -> ToolAnswer:
         """Call a tool, also again by the server's own schedule where that repeats no write (docs/design/tools.md).
@@ -502,7 +481,6 @@ class ToolBox(Protocol):
         Raises Failed with TOOL_UNAVAILABLE, TOOL_TIMEOUT, TOOL_AUTH, TOOL_UNKNOWN, TOOL_INVALID or TOOL_PROTOCOL; its
         `effect` says whether the call may have taken effect. An answer with `is_error` is returned.
         """
-        ...
 
 
 class Archive(Protocol):
@@ -510,23 +488,18 @@ class Archive(Protocol):
 
     def scratch(self, plan: Plan) -> Path:
         """Make an empty folder for the files that the task writes while it runs."""
-        ...
 
     def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
         """Write `errors/<key>` completely, redacted and inert, by a rename. Returns its path."""
-        ...
 
     def hold(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> None:
         """Write the evidence of a task that passed and is judged later, where nobody sees it yet. Raises OSError."""
-        ...
 
     def skipped(self, plan: Plan) -> None:
         """The task was left out: delete the scratch folder, keep an old directory."""
-        ...
 
     def passed(self, plan: Plan, result: TaskResult) -> None:
         """The task passed: move its old directory to `.previous`, delete the scratch folder."""
-        ...
 
 
 class Stage(Struct, frozen=True):
@@ -543,12 +516,8 @@ def _counted_nowhere(_url: str) -> None:
     """The default of `breaker` and `tool_breaker`: no site and no tool server has a circuit."""
 
 
-async def _no_service(_url: str) -> None:
-    """The default of `recover`: the harness runs no service."""
-
-
-async def _none_to_wait_for() -> None:
-    """The default of `ready`: the harness runs no service."""
+async def _no_service(*_url: str) -> None:
+    """The default of `recover` and `ready`: the harness runs no service."""
 
 
 async def not_recorded(_plan: Plan) -> None:
@@ -571,7 +540,7 @@ class Ports(Struct, frozen=True):
     """The circuit of the site at a URL; None if it has none."""
     recover: Callable[[str], Awaitable[None]] = _no_service
     """Waits until a service of the harness at this URL answers again, if there is one and it is down; never raises."""
-    ready: Callable[[], Awaitable[None]] = _none_to_wait_for
+    ready: Callable[[], Awaitable[None]] = _no_service
     """Waits until the services of the task listen, and restarts lost ones. Raises Failed."""
     model_calls: Callable[[Plan], tuple[ModelCall, ...]] = lambda _: ()
     """The requests to models of a task so far."""

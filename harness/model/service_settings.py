@@ -20,7 +20,7 @@ _PLACEHOLDERS = ("port", "ports", "folder", "python")
 _PLACEHOLDER = re.compile(r"\{(\{[a-z][a-z_]*(?::[^{}]*)?\})\}|\{([a-z][a-z_]*)(?::([^{}]*))?\}")
 
 
-def _port_or_auto(value: object) -> object:
+def _port_or_auto(value: Any) -> Any:
     """Return the value; raises one ValueError where pydantic would report one for the number and one for the word."""
     number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= HIGHEST_PORT
     if not number and value != AUTO:
@@ -183,14 +183,10 @@ class ServiceSettings(Declaration):
         named = host or next(iter(declared))
         if self.command is not None and not self.says_port(named):
             raise ValueError(_port_not_passed(named, self.health_host))
+        given = self.model_dump(exclude_unset=True)
         alone = self.port is not None
-        change = {"port": port} if alone else {"hosts": {**declared, named: port}}
-        return ServiceSettings.model_validate({**_given_settings(self), **change})
-
-
-def _given_settings(settings: ServiceSettings) -> dict[str, Any]:
-    given = settings.model_dump(exclude_unset=True)
-    return {**given, "hosts": list(given["hosts"])} if settings.port is not None else given
+        change = {"hosts": list(self.hosts), "port": port} if alone else {"hosts": {**declared, named: port}}
+        return ServiceSettings.model_validate({**given, **change})
 
 
 def placeholders_in(text: str) -> list[str]:
@@ -228,7 +224,8 @@ def overridden(services: Mapping[str, ServiceSettings], ports: Mapping[str, str]
             hint = did_you_mean(name, changed) or f"there are: {_list_or_none(changed)}"
             raise ValueError(f"{target}={text}: there is no service `{name}` in [tool.harness.services]; {hint}")
         try:
-            changed[name] = changed[name].with_port(_port(text), host.lower())
+            port = int(text) if text.isascii() and text.isdigit() else text
+            changed[name] = changed[name].with_port(_port_or_auto(port), host.lower())
         except ValidationError as error:
             raise ValueError(f"{target}={text}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
         except ValueError as error:
@@ -245,12 +242,6 @@ def ports_of_environment(services: Mapping[str, ServiceSettings], environ: Mappi
             known = _list_or_none([f"{PORT_VARIABLE}{name}" for name in names])
             raise ValueError(f"{PORT_VARIABLE}{key} matches no service in [tool.harness.services]; there are: {known}")
     return {names[key]: text for key, text in set_here.items() if key in names}
-
-
-def _port(text: str) -> int | str:
-    port = int(text) if text.isascii() and text.isdigit() else text
-    _port_or_auto(port)
-    return port
 
 
 def _check_placeholders(key: str, text: str, hosts: Mapping[str, object]) -> None:

@@ -23,9 +23,8 @@ from pydantic import (
 
 from harness.model.agent_settings import AgentSettings, agents_problem, unknown_models
 from harness.model.browser_settings import BrowserSettings, check_urls, of_environment
-from harness.model.cassette_settings import CassetteSettings
 from harness.model.channel_settings import ChannelSettings, place_problem
-from harness.model.model_settings import ModelSettings, checked_models
+from harness.model.model_settings import CassetteSettings, ModelSettings, checked_models
 from harness.model.serve_settings import ServeSettings, serve_port_of
 from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.model.settings_errors import Place, SettingsError, place_of, places_of, problem, syntax_problem
@@ -52,11 +51,7 @@ _MOST_WORKERS = 100
 """The largest number of tasks at the same time in one process."""
 
 
-class SettingsTable(Declaration):
-    """A frozen table of settings that refuses keys it does not know."""
-
-
-class MemorySettings(SettingsTable):
+class MemorySettings(Declaration):
     """`[tool.harness.memory]`: where the memory of tasks is kept (docs/design/isolation-and-state.md)."""
 
     channel: str | None = Field(
@@ -78,7 +73,7 @@ def _criterion(text: str) -> str:
     return text
 
 
-class LoginSettings(SettingsTable):
+class LoginSettings(Declaration):
     """`[tool.harness.logins.<name>]`: how a task with `login: <name>` is logged in before it begins."""
 
     task: Path | None = Field(None, description="Task file that logs in, relative to the project.")
@@ -123,7 +118,7 @@ class LoginSettings(SettingsTable):
         return self
 
 
-class BreakerTable(SettingsTable):
+class BreakerTable(Declaration):
     """`[tool.harness.breaker]`: when a site that fails is left alone for a while."""
 
     enabled: bool = Field(True, description="Whether sites have circuits. `--task-breaker on|off` overrides it.")
@@ -138,7 +133,7 @@ class BreakerTable(SettingsTable):
     )
 
 
-class TelemetrySettings(SettingsTable):
+class TelemetrySettings(Declaration):
     """`[tool.harness.telemetry]`: who else is told what happened. Each needs the extra of its name."""
 
     otel: bool = Field(False, description="Whether OpenTelemetry spans are sent to the tracer provider of the process.")
@@ -197,7 +192,7 @@ _KIND_OF = {"world_header": "world", "world_cookie": "world", "reset": "reset", 
 """Setting -> the `isolation` that it requires."""
 
 
-class Settings(SettingsTable):
+class Settings(Declaration):
     """Everything a run is told from outside. Paths are absolute."""
 
     root: Path = Path()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -49,7 +49,24 @@ class PageElement(Struct):
 
 def elements(snapshot: str) -> list[PageElement]:
     """All elements with a ref, in the order of the page."""
-    return list(_elements(snapshot.splitlines()))
+    found: list[PageElement] = []
+    above: list[tuple[int, PageElement]] = []
+    """The elements around the line, with their depth."""
+    for line in snapshot.splitlines():
+        depth = len(line) - len(line.lstrip())
+        while above and above[-1][0] >= depth:
+            above.pop()
+        if above and (link := _URL.fullmatch(line)):
+            above[-1][1].url = link[1].strip("\"'")
+        node = NODE.match(line)
+        if node is None:
+            continue
+        if node["role"] == "option" and above:
+            above[-1][1].options += 1
+        if element := element_in(node):
+            above.append((depth, element))
+            found.append(element)
+    return found
 
 
 def refs_of(step: Step) -> tuple[str, ...]:
@@ -87,25 +104,6 @@ def _in_criterion(text: str, selectors: Mapping[str, str]) -> str:
         return selectors[found[1]].replace("\\", "\\\\").replace("'", "\\'")
 
     return _REF_SELECTOR.sub(written, text)
-
-
-def _elements(lines: list[str]) -> Iterator[PageElement]:
-    above: list[tuple[int, PageElement]] = []
-    """The elements around the line, with their depth."""
-    for line in lines:
-        depth = len(line) - len(line.lstrip())
-        while above and above[-1][0] >= depth:
-            above.pop()
-        if above and (found := _URL.fullmatch(line)):
-            above[-1][1].url = found[1].strip("\"'")
-        node = NODE.match(line)
-        if node is None:
-            continue
-        if node["role"] == "option" and above:
-            above[-1][1].options += 1
-        if element := element_in(node):
-            above.append((depth, element))
-            yield element
 
 
 def element_in(node: re.Match[str]) -> PageElement | None:

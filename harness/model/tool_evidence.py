@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.model.record import Attempt, StepRecord, TaskResult
+from harness.model.record import TaskResult
 from harness.model.tool_use import ToolErrorDetails, ToolErrorPayload, ToolErrorReport, call_code
 from harness.model.tools import LONGEST_DOCUMENT, ToolCall
 from harness.recovery.failure import Failure
@@ -93,15 +93,16 @@ def calls_of_attempts(result: TaskResult) -> dict[int, tuple[ToolCall, ...]]:
     """The `id()` of an attempt of the result's history -> the calls that its step made during it."""
     found: dict[int, list[ToolCall]] = {}
     for call in result.tool_calls:
-        made = [each for record in result.history if record.index == call.step for each in _of_tools(record)]
+        made = [
+            each
+            for record in result.history
+            for each in record.attempts
+            if record.index == call.step and isinstance(each.step, Tool)
+        ]
         before = [each for each in made if each.started <= call.at]
         if made:
             found.setdefault(id(before[-1] if before else made[0]), []).append(call)
     return {key: tuple(calls) for key, calls in found.items()}
-
-
-def _of_tools(record: StepRecord) -> Iterable[Attempt]:
-    return (each for each in record.attempts if isinstance(each.step, Tool))
 
 
 def failed_call(result: TaskResult) -> ToolCall | None:

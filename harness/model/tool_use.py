@@ -74,11 +74,7 @@ _ByTool = Mapping[str, Mapping[str, ToolFigures]]
 
 def by_tool(calls: Iterable[ToolCall]) -> dict[str, dict[str, ToolFigures]]:
     """The figures of each tool, in the order of the first calls."""
-    found: dict[str, dict[str, ToolFigures]] = {}
-    for each in calls:
-        tools = found.setdefault(each.server, {})
-        tools[each.tool] = tools.get(each.tool, ToolFigures()) + _of_call(each)
-    return found
+    return tools_added_up({each.server: {each.tool: _of_call(each)}} for each in calls)
 
 
 def tools_added_up(parts: Iterable[_ByTool]) -> dict[str, dict[str, ToolFigures]]:

@@ -47,7 +47,9 @@ def warnings(history: History) -> Iterator[Warning_]:
         elif record.passed:
             yield from _recovery_warnings(record)
             yield from _not_kept(record)
-    if hosts := _refused_hosts(history):
+    outcomes = [attempt.outcome for record in history for attempt in record.attempts]
+    # A part of a page may be missing although no step failed.
+    if hosts := dict.fromkeys(host for each in outcomes for host in each.details.get("refused_hosts", ())):
         text = f"Pages requested hosts outside `allowed_domains`; nothing was sent to: {', '.join(hosts)}"
         yield Warning_("domain_refused", text, None, {"hosts": list(hosts)})
 
@@ -121,13 +123,6 @@ def _not_kept(record: StepRecord) -> Iterator[Warning_]:
         yield Warning_("value_not_kept", f"{differ}, {found} afterwards", record.index, dict(texts))
 
 
-def _refused_hosts(history: History) -> tuple[str, ...]:
-    """The hosts that pages were refused: a part of a page may be missing although no step failed."""
-    outcomes = (attempt.outcome for record in history for attempt in record.attempts)
-    hosts = (host for outcome in outcomes for host in outcome.details.get("refused_hosts", ()))
-    return tuple(dict.fromkeys(hosts))
-
-
 def dialog_warnings(dialogs: Iterable[MetDialog]) -> Iterator[Warning_]:
     """Yield a warning for each dialog that no step had asked for; the same one again is counted."""
     met = [each for each in dialogs if not each.declared]
@@ -176,16 +171,13 @@ def _recovery_warnings(record: StepRecord) -> Iterator[Warning_]:
     for attempt in record.attempts:
         if isinstance(attempt.outcome, Failure):
             first.setdefault(attempt.outcome.family, attempt.outcome)
-    for family, failure in first.items():
-        yield _recovery_warning(record, family, failure)
-
-
-def _recovery_warning(record: StepRecord, family: Family, first: Failure) -> Warning_:
     last = record.attempts[-1].remedy
-    if family in (Family.ELEMENT, Family.AMBIGUOUS) and isinstance(last, Substitute):
-        return _healed_warning(record, last)
-    text, details = _text_and_details(record, family, first)
-    return Warning_(FAMILIES[family].warning, text, record.index, details)
+    for family, failure in first.items():
+        if family in (Family.ELEMENT, Family.AMBIGUOUS) and isinstance(last, Substitute):
+            yield _healed_warning(record, last)
+        else:
+            text, details = _text_and_details(record, family, failure)
+            yield Warning_(FAMILIES[family].warning, text, record.index, details)
 
 
 def _text_and_details(record: StepRecord, family: Family, first: Failure) -> tuple[str, dict[str, Any]]:
@@ -194,14 +186,19 @@ def _text_and_details(record: StepRecord, family: Family, first: Failure) -> tup
     usual = FAMILIES[family].got_over.format(type=first.type, message=first.message, retries=_times(count))
     match family:
         case Family.NETWORK:
-            return _site_text(first, count), {"retries": count}
+            # A site that was only waited for had no attempt in vain.
+            waited = f"The task waited for a site whose circuit was open: {first.message}"
+            return f"Network error recovered after {_times(count)}" if count else waited, {"retries": count}
         case Family.ASSERTION:
-            waited = sum(a.remedy.after for a in record.attempts if isinstance(a.remedy, Retry))
-            return f"Assertion succeeded on retry after {waited:g}s wait", {"retries": count}
+            seconds = sum(a.remedy.after for a in record.attempts if isinstance(a.remedy, Retry))
+            return f"Assertion succeeded on retry after {seconds:g}s wait", {"retries": count}
         case Family.PRECONDITION:
             return f"Repaired: {record.step.describe()[7:]}", {}
         case Family.INCONSISTENCY:
-            return _inconsistency_text(record, first)
+            trusted = next((a.remedy.source for a in record.attempts if isinstance(a.remedy, Trust)), "")
+            found = first.assertion
+            sides = {"memory": found.actual, "environment": found.expected} if found else {}
+            return f"{first.message}; settled by the {trusted}", {"trusted": trusted, **sides}
         case Family.BROWSER:
             return usual, {"retries": count, "code": first.code}
         case _:
@@ -210,19 +207,6 @@ def _text_and_details(record: StepRecord, family: Family, first: Failure) -> tup
 
 def _times(count: int) -> str:
     return f"{count} {'retry' if count == 1 else 'retries'}"
-
-
-def _site_text(first: Failure, count: int) -> str:
-    """The warning for a site that answered in the end; if it was only waited for, no attempt was made in vain."""
-    waited = f"The task waited for a site whose circuit was open: {first.message}"
-    return f"Network error recovered after {_times(count)}" if count else waited
-
-
-def _inconsistency_text(record: StepRecord, failure: Failure) -> tuple[str, dict[str, Any]]:
-    trusted = next((a.remedy.source for a in record.attempts if isinstance(a.remedy, Trust)), "")
-    assertion = failure.assertion
-    sides = {"memory": assertion.actual, "environment": assertion.expected} if assertion else {}
-    return f"{failure.message}; settled by the {trusted}", {"trusted": trusted, **sides}
 
 
 def _healed_warning(record: StepRecord, remedy: Substitute) -> Warning_:

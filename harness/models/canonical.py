@@ -49,7 +49,8 @@ def canonical(
     Where the server was does not count: a recording holds for another address of the same provider.
     """
     document = {"model": model, "request": f"{method} {path}", "body": _sorted(_decoded(body))}
-    refs = tuple(dict.fromkeys(name for text in texts_of(document) for name in _refs(text)))
+    found = (each for text in texts_of(document) for each in _REF.finditer(text))
+    refs = tuple(dict.fromkeys(each[1] or each[2] for each in found))
     names = {ref: f"ref{number}" for number, ref in enumerate(refs, 1)}
 
     def settle(text: str) -> str:
@@ -97,10 +98,6 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value
-
-
-def _refs(text: str) -> Iterator[str]:
-    return (found[1] or found[2] for found in _REF.finditer(text))
 
 
 # Refs in a recorded answer: a stream breaks a tool's arguments into fragments, and a ref with them.

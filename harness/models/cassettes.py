@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from harness.model.cassette_settings import CASSETTES, CassetteMode
+from harness.model.model_settings import CASSETTES, CassetteMode
 from harness.models.canonical import CanonicalRequest, digest_of, lines_of
 from harness.resilience.replaced import write_whole
 from harness.spec.names import slug
@@ -70,49 +70,42 @@ def file_of(folder: Path, task: str, agent: str) -> Path:
     return folder / CASSETTES / slug(task) / f"{slug(agent)}{SUFFIX}"
 
 
-def read(file: Path, shown: str = "") -> tuple[RecordedExchange, ...]:
+def read(file: Path, shown: str = "", *, mends: bool = False) -> tuple[RecordedExchange, ...]:
     """The exchanges of a file; none if there is no such file. Raises CassetteError, or OSError.
 
-    `shown`: the file as messages name it.
+    `shown`: the file as messages name it. `mends`: a broken line is left out.
     """
-    try:
-        text = file.read_bytes()
-    except FileNotFoundError:
-        return ()
-    lines, known = text.splitlines(), KnownParts()
-    return tuple(
-        _exchange(shown or str(file), number, line, known) for number, line in enumerate(lines, 1) if line.strip()
-    )
-
-
-def _readable(file: Path) -> Iterator[RecordedExchange]:
-    """Yield the exchanges of a file without its broken lines. Raises OSError."""
-    known = KnownParts()
-    for number, line in enumerate(file.read_bytes().splitlines() if file.exists() else (), 1):
-        with suppress(CassetteError):
-            yield _exchange(str(file), number, line, known)
+    found = []
+    with suppress(FileNotFoundError):
+        for number, each in _lines(file):
+            if not isinstance(each, str):
+                found.append(each)
+            elif not mends:
+                raise CassetteError(f"{shown or file}:{number}: {each}")
+    return tuple(found)
 
 
 def problems(file: Path) -> Iterator[tuple[int, str]]:
     """Yield each broken line of a file, with its number from 1. Raises OSError."""
+    return ((number, each) for number, each in _lines(file) if isinstance(each, str))
+
+
+def _lines(file: Path) -> Iterator[tuple[int, RecordedExchange | str]]:
+    """Yield the number of each line that is not empty, and its exchange, or what is wrong with it. Raises OSError."""
     known = KnownParts()
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
-        try:
-            if line.strip():
-                _exchange(str(file), number, line, known)
-        except CassetteError as error:
-            yield number, str(error).removeprefix(f"{file}:{number}: ")
+        if line.strip():
+            yield number, _exchange(line, known)
 
 
-def _exchange(file: str, number: int, line: bytes, known: KnownParts) -> RecordedExchange:
+def _exchange(line: bytes, known: KnownParts) -> RecordedExchange | str:
     try:
         found = msgspec.json.decode(line, type=RecordedExchange)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CassetteError(f"{file}:{number}: is not a recorded exchange: {error}") from None
+        return f"is not a recorded exchange: {error}"
     found = replace(found, request=known.unpacked(found.request))
-    if digest_of(found.request) != found.digest:
-        raise CassetteError(f"{file}:{number}: the request was changed by hand: its sha256 is not `digest`")
-    return found
+    changed = digest_of(found.request) != found.digest
+    return "the request was changed by hand: its sha256 is not `digest`" if changed else found
 
 
 # A file has a large part of a request once: the tools are the same in all of them.
@@ -238,10 +231,13 @@ class Cassette:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with _locked(self.file):
-            there = _readable(self.file) if self.mode == "record" else read(self.file)
+            there = read(self.file, mends=self.mode == "record")
             others = [each for each in there if each.trial != self.trial]
             own = [*(self.kept if self.mode == "auto" else ()), *self.made]
-            _write(self.file, sorted([*others, *own], key=lambda each: each.trial))
+            known = KnownParts()
+            kept = sorted([*others, *own], key=lambda each: each.trial)
+            packed = (replace(each, request=known.packed(each.request)) for each in kept)
+            write_whole(self.file, b"".join(msgspec.json.encode(each) + b"\n" for each in packed))
 
 
 @contextmanager
@@ -253,12 +249,6 @@ def _locked(file: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _write(file: Path, exchanges: Sequence[RecordedExchange]) -> None:
-    known = KnownParts()
-    packed = (replace(each, request=known.packed(each.request)) for each in exchanges)
-    write_whole(file, b"".join(msgspec.json.encode(each) + b"\n" for each in packed))
 
 
 _WIDTH = 160

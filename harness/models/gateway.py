@@ -17,15 +17,13 @@ import httpx2
 from msgspec import Struct
 
 from harness.model.events import emit_of_call
-from harness.model.forwarding import ForwardedAnswer, ForwardedRequest
-from harness.model.inference import Prompt, Usage
+from harness.model.inference import ForwardedAnswer, ForwardedRequest, Prompt, Usage
 from harness.model.model_settings import ModelSettings
-from harness.models.broken import facts_of_transport
 from harness.models.cassettes import CassetteMissError
-from harness.models.prices import tokens_of, tokens_of_letters
+from harness.models.exchange import tokens_of, tokens_of_letters
 from harness.models.provider import ADDRESSES, in_time
 from harness.models.task import Booking, TaskModels
-from harness.models.verdicts import LONGEST_TEXT, ModelError, WireFacts, judged
+from harness.models.verdicts import LONGEST_TEXT, ModelError, WireFacts, facts_of_transport, judged
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.resilience.breaker import Call, CircuitOpen, Policy
@@ -58,12 +56,8 @@ _RETURNED: Final = ("content-type", "retry-after", "retry-after-ms", "request-id
 _WAITING: Final = 64
 """Parts of an answer that may wait for a client that does not read."""
 _STATUS: Final[Mapping[str, int]] = {
-    "BUDGET_EXCEEDED": 402,
-    "MODEL_UNPRICED": 402,
-    "MODEL_AUTH": 401,
-    "MODEL_CASSETTE_MISS": 409,
-    "MODEL_TIMEOUT": 504,
-}
+    "BUDGET_EXCEEDED": 402, "MODEL_UNPRICED": 402, "MODEL_AUTH": 401, "MODEL_CASSETTE_MISS": 409, "MODEL_TIMEOUT": 504,
+}  # fmt: skip
 """The status of an answer that the gateway itself gives."""
 
 
@@ -88,24 +82,19 @@ class ModelGateway:
             return _refused(404, "not_found", message, request.path)
         try:
             body = json.loads(request.body)
-            asked = body["model"]
+            asked = str(body["model"])
         except (ValueError, TypeError, KeyError, RecursionError):
             return _refused(400, "invalid_request", "the body must be a JSON object with `model`", request.path)
-        model = self._named(str(asked), dialect)
+        known = self._models.models
+        fitting = [name for name in self._allowed if known[name].provider in dialect.providers]
+        # A client names a model as the settings do, or as the provider does.
+        model = asked if asked in fitting else next((name for name in fitting if known[name].model == asked), None)
         if model is None:
-            known = join_or([name for name in self._allowed if self._fits(name, dialect)] or ["none"])
-            message = f"model `{asked}` is not one that this agent may ask here: there is {known}"
+            message = (
+                f"model `{asked}` is not one that this agent may ask here: there is {join_or(fitting or ['none'])}"
+            )
             return _refused(404, "model_not_found", message, request.path)
         return await self._passed(request, dialect, model, body)
-
-    def _fits(self, model: str, dialect: Dialect) -> bool:
-        return self._models.models[model].provider in dialect.providers
-
-    def _named(self, asked: str, dialect: Dialect) -> str | None:
-        """The model that a client means: by its name in the settings, or by the provider's."""
-        fitting = [name for name in self._allowed if self._fits(name, dialect)]
-        by_provider = (name for name in fitting if self._models.models[name].model == asked)
-        return asked if asked in fitting else next(by_provider, None)
 
     async def _passed(
         self, request: ForwardedRequest, dialect: Dialect, model: str, body: dict[str, Any]
@@ -115,11 +104,11 @@ class ModelGateway:
         question = Prompt("", (request.body.decode("utf-8", "replace"),))
         try:
             models.ledger.permit(model, question)
-            passage = Passage(models, self._sent(request, dialect, model, body), dialect)
+            passage = Passage(self._sent(request, dialect, model, body), dialect)
         except (Failed, ModelError) as error:
             return _of_error(error, request.path)
         booked = partial(Booking, models, self._agent, model, self._step(), 1, tokens_of(question))
-        call = models.passing(model, self._tell)(partial(passage.once, booked))
+        call = models.policies(model, self._tell, repeats=False)(partial(passage.once, booked))
         work = asyncio.create_task(passage.run(call))
         self._works.add(work)
         work.add_done_callback(self._works.discard)
@@ -146,12 +135,8 @@ class ModelGateway:
         url = (settings.base_url or ADDRESSES[settings.provider]) + dialect.ending
         limits = dict.fromkeys(("connect", "read", "write", "pool"), settings.limits.total)
         content = json.dumps({**body, "model": settings.model}).encode()
-        return SentRequest(
-            model,
-            settings,
-            sender.transport,
-            httpx2.Request("POST", url, headers=headers, content=content, extensions={"timeout": limits}),
-        )
+        sent = httpx2.Request("POST", url, headers=headers, content=content, extensions={"timeout": limits})
+        return SentRequest(model, settings, sender.transport, sent)
 
     async def close(self) -> None:
         """Cancel what is under way; it never raises."""
@@ -173,10 +158,9 @@ class SentRequest(Struct, frozen=True):
 class Passage:
     """One request on its way through the gateway, and its answer on the way back."""
 
-    def __init__(self, models: TaskModels, sent: SentRequest, dialect: Dialect) -> None:
+    def __init__(self, sent: SentRequest, dialect: Dialect) -> None:
         self.head: asyncio.Future[tuple[int, dict[str, str]]] = asyncio.get_running_loop().create_future()
         """Status and headers, once the answer begins."""
-        self._models = models
         self._sent = sent
         self._dialect = dialect
         self._parts: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING)

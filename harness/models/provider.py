@@ -11,11 +11,10 @@ from harness.model.events import MODEL
 from harness.model.inference import Prompt
 from harness.model.model_settings import ModelSettings
 from harness.models.exchange import WireAnswer
-from harness.models.verdicts import ModelError, asked_to_wait, is_the_providers, leads_to_fallback, slows_down
+from harness.models.verdicts import ModelError, asked_to_wait, is_the_providers, slows_down
 from harness.resilience import Backoff, Clock
 from harness.resilience.breaker import Breaker, Call, Policy, compose, guard
 from harness.resilience.events import Emit
-from harness.resilience.fallback import Secondary, fallback
 from harness.resilience.limit import LimitExceeded, limit
 from harness.resilience.pace import ProviderPace, pace
 from harness.resilience.retry import retry
@@ -41,24 +40,17 @@ class Surroundings(Struct, frozen=True):
     """Whether calls are retried, guarded and replaced; otherwise each is one request (RESILIENCE_ENABLED=false)."""
 
 
-def around(name: str, settings: ModelSettings, lane: ModelLane, around_it: Surroundings) -> Policy[WireAnswer]:
-    """The policies around each request to one model: retry, pace, guard. `in_time` is inside them, around the wire."""
-    if not around_it.enabled:
-        return lambda call: call
-    policies: list[Policy[WireAnswer]] = [_again(name, settings, around_it), _in_turn(name, settings, lane, around_it)]
-    if (breaker := lane.breaker()) is not None:
-        policies.append(guard(breaker, counts=is_the_providers, describe=_describe_generally))
-    return compose(*policies)
+def around(
+    name: str, settings: ModelSettings, lane: ModelLane, around_it: Surroundings, *, repeats: bool = True
+) -> Policy[Any]:
+    """The policies around each request to one model: retry, pace, guard. `in_time` is inside them, around the wire.
 
-
-def around_passing(name: str, settings: ModelSettings, lane: ModelLane, around_it: Surroundings) -> Policy[Any]:
-    """The policies around a request that a process makes itself: pace and guard. It is made once: retries are its own.
-
-    `in_time` is inside them.
+    Without `repeats` there is no retry: those of a request that a process makes itself are its own.
     """
     if not around_it.enabled:
         return lambda call: call
-    policies: list[Policy[Any]] = [_in_turn(name, settings, lane, around_it)]
+    policies: list[Policy[Any]] = [_again(name, settings, around_it)] if repeats else []
+    policies.append(_in_turn(name, settings, lane, around_it))
     if (breaker := lane.breaker()) is not None:
         policies.append(guard(breaker, counts=is_the_providers, describe=_describe_generally))
     return compose(*policies)
@@ -73,7 +65,8 @@ def in_time(name: str, settings: ModelSettings) -> Policy[Any]:
             try:
                 return await bounded(call)()
             except LimitExceeded as error:
-                raise ModelError("MODEL_TIMEOUT", _first_upper(str(error)), billed=True) from error
+                text = str(error)
+                raise ModelError("MODEL_TIMEOUT", text[:1].upper() + text[1:], billed=True) from error
 
         return timed
 
@@ -92,12 +85,6 @@ def smaller_once(prompt: Prompt, ask: Callable[[Prompt], Call[WireAnswer]]) -> C
         return await ask(prompt.smaller())()
 
     return asked
-
-
-def with_fallbacks(name: str, others: dict[str, Call[WireAnswer]], emit: Emit) -> Policy[WireAnswer]:
-    """Ask the declared other models in order, if that can help."""
-    secondaries = (Secondary(other, call, leads_to_fallback) for other, call in others.items())
-    return fallback(*secondaries, primary=name, name=f"{MODEL}{name}", emit=emit)
 
 
 def _again(name: str, settings: ModelSettings, around_it: Surroundings) -> Policy[WireAnswer]:
@@ -129,7 +116,3 @@ def _describe_generally(error: BaseException) -> str:
     if not isinstance(error, ModelError):
         return type(error).__name__
     return error.code if error.status is None else f"{error.code} ({error.status})"
-
-
-def _first_upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -100,7 +100,9 @@ class RunModels:
         try:
             from harness.models.wire import Wire
         except ImportError as error:
-            raise Failed(_not_installed(model, error)) from error
+            message = f"Model `{model}` cannot be asked, since a package is missing ({error}): {_NEEDED}"
+            details, advice = {"model": model}, f"Install it: {_NEEDED}."
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details=details, advice=advice)) from error
         return Wire(model, settings, TaskTransport(self._shared_connections(), hosts, ways), key)
 
     def _key(self, model: str) -> str:
@@ -125,8 +127,3 @@ class RunModels:
             await self._connections.aclose()
         if self._floors is not None:
             self._floors.close()
-
-
-def _not_installed(model: str, error: ImportError) -> Failure:
-    message = f"Model `{model}` cannot be asked, since a package is missing ({error}): {_NEEDED}"
-    return Failure("AGENT_UNAVAILABLE", message, details={"model": model}, advice=f"Install it: {_NEEDED}.")

@@ -50,19 +50,16 @@ def _said(fault: ModelFault, asked: Mapping[str, Any]) -> _Said:
     model = str(asked.get("model", ""))
     match fault:
         case ModelBadArguments():
-            return _Said(model, _tool_of(asked), _BROKEN)
+            tools = asked.get("tools") or [{}]
+            tool = tools[0] if isinstance(tools, list) and isinstance(tools[0], dict) else {}
+            name = tool.get("name") or tool.get("function", {}).get("name") or UNKNOWN
+            return _Said(model, str(name), _BROKEN)
         case ModelUnknownTool():
             return _Said(model, UNKNOWN, "{}")
         case ModelRefusal():
             return _Said(model, refusal=_REFUSAL)
         case _:
             return _Said(model)
-
-
-def _tool_of(asked: Mapping[str, Any]) -> str:
-    tools = asked.get("tools") or [{}]
-    tool = tools[0] if isinstance(tools, list) and isinstance(tools[0], dict) else {}
-    return str(tool.get("name") or tool.get("function", {}).get("name") or UNKNOWN)
 
 
 def _json(body: bytes) -> Mapping[str, Any]:
@@ -78,10 +75,8 @@ def _dumped(document: Any) -> bytes:
 
 
 def _events(documents: Iterable[Mapping[str, Any]], *, named: bool) -> list[bytes]:
-    return [
-        (f"event: {each['type']}\n" if named else "").encode() + b"data: " + _dumped(each) + b"\n\n"
-        for each in documents
-    ]
+    heads = ((f"event: {each['type']}\n" if named else "", each) for each in documents)
+    return [f"{head}data: {json.dumps(each)}\n\n".encode() for head, each in heads]
 
 
 class _Chat:
@@ -154,8 +149,13 @@ class _Responses:
         events: list[dict[str, Any]] = [{"type": "response.created", "response": begin}]
         if item := _Responses._item(said):
             place = {"output_index": 0, "item_id": item["id"]}
+            empty: dict[str, Any] = {"content": []} if "content" in item else {"arguments": ""}
             events += [
-                {"type": "response.output_item.added", "output_index": 0, "item": _Responses._begun(item)},
+                {
+                    "type": "response.output_item.added",
+                    "output_index": 0,
+                    "item": {**item, **empty, "status": "in_progress"},
+                },
                 *_Responses._grown(said, place),
                 {"type": "response.output_item.done", "output_index": 0, "item": item},
             ]
@@ -166,22 +166,12 @@ class _Responses:
     def _item(said: _Said) -> dict[str, Any] | None:
         if said.refusal:
             content = [{"type": "refusal", "refusal": said.refusal}]
-            return {
-                "id": "msg_fault",
-                "type": "message",
-                "role": "assistant",
-                "status": "completed",
-                "content": content,
-            }
+            message = {"id": "msg_fault", "type": "message", "role": "assistant", "status": "completed"}
+            return {**message, "content": content}
         if not said.tool:
             return None
         call = {"call_id": "call_fault", "name": said.tool, "arguments": said.arguments}
         return {"id": "fc_fault", "type": "function_call", "status": "completed", **call}
-
-    @staticmethod
-    def _begun(item: Mapping[str, Any]) -> dict[str, Any]:
-        empty: dict[str, Any] = {"content": []} if "content" in item else {"arguments": ""}
-        return {**item, **empty, "status": "in_progress"}
 
     @staticmethod
     def _grown(said: _Said, place: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -214,11 +204,8 @@ class _Messages:
         begun = {**_Messages._head(said), "content": [], "stop_reason": None, "usage": usage}
         events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
         if said.tool or said.refusal:
-            delta = (
-                {"type": "text_delta", "text": said.refusal}
-                if said.refusal
-                else {"type": "input_json_delta", "partial_json": said.arguments}
-            )
+            delta = {"type": "input_json_delta", "partial_json": said.arguments}
+            delta = {"type": "text_delta", "text": said.refusal} if said.refusal else delta
             block = _Messages._block(said, filled=False)
             events += [
                 {"type": "content_block_start", "index": 0, "content_block": block},
@@ -248,9 +235,6 @@ class _Messages:
 
 
 _CHAT = "/chat/completions"
-_FORMS: Mapping[str, type[_Chat | _Responses | _Messages]] = {
-    _CHAT: _Chat,
-    "/responses": _Responses,
-    "/messages": _Messages,
-}
+_FORMS: Mapping[str, type[_Chat | _Responses | _Messages]]
+_FORMS = {_CHAT: _Chat, "/responses": _Responses, "/messages": _Messages}
 """The end of a URL's path -> the form of its answers."""

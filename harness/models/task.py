@@ -6,32 +6,24 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 import httpx2
 from msgspec import Struct
 
-from harness.model.events import Event, ModelAnswered, ModelAsked, emit_of_call
+from harness.model.events import MODEL, Event, ModelAnswered, ModelAsked, emit_of_call
 from harness.model.inference import CallOutcome, ModelAnswer, ModelCall, Prompt, Usage
 from harness.model.model_settings import ModelSettings, fallbacks_of
 from harness.model.plan import Plan
-from harness.models.exchange import AsksModel, Exchange, WireAnswer
-from harness.models.prices import ANSWER_TOKENS, cost_of, is_priced, tokens_of
-from harness.models.provider import (
-    ModelLane,
-    Surroundings,
-    around,
-    around_passing,
-    in_time,
-    smaller_once,
-    with_fallbacks,
-)
-from harness.models.verdicts import ModelError, failure_of
+from harness.models.exchange import ANSWER_TOKENS, AsksModel, Exchange, WireAnswer, cost_of, is_priced, tokens_of
+from harness.models.provider import ModelLane, Surroundings, around, in_time, smaller_once
+from harness.models.verdicts import ModelError, failure_of, leads_to_fallback
 from harness.recovery.failure import Failed, Failure, budget_exceeded
+from harness.resilience import Clock
 from harness.resilience.breaker import Call, CircuitOpen, Policy
 from harness.resilience.events import Emit, ResilienceEvent
+from harness.resilience.fallback import Secondary, fallback
 from harness.resilience.pace import FloorTooHigh
 from harness.spec.names import how_many
 from harness.spec.problems import did_you_mean, join_or
@@ -76,7 +68,7 @@ class TaskModels:
         self.emit = emit
         self._lane = lane
         self.make_wire = wire
-        self._around = around_it
+        self.surroundings = around_it
         self._wires: dict[str, asyncio.Task[AsksModel]] = {}
         self.ledger = Ledger(plan.spec.budget, models)
 
@@ -84,32 +76,14 @@ class TaskModels:
         """The models for the proposal of this agent for the step with this index."""
         return AgentModels(self, agent, step)
 
-    async def ask(self, agent: str, step: int, model: str, prompt: Prompt) -> ModelAnswer:
-        """Ask a model, with all its policies and fallbacks. Raises Failed."""
-        if model not in self.models:
-            raise Failed(self._unknown(model))
-        question = _Question(self, agent, step, prompt)
-        others = fallbacks_of(self.models, model) if self._around.enabled else ()
-        policy = with_fallbacks(model, {other: question.to(other) for other in others}, question.tell)
-        try:
-            answer = await policy(question.to(model))()
-        except (ModelError, CircuitOpen, FloorTooHigh) as error:
-            raise question.refused or failure_of(error, model) from error
-        return ModelAnswer(answer.text, answer.calls, question.answered)
+    def policies(self, model: str, emit: Emit, *, repeats: bool = True) -> Policy[Any]:
+        """The policies around each request to a model; `emit` is told what they do. `repeats`: as of `around`."""
+        around_it = replace(self.surroundings, emit=emit)
+        return around(model, self.models[model], self._lane(model), around_it, repeats=repeats)
 
-    def policies(self, model: str, emit: Emit) -> Policy[WireAnswer]:
-        """The policies around each request to a model; `emit` is told what they do."""
-        return around(model, self.models[model], self._lane(model), replace(self._around, emit=emit))
-
-    def passing(self, model: str, emit: Emit) -> Policy[Any]:
-        """The policies around a request that a process makes itself."""
-        return around_passing(model, self.models[model], self._lane(model), replace(self._around, emit=emit))
-
-    def now(self) -> float:
-        return self._around.clock.now()
-
-    def wall(self) -> datetime:
-        return self._around.clock.wall()
+    @property
+    def clock(self) -> Clock:
+        return self.surroundings.clock
 
     async def wire(self, model: str) -> AsksModel:
         """The wire of a model, made when it is first used. Raises Failed, ModelError."""
@@ -126,25 +100,31 @@ class TaskModels:
             else:
                 made.cancel()
 
-    def _unknown(self, model: str) -> Failure:
-        known = did_you_mean(model, self.models) or (
-            f"known: {join_or(self.models)}" if self.models else "there is none"
-        )
-        message = f"There is no model `{model}` in [tool.harness.models] ({known})"
-        return Failure("MODEL_NOT_FOUND", message, details={"model": model})
-
 
 class AgentModels:
     """The port's client (`inference.ModelClient`) for one proposal."""
 
-    def __init__(self, models: TaskModels, agent: str, step: int) -> None:
-        self._models = models
+    def __init__(self, task: TaskModels, agent: str, step: int) -> None:
+        self._task = task
         self._agent = agent
         self._step = step
 
     async def ask(self, model: str, prompt: Prompt) -> ModelAnswer:
-        """Ask a model (`inference.ModelClient.ask`); on the harness's loop."""
-        return await self._models.ask(self._agent, self._step, model, prompt)
+        """Ask a model, with all its policies and fallbacks; on the harness's loop. Raises Failed."""
+        task, models = self._task, self._task.models
+        if model not in models:
+            known = did_you_mean(model, models) or (f"known: {join_or(models)}" if models else "there is none")
+            message = f"There is no model `{model}` in [tool.harness.models] ({known})"
+            raise Failed(Failure("MODEL_NOT_FOUND", message, details={"model": model}))
+        question = _Question(task, self._agent, self._step, prompt)
+        others = fallbacks_of(models, model) if task.surroundings.enabled else ()
+        secondaries = (Secondary(other, question.to(other), leads_to_fallback) for other in others)
+        policy = fallback(*secondaries, primary=model, name=f"{MODEL}{model}", emit=question.tell)
+        try:
+            answer = await policy(question.to(model))()
+        except (ModelError, CircuitOpen, FloorTooHigh) as error:
+            raise question.refused or failure_of(error, model) from error
+        return ModelAnswer(answer.text, answer.calls, question.answered)
 
 
 class _Question:
@@ -173,7 +153,7 @@ class _Question:
 
         async def asked() -> WireAnswer:
             await self._task.wire(model)  # imports take seconds, which are not the provider's
-            policy = self._task.policies(model, self.tell)
+            policy: Policy[WireAnswer] = self._task.policies(model, self.tell)
             return await smaller_once(self._prompt, lambda prompt: policy(partial(self._once, model, prompt)))()
 
         return asked
@@ -181,7 +161,11 @@ class _Question:
     async def _once(self, model: str, prompt: Prompt) -> WireAnswer:
         """One request. Its entry is in the ledger when it leaves."""
         task, settings = self._task, self._task.models[model]
-        self._permit(model, prompt)
+        try:
+            task.ledger.permit(model, prompt)
+        except Failed as failed:
+            self.refused = failed
+            raise
         wire = await task.wire(model)
         self._attempts[model] += 1
         booking = Booking(task, self._agent, model, self._step, self._attempts[model], tokens_of(prompt))
@@ -192,13 +176,6 @@ class _Question:
         finally:
             self._answered = booking.entry
 
-    def _permit(self, model: str, prompt: Prompt) -> None:
-        try:
-            self._task.ledger.permit(model, prompt)
-        except Failed as failed:
-            self.refused = failed
-            raise
-
 
 class Booking:
     """One request in the ledger, from the moment at which it leaves."""
@@ -206,7 +183,7 @@ class Booking:
     def __init__(self, task: TaskModels, agent: str, model: str, step: int, attempt: int, tokens: int) -> None:
         """`tokens`: those of the question, estimated."""
         self._task = task
-        self.exchange = Exchange(agent, model, task.now, task.now(), tokens, step=step)
+        self.exchange = Exchange(agent, model, task.clock.now, task.clock.now(), tokens, step=step)
         self.entry = self._first_entry(attempt)
         self._place = task.ledger.enter(self.entry)
         task.emit(ModelAsked(task.plan, agent, model, step, self.entry.at))
@@ -221,7 +198,7 @@ class Booking:
             identifier=settings.model,
             step=exchange.step,
             attempt=attempt,
-            at=self._task.wall(),
+            at=self._task.clock.wall(),
             seconds=0.0,
             first_token=None,
             usage=Usage(),
@@ -250,7 +227,7 @@ class Booking:
         task, exchange = self._task, self.exchange
         ended = replace(
             self.entry,
-            seconds=round(task.now() - exchange.began, 3),
+            seconds=round(task.clock.now() - exchange.began, 3),
             first_token=None if exchange.first is None else round(exchange.first, 3),
             outcome=outcome,
             code=code,
@@ -292,13 +269,10 @@ class Ledger:
             says = f"{budget.max_tokens} tokens: {used} were used, and the next request needs about {need.total}"
             raise self._exceeded("max_tokens", says, model)
         if budget.max_cost is not None:
-            self._permit_cost(budget.max_cost, cost_of(need, settings) or 0.0, model)
-
-    def _permit_cost(self, most: float, next_one: float, model: str) -> None:
-        spent = sum(call.cost or 0.0 for call in self._calls)
-        if spent + next_one > most:
-            says = f"${most:g}: ${spent:.4f} were spent, and the next request costs about ${next_one:.4f}"
-            raise self._exceeded("max_cost", says, model)
+            spent, cost = sum(call.cost or 0.0 for call in self._calls), cost_of(need, settings) or 0.0
+            if spent + cost > budget.max_cost:
+                says = f"${budget.max_cost:g}: ${spent:.4f} were spent, and the next request costs about ${cost:.4f}"
+                raise self._exceeded("max_cost", says, model)
 
     def _exceeded(self, limit: str, words: str, model: str) -> Failed:
         details = {"model": model, "model_calls": len(self._calls)}

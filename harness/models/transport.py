@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from functools import partial
 from typing import Protocol, runtime_checkable
 
 import httpx2
 from msgspec import Struct
 
-from harness.models.broken import TooLongError
 from harness.models.canonical import CanonicalRequest, Redact, between_runs, canonical, translate_answer
-from harness.models.cassettes import KEPT_HEADERS, Cassette, RecordedExchange
+from harness.models.cassettes import KEPT_HEADERS, Cassette
 from harness.models.exchange import Exchange, current
 from harness.models.spoiled import INVENTED, invented
+from harness.models.verdicts import TooLongError
 from harness.resilience import Clock, SystemClock
 from harness.spec.faults import (
     Empty,
@@ -62,20 +61,14 @@ class StrikesModels(Protocol):
 
 
 class NoModelFaults:
-    """The faults of a task without any."""
+    """The faults of a task without any: nothing is struck, and nothing counted."""
 
-    def strike_model(self, model: str, step: int) -> ModelFault | None:
-        """No answer is struck."""
-
-    def strike_request(self, urls: tuple[str, ...]) -> SocketFault | None:
-        """No request is struck."""
-
+    def strike_model(self, model: str, step: int) -> ModelFault | None: ...
+    def strike_request(self, urls: tuple[str, ...]) -> SocketFault | None: ...
     def broken(self, urls: tuple[str, ...]) -> int:  # noqa: ARG002
-        """No answer is spoiled."""
         return 0
 
-    def refused(self, url: str) -> None:
-        """Nothing is counted."""
+    def refused(self, url: str) -> None: ...
 
 
 class Way(Struct, frozen=True):
@@ -134,9 +127,10 @@ class TaskTransport(httpx2.AsyncBaseTransport):
         asked = canonical(now.model, request.method, request.url.path, body, way.ignore, way.redact)
         found = cassette.find(asked)
         if found is None:
-            return await self._recorded(request, partial(_keep, way, cassette, asked, now), way, now)
+            return await self._recorded(request, cassette, asked, way, now)
         now.replayed, now.recording = True, found.key
-        replayed = _replayed(request, found, asked)
+        text = translate_answer(found.body, between_runs(found.refs, asked.refs))
+        replayed = _response(request, found.status, found.headers, _one(text.encode()))
         fault = way.faults.strike_request(_urls(request))
         if fault is not None:
             replayed = await _struck(fault, request, replayed, way.clock)
@@ -144,7 +138,9 @@ class TaskTransport(httpx2.AsyncBaseTransport):
         whole = fault is None or isinstance(fault, Slow)
         return _Answer(request, replayed, lambda _: cassette.count(found) if whole else None, now)
 
-    async def _recorded(self, request: httpx2.Request, keep: _Keep, way: Way, now: Exchange) -> _Answer:
+    async def _recorded(
+        self, request: httpx2.Request, cassette: Cassette, asked: CanonicalRequest, way: Way, now: Exchange
+    ) -> _Answer:
         """The provider's answer, which is kept once it has arrived in full, unless a fault has spoiled it."""
         urls, began = _urls(request), way.clock.now()
         before = way.faults.broken(urls)
@@ -152,7 +148,9 @@ class TaskTransport(httpx2.AsyncBaseTransport):
 
         def finish(body: bytes) -> None:
             if way.faults.broken(urls) == before:
-                keep(answer, body, way.clock.now() - began)
+                headers = {name: way.redact(answer.headers[name]) for name in KEPT_HEADERS if name in answer.headers}
+                text, ms = way.redact(body.decode("utf-8", "replace")), round((way.clock.now() - began) * 1000)
+                now.recording = cassette.add(asked, answer.status_code, headers, text, ms).key
 
         return _Answer(request, answer, finish, now)
 
@@ -166,24 +164,6 @@ class TaskTransport(httpx2.AsyncBaseTransport):
         except httpx2.ConnectError:
             way.faults.refused(url)
             raise
-
-
-_Keep = Callable[[httpx2.Response, bytes, float], None]
-"""The answer, its body, and the seconds that it took -> its recording."""
-
-
-def _keep(
-    way: Way,
-    cassette: Cassette,
-    asked: CanonicalRequest,
-    now: Exchange,
-    answer: httpx2.Response,
-    body: bytes,
-    seconds: float,
-) -> None:
-    headers = {name: way.redact(answer.headers[name]) for name in KEPT_HEADERS if name in answer.headers}
-    text = way.redact(body.decode("utf-8", "replace"))
-    now.recording = cassette.add(asked, answer.status_code, headers, text, round(seconds * 1000)).key
 
 
 async def _spoiled(fault: ModelStall | ModelCut, answer: _Answer, clock: Clock) -> httpx2.Response:
@@ -289,12 +269,6 @@ def split(body: bytes) -> tuple[bytes, bytes]:
         return body[: len(body) // 2], body[len(body) // 2 :]
     first = b"\n\n".join(events[: max(1, len(events) // 3)]) + b"\n\n"
     return first, body[len(first) :]
-
-
-def _replayed(request: httpx2.Request, found: RecordedExchange, asked: CanonicalRequest) -> httpx2.Response:
-    names = between_runs(found.refs, asked.refs)
-    body = translate_answer(found.body, names).encode()
-    return _response(request, found.status, found.headers, _one(body))
 
 
 # A fault of the network that strikes a request which a recording answers: there is no connection that it could strike.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
+import httpx2
 from msgspec import Struct
 
+from harness.models.exchange import Exchange
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import CircuitOpen
 from harness.resilience.pace import FloorTooHigh
@@ -132,6 +135,64 @@ class WireFacts(Struct, frozen=True):
     """Whether the answer had begun."""
 
 
+# What the error of a connection to a provider says.
+
+
+class TooLongError(httpx2.DecodingError):
+    """The body of an answer has no end, or is larger than any answer of a model."""
+
+
+def facts_of_transport(error: httpx2.HTTPError, exchange: Exchange) -> WireFacts:
+    """The facts of a request whose connection failed."""
+    connecting = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
+    cause = cause_of(error)
+    unreadable = is_unreadable(error, exchange)
+    return WireFacts(
+        first_line(cause) or first_line(error) or type(error).__name__,
+        phase="connect" if connecting else None if unreadable else "read",
+        timeout=isinstance(error, httpx2.TimeoutException),
+        unresolved=isinstance(cause, socket.gaierror),
+        begun=exchange.first is not None or unreadable,
+    )
+
+
+def is_unreadable(error: BaseException, exchange: Exchange) -> bool:
+    """Return whether an answer came that is no whole answer of HTTP: cut off, without end, or against the protocol.
+
+    No answer at all, and a stream that has begun and breaks off between its events, are failures of the connection.
+    """
+    broken = ("Server disconnected", *([_CUT] if exchange.first is not None or "event-stream" in exchange.head else []))
+    return any(
+        isinstance(link, httpx2.DecodingError)
+        or (isinstance(link, httpx2.RemoteProtocolError) and not any(words in str(link) for words in broken))
+        for link in chain(error)
+    )
+
+
+_CUT = "incomplete chunked read"
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and its causes."""
+    link: BaseException | None = error
+    for _ in range(10):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The innermost cause: the error of the socket, if there is one."""
+    *_, innermost = chain(error)
+    return innermost
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of its text that is not empty."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+
+
 _QUOTA = frozenset({"insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active"})
 _QUOTA_TEXT = re.compile(r"(?i)credit balance is too low|exceeded your current quota|billing hard limit")
 _OVERFLOW = frozenset({"context_length_exceeded", "exceed_context_size_error", "string_above_max_length"})
@@ -142,18 +203,10 @@ _OVERFLOW_TEXT = re.compile(
 )
 _REFUSED = frozenset({"content_filter", "content_policy_violation", "refusal"})
 _CODES_OF_STATUS: Final[Mapping[int, str]] = {
-    401: "MODEL_AUTH",
-    403: "MODEL_AUTH",
-    402: "MODEL_QUOTA",
-    404: "MODEL_NOT_FOUND",
-    408: "MODEL_TIMEOUT",
-    409: "MODEL_UNAVAILABLE",
-    413: "MODEL_CONTEXT_OVERFLOW",
-    425: "MODEL_UNAVAILABLE",
-    429: "MODEL_RATE_LIMITED",
-    504: "MODEL_UNAVAILABLE",
-    529: "MODEL_OVERLOADED",
-}
+    401: "MODEL_AUTH", 402: "MODEL_QUOTA", 403: "MODEL_AUTH", 404: "MODEL_NOT_FOUND", 408: "MODEL_TIMEOUT",
+    409: "MODEL_UNAVAILABLE", 413: "MODEL_CONTEXT_OVERFLOW", 425: "MODEL_UNAVAILABLE", 429: "MODEL_RATE_LIMITED",
+    504: "MODEL_UNAVAILABLE", 529: "MODEL_OVERLOADED",
+}  # fmt: skip
 _DNS_RETRIES: Final = 2
 """The number of retries for a host name without an address, as for sites."""
 

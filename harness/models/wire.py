@@ -18,11 +18,21 @@ from pydantic_ai.settings import ModelSettings as RequestSettings
 
 from harness.model.inference import FunctionCall, Prompt, Usage
 from harness.model.model_settings import ModelSettings
-from harness.models.broken import cause_of, facts_of_transport, first_line, is_unreadable
 from harness.models.cassettes import CassetteMissError
 from harness.models.exchange import Exchange, WireAnswer
 from harness.models.provider import ADDRESSES
-from harness.models.verdicts import SAID_WRONG, ModelError, Phase, WireFacts, bounded, judged
+from harness.models.verdicts import (
+    SAID_WRONG,
+    ModelError,
+    Phase,
+    WireFacts,
+    bounded,
+    cause_of,
+    facts_of_transport,
+    first_line,
+    is_unreadable,
+    judged,
+)
 from harness.resilience import SystemClock
 from harness.resilience.limit import LimitExceeded, paced
 from harness.resilience.outside import count_of, seconds_of
@@ -48,7 +58,9 @@ class Wire:
 
         Raises ModelError, and LimitExceeded if the answer does not begin or go on in time.
         """
-        request: _Messages = [ModelRequest(parts=[UserPromptPart(_content(prompt))], instructions=prompt.instructions)]
+        images = [BinaryContent(data=image, media_type="image/png") for image in prompt.images]
+        parts = [UserPromptPart([*prompt.parts, *images])]
+        request: _Messages = [ModelRequest(parts=parts, instructions=prompt.instructions)]
         parameters = _parameters(prompt)
         with self._translated(exchange):
             answer = await (self._streamed if self._settings.stream else self._whole)(request, parameters, exchange)
@@ -149,11 +161,6 @@ def _openai(settings: ModelSettings, http: httpx2.AsyncClient, key: str, address
     client.organization = client.project = None
     make = OpenAIResponsesModel if settings.api == "responses" else OpenAIChatModel
     return make(settings.model, provider=OpenAIProvider(openai_client=client))
-
-
-def _content(prompt: Prompt) -> list[pydantic_messages.UserContent]:
-    images = [BinaryContent(data=image, media_type="image/png") for image in prompt.images]
-    return [*prompt.parts, *images]
 
 
 def _parameters(prompt: Prompt) -> ModelRequestParameters:

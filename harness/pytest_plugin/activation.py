@@ -43,10 +43,7 @@ def end_rare_garbage(config: pytest.Config) -> None:
 
 
 def begin_run(config: pytest.Config) -> SessionState:
-    """The state of a session whose services ordinary tests need; the first call loads what reports a run.
-
-    Raises UsageError for bad settings.
-    """
+    """The state of a session whose services ordinary tests need, with what reports a run. Raises UsageError."""
     state = session_state(config)
     from harness.pytest_plugin import running
 
@@ -96,10 +93,7 @@ def is_task(path: Path, patterns: Sequence[str], *, named: bool) -> bool:
 
 
 def finds_tasks(places: Iterable[Path], patterns: Sequence[str], skipped: Sequence[str]) -> bool:
-    """Return whether pytest would find a task file at one of these places, which are files or folders.
-
-    `skipped`: the patterns of `norecursedirs`.
-    """
+    """Return whether pytest would find a task file at these files or folders. `skipped`: those of `norecursedirs`."""
     return any(
         is_task(place, patterns, named=True)
         if place.is_file()
@@ -110,13 +104,11 @@ def finds_tasks(places: Iterable[Path], patterns: Sequence[str], skipped: Sequen
 
 def _files_below(place: Path, skipped: Sequence[str]) -> Iterator[Path]:
     """All files in a folder and below it. Each folder is entered once, linked ones included."""
-    seen: set[str] = set()
+    seen, left_out = set[str](), ("__pycache__", *skipped)
     for folder, folders, files in os.walk(place, followlinks=True):
         real = os.path.realpath(folder)
-        folders[:] = [] if real in seen else [each for each in folders if not _is_skipped(each, skipped)]
+        folders[:] = (
+            [] if real in seen else [each for each in folders if not any(fnmatch(each, one) for one in left_out)]
+        )
         seen.add(real)
         yield from (Path(folder, file) for file in files)
-
-
-def _is_skipped(folder: str, patterns: Sequence[str]) -> bool:
-    return folder == "__pycache__" or any(fnmatch(folder, pattern) for pattern in patterns)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin import ci as summary_file
-from harness.pytest_plugin.ci import annotate, is_wanted
+from harness.pytest_plugin.ci import SUMMARY_OPTION, is_wanted, place
 from harness.pytest_plugin.history import Executions
 from harness.pytest_plugin.not_run import interrupted_tasks
 from harness.pytest_plugin.state import SessionState
@@ -20,7 +21,7 @@ from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import found_again, task_points
 from harness.reporting.history.record import Execution, RunRecord
 from harness.reporting.history.writing import happenings_of
-from harness.reporting.markdown import Page
+from harness.reporting.markdown import LIMIT, Page, commands, line_of, markdown
 from harness.reporting.triage import Cause, causes, troubles
 
 
@@ -34,7 +35,6 @@ class CiPage:
         self._executions: dict[tuple[str, int], Execution] = {}
         self._uncollected: dict[str, str] = {}
         self._started = datetime.now(UTC)
-        self._problem = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if execution := self._told.of(report):
@@ -53,12 +53,16 @@ class CiPage:
         for each in map(self._told.interrupted, interrupted_tasks(self._config, self._state, exitstatus, heard)):
             self._executions[each.nodeid, each.number] = each
         run = self._run()
-        found = self._causes(run)
-        if is_wanted(self._config):
-            annotate(terminalreporter, found)
-        self._write(run, found)
-        if self._problem:
-            terminalreporter.write_line(self._problem)
+        hosts = {host: name for name, each in self._state.settings.services.items() for host in each.hosts}
+        found = causes(troubles(run, self._passed_before(run)), hosts)
+        if is_wanted(self._config):  # GitHub reads them in the log of the job
+            terminalreporter.ensure_newline()
+            for command in commands(found, partial(line_of, environment=os.environ)):
+                terminalreporter.write_line(command)
+        try:
+            self._append(run, found)
+        except OSError as error:
+            terminalreporter.write_line(f"{SUMMARY_OPTION}: {place(self._config)}: {error.strerror}")
 
     def _run(self) -> RunRecord:
         root, run = self._state.settings.root, self._state.run_id
@@ -70,11 +74,6 @@ class CiPage:
             happenings=happenings_of(root, run),
         )
 
-    def _causes(self, run: RunRecord) -> tuple[Cause, ...]:
-        services = self._state.settings.services.items()
-        hosts = {host: name for name, service in services for host in service.hosts}
-        return causes(troubles(run, self._passed_before(run)), hosts)
-
     def _passed_before(self, run: RunRecord) -> frozenset[str]:
         """The node ids of tasks that passed when they ran before; none without a history."""
         try:
@@ -84,15 +83,15 @@ class CiPage:
         before = {nodeid: [each for each in found if each.run < run.run] for nodeid, found in points.items()}
         return passed_last(before)
 
-    def _write(self, run: RunRecord, found: tuple[Cause, ...]) -> None:
-        file = summary_file.place(self._config)
-        if file is None:
+    def _append(self, run: RunRecord, found: tuple[Cause, ...]) -> None:
+        """Append the page to the file, if one is named: GitHub collects a step's pages in one. Raises OSError."""
+        if (file := place(self._config)) is None:
             return
         reports = tuple(_report_lines(self._config, self._state.settings, bool(found)))
-        try:
-            summary_file.append(file, Page(run, found, self._uncollected, reports))
-        except OSError as error:
-            self._problem = f"{summary_file.SUMMARY_OPTION}: {file}: {error.strerror}"
+        there = file.stat().st_size if file.exists() else 0
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8", errors="replace") as stream:
+            stream.write(markdown(Page(run, found, self._uncollected, reports), LIMIT - there))
 
 
 def _report_lines(config: pytest.Config, settings: Settings, failed: bool) -> Iterator[tuple[str, str]]:

@@ -8,10 +8,12 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import Struct
 
 from harness.cluster.batches import Batches, components
 from harness.cluster.driver import LOOK, Cluster, ClusterDriver
@@ -20,19 +22,21 @@ from harness.cluster.ledger import RunLedger
 from harness.cluster.place import ClusterPlace, SlotRange
 from harness.cluster.run_file import EarlierRun, RunFile, RunIsDrivenError, read_run, unfinished_runs
 from harness.cluster.slot import SlotOrder
+from harness.model.settings import Settings
 from harness.pytest_plugin.cluster_line import STORE
 from harness.pytest_plugin.cluster_replay import RESUMED, ReportReplay
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.running import begin_run
-from harness.pytest_plugin.selection import groups, task_items
+from harness.pytest_plugin.selection import groups_of, task_items, ties
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import usual_seconds
 from harness.resilience import SystemClock
-from harness.runner.compile import plans_of
 from harness.runner.schedule import SHARED
-from harness.spec.suite import dependencies
+from harness.runner.trials import declared_faults
+from harness.spec.agents import BRIDGE
+from harness.spec.task import TaskSpec
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -48,13 +52,11 @@ class ClusterRun:
         self._place: ClusterPlace = config.getoption("task_cluster")
         self._connecting: Future[RaySlots] | None = None
         self._over = threading.Event()
-        self._facts: NodeFacts | None = None
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self) -> None:
         """Begin to connect: the cluster and its slots start while the items are collected. Raises UsageError."""
         from harness.cluster.ray_slots import ClusterError, check
-        from harness.pytest_plugin.cluster_options import refuse_options
 
         refuse_options(self._config, self._state)
         reporter: Any = self._config.pluginmanager.getplugin("terminalreporter")
@@ -129,9 +131,9 @@ class ClusterRun:
         self._replay_earlier(earlier, replay, ledger)
         self._report_lost(task_items(session.items), replay, ledger)
         batches = Batches(self._components(session.items, ledger))
-        ties = _ties(task_items(stored.tasks if stored else session.items))
+        wants = ties(task_items(stored.tasks if stored else session.items))
         most = min(self._range(slots).most, max(len(batches), 1))
-        cluster = Cluster(self.facts, ties, min(self._range(slots).fewest, most), most)
+        cluster = Cluster(self.facts, wants, min(self._range(slots).fewest, most), most)
         driver = ClusterDriver(cluster, ledger, batches, slots, replay, SystemClock())
         try:
             if why := driver.run():
@@ -155,17 +157,15 @@ class ClusterRun:
     def _report_lost(self, tasks: Sequence[TaskItem], replay: ReportReplay, ledger: RunLedger) -> None:
         """Report the tasks that an earlier process has left in the store without an end, and that do not run again."""
         for item in tasks:
-            if failure := self._state.lost.get(item.loaded.spec.task_id):
+            if failure := self._state.lost.get(item.task_id):
                 ledger.close(item.nodeid)
                 replay.lost(item.nodeid, failure)
 
-    @property
+    @cached_property
     def facts(self) -> NodeFacts:
         """What slots must have too."""
-        if self._facts is None:
-            root = self._config.rootpath
-            self._facts = NodeFacts.here(root, tuple(root / each for each in self._leave_out()))
-        return self._facts
+        root = self._config.rootpath
+        return NodeFacts.here(root, tuple(root / each for each in self._leave_out()))
 
     def _range(self, slots: RaySlots) -> SlotRange:
         given: SlotRange | None = self._config.getoption("task_cluster_slots")
@@ -174,24 +174,20 @@ class ClusterRun:
     def _order(self, name: str) -> SlotOrder:
         config = self._config
         root, start = config.rootpath, config.invocation_params.dir
+        # What pytest has taken for the project's folder here: it looks at what paths in the arguments exist.
+        roots = ["--rootdir", str(root), *(["-c", str(config.inipath)] if config.inipath else [])]
         return SlotOrder(
             name=name,
             run=self._state.run_id,
             like=replace(self.facts, files={}),
             root=str(root),
             start=os.path.relpath(start, root),
-            arguments=(*self._roots(), *map(str, config.invocation_params.args)),
+            arguments=(*roots, *map(str, config.invocation_params.args)),
             environment=dict(self._environment()),
             leave_out=tuple(self._leave_out()),
             path=tuple(each for each in sys.path if Path(each or os.curdir).resolve().is_relative_to(root)),
             slots=self._place.local or 1,
         )
-
-    def _roots(self) -> Iterator[str]:
-        """What pytest has taken for the project's folder here: it looks at what paths in the arguments exist."""
-        yield from ("--rootdir", str(self._config.rootpath))
-        if self._config.inipath is not None:
-            yield from ("-c", str(self._config.inipath))
 
     def _environment(self) -> Iterator[tuple[str, str]]:
         names = ("PYTEST_ADDOPTS", *(self._config.getoption("task_cluster_env") or ()))
@@ -209,14 +205,15 @@ class ClusterRun:
 
     def _components(self, items: Sequence[pytest.Item], ledger: RunLedger) -> Any:
         """What waits for a slot, with the seconds that the history expects."""
-        tasks = task_items(items)
-        left = set(ledger.left)
-        tied = [[node for node in each if node in left] for each in _components(items)]
+        tasks, left = task_items(items), set(ledger.left)
+        tied, together = groups_of(tasks), dict[str, list[str]]()
+        for node in (item.nodeid for item in items if item.nodeid in left):
+            together.setdefault(tied.get(node, node), []).append(node)
         return components(
-            [each for each in tied if each],
+            list(together.values()),
             self._durations(tasks),
             priorities={item.nodeid: item.loaded.spec.priority for item in tasks},
-            alone=frozenset(item.nodeid for item in tasks if self._is_alone(item)),
+            alone=frozenset(item.nodeid for item in tasks if self._is_alone(item.loaded.spec)),
         )
 
     def _durations(self, tasks: Sequence[TaskItem]) -> Mapping[str, float]:
@@ -224,14 +221,12 @@ class ClusterRun:
             known = usual_seconds(self._config.rootpath) if self._state.settings.history_runs else {}
         except HistoryError:  # there is none yet; one that is broken is reported where it is written
             known = {}
-        ids = {item.nodeid: item.loaded.spec.task_id for item in tasks}
+        ids = {item.nodeid: item.task_id for item in tasks}
         return {node: known[task_id] for node, task_id in ids.items() if task_id in known}
 
-    def _is_alone(self, item: TaskItem) -> bool:
+    def _is_alone(self, spec: TaskSpec) -> bool:
         """Return whether a task has a fault on things that tasks share."""
-        spec = item.loaded.spec
-        planned = (fault for loaded in plans_of(self._state.settings) for _, fault in loaded.plan.of(spec))
-        return any(fault.kind in SHARED for fault in (*spec.faults, *planned))
+        return any(fault.kind in SHARED for fault in declared_faults(spec, self._state.settings))
 
     def _say(self, line: str) -> None:
         telemetry_of(self._config).say(line)
@@ -288,20 +283,89 @@ def _ledger(items: Sequence[pytest.Item]) -> RunLedger:
     return RunLedger({item.nodeid: isinstance(item, TaskItem) for item in items}, episodes)
 
 
-def _ties(tasks: Sequence[TaskItem]) -> dict[str, tuple[str, ...]]:
-    """Node id of a task -> those that it depends on."""
-    names = {item.loaded.spec.task_id: item.nodeid for item in tasks}
-    graph = dependencies([item.loaded for item in tasks])
-    return {names[each]: tuple(names[other] for other in wanted if other in names) for each, wanted in graph.items()}
+# Options and settings that cannot act on the machines of a cluster: a run with them is refused.
 
 
-def _components(items: Sequence[pytest.Item]) -> list[list[str]]:
-    """The items that stay together, in the order of the session."""
-    specs = {item.nodeid: item.loaded.spec for item in task_items(items)}
-    wanted = dependencies([item.loaded for item in task_items(items)])
-    tied = groups({spec.task_id: (wanted[spec.task_id], spec.episode_id) for spec in specs.values()})
-    found: dict[str, list[str]] = {}
-    for item in items:
-        spec = specs.get(item.nodeid)
-        found.setdefault(f"task {tied[spec.task_id]}" if spec else item.nodeid, []).append(item.nodeid)
-    return list(found.values())
+class RefusedOption(Struct, frozen=True):
+    """One option that `--task-cluster` refuses."""
+
+    name: str
+    dest: str
+    why: str
+    fine: tuple[object, ...] = (None, False, 0, "")
+    """Values that change nothing."""
+
+
+REFUSED = (
+    RefusedOption("-n", "numprocesses", "the slots of the cluster take the place of the workers of pytest-xdist"),
+    RefusedOption("--dist", "dist", "the cluster divides the tests itself", (None, "no")),
+    RefusedOption("--pdb", "usepdb", "a debugger has no terminal on another machine"),
+    RefusedOption("--trace", "trace", "a debugger has no terminal on another machine"),
+    RefusedOption("--setup-only", "setuponly", "what other machines set up is not shown"),
+    RefusedOption("--setup-plan", "setupplan", "what other machines set up is not shown"),
+    RefusedOption("--setup-show", "setupshow", "what other machines set up is not shown"),
+    RefusedOption("--cov", "cov_source", "pytest-cov cannot collect from other machines", (None, False, [])),
+    RefusedOption("--task-update-baselines", "task_update_baselines",
+        "the baselines would be written on the slots' machines"),
+    RefusedOption("--task-models", "task_models",
+        "the recordings would be written on the slots' machines; record without a cluster",
+        (None, "live", "replay")),
+    RefusedOption("--task-evidence", "task_evidence", "the evidence of passed tasks would stay on the slots' machines",
+        (None, "failed")),
+    RefusedOption("--task-bridge-port", "task_bridge_port", "agents that run elsewhere cannot reach the slots"),
+    RefusedOption("--task-bridge-wait", "task_bridge_wait", "agents that run elsewhere cannot reach the slots"),
+)  # fmt: skip
+
+
+def refuse_options(config: pytest.Config, state: SessionState) -> None:
+    """Raise UsageError, with a sentence for each, for what cannot act on a cluster."""
+    if sentences := [*_options(config), *_settings(config, state)]:
+        raise pytest.UsageError("\n".join(f"--task-cluster: {each}" for each in sentences))
+
+
+def _options(config: pytest.Config) -> Iterator[str]:
+    for option in REFUSED:
+        value: Any = config.getoption(option.dest, None)
+        if value not in option.fine:
+            yield f"{option.name} cannot be used: {option.why}"
+    if config.getoption("task_store", None) and config.getoption("task_resume", None):
+        yield (
+            "--task-resume cannot be used with --task-store: the store has what the run has done, and the same command "
+            "goes on with it. Leave --task-resume out"
+        )
+
+
+def _settings(config: pytest.Config, state: SessionState) -> Iterator[str]:
+    settings, place = state.settings, config.getoption("task_cluster")
+    assert isinstance(place, ClusterPlace)
+    if BRIDGE in (state.chosen, settings.agent):
+        yield "the agent `bridge` cannot be used: agents that run elsewhere cannot reach the slots"
+    if settings.evidence == "all" and config.getoption("task_evidence", None) is None:
+        yield 'evidence = "all" cannot be used: the evidence of passed tasks would stay on the slots\' machines'
+    if settings.shared_state and not place.local and (shared := _shared_site(settings)):
+        yield (
+            f"the tasks of this project share one state, so each needs it for itself, but the machines of the cluster "
+            f"share {shared}. Expected: services with a `command`, which each slot starts for itself, or "
+            '`isolation = "world"`, or `isolation = "none"` with `parallel = true`'
+        )
+    fixed = [f"{name}: {host} = {port}" for name, host, port in _fixed_ports(settings)]
+    if place.local > 1 and fixed:
+        yield (
+            f"{place} starts the services for each slot, but a port can be taken only once on a machine "
+            f'({"; ".join(fixed)}): use "auto", or one slot'
+        )
+
+
+def _shared_site(settings: Settings) -> str:
+    """The site that all machines share; empty if each slot has its own."""
+    elsewhere = [name for name, each in settings.services.items() if not each.command]
+    if elsewhere:
+        return f"service `{elsewhere[0]}`"
+    return "" if settings.services else "the site"
+
+
+def _fixed_ports(settings: Settings) -> Iterator[tuple[str, str, int]]:
+    """Service, host and port of each port that is a number."""
+    for name, each in settings.services.items():
+        if each.command:
+            yield from ((name, host, port) for host, port in each.hosts.items() if isinstance(port, int))

@@ -21,7 +21,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
-from harness.cluster.archives import TaskArchives
 from harness.cluster.messages import (
     PLACE,
     Batch,
@@ -39,7 +38,7 @@ from harness.cluster.messages import (
     replaced,
     to_child,
 )
-from harness.cluster.slot import FOLDER
+from harness.cluster.slot import FOLDER, TaskArchives
 from harness.pytest_plugin.cluster_line import FENCED, STORE, UPLINK, DriverLink, DriverWire, Permits
 from harness.pytest_plugin.role import ROLE, RUN_ID, Role
 from harness.pytest_plugin.state import STATE
@@ -141,9 +140,6 @@ class ChildSession:
         if report.failed:
             self._uncollected[report.nodeid] = error_of(report.longreprtext)
 
-    def _why_not_collected(self, node: str) -> str:
-        return next((why for place, why in self._uncollected.items() if node.startswith(place)), "")
-
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._index = {item.nodeid: number for number, item in enumerate(session.items)}
         for item in session.items:
@@ -168,7 +164,8 @@ class ChildSession:
             state.done.update(batch.done)
         self._attempts = dict(batch.items)
         for node in (node for node, _ in batch.items if node not in self._index):
-            self._wire.send(NotCollected(node, self._why_not_collected(node)))
+            errors = (why for place, why in self._uncollected.items() if node.startswith(place))
+            self._wire.send(NotCollected(node, next(errors, "")))
         self.torun.waiting = deque(sorted(self._index[node] for node, _ in batch.items if node in self._index))
         self._advance()
         while self.nextitem_index is not None and not self._stops:
@@ -189,13 +186,10 @@ class ChildSession:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.nodeid in self._reports:
-            self._reports[report.nodeid].append(self._serialized(report))
-
-    def _serialized(self, report: Any) -> dict[str, Any]:
-        session: Any = self._config
-        data: dict[str, Any] = session.hook.pytest_report_to_serializable(config=session, report=report)
-        data |= {"item_index": self._index.get(report.nodeid, 0), "worker_id": self._name, "testrun_uid": self._run}
-        return data
+            config: Any = self._config
+            data = config.hook.pytest_report_to_serializable(config=config, report=report)
+            data |= {"item_index": self._index.get(report.nodeid, 0), "worker_id": self._name, "testrun_uid": self._run}
+            self._reports[report.nodeid].append(data)
 
     def pytest_configure(self, config: pytest.Config) -> None:
         self._config = config

@@ -21,8 +21,8 @@ from harness.reporting.telemetry.stream import Sink
 from harness.resilience import Clock
 
 if TYPE_CHECKING:
-    from harness.runner.harness import SyncHarness
     from harness.runner.store_writer import StoreLedger
+    from harness.runner.sync import SyncHarness
 
 _UNHEARD = "The driver of the cluster was not heard"
 STORE = "TASKSPEC_STORE"

@@ -10,6 +10,7 @@ import tarfile
 import warnings
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,19 +32,12 @@ RESUMED = "resumed"
 """The name of the slot behind results of an earlier run."""
 
 
-class SlotGateway:
-    """The part of a worker that has its name."""
-
-    def __init__(self, name: str) -> None:
-        self.id = name
-
-
 class SlotNode:
     """A slot, as pytest and its plugins see the worker behind a report (`report.node`)."""
 
     def __init__(self, config: pytest.Config, name: str) -> None:
         self.config = config
-        self.gateway = SlotGateway(name)
+        self.gateway = SimpleNamespace(id=name)
         self.workerinfo = {
             "id": name, "sysplatform": sys.platform, "version_info": sys.version_info, "executable": sys.executable
         }  # fmt: skip
@@ -59,7 +53,7 @@ class ReportReplay:
         self._state = state
         self._items = {item.nodeid: item for item in session.items}
         tasks = [*task_items(session.items), *task_items(state.stored.tasks if state.stored else ())]
-        self._ids = {item.nodeid: item.loaded.spec.task_id for item in tasks}
+        self._ids = {item.nodeid: item.task_id for item in tasks}
         self._file = file
         self._journal = state.stored.journal if state.stored else None
         self._nodes: dict[str, SlotNode] = {}
@@ -110,9 +104,7 @@ class ReportReplay:
         item, hook = self._items[node], self._config.hook
         report: Any = pytest.TestReport(node, item.location, {}, "failed", f"{node!r} has no result: {why}", "call")
         report.outcome = outcome
-        if record := report_lost_task(self._state, telemetry_of(self._config).stream, node, failure):
-            report.taskspec = record.model_dump(mode="json")
-            report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
+        report_lost_task(self._config, report, node, failure)
         hook.pytest_runtest_logstart(nodeid=node, location=item.location)
         self._report(slot, report)
         hook.pytest_runtest_logfinish(nodeid=node, location=item.location)
@@ -147,7 +139,9 @@ class ReportReplay:
 
     def _warn(self, warned: Warned) -> None:
         place = (warned.place[0], warned.place[1]) if warned.place else (warned.node, 0)
-        message = warnings.WarningMessage(warned.message, _category(warned.category), *place)
+        classes = (getattr(module, warned.category, None) for module in (builtins, pytest))
+        category = next((each for each in classes if isinstance(each, type) and issubclass(each, Warning)), UserWarning)
+        message = warnings.WarningMessage(warned.message, category, *place)
         self._config.hook.pytest_warning_recorded.call_historic(
             kwargs={"warning_message": message, "when": "runtest", "nodeid": warned.node, "location": warned.place}
         )
@@ -201,17 +195,14 @@ class ReportReplay:
                 tar.extractall(folder, filter="data")
             for part in sorted(path for path in folder.iterdir() if path.is_dir()):
                 if part.name == ALLURE:
-                    self._move_allure(part)
+                    target = Path(self._config.getoption("--alluredir"))
+                    target.mkdir(parents=True, exist_ok=True)
+                    for path in part.iterdir():
+                        shutil.move(path, target / path.name)  # it may be on another disk
                 else:
                     archive.adopt(part.name, part)
         finally:
             archive.discard(folder)
-
-    def _move_allure(self, folder: Path) -> None:
-        target = Path(self._config.getoption("--alluredir"))
-        target.mkdir(parents=True, exist_ok=True)
-        for path in folder.iterdir():
-            shutil.move(path, target / path.name)  # it may be on another disk
 
 
 def _as_sent(data: dict[str, Any]) -> dict[str, Any]:
@@ -222,12 +213,3 @@ def _as_sent(data: dict[str, Any]) -> dict[str, Any]:
     for name in ("user_properties", "sections"):
         data[name] = [tuple(each) for each in data.get(name, [])]
     return data
-
-
-def _category(name: str) -> type[Warning]:
-    """The class of a warning, by its name, for the summary of warnings."""
-    for place in (builtins, pytest):
-        found = getattr(place, name, None)
-        if isinstance(found, type) and issubclass(found, Warning):
-            return found
-    return UserWarning

@@ -61,11 +61,6 @@ class WorkerJournal(Sink):
                 self._path.unlink()
 
 
-def runs_alone(config: pytest.Config) -> bool:
-    """Return whether this worker does one task at a time."""
-    return bool(worker_input(config).get(ALONE))
-
-
 def read_journal(path: Path) -> dict[str, ItemFacts] | None:
     """What a worker has noted of its tasks until it died, by their ids; None if that is unknown."""
     try:
@@ -139,21 +134,18 @@ def last_one(config: Any, state: SessionState) -> bool:
     return allowed is not None and state.workers_lost > allowed
 
 
-class CrashedWorkers:
-    """The part of a scheduler that handles dead workers.
+MixedIn: Any = object
+"""The base of a part of xdist's LoadScopeScheduling, which is there at run time."""
 
-    `--reruns` decides about the items that fail because of them.
-    """
 
-    config: Any
+class CrashedWorkers(MixedIn):  # type: ignore[misc]
+    """Handles dead workers, as a part of a scheduler. `--reruns` decides about the items that fail because of them."""
+
     workqueue: OrderedDict[str, _Unit]
     assigned_work: dict[Any, dict[str, _Unit]]
-    _assign_work_unit: Any
-    _pending_of: Any
 
     def __init__(self, config: Any, log: Any) -> None:
-        base: Any = super()
-        base.__init__(config, log)
+        super().__init__(config, log)
         self.left: dict[str, _Unit] = {}
         """The items of a worker that died, until it is decided what happens to them."""
         self.held: OrderedDict[str, _Unit] = OrderedDict()
@@ -167,23 +159,19 @@ class CrashedWorkers:
 
     @property
     def tests_finished(self) -> bool:
-        base: Any = super()
-        return not self.held and bool(base.tests_finished)
+        return not self.held and bool(super().tests_finished)
 
     @property
     def has_pending(self) -> bool:
-        base: Any = super()
-        return bool(self.held) or bool(base.has_pending)
+        return bool(self.held) or bool(super().has_pending)
 
     def add_node(self, node: Any) -> None:
-        base: Any = super()
-        base.add_node(node)
+        super().add_node(node)
         self.collecting.add(node)
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
-        base: Any = super()
         self.collecting.discard(node)
-        base.add_node_collection(node, collection)
+        super().add_node_collection(node, collection)
 
     def remove_node(self, node: Any) -> str | None:
         """Like the base class, but the items that fail because of the worker count as done.
@@ -236,7 +224,8 @@ class CrashedWorkers:
         left, self.left = self.left, {}
         for scope, unit in reversed(left.items()):
             if not all(unit.values()):
-                place = self.held if self._suspect(unit) else self.workqueue
+                suspect = any(item in self.suspects for item, done in unit.items() if not done)
+                place = self.held if suspect else self.workqueue
                 place[scope] = unit
                 place.move_to_end(scope, last=False)
         if self.held:
@@ -253,9 +242,6 @@ class CrashedWorkers:
             self.why[item] = f"{UNKNOWN}; {NO_OTHER}"
             self._fail(item, node)
 
-    def _suspect(self, unit: _Unit) -> bool:
-        return any(item in self.suspects for item, done in unit.items() if not done)
-
     def _reschedule(self, node: Any) -> None:
         """Assign more items to a worker. One that does one task at a time gets the suspects first."""
         if node in self.collecting:
@@ -268,8 +254,7 @@ class CrashedWorkers:
                 self.workqueue.move_to_end(scope, last=False)
             for _ in held:
                 self._assign_work_unit(node)
-        base: Any = super()
-        base._reschedule(node)  # noqa: SLF001 - xdist's schedulers are extended so
+        super()._reschedule(node)
         while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < _RUNS:
             self._assign_work_unit(node)
 

@@ -35,57 +35,37 @@ class ForeignOption(Struct, frozen=True):
 
 
 FOREIGN: tuple[ForeignOption, ...] = (
-    ForeignOption(
-        "--browser",
+    ForeignOption("--browser",
         fine=("chromium",),
         why="tasks run in Chromium only, because host rules, allowed domains and crash handling are Chromium's",
-        metavar="NAME",
-    ),
+        metavar="NAME"),
     ForeignOption("--headed", acts="runs the browser of the tasks with a window", setting="browser.headed"),
-    ForeignOption(
-        "--browser-channel", acts="chooses the browser, e.g. chrome", setting="browser.channel", metavar="NAME"
-    ),
+    ForeignOption("--browser-channel",
+        acts="chooses the browser, e.g. chrome", setting="browser.channel", metavar="NAME"),
     ForeignOption("--slowmo", acts="slows every browser operation down", setting="browser.slowmo", metavar="MS"),
-    ForeignOption(
-        "--device", acts="emulates the device in tasks that declare none", setting="browser.device", metavar="NAME"
-    ),
-    ForeignOption(
-        "--output",
+    ForeignOption("--device",
+        acts="emulates the device in tasks that declare none", setting="browser.device", metavar="NAME"),
+    ForeignOption("--output",
         why="pytest-playwright empties this folder, but failures are kept; `--task-artifacts DIR` sets their folder",
-        metavar="DIR",
-    ),
-    ForeignOption(
-        "--tracing", acts="records the trace always, never, or for failed tasks", setting="tracing", metavar="WHEN"
-    ),
-    ForeignOption(
-        "--video",
-        fine=("off",),
-        why="tasks record no video; `--tracing on` records a trace with a film strip of every step",
-        metavar="WHEN",
-    ),
-    ForeignOption(
-        "--screenshot",
+        metavar="DIR"),
+    ForeignOption("--tracing",
+        acts="records the trace always, never, or for failed tasks", setting="tracing", metavar="WHEN"),
+    ForeignOption("--video",
+        fine=("off",), why="tasks record no video; `--tracing on` records a trace with a film strip of every step",
+        metavar="WHEN"),
+    ForeignOption("--screenshot",
         fine=("only-on-failure",),
         why="a failed task always has a screenshot, and a passed one has those of its `screenshot` steps",
-        metavar="WHEN",
-    ),
-    ForeignOption(
-        "--full-page-screenshot",
-        acts="takes the screenshot of a failure of the whole page",
-        setting="browser.full_page_screenshot",
-    ),
-    ForeignOption(
-        "--playwright-debug",
+        metavar="WHEN"),
+    ForeignOption("--full-page-screenshot",
+        acts="takes the screenshot of a failure of the whole page", setting="browser.full_page_screenshot"),
+    ForeignOption("--playwright-debug",
         why="its debugger works only on pages of pytest-playwright; `--headed --slowmo 500` lets you watch a task",
-        metavar="NAME",
-    ),
-    ForeignOption(
-        "--base-url",
-        acts="resolves relative URLs in tasks, as the ini option `base_url` and PYTEST_BASE_URL do",
-        setting="base_url",
-        metavar="URL",
-    ),
-)
+        metavar="NAME"),
+    ForeignOption("--base-url",
+        acts="resolves relative URLs in tasks, as the ini option `base_url` and PYTEST_BASE_URL do", setting="base_url",
+        metavar="URL"),
+)  # fmt: skip
 """Every option that those plugins register, in their order. docs/guide.md has the same rows."""
 
 

@@ -18,12 +18,11 @@ from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS
 from harness.pytest_plugin.terminal import environment
-from harness.reporting.allure.files import executor_of
 from harness.reporting.files import read_json
 from harness.reporting.history.file import BrokenFileError, HistoryError, put_aside
 from harness.reporting.history.reading import kept_place
-from harness.reporting.history.record import Ending, Execution, RunRecord, checkout_of
-from harness.reporting.history.writing import RunWriter, happenings_of
+from harness.reporting.history.record import Execution, Outcome, RunRecord
+from harness.reporting.history.writing import RunWriter, begun_record, ended_record
 from harness.reporting.redaction import redactor_of
 from harness.reporting.task_record import TaskRecord
 from harness.resilience.owner import Owner
@@ -58,37 +57,27 @@ class Executions:
         if report.when == "teardown":
             return self._torn_down(where, report)
         record = TaskRecord.model_validate(document) if document else None
-        found = self._open[where] = self._execution(str(task_id), where, report, record)
+        nodeid, worker = where
+        seconds, reason = (
+            record.seconds if record else round(report.duration, 3),
+            self._redacted(_reason(report, record)),
+        )
+        start = getattr(report, "start", 0)
+        at = (record and record.started) or (datetime.fromtimestamp(start, UTC) if start else None)
+        facts = {"worker": worker, "seconds": seconds, "reason": reason, "at": at}
+        found = self._open[where] = self._next(nodeid, str(task_id), report.outcome, record, **facts)
         return found
 
     def interrupted(self, record: TaskRecord) -> Execution:
         """The execution of a task that Ctrl-C ended, or that had just passed: pytest makes no report of it."""
         nodeid = self._nodes.get(record.task_id, f"{record.source}::{record.task_id}")
-        self._count[nodeid] += 1
-        return Execution(
-            nodeid=nodeid,
-            task_id=record.task_id,
-            number=self._count[nodeid],
-            outcome="passed" if record.verdict in ("passed", "passed as declared") else "failed",
-            seconds=record.seconds,
-            at=record.started,
-            record=self._with_kept_place(record),
-        )
+        outcome: Outcome = "passed" if record.verdict in ("passed", "passed as declared") else "failed"
+        return self._next(nodeid, record.task_id, outcome, record, seconds=record.seconds, at=record.started)
 
-    def _execution(self, task_id: str, where: tuple[str, str], report: Any, record: TaskRecord | None) -> Execution:
-        nodeid, worker = where
+    def _next(self, nodeid: str, task_id: str, outcome: Outcome, record: TaskRecord | None, **facts: Any) -> Execution:
         self._count[nodeid] += 1
-        return Execution(
-            nodeid=nodeid,
-            task_id=task_id,
-            number=self._count[nodeid],
-            outcome=report.outcome,
-            worker=worker,
-            seconds=record.seconds if record else round(report.duration, 3),
-            reason=self._redacted(_reason(report, record)),
-            at=(record and record.started) or _start_time(report),
-            record=self._with_kept_place(record),
-        )
+        number, record = self._count[nodeid], self._with_kept_place(record)
+        return Execution(nodeid=nodeid, task_id=task_id, number=number, outcome=outcome, record=record, **facts)
 
     def _torn_down(self, where: tuple[str, str], report: Any) -> Execution | None:
         """The execution after its teardown: a fixture that fails then makes a passed task a failed one."""
@@ -124,11 +113,6 @@ def first_line(report: pytest.TestReport) -> str:
     return f"{report.when}: {lines[0]}" if lines else str(report.when)
 
 
-def _start_time(report: Any) -> datetime | None:
-    start = getattr(report, "start", 0)
-    return datetime.fromtimestamp(start, UTC) if start else None
-
-
 # The command line of a run without its secrets, so that it may be stored.
 
 _Hide = Callable[[str], str]
@@ -161,9 +145,7 @@ def _hiding_of(option: str) -> _Hide | None:
 
 HISTORY = "taskspec-history"
 """The name of the plugin."""
-_HISTORY_OUTPUT = "history"
-_STORE_OUTPUT = "store"
-_INTERRUPTED = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+_HISTORY_OUTPUT, _STORE_OUTPUT = "history", "store"
 
 
 class RunHistory:
@@ -192,7 +174,7 @@ class RunHistory:
         """Add the task id to every report of a task, those of its fixtures too; xdist passes it to the controller."""
         report = yield
         if isinstance(item, TaskItem):
-            report.taskspec_id = item.loaded.spec.task_id
+            report.taskspec_id = item.task_id
         return report
 
     @pytest.hookimpl(optionalhook=True)
@@ -221,10 +203,9 @@ class RunHistory:
         run, self._run = self._run, None
         told: list[str] = []
         if run is not None:
-            for execution in map(self._executions.interrupted, interrupted):
-                self._add(execution)
-            for execution in map(self._executions.interrupted, self._state.passed_over if self._stored else ()):
-                self._add(execution)  # the process that goes on with the part must not run them again
+            # The process that goes on with the part must not run again what had passed.
+            for record in (*interrupted, *(self._state.passed_over if self._stored else ())):
+                self._add(self._executions.interrupted(record))
             ended = self._fence.call(_HISTORY_OUTPUT, self._ended_record, run) or run
             self._fence.call(_HISTORY_OUTPUT, self._finish, ended)
             if self._stored is not None:
@@ -246,7 +227,6 @@ class RunHistory:
             raise
 
     def _finish(self, run: RunRecord) -> None:
-        """End the run in the project's history."""
         if self._writer is not None:
             try:
                 note = self._writer.finish(run, self._state.settings.history_runs)
@@ -270,40 +250,29 @@ class RunHistory:
 
     def _open_history(self, run: RunRecord) -> RunWriter:
         """Open the history; a file that is certainly broken is put aside. Raises HistoryError."""
-        owner = Owner.this()
         try:
-            return RunWriter(self._root, run, owner)
+            return RunWriter(self._root, run, Owner.this())
         except BrokenFileError:
             self._notes.append(put_aside(self._root, run.run))
-            return RunWriter(self._root, run, owner)
+            return RunWriter(self._root, run, Owner.this())
 
     def _begun_record(self, redact: _Hide) -> RunRecord:
-        checkout = checkout_of(self._root, os.environ)
-        return RunRecord(
-            run=self._state.run_id,
-            started=datetime.now(UTC),
-            project=self._root.name,
-            arguments=tuple(without_secrets(self._config.invocation_params.args, redact)),
-            environment=environment(self._config, self._state),
-            commit=checkout.commit,
-            branch=checkout.branch,
-            ci=executor_of(os.environ),
-            shard=str(self._config.getoption("--task-shard", None) or ""),
-            durations=self._state.durations.digest if self._state.durations else "",
-        )
+        arguments = without_secrets(self._config.invocation_params.args, redact)
+        shard = str(self._config.getoption("--task-shard", None) or "")
+        durations = self._state.durations.digest if self._state.durations else ""
+        told = environment(self._config, self._state)
+        return begun_record(self._root, self._state.run_id, arguments, told, shard=shard, durations=durations)
 
     def _ended_record(self, run: RunRecord) -> RunRecord:
-        ending: Ending = "interrupted" if self._status in _INTERRUPTED else "finished"
-        return run.model_copy(
-            update={
-                "finished": datetime.now(UTC),
-                "ending": ending,
-                "exit_status": self._status,
-                "environment": environment(self._config, self._state),
-                "happenings": happenings_of(self._root, run.run),
-                "metrics": self._metrics(),
-            }
+        told, interrupted = (
+            environment(self._config, self._state),
+            self._status
+            in (
+                pytest.ExitCode.INTERRUPTED,
+                pytest.ExitCode.INTERNAL_ERROR,
+            ),
         )
+        return ended_record(self._root, run, self._status, told, interrupted=interrupted, metrics=self._metrics())
 
     def _metrics(self) -> dict[str, Any]:
         """The figures of this run; none if they could not be written."""

@@ -29,25 +29,22 @@ from harness.spec.task import TaskSpec
 
 # The advice for a project that does not declare how its tasks' states are kept apart.
 
-_TOLD = "isolation-told"
-"""The file in `.harness` that marks that the first run has said it."""
-
 
 def undeclared_lines(config: pytest.Config, settings: Settings) -> list[str]:
     """Lines about what to declare, and why: after the first run, and each that could not run tasks in parallel."""
     channels = settings.writable_channels
     if settings.isolation is not None or not channels:
         return []
-    told = settings.root / ".harness" / _TOLD
+    told = settings.root / ".harness" / "isolation-told"  # the first run has said it
     parallel = settings.task_workers != 1 or role_of(config).distributes
     if told.exists() and not parallel:
         return []
     with suppress(OSError):  # then the advice is shown once more
         told.touch()
     names = ", ".join(f"`{name}`" for name in channels)
-    what = f"channel {names} can" if len(channels) == 1 else f"channels {names} can"
+    what = f"channel {names}" if len(channels) == 1 else f"channels {names}"
     return [
-        f"isolation is not declared, so tasks run one at a time, because {what} be written.",
+        f"isolation is not declared, so tasks run one at a time, because {what} can be written.",
         "  Otherwise tasks would meet each other's changes, and going back to a checkpoint would undo them.",
         "  Declare it in [tool.harness] of pyproject.toml (docs/own-site.md, Isolation):",
         '    isolation = "world"  the site keeps a state for each id in the requests; tasks run in parallel',
@@ -68,6 +65,10 @@ class TaskItem(pytest.Function):
     """All cases that its file declares, selected for this run or not."""
     unloaded: Failure | None = None
     """Why its file cannot be loaded; then `loaded` has hardly more than a name, and the item fails with this."""
+
+    @property
+    def task_id(self) -> str:
+        return self.loaded.spec.task_id
 
     @property
     def id(self) -> Any:

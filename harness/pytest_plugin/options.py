@@ -56,21 +56,18 @@ def _endpoints(text: str) -> tuple[str, ...]:
 
 
 def _shard(text: str) -> Shard:
-    """Parse `--task-shard`; raises ArgumentTypeError for a value that is no part."""
     from harness.runner.shard import Shard
 
     return Shard.parse(text)
 
 
 def _cluster(text: str) -> object:
-    """Parse `--task-cluster`; raises ArgumentTypeError for a value that is no cluster."""
     from harness.cluster.place import ClusterPlace
 
     return ClusterPlace.parse(text)
 
 
 def _slots(text: str) -> object:
-    """Parse `--task-cluster-slots`; raises ArgumentTypeError for a value that is no number of slots."""
     from harness.cluster.place import SlotRange
 
     return SlotRange.parse(text)
@@ -85,7 +82,6 @@ def _variables(text: str) -> tuple[str, ...]:
 
 
 def _below_start(config: pytest.Config, name: str) -> Path:
-    """A path relative to the folder where pytest was started."""
     return Path(config.invocation_params.dir, name)
 
 
@@ -137,258 +133,118 @@ def _choice(*words: str) -> dict[str, Any]:
 
 TASK_OPTIONS: tuple[TaskOption, ...] = (
     TaskOption("--task-headed", "Run the browser with a window.", "--headed", "browser.headed", _FLAG),
-    TaskOption(
-        "--task-slowmo",
-        "Slow each browser operation down by this number of milliseconds.",
-        "--slowmo",
-        "browser.slowmo",
-        {"type": float, "metavar": "MS"},
-    ),
-    TaskOption(
-        "--task-browser-channel",
-        "Run the browser of this channel, for example chrome or msedge.",
-        "--browser-channel",
-        "browser.channel",
-        {"metavar": "NAME"},
-    ),
-    TaskOption(
-        "--task-browser-profile",
+    TaskOption("--task-slowmo", "Slow each browser operation down by this number of milliseconds.",
+        "--slowmo", "browser.slowmo", {"type": float, "metavar": "MS"}),
+    TaskOption("--task-browser-channel", "Run the browser of this channel, for example chrome or msedge.",
+        "--browser-channel", "browser.channel", {"metavar": "NAME"}),
+    TaskOption("--task-browser-profile",
         "Run each task with this profile of [tool.harness.browser.profiles], as TASK[NAME]. Repeatable: each task once "
         "per profile.",
-        "--browser-profile",
-        keywords={"action": "append", "metavar": "NAME"},
-    ),
-    TaskOption(
-        "--task-device",
+        "--browser-profile", keywords={"action": "append", "metavar": "NAME"}),
+    TaskOption("--task-device",
         "Emulate this device of Playwright's registry, for example 'iPhone 13', in tasks that declare none.",
-        "--device",
-        "browser.device",
-        {"metavar": "NAME"},
-    ),
-    TaskOption(
-        "--task-full-page-screenshot",
+        "--device", "browser.device", {"metavar": "NAME"}),
+    TaskOption("--task-full-page-screenshot",
         "Take the screenshot of a failure of the whole page, and not only of its visible part.",
-        "--full-page-screenshot",
-        "browser.full_page_screenshot",
-        _FLAG,
-    ),
-    TaskOption(
-        "--task-tracing",
+        "--full-page-screenshot", "browser.full_page_screenshot", _FLAG),
+    TaskOption("--task-tracing",
         "When the trace is kept: on (recorded from the start, for every task), off, or retain-on-failure.",
-        "--tracing",
-        "tracing",
-        _choice("on", "off", "retain-on-failure"),
-    ),
-    TaskOption(
-        "--task-base-url",
-        "Resolve relative URLs in tasks against this URL.",
-        "--base-url",
-        "base_url",
-        {"metavar": "URL"},
-    ),
-    TaskOption(
-        "--task-artifacts",
-        "Keep failures in this folder. Default: errors.",
-        setting="artifacts",
-        keywords={"metavar": "DIR"},
-        turn=_below_start,
-    ),
-    TaskOption(
-        "--task-browser-executable",
-        "Run this Chromium or Chrome.",
-        "--browser-executable",
-        "browser.executable",
-        {"metavar": "PATH"},
-    ),
-    TaskOption(
-        "--task-browser-endpoint",
+        "--tracing", "tracing", _choice("on", "off", "retain-on-failure")),
+    TaskOption("--task-base-url", "Resolve relative URLs in tasks against this URL.",
+        "--base-url", "base_url", {"metavar": "URL"}),
+    TaskOption("--task-artifacts", "Keep failures in this folder. Default: errors.",
+        setting="artifacts", keywords={"metavar": "DIR"}, turn=_below_start),
+    TaskOption("--task-browser-executable", "Run this Chromium or Chrome.",
+        "--browser-executable", "browser.executable", {"metavar": "PATH"}),
+    TaskOption("--task-browser-endpoint",
         "Use the browsers of these Playwright servers (ws://HOST:PORT/PATH), in turn, and start none here.",
-        "--browser-endpoint",
-        "browser_endpoint",
-        {"metavar": "URL[,URL]", "type": _endpoints},
-    ),
-    TaskOption(
-        "--task-recording",
+        "--browser-endpoint", "browser_endpoint", {"metavar": "URL[,URL]", "type": _endpoints}),
+    TaskOption("--task-recording",
         "How much of each task is recorded: full, minimal, or auto (full recording begins with the first failed step).",
-        "--recording",
-        "recording",
-        _choice("auto", "full", "minimal"),
-    ),
-    TaskOption(
-        "--task-retrace",
+        "--recording", "recording", _choice("auto", "full", "minimal")),
+    TaskOption("--task-retrace",
         "Run a failed task a second time to record its full trace. The second run is refused where it could repeat a "
         "write.",
-        "--retrace",
-        "retrace",
-        _FLAG,
-    ),
-    TaskOption(
-        "--task-evidence",
+        "--retrace", "retrace", _FLAG),
+    TaskOption("--task-evidence",
         "With all, also keep the evidence of tasks that pass, in .harness/evidence, for `harness regrade`.",
-        setting="evidence",
-        keywords=_choice("failed", "all"),
-    ),
-    TaskOption(
-        "--task-log-profile",
+        setting="evidence", keywords=_choice("failed", "all")),
+    TaskOption("--task-log-profile",
         "What the logger harness.resilience writes: errors (production), also warnings (evaluation), all (debug).",
-        "--log-profile",
-        "log_profile",
-        _choice("production", "evaluation", "debug"),
-    ),
-    TaskOption(
-        "--task-no-recovery",
-        "Apply no error_recovery: the first failure ends the task.",
-        "--no-recovery",
-        "recovery",
-        _FLAG,
-        lambda *_: False,
-    ),
-    TaskOption(
-        "--task-breaker",
+        "--log-profile", "log_profile", _choice("production", "evaluation", "debug")),
+    TaskOption("--task-no-recovery", "Apply no error_recovery: the first failure ends the task.",
+        "--no-recovery", "recovery", _FLAG, lambda *_: False),
+    TaskOption("--task-breaker",
         "Stop sending requests for a while to a site that failed 5 times in a row: on (default), or off.",
-        "--breaker",
-        "breaker.enabled",
-        _choice("on", "off"),
-        lambda _, word: word == "on",
-    ),
+        "--breaker", "breaker.enabled", _choice("on", "off"), lambda _, word: word == "on"),
     TaskOption("--task-no-heal", "Do not use fallback selectors.", "--no-heal", "heal", _FLAG, lambda *_: False),
-    TaskOption(
-        "--task-update-baselines",
+    TaskOption("--task-update-baselines",
         "Write the baselines of `assert` steps (*.aria.yaml, *.png) that are missing or differ, instead of failing.",
-        "--update-baselines",
-        "update_baselines",
-        _FLAG,
-    ),
-    TaskOption(
-        "--taskspec-strict",
+        "--update-baselines", "update_baselines", _FLAG),
+    TaskOption("--taskspec-strict",
         "Treat warnings about task files, missing memory_keys or artifacts, and partial_success as failures.",
-        setting="strict",
-        keywords=_FLAG,
-    ),
-    TaskOption(
-        WITH_DEPENDENCIES,
-        "Also run the dependencies of the chosen tasks, even from files that were not named.",
-        keywords=_FLAG,
-    ),
-    TaskOption(
-        "--task-workers",
+        setting="strict", keywords=_FLAG),
+    TaskOption(WITH_DEPENDENCIES, "Also run the dependencies of the chosen tasks, even from files that were not named.",
+        keywords=_FLAG),
+    TaskOption("--task-workers",
         "Run N tasks at once in each process, in one browser. With auto, the load of the machine decides.",
-        setting="task_workers",
-        keywords={"metavar": "N|auto", "type": _workers},
-    ),
-    TaskOption(
-        "--task-port",
+        setting="task_workers", keywords={"metavar": "N|auto", "type": _workers}),
+    TaskOption("--task-port",
         "Run a service on this port, or on a free one (auto). SERVICE:HOST=PORT sets the port of one of several hosts.",
-        setting="ports",
-        keywords={"action": "append", "metavar": "SERVICE=PORT", "type": _port},
-        turn=lambda _, pairs: dict(pairs),
-    ),
-    TaskOption(
-        "--task-shard",
+        setting="ports", keywords={"action": "append", "metavar": "SERVICE=PORT", "type": _port},
+        turn=lambda _, pairs: dict(pairs)),
+    TaskOption("--task-shard",
         "Run the I-th of N parts of the tasks, for the machines of a CI matrix. Tasks that depend on each other stay "
         "together. With env, the environment says which part: of Kubernetes, AWS Batch, Slurm, GitLab and others.",
-        keywords={"metavar": "I/N|env", "type": _shard},
-    ),
-    TaskOption(
-        "--task-durations",
+        keywords={"metavar": "I/N|env", "type": _shard}),
+    TaskOption("--task-durations",
         "Divide the tasks by the seconds that they are expected to take: a history.sqlite3, or what `harness history "
         "durations` has written. All parts need the same file.",
-        keywords={"metavar": "FILE"},
-    ),
-    TaskOption(
-        "--task-store",
+        keywords={"metavar": "FILE"}),
+    TaskOption("--task-store",
         "Keep the results in this place beyond the machine: a folder, or a URL that fsspec knows, such as "
         "s3://BUCKET/RUN. The same part with the same place goes on with what has no end there.",
-        keywords={"metavar": "URL"},
-    ),
-    TaskOption(
-        "--task-cluster",
+        keywords={"metavar": "URL"}),
+    TaskOption("--task-cluster",
         "Run the tests on the machines of a Ray cluster: auto (the one that this process belongs to), HOST:PORT, or "
         "local:N (N slots on this machine).",
-        keywords={"metavar": "auto|HOST:PORT|local:N", "type": _cluster},
-    ),
-    TaskOption(
-        "--task-cluster-slots",
+        keywords={"metavar": "auto|HOST:PORT|local:N", "type": _cluster}),
+    TaskOption("--task-cluster-slots",
         "The number of slots of --task-cluster: N, or MIN:MAX. Default: as many as the cluster has room for.",
-        keywords={"metavar": "MIN:MAX", "type": _slots},
-    ),
-    TaskOption(
-        "--task-cluster-env",
-        "Send these environment variables to the slots of --task-cluster.",
-        keywords={"metavar": "NAME[,NAME]", "type": _variables},
-    ),
-    TaskOption(
-        "--task-resume",
+        keywords={"metavar": "MIN:MAX", "type": _slots}),
+    TaskOption("--task-cluster-env", "Send these environment variables to the slots of --task-cluster.",
+        keywords={"metavar": "NAME[,NAME]", "type": _variables}),
+    TaskOption("--task-resume",
         "Go on with a run of --task-cluster whose driver has ended: results that it has are not made again.",
-        keywords={"metavar": "RUN"},
-    ),
-    TaskOption(
-        "--task-agent",
-        "Let this agent choose the steps of all tasks.",
-        "--agent",
-        keywords={"metavar": "NAME"},
-    ),
-    TaskOption(
-        "--task-models",
+        keywords={"metavar": "RUN"}),
+    TaskOption("--task-agent", "Let this agent choose the steps of all tasks.",
+        "--agent", keywords={"metavar": "NAME"}),
+    TaskOption("--task-models",
         "Where the answers of models come from: live, record (and keep them), replay (only recordings), or auto "
         "(recordings, and record what is missing). Default: live; replay if CI is set.",
-        "--models",
-        "cassettes.mode",
-        _choice("live", "record", "replay", "auto"),
-    ),
-    TaskOption(
-        "--task-bridge-port",
+        "--models", "cassettes.mode", _choice("live", "record", "replay", "auto")),
+    TaskOption("--task-bridge-port",
         "Port on 127.0.0.1 at which agents that run elsewhere (--agent bridge) connect. Default: a free one.",
-        "--bridge-port",
-        keywords={"metavar": "PORT", "type": int},
-    ),
-    TaskOption(
-        "--task-bridge-wait",
+        "--bridge-port", keywords={"metavar": "PORT", "type": int}),
+    TaskOption("--task-bridge-wait",
         "Seconds that a task waits until an agent that runs elsewhere takes it. Default: 60.",
-        "--bridge-wait",
-        keywords={"metavar": "SECONDS", "type": float},
-    ),
-    TaskOption(
-        "--task-live",
+        "--bridge-wait", keywords={"metavar": "SECONDS", "type": float}),
+    TaskOption("--task-live",
         "Show the run on a page as it happens: start `harness serve` unless it runs, and print the address.",
-        "--live",
-        keywords=_FLAG,
-    ),
-    TaskOption(
-        "--task-summary",
-        "Append a Markdown summary of the run to this file, for the page of a CI job.",
-        "--summary",
-        keywords={"metavar": "FILE"},
-    ),
-    TaskOption(
-        "--task-github-annotations",
+        "--live", keywords=_FLAG),
+    TaskOption("--task-summary", "Append a Markdown summary of the run to this file, for the page of a CI job.",
+        "--summary", keywords={"metavar": "FILE"}),
+    TaskOption("--task-github-annotations",
         "Annotate the lines of failed tasks in GitHub. In GitHub Actions this is the default.",
-        "--github-annotations",
-        keywords=_FLAG,
-    ),
-    TaskOption(
-        "--task-faults",
-        "Inject the faults of this fault plan (*.faults.yaml). Repeatable.",
-        "--faults",
-        "faults",
-        {"action": "append", "metavar": "FILE"},
-        _files,
-    ),
-    TaskOption(
-        "--task-timeout-profile",
+        "--github-annotations", keywords=_FLAG),
+    TaskOption("--task-faults", "Inject the faults of this fault plan (*.faults.yaml). Repeatable.",
+        "--faults", "faults", {"action": "append", "metavar": "FILE"}, _files),
+    TaskOption("--task-timeout-profile",
         "Time limits (task/step) of tasks that declare none: simple 300/30 s, medium 450/45 s, complex 600/60 s.",
-        "--timeout-profile",
-        "timeout_profile",
-        _choice("simple", "medium", "complex"),
-    ),
-    TaskOption(
-        "--task-timeout-scale",
-        "Multiply every task and step timeout by this number.",
-        "--timeout-scale",
-        "timeout_scale",
-        {"type": float, "metavar": "X"},
-    ),
-)
+        "--timeout-profile", "timeout_profile", _choice("simple", "medium", "complex")),
+    TaskOption("--task-timeout-scale", "Multiply every task and step timeout by this number.",
+        "--timeout-scale", "timeout_scale", {"type": float, "metavar": "X"}),
+)  # fmt: skip
 """Every option of this plugin. README has a row for each."""
 
 
@@ -496,16 +352,10 @@ def contradiction(words: Sequence[str], aliases: Mapping[str, str] = ALIASES) ->
         if option is None or option.repeatable or not option.takes_value:
             continue
         first, before = seen.setdefault(option.name, (name, value))
-        if before != value:
-            return _describe_conflict(option, first, name)
+        if before != value:  # the message is without the values, which may be secret
+            twice = "is given twice" if first == name else f"and {name} are the same option, but are given"
+            return f"{first} {twice} with different values: leave one out"
     return None
-
-
-def _describe_conflict(option: TaskOption, first: str, second: str) -> str:
-    """The message, without the values, which may be secret."""
-    if first == second:
-        return f"{first} is given twice with different values: leave one out"
-    return f"{first} and {second} are the same option, but are given with different values: leave one out"
 
 
 def _options_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from harness.runner.api import TaskExecution
 
 _API = "harness.runner.api"
-_FIXTURE = "taskspec_services"
-SLOT = "taskspec_slot"
 
 
 class RunningServices(Struct, frozen=True):
@@ -63,13 +61,13 @@ def _fail_test() -> Iterator[None]:
         pytest.fail(f"the services cannot be started: {error}", pytrace=False)
 
 
-@pytest.fixture(scope="session", name=_FIXTURE)
+@pytest.fixture(scope="session")
 def taskspec_services(pytestconfig: pytest.Config) -> RunningServices:
     """The project's services, started if they do not run yet: `.hosts`, and `.url(host)` for any HTTP client."""
     return start_services(pytestconfig)
 
 
-@pytest.fixture(name=SLOT)
+@pytest.fixture
 def taskspec_slot(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[RunningServices]:
     """The services for one test that has their state to itself: reset as before a task, with no task beside it."""
     with ExitStack() as stack:

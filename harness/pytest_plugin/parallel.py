@@ -15,12 +15,12 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from harness.pytest_plugin.crashed_workers import runs_alone
+from harness.pytest_plugin.crashed_workers import ALONE
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.not_run import CODE as INTERRUPTED
-from harness.pytest_plugin.role import role_of
+from harness.pytest_plugin.role import role_of, worker_input
 from harness.pytest_plugin.run import HARMLESS, asking, has_own_fixtures, plan_of, repair, session_wide
-from harness.pytest_plugin.selection import task_items
+from harness.pytest_plugin.selection import task_items, ties
 from harness.pytest_plugin.state import RECORD, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.reporting.allure.labels import running_test
@@ -30,7 +30,6 @@ from harness.reporting.telling import story_of
 from harness.runner.parallel import BrokenTask, Make, ParallelRunner, Ran, ThreadInteraction, is_deferred, keep
 from harness.runner.schedule import SHARED, Job
 from harness.runner.trials import declared_faults
-from harness.spec.suite import dependencies
 from harness.spec.task import TaskSpec
 
 _TOLD_IN_TURN = ("skip", "skipif", "xfail")
@@ -92,7 +91,7 @@ class ParallelItems:
         return not _may_run_again(item) and all(self._is_prepared(each, current) for each in together)
 
     def _is_prepared(self, item: TaskItem, current: pytest.Item) -> bool:
-        task_id = item.loaded.spec.task_id
+        task_id = item.task_id
         apart = item.unloaded or item.loaded.source in self._state.problems or task_id in self._state.lost
         return _is_plain(item, current) and not apart
 
@@ -100,11 +99,8 @@ class ParallelItems:
         """Find the ties between the tasks of the session; once."""
         if self._wanted is not None:
             return
-        tasks = task_items(items)
-        names = {item.loaded.spec.task_id: item.nodeid for item in tasks}
-        graph = dependencies([item.loaded for item in tasks])
-        self._wanted = {names[each]: frozenset(names[other] for other in wanted) for each, wanted in graph.items()}
-        last: dict[str, str] = {}
+        tasks, last = task_items(items), dict[str, str]()
+        self._wanted = {each: frozenset(wanted) for each, wanted in ties(tasks).items()}
         for item in tasks:
             if episode := item.loaded.spec.episode_id:
                 self._before[item.nodeid] = frozenset(filter(None, [last.get(episode)]))
@@ -115,7 +111,7 @@ class ParallelItems:
 def begin(config: pytest.Config, state: SessionState) -> None:
     """Start the look-ahead, if `task_workers` requires one."""
     workers = state.settings.task_workers
-    if workers == 1 or state.ahead is not None or runs_alone(config):
+    if workers == 1 or state.ahead is not None or worker_input(config).get(ALONE):
         return
     interaction = ThreadInteraction(asking(state, config), partial(repair, config))
     limit = 1 if workers == "auto" else workers
@@ -206,12 +202,8 @@ def _is_plain(item: TaskItem, current: pytest.Item) -> bool:
     spec = item.loaded.spec
     if spec.error_recovery.on_state_inconsistency.strategy == "manual_resolution":
         return False
-    return not (_hooked(item.config) and _may_ask_the_hook(spec))
-
-
-def _hooked(config: pytest.Config) -> bool:
-    """Return whether the project implements the repair hook, which is called on pytest's own thread."""
-    return bool(config.hook.pytest_taskspec_repair.get_hookimpls())
+    hooked = item.config.hook.pytest_taskspec_repair.get_hookimpls()  # the project's, called on pytest's own thread
+    return not (hooked and _may_ask_the_hook(spec))
 
 
 def _may_ask_the_hook(spec: TaskSpec) -> bool:
@@ -268,15 +260,7 @@ class DeferredOutput:
         self._streams.look()
         return (yield)
 
-    @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
-        self._streams.look()
-        return (yield)
-
-    @pytest.hookimpl(wrapper=True, trylast=True)
-    def pytest_runtest_teardown(self) -> Generator[None, Any, Any]:
-        self._streams.look()
-        return (yield)
+    pytest_runtest_call = pytest_runtest_teardown = pytest_runtest_setup
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self) -> Generator[None, Any, Any]:
@@ -291,7 +275,6 @@ class DeferredOutput:
         self._end()
 
     def _end(self) -> None:
-        """Restore everything, once."""
         if self._over:
             return
         self._over = True

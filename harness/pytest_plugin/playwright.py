@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +54,7 @@ def browser_type_launch_args(
 
 
 def missing_option(
-    options: Mapping[str, Any],
-    settings: Callable[[], BrowserSettings],
-    own: Path,
-    environment: Mapping[str, str],
+    options: Mapping[str, Any], settings: Callable[[], BrowserSettings], own: Path, environment: Mapping[str, str]
 ) -> dict[str, str]:
     """The launch option that must be added to `options`; empty if Playwright finds a browser by itself.
 
@@ -69,17 +67,10 @@ def missing_option(
 
     declared = settings()
     wanted = declared.model_copy(update={"headed": options.get("headless") is False, "executable": None})
-    try:
+    with suppress(Failed):
         find(wanted, own, {}, which=lambda _: None)
-    except Failed:
-        pass
-    else:
         return {}
-    try:
-        return {
-            "executable_path": str(
-                find(wanted.model_copy(update={"executable": declared.executable}), own, environment)
-            )
-        }
-    except Failed:
-        return {}  # Playwright's error says what to install
+    chosen = wanted.model_copy(update={"executable": declared.executable})
+    with suppress(Failed):  # otherwise Playwright's error says what to install
+        return {"executable_path": str(find(chosen, own, environment))}
+    return {}

@@ -41,16 +41,10 @@ ROLE: pytest.StashKey[Role] = pytest.StashKey()
 def role_of(config: pytest.Config) -> Role:
     """The role of this process. It is known once pytest begins to configure its plugins."""
     if ROLE not in config.stash:
-        config.stash[ROLE] = _decide(config)
+        distributed = Role.CONTROLLER if config.getoption("dist", "no") != "no" else Role.ALONE
+        role = Role.DRIVER if config.getoption("task_cluster", None) else distributed
+        config.stash[ROLE] = Role.WORKER if hasattr(config, "workerinput") else role
     return config.stash[ROLE]
-
-
-def _decide(config: pytest.Config) -> Role:
-    if hasattr(config, "workerinput"):
-        return Role.WORKER
-    if config.getoption("task_cluster", None):
-        return Role.DRIVER
-    return Role.CONTROLLER if config.getoption("dist", "no") != "no" else Role.ALONE
 
 
 def worker_input(config: pytest.Config) -> Mapping[str, Any]:

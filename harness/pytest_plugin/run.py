@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import Struct
@@ -19,21 +20,24 @@ from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
+from harness.model.warnings import done_twice
 from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
 from harness.pytest_plugin.not_run import placeholder_plan
 from harness.pytest_plugin.options import WITH_DEPENDENCIES
-from harness.pytest_plugin.retrace import traced_in_full
 from harness.pytest_plugin.role import Role, role_of
 from harness.pytest_plugin.state import RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
+from harness.recovery import FULL, NOTHING
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
+from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
 from harness.reporting.allure.labels import running_test
 from harness.reporting.console import brief, failure_text, printed
 from harness.reporting.files import shown_path
 from harness.reporting.story import TaskStory
 from harness.reporting.task_record import TaskRecord, task_record
-from harness.reporting.telling import bare_story, story_of
+from harness.reporting.telling import bare_story, before_the_first_step, story_of
+from harness.reporting.words import place
 from harness.runner.compile import compile_plan
 from harness.runner.not_run import not_run_result
 from harness.spec.load import exists
@@ -42,23 +46,28 @@ from harness.spec.names import commandless
 from harness.spec.problems import SpecError
 from harness.values import replace
 
+if TYPE_CHECKING:
+    from harness.model.settings import Settings
+    from harness.pytest_plugin.state import SessionState
+
 # Questions to the person at the terminal (`on_state_inconsistency: manual_resolution`).
 
 _Ask = Callable[[str, tuple[str, ...]], str | None]
 
 
-def _person(config: pytest.Config) -> _Ask | None:
-    """A function that asks a person; None under xdist. In CI, and wherever there is no terminal, it gets no answer."""
+def asking(state: SessionState, config: pytest.Config) -> _Ask | None:
+    """A function that asks a person, without showing secrets; None under xdist. Without a terminal no answer comes."""
     if role_of(config) is not Role.ALONE:
         return None
-    return lambda question, choices: _ask(config, question, choices)
+    redactor = state.harness().archive.redactor
+    return lambda question, choices: _ask(config, redactor.text(question), choices)
 
 
 def _ask(config: pytest.Config, question: str, choices: tuple[str, ...]) -> str | None:
     """Ask for one of the choices, by number or name; None for an empty line, the end of the input, or no terminal."""
     numbered = ", ".join(f"{number}: {choice}" for number, choice in enumerate(choices, 1))
-    with _suspend_capture(config):
-        if not _terminal():
+    with _suspend_capture(config):  # else its files replace the terminal, where a person can read and type
+        if not all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__)):
             return None
         print(f"\n{question}\n{numbered}, empty: neither", flush=True)  # noqa: T201 - it is a conversation
         while True:
@@ -75,14 +84,8 @@ def _ask(config: pytest.Config, question: str, choices: tuple[str, ...]) -> str 
             print(f"please answer {numbered}, or nothing", flush=True)  # noqa: T201
 
 
-def _terminal() -> bool:
-    """Return whether a person can read and type. While pytest captures, its files replace the terminal."""
-    return all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__))
-
-
 @contextlib.contextmanager
 def _suspend_capture(config: pytest.Config) -> Any:
-    """Suspend pytest's capturing, of the input too."""
     capture: Any = config.pluginmanager.getplugin("capturemanager")
     if capture is None:
         yield
@@ -170,7 +173,6 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
 
 
 def _story(state: SessionState, plan: Plan, result: TaskResult, *, unexpected: bool = False) -> TaskStory:
-    """The story of the task, which all its reports are made from."""
     redactor = state.harness().archive.redactor
     told = state.fence.call("story", partial(story_of, unexpected=unexpected), plan, result, redactor)
     return told or bare_story(plan, result)
@@ -248,12 +250,6 @@ def plan_of(state: SessionState, loaded: Loaded, *, judged_later: bool = False) 
     if episode and state.last.get(episode) != plan.task_id:
         plan = replace(plan, last_of_episode=False)
     return replace(plan, world=f"{plan.world}.{state.afresh}") if state.afresh and not plan.spec.episode_id else plan
-
-
-def asking(state: SessionState, config: pytest.Config) -> _Ask | None:
-    """A function that asks a person, without showing secrets."""
-    ask, redactor = _person(config), state.harness().archive.redactor
-    return ask and (lambda question, choices: ask(redactor.text(question), choices))
 
 
 def repair(config: pytest.Config, plan: Plan, precondition: str, memory: Mapping[str, Any]) -> Any:
@@ -344,3 +340,94 @@ def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str) -
         others = story.takeovers
         how = f"was ended by the agent `{others[-1].after}`" if others else f"ended as {story.final_state}"
         raise TaskFailed(f"{story.task_id} {how}, which --taskspec-strict refuses", text)
+
+
+# `--task-retrace`: runs a failed task once more, recorded in full, if that does no harm.
+
+_OPTION = "--task-retrace"
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_FRESH = ("world", "reset")
+"""Kinds of isolation under which a task that runs again does not see the effects of its first run."""
+
+
+def traced_in_full(state: SessionState, item: pytest.Item, plan: Plan, result: TaskResult) -> tuple[str, TaskResult]:
+    """The line about the full trace for the failure text, and the result; runs the task again if that is requested.
+
+    The line is empty if the trace is full already, if there is none, or if the task did what it declares. The result is
+    as it was, with a warning of what the second run may have done twice.
+    """
+    if result.failure is None or result.artifacts is None or ended_as_declared(plan.spec, result):
+        return "", result
+    if state.settings.recording == "full" or state.settings.tracing == "on":
+        return "", result
+    refused = refusal(plan, result, state.settings, alone=state.ahead is None)
+    if not state.settings.retrace:
+        return "" if refused else f"full trace: {command(item, state)}", result
+    if refused:
+        return f"{_OPTION}: the task did not run again: {refused}", result
+    line, second = _run_again(state, plan)
+    return line, replace(result, warnings=(*result.warnings, *done_twice(second, _OPTION)))
+
+
+def _run_again(state: SessionState, plan: Plan) -> tuple[str, TaskResult]:
+    harness = state.harness()
+    second = replace(plan, key=f"{plan.key}.retrace", in_full=True)
+    result = harness.run(second, lambda _event: None)
+    found = harness.archive.retraced(plan, second, result)
+    how = "did not fail again" if result.failure is None else f"failed with {result.failure.code}"
+    if found is None:
+        return f"{_OPTION}: the second run {how}, and left no trace", result
+    return f"full trace: {shown_path(found)} (the second run {how})", result
+
+
+def refusal(plan: Plan, result: TaskResult, settings: Settings, *, alone: bool) -> str | None:
+    """The reason why the task must not run a second time; None if it may. `alone`: no other task runs beside it."""
+    if settings.tracing == "off":
+        return "no trace is recorded with `tracing` off"
+    if before_the_first_step(result) or all(each.index < 0 and each.step.act == "assert" for each in result.history):
+        return "it failed before it had a page"
+    if result.failure is not None and plan.rulebook.evidence(result.failure, FULL) == NOTHING:
+        return "the task says `capture: none`"
+    if plan.faults and not alone:
+        return "its faults could strike the tasks that run at the same time"
+    return _effect_of_second_run(plan, result, settings)
+
+
+def _effect_of_second_run(plan: Plan, result: TaskResult, settings: Settings) -> str | None:
+    """The effect of a second run on a state that the first has written to, as a reason; None without any."""
+    isolated = settings.isolation in _FRESH and not plan.spec.episode_id
+    written = None if isolated else _what_was_written(result)
+    if again(RepeatWay.RETRACE, Known(written is not None, undone=isolated)) is RepeatVerdict.AGAIN:
+        return None
+    if plan.spec.episode_id:
+        return f"{written}, and the tasks of an episode share their state"
+    return f'{written}, and the project declares neither `isolation = "world"` nor `"reset"`'
+
+
+def _what_was_written(result: TaskResult) -> str | None:
+    """The first thing that the task may have changed on its sites; None if nothing was seen."""
+    try:
+        document = json.loads(Path(result.artifacts or "", "network_logs.har").read_text("utf-8"))
+        requests = [each["request"] for each in document["log"]["entries"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its requests were not kept, so nobody knows what it wrote"
+    sent = (f"it sent {each['method']} {each['url']}" for each in requests if each["method"] not in _SAFE)
+    wrote = (record for record in result.history if record.wrote or any(each.unsafe for each in record.sent))
+    steps = (f"step {place(each.index, result.steps_total)} ({each.step.act}) may have written" for each in wrote)
+    others = (f"a task that ran inside it may have written ({each.step.describe()})" for each in result.written)
+    return next(sent, None) or next(steps, None) or next(others, None)
+
+
+def command(item: pytest.Item, state: SessionState) -> str:
+    """The command that runs this item alone with the option, from the folder where pytest was started.
+
+    It has the same faults and the same agent, since it would not fail in the same way without them.
+    """
+    file, _, name = item.nodeid.partition("::")
+    start = item.config.invocation_params.dir
+    here = os.path.relpath(item.path, start)
+    words = ["pytest", f"{here}::{name}" if name else file, _OPTION]
+    for plan in state.settings.faults:
+        words += ["--task-faults", os.path.relpath(plan, start)]
+    words += ["--task-agent", state.chosen] if state.chosen else []
+    return shlex.join(words)

@@ -71,7 +71,6 @@ def _begin(config: pytest.Config) -> None:
 
 
 def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
-    """Name and object of each plugin that acts on the run."""
     yield RUN, sys.modules[__name__]
     yield "taskspec-telemetry", config.stash[TELEMETRY]
     yield HISTORY, state.fence.enclose("history", RunHistory(config, state))
@@ -149,11 +148,7 @@ def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
     from harness.pytest_plugin.lost import report_lost_task
     from harness.runner.not_run import died
 
-    state: SessionState = sched.config.stash[STATE]
-    stream, why = telemetry_of(sched.config).stream, getattr(sched, "why", {}).get(crashitem, "")
-    if record := report_lost_task(state, stream, crashitem, died(why)):
-        report.taskspec = record.model_dump(mode="json")
-        report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
+    report_lost_task(sched.config, report, crashitem, died(getattr(sched, "why", {}).get(crashitem, "")))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -184,7 +179,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     if call.when == "teardown" and RECORD in item.stash:
         del item.stash[RECORD]  # pytest keeps the items until the end of the run
     if call.when != "teardown" and report.skipped and isinstance(item, TaskItem):  # a mark skips the test in its setup
-        report.taskspec_skipped = item.loaded.spec.task_id
+        report.taskspec_skipped = item.task_id
     return report
 
 
@@ -236,7 +231,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def _remove_shared(state: SessionState) -> None:
-    """Remove what the processes of the run have shared."""
     if state.settings.logins:
         shutil.rmtree(state.settings.logins_of(state.run_id), ignore_errors=True)
     if state.settings.models:
@@ -263,7 +257,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)
         more += [f"services: {line}" for line in state.kept_services]
         more += undeclared_lines(config, state.settings)
-        more += rerun_lines(records, _earlier(terminalreporter))
+        repeated = (each for each in terminalreporter.stats.get("rerun", []) if hasattr(each, "taskspec"))
+        more += rerun_lines(records, [TaskRecord.model_validate(each.taskspec) for each in repeated])
     fence.call("summary", write_summary, terminalreporter, records, skipped, state.settings, place, more, state.idle)
     telemetry.sum_up_failed_outputs()
 
@@ -294,14 +289,7 @@ def _records(terminalreporter: Any) -> list[TaskRecord]:
     return [TaskRecord.model_validate(report.taskspec) for report in last.values()]
 
 
-def _earlier(terminalreporter: Any) -> list[TaskRecord]:
-    """The executions that `--reruns` has repeated."""
-    reports = (report for report in terminalreporter.stats.get("rerun", []) if hasattr(report, "taskspec"))
-    return [TaskRecord.model_validate(report.taskspec) for report in reports]
-
-
 def _execution(report: Any) -> tuple[str, str]:
-    """Node and worker of a report."""
     return report.nodeid, getattr(report, "worker_id", "")
 
 

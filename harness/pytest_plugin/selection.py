@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Struct
@@ -18,7 +19,7 @@ from harness.spec.load import find_tasks, load_file, mentions
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
-from harness.spec.suite import by_name, check_suite, dependencies, needed_tasks
+from harness.spec.suite import by_name, check_suite, dependencies, depth_first, needed_tasks
 
 
 def names_of(items: Iterable[pytest.Item]) -> dict[str, tuple[str, ...]]:
@@ -65,22 +66,22 @@ class WithDependencies:
 
 
 def _select_items(collected: Sequence[pytest.Item], left: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The selected items, and all that they depend on."""
-    tasks = {item.loaded.spec.task_id: item for item in task_items(collected)}
+    tasks = {item.task_id: item for item in task_items(collected)}
     own = set(left)
     graph = dependencies([item.loaded for item in tasks.values()])
-    wanted = needed_tasks((item.loaded.spec.task_id for item in task_items(own)), graph)
+    wanted = needed_tasks((item.task_id for item in task_items(own)), graph)
     own |= {tasks[task_id] for task_id in wanted}
     return [item for item in collected if item in own]
 
 
-def tell_deselected(config: pytest.Config, collected: Sequence[pytest.Item], kept: Sequence[pytest.Item]) -> None:
-    """Report the items that are not run, so that the terminal counts them."""
-    reporter = config.pluginmanager.getplugin("terminalreporter")
-    if reporter is not None:
-        reporter.stats.pop("deselected", None)
+def tell_deselected(
+    config: pytest.Config, collected: Sequence[pytest.Item], kept: Iterable[pytest.Item], *, also: bool = False
+) -> None:
+    """Report the items that are not run, so that the terminal counts them: in place of others, or `also`."""
+    reporter: Any = config.pluginmanager.getplugin("terminalreporter")
+    before = reporter.stats.pop("deselected", ()) if reporter is not None else ()
     running = set(kept)
-    if dropped := [item for item in collected if item not in running]:
+    if dropped := [item for item in (*collected, *(before if also else ())) if item not in running]:
         config.hook.pytest_deselected(items=dropped)
 
 
@@ -115,42 +116,26 @@ def _after_dependencies(tasks: Sequence[TaskItem]) -> list[TaskItem]:
     """The tasks after their dependencies. A cycle is cut; its tasks fail with their problem."""
     by_id: dict[str, list[TaskItem]] = {}
     for item in tasks:
-        by_id.setdefault(item.loaded.spec.task_id, []).append(item)  # several tasks of one id fail with their problem
+        by_id.setdefault(item.task_id, []).append(item)  # several tasks of one id fail with their problem
     graph = dependencies([item.loaded for item in tasks])
-    return [item for task_id in _depth_first(graph) for item in by_id[task_id]]
+    return [item for task_id in depth_first(graph, graph) for item in by_id[task_id]]
 
 
 def episodes_together(tasks: Sequence[TaskItem]) -> list[TaskItem]:
     """The tasks with each episode in one piece where dependencies allow it."""
-    unit = {item.loaded.spec.task_id: item.loaded.spec.episode_id or item.nodeid for item in tasks}
+    unit = {item.task_id: item.loaded.spec.episode_id or item.nodeid for item in tasks}
     graph = dependencies([item.loaded for item in tasks])
     members: dict[str, list[TaskItem]] = {}
     wanted: dict[str, list[str]] = {}
     for item in tasks:
-        task_id = item.loaded.spec.task_id
+        task_id = item.task_id
         members.setdefault(unit[task_id], []).append(item)
         others = (unit[other] for other in graph[task_id] if unit[other] != unit[task_id])
         wanted.setdefault(unit[task_id], []).extend(others)
-    found = [item for name in _depth_first(wanted) for item in members[name]]
-    place = {item.loaded.spec.task_id: number for number, item in enumerate(found)}
+    found = [item for name in depth_first(wanted, wanted) for item in members[name]]
+    place = {item.task_id: number for number, item in enumerate(found)}
     kept = all(place[other] < place[task_id] for task_id, several in graph.items() for other in several)
     return found if kept else list(tasks)
-
-
-def _depth_first(wanted: Mapping[str, Sequence[str]]) -> list[str]:
-    """The names, each after those it depends on. No recursion: chains may be long."""
-    out: dict[str, None] = {}
-    seen: set[str] = set()
-    stack = [(name, False) for name in reversed(list(wanted))]
-    while stack:
-        name, ready = stack.pop()
-        if ready:
-            out[name] = None
-        elif name not in seen:
-            seen.add(name)
-            stack.append((name, True))
-            stack.extend((other, False) for other in reversed(wanted[name]) if other not in seen)
-    return list(out)
 
 
 def groups(tasks: Mapping[str, tuple[Sequence[str], str | None]]) -> dict[str, str]:
@@ -174,6 +159,20 @@ def groups(tasks: Mapping[str, tuple[Sequence[str], str | None]]) -> dict[str, s
         if episode is not None:
             join(task_id, episodes.setdefault(episode, task_id))
     return {task_id: find(task_id) for task_id in tasks}
+
+
+def ties(tasks: Sequence[TaskItem]) -> dict[str, tuple[str, ...]]:
+    """Node id of a task -> those that it depends on."""
+    names = {item.task_id: item.nodeid for item in tasks}
+    graph = dependencies([item.loaded for item in tasks])
+    return {names[each]: tuple(names[other] for other in wanted) for each, wanted in graph.items()}
+
+
+def groups_of(tasks: Sequence[TaskItem]) -> dict[str, str]:
+    """Node id of a task -> the name of its group: tasks that depend on each other, or belong to one episode."""
+    wanted = dependencies([item.loaded for item in tasks])
+    tied = groups({item.task_id: (wanted[item.task_id], item.loaded.spec.episode_id) for item in tasks})
+    return {item.nodeid: f"task {tied[item.task_id]}" for item in tasks}
 
 
 # The task files that a command line selects, and those that their tasks depend on.
@@ -206,14 +205,14 @@ def added_files(
 
     They are searched next to the requested files, then in `folders`; the first file with an id is taken.
     """
-    known = {path: _cases(path, profiles) for path in _files(asked, patterns)}
+    known = {path: cases_in(path, profiles) for path in _files(asked, patterns)}
     others: list[Path] | None = None
     while missing := _missing_dependencies(known, asked):
         others = _tasks_around(asked, folders, patterns) if others is None else others
         found = [path for path in others if path not in known and mentions(path, missing)]
         if not found:
             break
-        known |= {path: _cases(path, profiles) for path in found}
+        known |= {path: cases_in(path, profiles) for path in found}
     return list(dict.fromkeys(path for path, name in _wanted_tasks(known, asked) if not _is_reached(asked, path, name)))
 
 
@@ -231,11 +230,12 @@ def _tasks_around(asked: Iterable[Asked], folders: Iterable[Path], patterns: tup
     return list(dict.fromkeys(chain.from_iterable(find_tasks([place], patterns) for place in places)))
 
 
-def _cases(path: Path, profiles: tuple[str, ...]) -> tuple[Loaded, ...]:
+def cases_in(path: Path, profiles: tuple[str, ...] = ()) -> tuple[Loaded, ...]:
+    """The tasks of a file; none if it cannot be loaded, which is reported where it is collected."""
     try:
         return expand(load_file(path, needs_steps=False), profiles)
     except SpecError:
-        return ()  # it is reported where the file is collected
+        return ()
 
 
 def _is_reached(asked: Iterable[Asked], path: Path, task_id: str) -> bool:

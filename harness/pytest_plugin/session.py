@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from harness.model.settings import Settings, load_settings
+from harness.model.settings_errors import SettingsError
 from harness.pytest_plugin.ci import asked_for
+from harness.pytest_plugin.errors import TaskSpecWarning
+from harness.pytest_plugin.foreign import given_elsewhere
 from harness.pytest_plugin.items import CHANNELS
-from harness.pytest_plugin.options import WITH_DEPENDENCIES, refuse_without_cluster
+from harness.pytest_plugin.options import TASK_OPTIONS, WITH_DEPENDENCIES, chosen_profiles, refuse_without_cluster
 from harness.pytest_plugin.role import RUN_ID, Role, role_of, worker_input
 from harness.pytest_plugin.selection import WithDependencies, arrange, names_of, task_items
-from harness.pytest_plugin.settings import settings_of
 from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
+from harness.spec.context import known_device
+from harness.spec.problems import Problem, SpecError, did_you_mean
 
 
 def begin(config: pytest.Config, name: str) -> None:
@@ -39,7 +46,6 @@ def begin(config: pytest.Config, name: str) -> None:
 
 
 def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
-    """Name and object of each plugin that acts on the collection."""
     signals = Signals(config)
     signals.begin()
     yield "taskspec-signals", signals
@@ -92,11 +98,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Note what is selected, and begin the run if there is one."""
     state, tasks = session.config.stash[STATE], task_items(session.items)
-    state.selected = {item.loaded.spec.task_id for item in tasks}
+    state.selected = {item.task_id for item in tasks}
     state.names = names_of(tasks)
-    state.last = {
-        each.loaded.spec.episode_id: each.loaded.spec.task_id for each in tasks if each.loaded.spec.episode_id
-    }
+    state.last = {each.loaded.spec.episode_id: each.task_id for each in tasks if each.loaded.spec.episode_id}
     state.look_at_plans([item.loaded.spec for item in tasks])
     if tasks and not session.config.getoption("collectonly"):
         from harness.pytest_plugin.running import begin_run  # it loads what reports a run
@@ -110,3 +114,81 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     broken = session.config.stash[STATE].broken
     if broken and broken == session.testsfailed:  # no other file is broken
         session.config.option.continue_on_collection_errors = True
+
+
+# The settings of a session, with the fault plans of its run.
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """`[tool.harness]` overridden by the command line. Warns of oddities of fault plans. Raises UsageError."""
+    try:
+        chosen = _chosen_settings(config)
+        _check_device(chosen.get("browser", {}).get("device"))
+        settings = load_settings(config.rootpath, **chosen)
+        _check_profiles(config, settings, device="device" in chosen.get("browser", {}))
+        oddities = check_plans(settings)
+    except (SettingsError, SpecError) as error:
+        raise pytest.UsageError(str(error)) from error
+    for oddity in oddities if role_of(config).reports else ():
+        config.issue_config_time_warning(TaskSpecWarning(str(oddity)), 2)
+    return settings
+
+
+def _check_device(name: str | None) -> None:
+    """Raises UsageError for a `--device` that Playwright does not have."""
+    try:
+        known_device(name) if name else None
+    except ValueError as error:
+        raise pytest.UsageError(f"--device {name}: {error}") from error
+
+
+def _check_profiles(config: pytest.Config, settings: Settings, *, device: bool) -> None:
+    """Raises UsageError for a `--browser-profile` that the project does not have, or for two devices.
+
+    `device`: whether the command line has one.
+    """
+    known = settings.browser.profiles
+    for name in chosen_profiles(config):
+        if name not in known:
+            hint = did_you_mean(name, known) or f"known: {', '.join(sorted(known)) or 'none'}"
+            message = f"--browser-profile {name}: [tool.harness.browser.profiles] has no profile of this name ({hint})"
+            raise pytest.UsageError(message)
+        if known[name].device is not None and device:
+            raise pytest.UsageError(f"--browser-profile {name}: this profile has a device, so leave out --device")
+
+
+def _chosen_settings(config: pytest.Config) -> dict[str, Any]:
+    """The settings from the command line. Options of other plugins count where ours are not given."""
+    chosen: dict[str, Any] = {}
+    if executable := os.environ.get("HARNESS_BROWSER_EXECUTABLE"):
+        _put_at(chosen, "browser.executable", executable)
+    for setting, value in given_elsewhere(config):
+        _put_at(chosen, setting, value)
+    for option in TASK_OPTIONS:
+        value = config.getoption(option.dest)
+        if option.setting and value is not None and value is not False:
+            _put_at(chosen, option.setting, option.turn(config, value))
+    return chosen
+
+
+def _put_at(table: dict[str, Any], path: str, value: object) -> None:
+    first, _, rest = path.partition(".")
+    if rest:
+        _put_at(table.setdefault(first, {}), rest, value)
+    else:
+        table[first] = value
+
+
+def check_plans(settings: Settings) -> list[Problem]:
+    """Check that the fault plans of the run can be used, and fit its project; returns warnings. Raises SpecError."""
+    if not settings.faults:
+        return []
+    from harness.faults.checks import Project, misplaced_in_plan  # not loaded in a session without fault plans
+    from harness.runner.compile import plans_of
+
+    problems: list[Problem] = []
+    for loaded in plans_of(settings):
+        problems += [*loaded.warnings, *misplaced_in_plan(loaded, Project(settings))]
+    if errors := [each for each in problems if each.severity == "error"]:
+        raise SpecError(errors)
+    return problems

@@ -11,12 +11,11 @@ import pytest
 
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.role import worker_input
-from harness.pytest_plugin.selection import groups, task_items, tell_deselected
-from harness.reporting.history.durations import Durations, read_durations
+from harness.pytest_plugin.selection import groups_of, task_items, tell_deselected
 from harness.reporting.history.file import HistoryError
+from harness.reporting.history.reading import Durations, read_durations
 from harness.runner.shard import Shard
 from harness.spec.names import how_many
-from harness.spec.suite import dependencies
 
 # `--task-durations`: what each task is expected to take.
 
@@ -90,19 +89,15 @@ class Sharding:
         self.divided = hashlib.sha256(names.encode("utf-8", "replace")).hexdigest()[:12]
         kept = [item for item in items if part[item.nodeid] == self._shard.number]
         self._emptied = bool(items) and not kept
-        already = config.pluginmanager.getplugin("terminalreporter")
-        before = list(already.stats.get("deselected", ())) if already is not None else []
-        tell_deselected(config, [*items, *before], kept)
+        tell_deselected(config, items, kept, also=True)
         self._balance = self._describe(task_items(items), task_items(kept))
         items[:] = kept
 
     def _parts(self, items: Sequence[pytest.Item]) -> dict[str, int]:
         """Node id -> part. With durations, what is no task is divided by itself: nothing is known of its time."""
         tasks = task_items(items)
-        wanted, known = dependencies([item.loaded for item in tasks]), self._durations
-        tied = groups({_id(item): (wanted[_id(item)], item.loaded.spec.episode_id) for item in tasks})
-        together = {item.nodeid: f"task {tied[_id(item)]}" for item in tasks}
-        seconds = {item.nodeid: known.of(_id(item)) for item in tasks} if known else None
+        together, known = groups_of(tasks), self._durations
+        seconds = {item.nodeid: known.of(item.task_id) for item in tasks} if known else None
         names, count = sorted(item.nodeid for item in items), self._shard.count
         if seconds is None:
             return parts(names, together, count)
@@ -114,8 +109,8 @@ class Sharding:
         known = self._durations
         if known is None or not tasks:
             return ""
-        total, own = (sum(known.of(_id(item)) for item in each) for each in (tasks, kept))
-        new = sum(_id(item) not in known.seconds for item in tasks)
+        total, own = (sum(known.of(item.task_id) for item in each) for each in (tasks, kept))
+        new = sum(item.task_id not in known.seconds for item in tasks)
         guessed = f"; {how_many(new, 'task')} without a duration, {known.usual:g} s each" if new else ""
         ideal = total / self._shard.count
         return (
@@ -128,7 +123,3 @@ class Sharding:
         """Make an empty part a success: there may be more parts than tasks."""
         if self._emptied and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK
-
-
-def _id(item: TaskItem) -> str:
-    return item.loaded.spec.task_id

@@ -72,7 +72,8 @@ class Signals:
             signal.raise_signal(number)
         elif self._debugging or not self._ending:
             self._ending = self._heard = not self._debugging
-            self._note_signal(number)
+            state = self._config.stash[STATE]
+            state.stopped_by = state.stopped_by or number
             signal.default_int_handler(number, frame)
         elif not self._held:
             self._heard = self._held = True
@@ -85,16 +86,9 @@ class Signals:
                 self._wakeup.get(timeout=self._bound)
             return
         self._say(_GIVEN_UP)
-        os._exit(self._status())  # the reaper ends the processes that this one has started
-
-    def _note_signal(self, number: int) -> None:
-        state = self._config.stash[STATE]
-        state.stopped_by = state.stopped_by or number
-
-    def _status(self) -> int:
-        """The exit status of a run that did not end in time."""
         stored = self._config.stash[STATE].stored
-        return stored.journal.status(INTERRUPTED) if stored and stored.journal else INTERRUPTED
+        status = stored.journal.status(INTERRUPTED) if stored and stored.journal else INTERRUPTED
+        os._exit(status)  # the reaper ends the processes that this one has started
 
     def _say(self, text: str) -> None:
         if self._terminal is not None:

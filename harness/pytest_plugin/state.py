@@ -18,14 +18,14 @@ from harness.spec.names import new_run_id
 if TYPE_CHECKING:
     from harness.pytest_plugin.stored_workers import StorePlace
     from harness.recovery.failure import Failure
-    from harness.reporting.history.durations import Durations
+    from harness.reporting.history.reading import Durations
     from harness.reporting.history.record import Execution, RunRecord
     from harness.reporting.task_record import TaskRecord
     from harness.resilience.events import Emit
-    from harness.runner.harness import SyncHarness
     from harness.runner.parallel import BrokenTask, Ran
     from harness.runner.slot_store import SlotStore
     from harness.runner.store_writer import StoreLedger
+    from harness.runner.sync import SyncHarness
     from harness.spec.fault_plan import LoadedFaultPlan
     from harness.spec.task import TaskSpec
 
@@ -148,7 +148,7 @@ class SessionState(Struct):
     def harness(self) -> SyncHarness:
         """The harness, made for the first task that runs. Raises ValueError or OSError for bad settings."""
         if self._harness is None:
-            from harness.runner.harness import SyncHarness  # Playwright is loaded only in a session that runs a task
+            from harness.runner.sync import SyncHarness  # Playwright is loaded only in a session that runs a task
 
             self._harness = SyncHarness(self.settings, self.run_id, self.tell)
             if self.stored is not None:

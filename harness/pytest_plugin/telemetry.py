@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,10 +76,8 @@ def is_shown(record: Record, verbosity: int) -> bool:
             return True
         case Retrying(delay=seconds) | Waiting(seconds=seconds) if seconds >= LONG:
             return True
-        case GaveUp() | TaskDone() | StepDone():
-            return False  # the report of the task says it
-        case ModelRequest():
-            return False  # the live line shows it, and its answer has a line
+        case GaveUp() | TaskDone() | StepDone() | ModelRequest():
+            return False  # the report of the task says it; the live line shows a request, and its answer has a line
         case event:
             return verbosity > 0 or (isinstance(event, ServiceChanged) and event.crashed)
 
@@ -272,19 +270,17 @@ class RunTelemetry:
 
     def tell_failed_outputs(self) -> None:
         """Say which outputs have failed since this was last called; a worker's controller says it."""
-        if not self._worker and (lines := self._fence.unsaid()):
-            with self._fence.around(self._terminal.name):
-                for told in lines:
-                    self.say(printable(self._clean(told)))
+        if not self._worker:
+            self._say_cleaned(self._fence.unsaid())
 
-    def _clean(self, text: str) -> str:
-        return self._stream.clean(text) if self._stream is not None else text
+    def _say_cleaned(self, lines: Iterable[str]) -> None:
+        with self._fence.around(self._terminal.name):
+            for told in lines:
+                self.say(printable(self._stream.clean(told) if self._stream is not None else told))
 
     def sum_up_failed_outputs(self) -> None:
         """Say at the end of the summary which outputs have failed, also those that were told of before."""
-        with self._fence.around(self._terminal.name):
-            for told in self._fence.summed_up():
-                self.say(printable(self._clean(told)))
+        self._say_cleaned(self._fence.summed_up())
 
     def receive(self, line: str) -> None:
         """Write a line that a process of a cluster has sent to the file of the run, and read it as a worker's."""
@@ -302,10 +298,7 @@ class RunTelemetry:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the figures.
-
-        It comes first: junit.xml is written after it, and the exit status is read after it.
-        """
+        """Write the figures first: junit.xml is written after it, and the exit status is read after it."""
         if self._stream is not None and not self._worker:
             self._follow()
             self._write([*(found[-1] for found in self._executions()), *self._state.interrupted])
@@ -369,7 +362,6 @@ class RunTelemetry:
             return {f"Tool server {name}": state for name, state in self.metrics.tool_servers.items()}
 
     def _executions(self) -> list[list[TaskRecord]]:
-        """All executions of each task, the last one last."""
         return [[TaskRecord.model_validate(each) for each in found] for found in self._records.values()]
 
     def _write(self, records: Sequence[TaskRecord]) -> None:

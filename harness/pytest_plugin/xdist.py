@@ -13,17 +13,23 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin.crashed_workers import ALONE, JOURNAL, CrashedWorkers, last_one, looks_ahead, of_task
+from harness.pytest_plugin.crashed_workers import (
+    ALONE,
+    JOURNAL,
+    CrashedWorkers,
+    MixedIn,
+    last_one,
+    looks_ahead,
+    of_task,
+)  # fmt: skip
 from harness.pytest_plugin.foreign import refuse
 from harness.pytest_plugin.gc import rarely
-from harness.pytest_plugin.selection import groups
+from harness.pytest_plugin.selection import cases_in, groups
 from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery.failure import Failed
-from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
-from harness.spec.parametrize import base_id, expand, task_named
-from harness.spec.problems import SpecError
+from harness.spec.parametrize import base_id, task_named
 from harness.spec.suite import dependencies
 
 _Read = dict[str, tuple[Loaded, ...]]
@@ -34,15 +40,15 @@ READ: pytest.StashKey[_Read] = pytest.StashKey()
 class XdistHooks:
     """Registered only if xdist is active (`--dist loadgroup` is broken on pytest 9.2)."""
 
+    def __init__(self) -> None:
+        self._journals: TemporaryDirectory[str] | None = None
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         if config.getoption("dist") not in _SCOPES:
             return None
         config.option.loadscopereorder = False  # `priority` decides the order, not the size of a group
         return _scheduling()(config, log)
-
-    def __init__(self) -> None:
-        self._journals: TemporaryDirectory[str] | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -84,9 +90,11 @@ class XdistHooks:
         """
         result = yield
         controller: Any = session.config.pluginmanager.getplugin("dsession")
-        for name, told in _rest_of(controller.queue) if controller is not None else ():
-            if name == "testreport":
-                controller.worker_testreport(**told)
+        with contextlib.suppress(Empty):
+            while controller is not None:
+                name, told = controller.queue.get_nowait()
+                if name == "testreport":
+                    controller.worker_testreport(**told)
         return result
 
     def pytest_unconfigure(self) -> None:
@@ -102,9 +110,7 @@ class XdistHooks:
         try:
             return (yield)
         finally:
-            go_on = getattr(sched, "go_on", None)
-            if go_on is not None:
-                go_on()
+            getattr(sched, "go_on", lambda: None)()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
@@ -125,12 +131,6 @@ class XdistHooks:
                 state.harness().start()
 
 
-def _rest_of(queue: Any) -> Iterator[Any]:
-    with contextlib.suppress(Empty):
-        while True:
-            yield queue.get_nowait()
-
-
 _SCOPES: dict[str, Callable[[str], str]] = {
     "load": lambda node_id: node_id,
     "loadgroup": lambda node_id: node_id,
@@ -142,33 +142,25 @@ _SCOPES: dict[str, Callable[[str], str]] = {
 
 _DEEP = 8
 """The number of items that a worker knows under `--task-workers auto`."""
-_BY_FILE = ("loadfile", "loadscope")
 
 
-class Deep:
+class Deep(MixedIn):  # type: ignore[misc]
     """Gives a worker with look-ahead so many items that all of its places are used."""
-
-    config: Any
-    workqueue: Any
-    assigned_work: Any
-    collecting: Any
-    _pending_of: Any
-    _assign_work_unit: Any
 
     def _reschedule(self, node: Any) -> None:
         """Assign more items: to the worker with the fewest first, so that none runs dry.
 
         xdist itself gives a worker what it needs to go on, or ends it if nothing is left.
         """
-        base: Any = super()
-        base._reschedule(node)  # noqa: SLF001 - xdist's schedulers are extended so
+        super()._reschedule(node)
         while self.workqueue and (other := self._least_loaded()) is not None:
             self._assign_work_unit(other)
 
     def _least_loaded(self) -> Any:
         """The worker with the fewest items, of those that may get more; None if there is none."""
         state: SessionState = self.config.stash[STATE]
-        depth = _depth(state.settings.task_workers)
+        workers = state.settings.task_workers
+        depth = _DEEP if workers == "auto" else 2 * workers if workers > 1 else 0  # else xdist's own number is enough
         room: dict[Any, int] = {}
         for node, workload in self.assigned_work.items():
             known = self._pending_of(workload)
@@ -190,7 +182,7 @@ def _scheduling() -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if self.names is None:
                 node_ids = next(iter(self.registered_collections.values()))
-                by_file = self.config.getoption("dist") in _BY_FILE
+                by_file = self.config.getoption("dist") in ("loadfile", "loadscope")
                 read = self.config.stash.get(READ, {})
                 groups = group_names(self.config.rootpath, node_ids, by_file=by_file, read=read)
                 state: SessionState = self.config.stash[STATE]
@@ -201,13 +193,6 @@ def _scheduling() -> Any:
             return self.names.get(nodeid) or scope(nodeid)
 
     return TaskGroupScheduling
-
-
-def _depth(task_workers: int | str) -> int:
-    """The number of items that a worker should know; without look-ahead xdist's own number."""
-    if task_workers == "auto":
-        return _DEEP
-    return 2 * int(task_workers) if task_workers != 1 else 0
 
 
 def in_slots(names: Mapping[str, str], slots: int | None, workers: int) -> dict[str, str]:
@@ -249,16 +234,14 @@ def tasks_of(root: Path, node_ids: Iterable[str], read: _Read | None = None) -> 
     node_ids, read = list(node_ids), {} if read is None else read
     with rarely():
         for file in _task_files(node_ids):
-            read[file] = read[file] if file in read else _cases(root / file)
+            read[file] = read[file] if file in read else cases_in(root / file)
     known = {f"{file}::{each.spec.task_id}": each for file in _task_files(node_ids) for each in read[file]}
-    found = {node_id: known.get(node_id) or _with_profile(node_id, read) for node_id in node_ids if of_task(node_id)}
-    return {node_id: task for node_id, task in found.items() if task is not None}
-
-
-def _with_profile(node_id: str, read: _Read) -> Loaded | None:
-    """The task of a node id that ends in a browser profile."""
-    file, _, task_id = node_id.partition("::")
-    return task_named(task_id, read[file])
+    found: dict[str, Loaded] = {}
+    for node_id in filter(of_task, node_ids):
+        file, _, task_id = node_id.partition("::")
+        if task := known.get(node_id) or task_named(task_id, read[file]):  # it may end in a browser profile
+            found[node_id] = task
+    return found
 
 
 def tasks_in(config: pytest.Config, node_ids: Iterable[str]) -> dict[str, Loaded]:
@@ -268,10 +251,3 @@ def tasks_in(config: pytest.Config, node_ids: Iterable[str]) -> dict[str, Loaded
 
 def _task_files(node_ids: Iterable[str]) -> Iterator[str]:
     return iter(dict.fromkeys(node_id.partition("::")[0] for node_id in node_ids if of_task(node_id)))
-
-
-def _cases(path: Path) -> tuple[Loaded, ...]:
-    try:
-        return expand(load_file(path, needs_steps=False))
-    except SpecError:
-        return ()  # its worker reports it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import or_
 from typing import Any
@@ -145,12 +145,8 @@ class Failure:
     @property
     def hint(self) -> str:
         """What to do; similar names found on the page come first."""
-        return self.advice or f"{_suggestion(self.details.get('similar', ()))}{self.row.hint}"
-
-
-def _suggestion(similar: Sequence[str]) -> str:
-    """`Did you mean #a or #b? `; empty when nothing is near."""
-    return f"Did you mean {' or '.join(map(str, similar))}? " if similar else ""
+        similar = " or ".join(map(str, self.details.get("similar", ())))
+        return self.advice or (f"Did you mean {similar}? " if similar else "") + self.row.hint
 
 
 def budget_exceeded(limit: str, words: str, details: Mapping[str, Any] | None = None) -> Failure:
@@ -166,10 +162,8 @@ def budget_exceeded(limit: str, words: str, details: Mapping[str, Any] | None = 
 
 def routed_failure(failure: Failure) -> Failure:
     """The same failure, by an answer that a route of the task gave: no site is to blame for it."""
-    return replace(failure.also(Circumstances(routed=True)), advice=failure.advice or _ROUTED)
-
-
-_ROUTED = "A route of the task gave this answer, and the site got no request: see `routes` in the report."
+    advice = "A route of the task gave this answer, and the site got no request: see `routes` in the report."
+    return replace(failure.also(Circumstances(routed=True)), advice=failure.advice or advice)
 
 
 class Passed(Struct, frozen=True):

@@ -18,12 +18,11 @@ from harness.criteria import Criterion, difference
 from harness.masking import MARK
 from harness.model.agent_events import shown
 from harness.model.diagnosis import trace
-from harness.model.outcome import ended_as_declared
+from harness.model.outcome import attempts_of, ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json, Snapshot
 from harness.model.record import TaskResult
 from harness.model.report import OF_AGENTS, OF_TOOLS, ErrorReport
-from harness.model.score import attempts_of
 from harness.model.settings import Settings
 from harness.model.tool_evidence import bounded, bounded_call
 from harness.recovery.failure import Failed

@@ -1,4 +1,4 @@
-"""Tables of texts, as the terminal shows them and as Markdown."""
+"""Tables of texts, as the terminal shows them, as plain lines, and as Markdown."""
 
 from __future__ import annotations
 
@@ -42,3 +42,9 @@ def markdown_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterat
     yield f"| {' | '.join(names)} |"
     yield f"|{'---|' * len(names)}"
     yield from (f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, in columns as wide as they need."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

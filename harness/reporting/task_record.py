@@ -15,7 +15,7 @@ from harness.model.figures import Verdict, success_rates, verdict
 from harness.model.report import FaultReport
 from harness.model.tool_use import ToolFigures, of_all_tools
 from harness.recovery.catalog import FAMILIES, Family
-from harness.recovery.vocabulary import Suspect
+from harness.recovery.families import Suspect
 from harness.reporting.files import read_json, write_json
 from harness.reporting.story import StoryAttempt, StoryFailure, StoryStep, TaskStory
 from harness.reporting.words import shortened, site_of

@@ -208,11 +208,6 @@ def guard(
     return policy
 
 
-__all__ = [
-    "TRANSITIONS", "Breaker", "BreakerSettings", "CircuitOpen", "CircuitSnapshot", "CircuitState", "Signal", "Ticket",
-    "Transition",
-]  # fmt: skip
-
 _DEFAULTS: Final = BreakerSettings()
 _SPENT: Final = -1
 
@@ -289,8 +284,7 @@ class Breaker:
         """The text of the last failure."""
         self.failed_at: float | None = None
         """The time of the last failure, in monotonic seconds; None: nothing has failed."""
-        self._now = now
-        self._emit = emit
+        self._now, self._emit = now, emit
         self._state = CircuitState.CLOSED
         self.successes = 0
         """Successful probes since the circuit became half-open."""

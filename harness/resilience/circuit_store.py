@@ -57,12 +57,21 @@ def open_file(path: Path, patience: float, wall: datetime) -> sqlite3.Connection
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         database = connect(path, patience)
-        _prepare(database, path, patience, wall.timestamp() - _KEPT_FOR)
+        KIND.prepare(database, patience)
+        problem = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if problem != "ok":
+            raise _not_a_store(path, f"it is damaged ({problem})", _WAS_OURS)
+        oldest = (wall.timestamp() - _KEPT_FOR,)
+        if database.execute("SELECT 1 FROM circuits WHERE saved_at < ?", oldest).fetchone():
+            database.execute("DELETE FROM circuits WHERE saved_at < ?", oldest)
     except BaseException as error:
         if database is not None:
             database.close()
         if isinstance(error, OtherFileError):
-            raise _refusal(path, error) from error
+            if error.version is None:
+                raise _not_a_store(path, "it is a database of something else", _FOREIGN) from error
+            why = f"it has schema {error.version} and this version of the program knows {KIND.schema}"
+            raise _not_a_store(path, why, _OF_ANOTHER) from error
         if isinstance(error, sqlite3.Error | OSError) and not is_busy(error):
             raise _not_a_store(path, str(error), _WAS_OURS) from error
         raise
@@ -75,27 +84,9 @@ def _snapshot_of(row: sqlite3.Row) -> CircuitSnapshot:
     return CircuitSnapshot(**{**values, "state": CircuitState(values["state"])})
 
 
-def _prepare(database: sqlite3.Connection, path: Path, patience: float, oldest: float) -> None:
-    KIND.prepare(database, patience)
-    problem = database.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if problem != "ok":
-        raise _not_a_store(path, f"it is damaged ({problem})", _WAS_OURS)
-    if database.execute("SELECT 1 FROM circuits WHERE saved_at < ?", (oldest,)).fetchone():
-        database.execute("DELETE FROM circuits WHERE saved_at < ?", (oldest,))
-
-
-def _refusal(path: Path, error: OtherFileError) -> CircuitStoreError:
-    if error.version is None:
-        return _not_a_store(path, "it is a database of something else", _FOREIGN)
-    knows = f"this version of the program knows {KIND.schema}"
-    return _not_a_store(path, f"it has schema {error.version} and {knows}", _OF_ANOTHER)
-
-
 def _not_a_store(path: Path, why: str, remedy: str) -> CircuitStoreError:
     return CircuitStoreError(f"{path}: expected a store of circuit states, found: {why}. {remedy}")
 
-
-__all__ = ["CircuitStore", "CircuitStoreError"]
 
 PATIENCE = 0.1
 """Seconds for which a caller waits for another process's lock."""

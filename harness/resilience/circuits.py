@@ -162,9 +162,9 @@ class CircuitName(Struct, frozen=True):
             near = get_close_matches(scope, list(CircuitScope), 1)
             meant = f"; did you mean '{near[0]}'?" if near else ""
             found = f"scope {scope!r}" if colon else "no scope"
-            raise ValueError(
-                f"circuit {text!r}: expected SCOPE:NAME with {_any_of(list(CircuitScope))}, found {found}{meant}"
-            )
+            *some, last = CircuitScope
+            join_or = f"{', '.join(some)} or {last}"
+            raise ValueError(f"circuit {text!r}: expected SCOPE:NAME with {join_or}, found {found}{meant}")
         if not name or name != name.strip():
             raise ValueError(f"circuit {text!r}: expected a name after '{scope}:', found {name!r}")
         return cls(CircuitScope(scope), name)
@@ -254,14 +254,12 @@ class Circuits:
 
     def figures(self) -> dict[str, CircuitFigures]:
         """Name -> figures of each circuit, sorted; with a store, the circuits of other processes too."""
-        return {name: self._figures(self.breaker(name)) for name in self._names()}
-
-    def _figures(self, breaker: Breaker) -> CircuitFigures:
-        state, kept = breaker.state, breaker.snapshot(self._clock.wall())
-        rest = breaker.rests_for()
-        return CircuitFigures(
-            state, kept.calls, kept.failures, kept.successes, kept.error, kept.failed_at, rest if rest else None
-        )
+        found = {}
+        for name, breaker in ((name, self.breaker(name)) for name in self._names()):
+            state, kept = breaker.state, breaker.snapshot(self._clock.wall())
+            counts, rest = (kept.calls, kept.failures, kept.successes), breaker.rests_for() or None
+            found[name] = CircuitFigures(state, *counts, kept.error, kept.failed_at, rest)
+        return found
 
     def _names(self) -> list[str]:
         return sorted({*self._breakers, *(self._store.names() if self._store else ())})
@@ -281,7 +279,3 @@ class Circuits:
         oldest = next(closed, None)
         if oldest is not None:
             del self._breakers[oldest]
-
-
-def _any_of(words: list[CircuitScope]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -38,15 +38,12 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Monotonic seconds; only differences mean anything."""
-        ...
 
     def wall(self) -> datetime:
         """The time of day, timezone-aware, in UTC."""
-        ...
 
     async def sleep(self, seconds: float) -> None:
         """Wait; zero or less returns after one turn of the loop."""
-        ...
 
 
 async def poll_until(

@@ -79,14 +79,14 @@ class Machine:
         if state == self.state:
             return
         if state not in self.table.moves[self.state]:
-            raise ForbiddenTransitionError(self._refusal(state))
+            dimension, moves = self.table.dimension, self.table.moves
+            ways = ", ".join(f"`{way}`" for way in sorted(moves[self.state]))
+            known = "" if state in moves else f", which is not a state of a {dimension}"
+            raise ForbiddenTransitionError(
+                f"`{self.name}`: the {dimension} is `{self.state}` and cannot become `{state}`{known}; it can: {ways}"
+            )
         before, self.state = self.state, state
         self._emit(self.table.event_type(self.name, before, state, reason))
-
-    def _refusal(self, state: str) -> str:
-        dimension, ways = self.table.dimension, ", ".join(f"`{way}`" for way in sorted(self.table.moves[self.state]))
-        known = "" if state in self.table.moves else f", which is not a state of a {dimension}"
-        return f"`{self.name}`: the {dimension} is `{self.state}` and cannot become `{state}`{known}; it can: {ways}"
 
 
 def snapshot(machines: Iterable[Machine]) -> dict[str, str]:

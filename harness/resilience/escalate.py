@@ -124,7 +124,13 @@ class PendingWork:
         answer = LateAnswer(f"{name}-{self._begun}", work, patience)
         self._answers[answer.id] = answer
         self._running.add(work)
-        work.add_done_callback(lambda done: self._note_ended(answer, done))
+
+        def ended(done: asyncio.Future[T]) -> None:
+            self._running.discard(done)
+            _retrieve_error(done)
+            done.get_loop().call_later(self._keep_for, self._reap, answer)
+
+        work.add_done_callback(ended)
         return answer
 
     def find(self, id: str) -> LateAnswer[Any] | None:  # noqa: A002 - the usual word
@@ -138,11 +144,6 @@ class PendingWork:
             work.cancel()
         if running:
             await asyncio.wait(running)
-
-    def _note_ended(self, answer: LateAnswer[Any], work: asyncio.Future[Any]) -> None:
-        self._running.discard(work)
-        _retrieve_error(work)
-        work.get_loop().call_later(self._keep_for, self._reap, answer)
 
     def _reap(self, answer: LateAnswer[Any]) -> None:
         answer.expire()

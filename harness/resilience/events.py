@@ -8,6 +8,10 @@ from typing import Any, ClassVar
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+NETWORK = frozenset({"network", "timeout", "unavailable"})
+"""Categories of network failures, by which thresholds count."""
+SESSION, VALIDATION = "session", "validation"
+"""Categories: a session was lost; a proposal of a hook or an agent was refused."""
 AGENT = "agent"
 """The name in the event of an agent that goes on in place of another one."""
 INCONSISTENT = {

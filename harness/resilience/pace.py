@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 from harness.resilience.breaker import Call, Policy
 from harness.resilience.clock import Clock, SystemClock
 from harness.resilience.events import Emit, Waiting, discard
+from harness.resilience.sqlite_file import connect
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ class FloorStore:
     def _open(self) -> sqlite3.Connection:
         if self._db is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            database = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+            database = connect(self._path, _PATIENCE)
             database.execute("CREATE TABLE IF NOT EXISTS floors (name TEXT PRIMARY KEY, until REAL NOT NULL)")
             self._db = database
         return self._db

@@ -75,7 +75,8 @@ class Child:
             self._signal(signal.SIGTERM)
             await self.wait(grace)
         if self._adopts and not self.has_ended():
-            signal_all(_descendants(self.pid), signal.SIGKILL)
+            with contextlib.suppress(psutil.Error):
+                signal_all(psutil.Process(self.pid).children(recursive=True), signal.SIGKILL)
             await self.wait(KILLED_WITHIN)  # the watchdog ends what comes to it, which it cannot once it is killed
         self._signal(signal.SIGKILL)
         # Nothing joins a group that was killed; and its id is ours until the watchdog is reaped.
@@ -205,13 +206,6 @@ def members(group: int) -> Sequence[psutil.Process]:
             if os.getpgid(pid) == group:
                 found.append(psutil.Process(pid))
     return found
-
-
-def _descendants(pid: int) -> Sequence[psutil.Process]:
-    """The processes that exist now and have this one for an ancestor."""
-    with contextlib.suppress(psutil.Error):
-        return psutil.Process(pid).children(recursive=True)
-    return ()
 
 
 def with_variable(name: str, value: str) -> Sequence[psutil.Process]:

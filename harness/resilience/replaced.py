@@ -1,4 +1,4 @@
-"""Writes a file as a whole: nobody reads a half of it, and an interruption leaves the old one."""
+"""Files that several processes use: written as a whole, so that nobody reads a half of one, and locked."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 
 @contextmanager
@@ -25,3 +26,14 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file in the place of another, or of none. Raises OSError."""
     with replaced(path) as made:
         made.write_bytes(content)
+
+
+def try_lock(file: IO[Any], *, shared: bool = False) -> bool:
+    """Lock an open file, unless another process holds its lock; the kernel releases it when this process ends."""
+    import fcntl  # which Windows does not have, where files are only read and written
+
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -49,7 +49,9 @@ class RetryBudget(Struct):
 
     def after(self, verdict: RetryVerdict, now: float) -> float | StopRetrying:
         """Use up one attempt; return the seconds to wait before it, or StopRetrying. `now`: monotonic seconds."""
-        left = self._left(verdict)
+        left, kind = self.total - self.used, (verdict.category, verdict.max_retries)
+        if verdict.max_retries is not None:
+            left = min(left, verdict.max_retries - self._of_kind[kind])
         if not verdict.retryable or left <= 0:
             return StopRetrying()
         delay = self._delay(verdict)
@@ -59,14 +61,8 @@ class RetryBudget(Struct):
             return StopRetrying(f"a wait of {delay:g} s would not end before the deadline")
         self.allowed = self.used + left
         self.used += 1
-        self._of_kind[verdict.category, verdict.max_retries] += 1
+        self._of_kind[kind] += 1
         return delay
-
-    def _left(self, verdict: RetryVerdict) -> int:
-        left = self.total - self.used
-        if verdict.max_retries is None:
-            return left
-        return min(left, verdict.max_retries - self._of_kind[verdict.category, verdict.max_retries])
 
     def _delay(self, verdict: RetryVerdict) -> float | StopRetrying:
         planned, asked = next(self.delays, None), verdict.suggested_delay
@@ -93,11 +89,9 @@ class Delays(Protocol):
     @property
     def retries(self) -> int:
         """The number of delays, that is of attempts after the first."""
-        ...
 
     def delays(self, random: Callable[[], float] = ...) -> Iterator[float]:
         """The delays, one before each retry; `random` yields values in [0, 1), 0.5 means no jitter."""
-        ...
 
 
 class DelayTable(Struct, frozen=True):
@@ -206,10 +200,6 @@ class _Terms(Struct, frozen=True):
     max_suggested: float
     until: Deadline | None
 
-    def budget(self) -> RetryBudget:
-        delays = self.delays.delays(self.random)
-        return RetryBudget(self.delays.retries, delays, self.max_suggested, self.cap, self.until)
-
 
 class _Trial(Generic[T]):
     """A call that has failed once, with tenacity's loop around the attempts that follow."""
@@ -219,7 +209,8 @@ class _Trial(Generic[T]):
         self._call = call
         self._failed: Exception | None = first
         self._since = terms.clock.now()
-        self._budget = terms.budget()
+        delays = terms.delays.delays(terms.random)
+        self._budget = RetryBudget(terms.delays.retries, delays, terms.max_suggested, terms.cap, terms.until)
         self._ended = False
         self._category = CallErrorCategory.UNKNOWN
 

@@ -8,8 +8,17 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from harness.resilience.categories import NETWORK, SESSION, VALIDATION
-from harness.resilience.events import CircuitChanged, ClientChanged, GaveUp, HookRefused, ResilienceEvent, Retrying
+from harness.resilience.events import (
+    NETWORK,
+    SESSION,
+    VALIDATION,
+    CircuitChanged,
+    ClientChanged,
+    GaveUp,
+    HookRefused,
+    ResilienceEvent,
+    Retrying,
+)
 
 Level = Literal["ok", "warning", "critical"]
 Unit = Literal["share", "per minute"]

@@ -83,19 +83,13 @@ def _kind_of_error(error: BaseException) -> str | None:
     of_type = next((name for types, name in _TYPES if isinstance(error, types)), None)
     if of_type:
         return of_type
-    return _os_kind(error) if isinstance(error, OSError) else _oauth_kind(error)
-
-
-def _oauth_kind(error: BaseException) -> str | None:
+    if isinstance(error, OSError):
+        if error.errno is None:
+            # asyncio raises a plain OSError if it tried several addresses and none accepted.
+            return "fetch failed" if type(error) is OSError else None
+        return _ERRNOS.get(error.errno)
     code = getattr(error, "error", None)
     return "oauth failed" if isinstance(code, str) and code in OAUTH else None
-
-
-def _os_kind(error: OSError) -> str | None:
-    if error.errno is None:
-        # asyncio raises a plain OSError if it tried several addresses and none accepted.
-        return "fetch failed" if type(error) is OSError else None
-    return _ERRNOS.get(error.errno)
 
 
 # The HTTP answer that an error carries, whichever client raised it.

@@ -41,7 +41,7 @@ from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.reporting.story import TaskStory
-    from harness.runner.begun import BegunRun
+    from harness.runner.sync import BegunRun
 
 PENDING = PendingInjections()
 """The faults that the next task meets."""
@@ -206,7 +206,7 @@ def _project() -> Path:
 @lru_cache
 def _run(root: Path) -> BegunRun:
     """The run of this process in a project. In pytest, `.harness/events.jsonl` leads to pytest's own run."""
-    from harness.runner.begun import BegunRun
+    from harness.runner.sync import BegunRun
 
     run = BegunRun(load_settings(root), leads=False)
     atexit.register(run.close)

@@ -19,7 +19,6 @@ from harness.bridge.websocket_face import websocket_routes
 from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.ports import Ports
-from harness.model.serve_settings import ServeSettings
 from harness.model.settings import Settings
 from harness.reporting.live.following import EventLines, Followers, runs_with_events
 from harness.reporting.redaction import Redactor
@@ -55,19 +54,16 @@ class ServesAgents(Protocol):
 
     def agent(self) -> HubAgent:
         """The agent `bridge` of one run of a task."""
-        ...
 
     def joined(self, ports: Ports) -> Ports:
         """The ports of a task, together with what passes between it and its session."""
-        ...
 
     async def close(self) -> None:
         """End what belongs to the run. Bounded."""
-        ...
 
 
 class BridgeHost:
-    """The bridge of one run or server, and the run's server."""
+    """The bridge of one run or server, and the run's server (`ServesAgents`)."""
 
     def __init__(
         self, settings: Settings, clock: Clock, emit: Emit, wait: float, redactor: Redactor | None = None
@@ -85,7 +81,9 @@ class BridgeHost:
         """The redactor of the host, and those of the runs that it serves, which learn secrets while they run."""
         desk = Desk(tuple(ACTS), self._redacted)
         store = SessionStore(settings.root)
-        self.hub = BridgeHub(clock, desk, _limits(settings.serve), rules, emit, store)
+        serve = settings.serve
+        limits = BridgeLimits(serve.grace, serve.replay_bytes, serve.replay_seconds, serve.answer_ttl, serve.sessions)
+        self.hub = BridgeHub(clock, desk, limits, rules, emit, store)
         self.note = store.note
         """What happened to a damaged file of sessions; empty if nothing did."""
         self._followers = Followers(settings.root)
@@ -98,11 +96,9 @@ class BridgeHost:
         return value
 
     def agent(self) -> HubAgent:
-        """The agent `bridge` of one run of a task."""
         return self.hub.agent()
 
     def joined(self, ports: Ports) -> Ports:
-        """The ports of a task, together with what passes between it and its session."""
         return self.hub.joined(ports)
 
     @property
@@ -155,10 +151,6 @@ class BridgeHost:
             await asyncio.wait({self._served}, timeout=_ENDED_WITHIN)
             self._served.cancel()
             await asyncio.gather(self._served, return_exceptions=True)
-
-
-def _limits(serve: ServeSettings) -> BridgeLimits:
-    return BridgeLimits(serve.grace, serve.replay_bytes, serve.replay_seconds, serve.answer_ttl, serve.sessions)
 
 
 def _may_act(scope: Any) -> bool:

@@ -46,7 +46,9 @@ def share(membership: str, read: _Read) -> Share:
     """The limits of a process. `membership`: the text of `/proc/self/cgroup`. An unreadable file limits nothing."""
     found = Share()
     for group in _groups(membership):
-        found = _smaller_share(found, _of_second(group, read) if group.version == 2 else _of_first(group, read))
+        own = _of_second(group, read) if group.version == 2 else _of_first(group, read)
+        narrow = own if own.cores < found.cores else found
+        found = Share(narrow.cores, min(found.memory, own.memory), min(found.free, own.free), narrow.used_seconds)
     return found
 
 
@@ -76,11 +78,6 @@ def _groups(membership: str) -> Iterator[_Group]:
                 yield _Group(2, f"{below}/" if below else "")
             else:
                 yield _Group(1, f"{names}/{below}/" if below else f"{names}/", frozenset(names.split(",")))
-
-
-def _smaller_share(one: Share, other: Share) -> Share:
-    narrow = other if other.cores < one.cores else one
-    return Share(narrow.cores, min(one.memory, other.memory), min(one.free, other.free), narrow.used_seconds)
 
 
 def _of_second(group: _Group, read: _Read) -> Share:
@@ -195,10 +192,7 @@ class AdaptiveCapacity:
         self, clock: Clock, running: Callable[[], int], set_limit: Callable[[int], None], processes: int
     ) -> None:
         """`processes`: the number of harness processes that share the machine (xdist)."""
-        self._clock = clock
-        self._running = running
-        self._set_limit = set_limit
-        self._processes = processes
+        self._clock, self._running, self._set_limit, self._processes = clock, running, set_limit, processes
         self._share = allowed()
         self._looked = clock.now()
 

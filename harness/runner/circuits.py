@@ -25,7 +25,6 @@ _ENDPOINT_FAILURES = 2
 """The number of failed connections in a row that open the circuit: each costs seconds, endpoints may vary."""
 _ENDPOINT_REST = 5.0
 """The largest number of seconds until it is tried again: a restarted server is back soon."""
-
 PATIENCE = 5.0
 """Seconds that a person who looks at circuits, or resets them, waits for a run that writes at this moment."""
 
@@ -48,7 +47,12 @@ class RunCircuits:
 
     def of(self, plan: Plan) -> Callable[[str], Breaker | None]:
         """The function from a task's URL to its circuit. Ordered faults and expected failures are no site's fault."""
-        return self._no_circuit if plan.faults or _expects_failure(plan) or not self._enabled else self._breaker
+        return self._breaker if self._counts(plan) else _no_circuit
+
+    def _counts(self, plan: Plan) -> bool:
+        expect = plan.spec.expect
+        expects_failure = expect is not None and expect.final_state in ("failed", "aborted")
+        return self._enabled and not plan.faults and not expects_failure
 
     def agent(self, name: str) -> Breaker | None:
         """The circuit of an agent that chooses steps; None if circuits are off."""
@@ -68,13 +72,15 @@ class RunCircuits:
 
     def tool_of(self, plan: Plan) -> Callable[[str], Breaker | None]:
         """The function from a tool server to its circuit, for one task, by the rule for sites (`of`)."""
-        return self._no_circuit if plan.faults or _expects_failure(plan) or not self._enabled else self.tool
+        return self.tool if self._counts(plan) else _no_circuit
 
     def answers_again(self, host: str) -> None:
-        """Close the circuits of a host without a probe, since it is known to be back."""
-        servers = (name for name, url in self._tool_urls.items() if urlsplit(url).hostname == host.lower())
-        for name in (*_names(host), *(CircuitName(CircuitScope.TOOL, server) for server in servers)):
-            self._close(name)
+        """Close the circuits of a host, at its usual ports, without a probe, since it is known to be back."""
+        for origin in filter(None, (origin_of(f"{scheme}://{host}", None) for scheme in ("http", "https"))):
+            self._close(CircuitName(CircuitScope.ORIGIN, origin))
+        for server, url in self._tool_urls.items():
+            if urlsplit(url).hostname == host.lower():
+                self._close(CircuitName(CircuitScope.TOOL, server))
 
     def tool_mended(self, server: str) -> None:
         """Close the circuit of a tool server without a probe, since a person has ordered its restart."""
@@ -92,8 +98,9 @@ class RunCircuits:
         origin = origin_of(url, self._base)
         return self._circuits.breaker(CircuitName(CircuitScope.ORIGIN, origin)) if origin else None
 
-    def _no_circuit(self, _url: str) -> None:
-        """The function if nothing is counted."""
+
+def _no_circuit(_url: str) -> None:
+    """The function if nothing is counted."""
 
 
 @contextlib.contextmanager
@@ -125,19 +132,14 @@ def _not_now(why: str) -> NoReturn:
 
 def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore | None, *, enabled: bool) -> Circuits:
     table = settings.breaker
-    usual = BreakerSettings(
-        table.failure_threshold, table.success_threshold, table.reset_seconds, table.volume_threshold
-    )
+    usual = BreakerSettings(**table.model_dump(exclude={"enabled", "persist"}))
     providers = {
         str(CircuitName(CircuitScope.PROVIDER, name)): thresholds_of(each) for name, each in settings.models.items()
     }
-    agents = {
-        str(CircuitName(CircuitScope.AGENT, name)): replace(usual, **each.breaker.model_dump(exclude_none=True))
-        for name, each in settings.agents.items()
-    }
-    tools = {
-        str(CircuitName(CircuitScope.TOOL, name)): replace(usual, **each.breaker.model_dump(exclude_none=True))
-        for name, each in settings.tools.items()
+    others = {
+        str(CircuitName(scope, name)): replace(usual, **each.breaker.model_dump(exclude_none=True))
+        for scope, tables in ((CircuitScope.AGENT, settings.agents), (CircuitScope.TOOL, settings.tools))
+        for name, each in tables.items()
     }
     return Circuits(
         usual,
@@ -148,32 +150,13 @@ def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore 
         scopes={
             CircuitScope.ENDPOINT: BreakerSettings(_ENDPOINT_FAILURES, 1, min(table.reset_seconds, _ENDPOINT_REST))
         },
-        named={**providers, **agents, **tools},
+        named={**providers, **others},
     )
 
 
 def thresholds_of(model: ModelSettings) -> BreakerSettings:
     """When the circuit of a model opens and closes. A probe may take as long as a call and its stream."""
-    table = model.breaker
-    return BreakerSettings(
-        table.failure_threshold,
-        table.success_threshold,
-        table.reset_seconds,
-        table.volume_threshold,
-        probe_seconds=model.limits.total + 1,
-    )
-
-
-def _names(host: str) -> Iterator[CircuitName]:
-    """The names of a host's circuits at the usual ports."""
-    for scheme in ("http", "https"):
-        if origin := origin_of(f"{scheme}://{host}", None):
-            yield CircuitName(CircuitScope.ORIGIN, origin)
-
-
-def _expects_failure(plan: Plan) -> bool:
-    expect = plan.spec.expect
-    return expect is not None and expect.final_state in ("failed", "aborted")
+    return BreakerSettings(**model.breaker.model_dump(), probe_seconds=model.limits.total + 1)
 
 
 def origin_of(url: str, base: str | None) -> str | None:

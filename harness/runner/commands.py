@@ -42,9 +42,8 @@ from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit
 from harness.resilience.process import Child, Program, signal_all, with_variable
 from harness.runner.inference import TaskInference
-from harness.serve.doors import Doors, TaskDoor
+from harness.serve.doors import MODELS, Doors, TaskDoor, forwarding_routes
 from harness.serve.edges import SCOPE
-from harness.serve.forwarding import MODELS, forwarding_routes
 from harness.serve.tokens import TokenScope
 from harness.spec.validation import ACTS
 
@@ -77,8 +76,6 @@ _STACK: Final = ("  File ", "    at ")
 """How the lines of a stack begin, in Python and in Node."""
 _THROWN: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?: \[\w+\])?: .")
 """The line that names what was thrown, which is seldom the last one."""
-
-
 _HookEvents = Callable[[Plan], tuple[AgentEvent, ...]]
 """What the hooks of a task's agent have told so far (ports.Ports.agent_events)."""
 
@@ -100,44 +97,24 @@ class RunCommands:
         self, settings: Settings, redact: _Redact, learn: Callable[[Iterable[str]], None], clock: Clock, emit: Emit
     ) -> None:
         """`redact` masks the secrets of a task in a JSON value; `learn` takes further secrets of the run."""
-        self.settings = settings
-        self.redact = redact
-        self.learn = learn
-        self.clock = clock
-        self.emit = emit
+        self.settings, self.redact, self.learn, self.clock, self.emit = settings, redact, learn, clock, emit
         self.doors = Doors()
-
-    def of(self, inference: TaskInference, key: str) -> TaskCommands:
-        """The commands for the task of this key and the tasks inside it, which ask these models."""
-        return TaskCommands(self, inference, key)
-
-    async def close(self) -> None:
-        """End the server. Bounded."""
-        await self.doors.close()
 
 
 class TaskCommands:
     """The commands of one task and of the tasks inside it."""
 
     def __init__(self, run: RunCommands, inference: TaskInference, key: str) -> None:
+        """`inference`: the models that they ask. `key`: of the outermost task."""
         self.run = run
         self.inference = inference
         self._key = key
-        self._folders: dict[str, Path] = {}
+        self.folders: dict[str, Path] = {}
+        """Key of a task -> the folder in which it keeps its files while it runs."""
         self.contexts: dict[str, tuple[DebuggedContext, PlaywrightSession]] = {}
+        """Key of a task -> where a command that drives the browser itself reaches its context."""
         self._agents: list[CommandAgent] = []
         self._warnings: list[tuple[str, Warning_]] = []
-
-    def found_at(self, plan: Plan, folder: Path) -> None:
-        """The folder in which the task keeps its files while it runs."""
-        self._folders[plan.key] = folder
-
-    def debugged_at(self, plan: Plan, place: DebuggedContext, session: PlaywrightSession) -> None:
-        """Where a command that drives the browser itself reaches the task's context."""
-        self.contexts[plan.key] = place, session
-
-    def folder_of(self, plan: Plan) -> Path:
-        return self._folders[plan.key]
 
     def make(self, source: AgentSource) -> CommandAgent:
         """The agent of this name for the tasks here (registry.MakeCommand)."""
@@ -243,7 +220,7 @@ class RunningCommand:
         seconds = await self._seconds_left(observe)
         self._door = self._door or await self._run.doors.open(self._app)
         self._run.learn((self._door.token,))
-        folder = self._task.folder_of(self._plan)
+        folder = self._task.folders[self._plan.key]
         log = folder / "files" / f"agent-{safe_name(self._name)}.log"
         try:
             program = self._program(self._door, folder, seconds, history)
@@ -275,8 +252,7 @@ class RunningCommand:
             *mcp_routes(self.hub, may_act),
         ]
         if self._driven is not None:
-            own = self._task.folder_of(self._plan)
-            files = ClientFiles(self._plan.folder, (own, *_TEMPORARY))
+            files = ClientFiles(self._plan.folder, (self._task.folders[self._plan.key], *_TEMPORARY))
             routes = [_debugger_route(self._driven[0], files, self._acts_on, self._refused, self.over)]
         if models := self._table.models:
             self._gateway = self._task.inference.gateway(self._plan, self._name, models, lambda: self._index)
@@ -303,7 +279,9 @@ class RunningCommand:
         if self._driven is not None:
             self._task.warn(self._plan, control_observed(self._name))
         if self._table.models:
-            given |= _addresses_of_models(door)
+            base = f"http://{door.address}{MODELS}"
+            given |= {"OPENAI_BASE_URL": f"{base}/v1", "ANTHROPIC_BASE_URL": base}
+            given |= dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), door.token)  # it takes the token for a key
         environment = {**passed, **given, **_declared(self._name, self._table, os.environ)}
         cwd = own if self._table.cwd is None else self._run.settings.root / self._table.cwd
         command = [expand(word, values) for word in self._table.command or ()]
@@ -320,7 +298,9 @@ class RunningCommand:
                     log.write("--- ended: the time of the task was over\n")
                 break
             await poll_until(self._run.clock, child.has_ended, _LOOK, min(1.0, max(_LOOK, left)))
-            _bound(child.log)
+            with contextlib.suppress(OSError):  # one that writes too much goes on at the beginning of the file
+                if child.log.stat().st_size > _LONGEST_LOG:
+                    os.truncate(child.log, 0)
         try:
             return await child.stop(_AFTER_SIGTERM)
         finally:
@@ -453,22 +433,11 @@ def _missing_extra(table: AgentSettings) -> str:
 
 def _mcp_file(folder: Path, door: TaskDoor) -> Path:
     """The file with which a client of MCP finds the task, in the form that Claude Code and others read."""
-    server = {
-        "type": "http",
-        "url": f"http://{door.address}/mcp",
-        "headers": {"Authorization": f"Bearer {door.token}"},
-    }
+    server = {"type": "http", "url": f"http://{door.address}/mcp", "headers": {"Authorization": f"Bearer {door.token}"}}
     path = folder / "mcp.json"
     path.touch(0o600)
     path.write_text(json.dumps({"mcpServers": {"taskspec": server}}, indent=1), "utf-8")
     return path
-
-
-def _addresses_of_models(door: TaskDoor) -> dict[str, str]:
-    """Where the clients of the providers find the gateway: they take the token of the task for their key."""
-    base = f"http://{door.address}{MODELS}"
-    keys = dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), door.token)
-    return {"OPENAI_BASE_URL": f"{base}/v1", "ANTHROPIC_BASE_URL": base, **keys}
 
 
 _STEP_BY_STEP: Final = (
@@ -505,10 +474,3 @@ def _declared(name: str, table: AgentSettings, environ: Mapping[str, str]) -> di
         return REFERENCE.sub(lambda found: environ[found[1]], text)
 
     return {key: filled(key, text) for key, text in table.environment.items()}
-
-
-def _bound(log: Path) -> None:
-    """Drop the output of a process that has written too much: it goes on at the beginning of the file."""
-    with contextlib.suppress(OSError):
-        if log.stat().st_size > _LONGEST_LOG:
-            os.truncate(log, 0)

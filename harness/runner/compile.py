@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -22,17 +22,11 @@ from harness.model.plan import Plan, ReadyLogin, ReadyRepair
 from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.runner.chain import agent_chain, chain_problems, first_agent
-from harness.runner.login_checks import limits_of, login_checks
 from harness.spec.agents import SCRIPTED
-from harness.spec.checks import check_spec, check_steps, login_problems, unfit_for_login
+from harness.spec.checks import check_spec, check_steps, login_problems, routes_problems, unfit_for_login
 from harness.spec.context import ContextOptions, merged
-from harness.spec.expressions import (
-    LATE_IN_ROUTES,
-    environment_names,
-    one_time_variables,
-    scope_of,
-    secrets_of,
-)
+from harness.spec.defaults import Defaults, with_defaults
+from harness.spec.expressions import LATE_IN_ROUTES, environment_names, one_time_variables, scope_of, secrets_of
 from harness.spec.generated import Generated
 from harness.spec.load import load_file, tasks_in_folder
 from harness.spec.loaded import Loaded
@@ -55,8 +49,8 @@ from harness.spec.references import (
     references,
 )
 from harness.spec.source import Origin
-from harness.spec.steps import Step
-from harness.spec.task import Repair, ScoringCheckpoint, StateBinding, TaskSpec
+from harness.spec.steps import Open, Step
+from harness.spec.task import Repair, ScoringCheckpoint, TaskSpec
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -84,15 +78,12 @@ class Filling:
 
     def __post_init__(self) -> None:
         declared = self._declared_context()
-        timezone, locale = map(self._of_context, (declared.timezone, declared.locale))
+        timezone, locale = (  # of generated values: they cannot be generated themselves
+            as_text(interpolate(text, scope_of(self.spec, self.environ))) if text and "${" in text else text
+            for text in (declared.timezone, declared.locale)
+        )
         self.generated = Generated(self.spec, self.now, timezone, locale)
         self.scope = scope_of(self.spec, self.environ, self.generated)
-
-    def _of_context(self, text: str | None) -> str | None:
-        """The zone or locale of generated values; it cannot itself be generated."""
-        if text is None or "${" not in text:
-            return text
-        return as_text(interpolate(text, scope_of(self.spec, self.environ)))
 
     def one_time(self) -> OneTimePasswords | None:
         """The keys of the one-time passwords; None if the task uses none."""
@@ -123,28 +114,28 @@ class Filling:
         changed = route
         if holds_reference(route):
             given = route.values_given.items()
-            try:
+            with self._collecting(path):
                 filled = {key: interpolate(each, self.scope, last=key not in LATE_IN_ROUTES) for key, each in given}
                 changed = type(route).model_validate(filled)
-            except BadReferenceError as error:
-                self.problems.append(self.origin.problem(path, str(error)))
-            except ValidationError as error:
-                self.problems += self._of_filled(path, error)
         return changed.with_source(self.origin.place(path))
 
-    def _of_filled(self, path: JsonPath, error: ValidationError) -> Iterator[Problem]:
-        """The problems of values that are wrong once their references are filled in."""
-        for each in error.errors():
-            message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
-            yield self.origin.problem((*path, *each["loc"]), message)
+    @contextmanager
+    def _collecting(self, path: JsonPath) -> Iterator[None]:
+        """Note the problems of what is done within, which goes on after it: what it makes is of no use."""
+        try:
+            yield
+        except BadReferenceError as error:
+            self.problems.append(self.origin.problem(path, str(error)))
+        except ValidationError as error:
+            for each in error.errors():
+                message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
+                self.problems.append(self.origin.problem((*path, *each["loc"]), message))
 
     def _interpolated(self, path: JsonPath, model: ModelT, last: bool) -> ModelT:
         """The model with references filled in; if a value is of no use there, the model itself and a problem."""
-        try:
+        with self._collecting(path):
             return interpolate_step(model, self.scope, last=last)
-        except BadReferenceError as error:
-            self.problems.append(self.origin.problem(path, str(error)))
-            return model
+        return model
 
     def context(self) -> ContextOptions:
         """What the browser context emulates: the settings, overridden by the task's profile, overridden by the task."""
@@ -154,14 +145,10 @@ class Filling:
             self.problems.append(self.origin.problem(("task_id",), message))
         if not holds_reference(options):
             return options
-        try:
+        with self._collecting(("browser",)):
             values = interpolate(options.values_given, self.scope)
             _refuse_one_time(values)
             return ContextOptions.model_validate(values)
-        except BadReferenceError as error:
-            self.problems.append(self.origin.problem(("browser",), str(error)))
-        except ValidationError as error:
-            self.problems += self._of_filled(("browser",), error)
         return options
 
     def _declared_context(self) -> ContextOptions:
@@ -227,15 +214,13 @@ class Filling:
         for name in ("memory", "expected_memory", "page_values"):
             changed[name] = interpolate(getattr(self.spec, name), self.scope)
         changed["state_bindings"] = {
-            self.text(key): self._fill_binding(at) for key, at in self.spec.state_bindings.items()
+            self.text(key): at.model_copy(update={"path": self.text(at.path)})
+            for key, at in self.spec.state_bindings.items()
         }
         if self.spec.budget.max_seconds is not None:
             seconds = self.spec.budget.max_seconds * self.settings.timeout_scale
             changed["budget"] = self.spec.budget.model_copy(update={"max_seconds": seconds})
         return self.spec.model_copy(update=changed)
-
-    def _fill_binding(self, binding: StateBinding) -> StateBinding:
-        return binding.model_copy(update={"path": self.text(binding.path)})
 
 
 # Makes the Plan of a task, and of the tasks that run within it.
@@ -264,19 +249,14 @@ def compile_plan(
     steps; by default the settings' agent for a task without steps. `now` is the moment of `${now}`; by default that of
     the call. Raises SpecError.
     """
-    spec, origin, here = _taken_apart(task, source)
-    folder = folder or here
+    if isinstance(task, Loaded):
+        spec, origin, folder = task.spec, task.origin, folder or task.folder
+    else:
+        spec, origin, folder = task, Origin(source or task.task_id), folder or Path.cwd()
     variables = os.environ if environ is None else environ
     others = find or tasks_in_folder(folder, settings.defaults)
     work = _Compilation(settings, run_id, variables, others, now or datetime.now(UTC))
     return work.plan(spec, origin, folder, key or slug(spec.task_id), source or origin.file, agent)
-
-
-def _taken_apart(task: Loaded | TaskSpec, source: str | None) -> tuple[TaskSpec, Origin, Path]:
-    """The spec, the origin for its problems, and its folder."""
-    if isinstance(task, Loaded):
-        return task.spec, task.origin, task.folder
-    return task, Origin(source or task.task_id), Path.cwd()
 
 
 class _Compilation(Struct, frozen=True):
@@ -296,13 +276,15 @@ class _Compilation(Struct, frozen=True):
         settings, environ = self.settings, self.environ
         hide = hiding(_secrets(spec, settings, environ))
         first = first_agent(spec, settings, agent)
-        _refuse(self._problems(spec, origin, folder, played=first is None), hide)
+        channels, agents = frozenset(settings.channels) or None, tuple(settings.agents)
+        played = first is None  # the steps of the file are executed, so there must be some
+        _refuse(check_spec(spec, origin, folder, channels, environ, needs_steps=played, agents=agents), hide)
         filling = Filling(spec, settings, environ, origin, self.now)
         following = agent_chain(spec, settings, agent) if recovers(settings, environ) else None
         _refuse(chain_problems(first, following, settings, origin), hide)
         plan = replace(self._filled(filling, folder, key, source), agent=first, chain=following)
         _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
-        _refuse([*_of_routes(plan.routes, origin, folder, hide)], hide)
+        _refuse([*routes_problems(plan.routes, origin, folder, hide)], hide)
         return plan
 
     def _filled(self, filling: Filling, folder: Path, key: str, source: str) -> Plan:
@@ -311,11 +293,13 @@ class _Compilation(Struct, frozen=True):
         inner = replace(self, around=(*self.around, spec.task_id))
         limits, context = spec.limits(settings.timeout_profile), filling.context()
         more = _planned_faults(spec, filling.scope, plans_of(settings))
+        back = spec.fallback_plan if spec.fallback_plan.enabled and recovers(settings, environ) else None
+        relaxed, instead = (back.relaxed_success_criteria, back.alternative_task_id) if back else ((), None)
         return Plan(
             spec=filling.spec_as_run(),
             task_id=spec.task_id,
             key=key,
-            world=_world(self.run_id, spec, key),
+            world=f"{slug(self.run_id)}.{slug(spec.episode_id) if spec.episode_id else key}",
             steps=filling.steps(),
             preconditions=filling.criteria(("preconditions",), spec.preconditions),
             success_criteria=filling.criteria(("success_criteria",), spec.success_criteria),
@@ -331,8 +315,8 @@ class _Compilation(Struct, frozen=True):
             origin=filling.origin,
             start=datetime.fromisoformat(spec.time) if spec.time else None,
             scoring=filling.scoring(),
-            relaxed=_relaxed_criteria(spec, filling) if recovers(settings, environ) else (),
-            alternative=_alternative(spec, filling, inner) if recovers(settings, environ) else None,
+            relaxed=filling.criteria(("fallback_plan", "relaxed_success_criteria"), relaxed),
+            alternative=inner.other(filling, ("fallback_plan", "alternative_task_id"), instead) if instead else None,
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
             login=inner.login(filling) if spec.login else None,
             base_url=settings.base_url,
@@ -345,11 +329,6 @@ class _Compilation(Struct, frozen=True):
             strict=settings.strict,
             timeout_scale=settings.timeout_scale,
         )
-
-    def _problems(self, spec: TaskSpec, origin: Origin, folder: Path, played: bool) -> list[Problem]:
-        """The problems of a spec. `played`: the steps of the file are executed, so there must be some."""
-        channels, agents = frozenset(self.settings.channels) or None, tuple(self.settings.agents)
-        return check_spec(spec, origin, folder, channels, self.environ, needs_steps=played, agents=agents)
 
     def other(self, filling: Filling, path: JsonPath, name: str) -> Plan | None:
         """The plan of a task that this one runs inside itself; None, and a problem, if that is impossible."""
@@ -383,18 +362,18 @@ class _Compilation(Struct, frozen=True):
         if unfit := list(unfit_for_login(made, origin.file, filling.origin)):
             filling.problems += unfit
             return None
+        place = Origin(f"[tool.harness.logins.{name}]")
         plans = [
             self.plan(made, origin, folder, slug(f"{made.task_id}-as-{name}"), origin.file, SCRIPTED),
-            *(self._login_check(name, check) for check in login_checks(name, declared, made, settings.timeout_scale)),
+            *(
+                self.plan(check, place, settings.root, slug(check.task_id), place.file, SCRIPTED)
+                for check in login_checks(name, declared, made, settings.timeout_scale)
+            ),
         ]
         logs_in, check, proof = (replace(each, faults=(), fresh=False) for each in plans)
         told = f"{name} {declared.model_dump_json()} {made.model_dump_json()} {settings.base_url} {logs_in.secrets}"
         digest = hashlib.sha256(told.encode()).hexdigest()[:16]
         return ReadyLogin(name, logs_in, check, proof, declared.holds, declared.keep, digest)
-
-    def _login_check(self, name: str, check: TaskSpec) -> Plan:
-        place = Origin(f"[tool.harness.logins.{name}]")
-        return self.plan(check, place, self.settings.root, slug(check.task_id), place.file, SCRIPTED)
 
     def _login_task(self, name: str, declared: LoginSettings) -> tuple[TaskSpec, Origin, Path]:
         """The task that logs in: that of a file, or of the steps in the settings. Raises SpecError."""
@@ -404,30 +383,6 @@ class _Compilation(Struct, frozen=True):
             return spec, Origin(f"[tool.harness.logins.{name}]"), self.settings.root
         loaded = load_file(self.settings.root / declared.task, defaults=self.settings.defaults)
         return loaded.spec, loaded.origin, loaded.folder
-
-
-def _of_routes(routes: Iterable[Route], origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
-    """The problems of routes whose references are filled in."""
-    for number, route in enumerate(routes):
-        from harness.spec.route_checks import file_problems, pattern_problems  # few tasks have routes
-
-        yield from pattern_problems(route.url, ("routes", number, "url"), origin)
-        yield from file_problems(route, ("routes", number), origin, folder, hide)
-
-
-def _relaxed_criteria(spec: TaskSpec, filling: Filling) -> tuple[Criterion, ...]:
-    plan, path = spec.fallback_plan, ("fallback_plan", "relaxed_success_criteria")
-    return filling.criteria(path, plan.relaxed_success_criteria) if plan.enabled else ()
-
-
-def _alternative(spec: TaskSpec, filling: Filling, inner: _Compilation) -> Plan | None:
-    name = spec.fallback_plan.alternative_task_id if spec.fallback_plan.enabled else None
-    return inner.other(filling, ("fallback_plan", "alternative_task_id"), name) if name else None
-
-
-def _world(run_id: str, spec: TaskSpec, key: str) -> str:
-    """The world id: one for each episode, else for each task (docs/design/isolation-and-state.md)."""
-    return f"{slug(run_id)}.{slug(spec.episode_id) if spec.episode_id else key}"
 
 
 def _secrets(spec: TaskSpec, settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -561,3 +516,38 @@ def _element_rule(rule: Any, settings: Settings, text: Callable[[str], str]) -> 
         "fallback_wait_seconds": rule.fallback_wait_seconds * scale,
         "fallback_selectors": {text(key): tuple(text(each) for each in others) for key, others in selectors.items()},
     }
+
+
+# The tasks that find out whether a login is valid, made from its settings.
+
+_USUAL_CHECK_SECONDS = 3.0
+"""Seconds for `holds`, where neither the login nor the tasks of the project name a time."""
+_LIMITS = ("timeout_profile", "timeout", "step_timeout", "expect_timeout")
+
+
+def limits_of(defaults: Iterable[Defaults]) -> dict[str, Any]:
+    """The time limits that a project sets for all its tasks: they are the limits of its logins too."""
+    return {name: value for name, value in with_defaults({}, defaults).items() if name in _LIMITS}
+
+
+def login_checks(name: str, declared: LoginSettings, made: TaskSpec, scale: float) -> tuple[TaskSpec, TaskSpec]:
+    """The check before a login is used, and the one after it was made, with the limits of the task that logs in.
+
+    Only the first ends with `lost_when`: right after a login an application may show its form for a moment, and a login
+    that holds must not fail because of that.
+    """
+    seconds = declared.check_timeout
+    if seconds is None:
+        seconds = max(_USUAL_CHECK_SECONDS, made.expect_timeout)
+    limits = {each: getattr(made, each) for each in _LIMITS if each in made.model_fields_set}
+    keys = {**limits, "allowed_domains": made.allowed_domains, "browser": made.browser, "expect_timeout": seconds}
+    steps, holds = (Open(url=declared.check_url),), (declared.holds,)
+    before, after = f"{name}-is-valid", f"{name}-holds"
+    quiet = Rulebook(capture="none")
+    proof = TaskSpec(task_id=after, steps=steps, success_criteria=holds, **keys)
+    if declared.lost_when is None:
+        return TaskSpec(task_id=before, steps=steps, success_criteria=holds, error_recovery=quiet, **keys), proof
+    decided = f"WITHIN({seconds * scale:g}, ANY[{declared.holds}, {declared.lost_when}])"
+    keys["expect_timeout"] = 0
+    both = (decided, *holds)
+    return TaskSpec(task_id=before, steps=steps, success_criteria=both, error_recovery=quiet, **keys), proof

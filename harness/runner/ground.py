@@ -1,4 +1,7 @@
-"""What one task stands on: the resources that it shares with the tasks inside it, and who may step in."""
+"""What one task stands on: the resources that it shares with the tasks inside it, and who may step in.
+
+And the storage that the tasks of an episode hand on (docs/decisions/015-what-an-episode-hands-on.md).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from msgspec import Struct, field
 from harness.browser import Storage, StorageState
 from harness.model.plan import Plan
 from harness.model.ports import Ask, RepairHook
-from harness.model.record import MetFault
+from harness.model.record import MetFault, Warning_
 from harness.recovery.failure import Failure
 from harness.runner.toolbox import TaskTools
 from harness.spec.steps import Step
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.browser.route_answers import Memory
@@ -60,6 +64,41 @@ class Ground(Struct, frozen=True):
             return found if self.of_login and isinstance(found, Failure) else None
 
         return leave
+
+
+class Episodes:
+    """By the world of an episode: the storage of its last task that ended as declared, and the login of that task."""
+
+    def __init__(self) -> None:
+        self._left: dict[str, Storage | Failure] = {}
+        self._logins: dict[str, str] = {}
+
+    def begin(self, plan: Plan, ground: Ground) -> Ground:
+        """The ground with the storage of the task before; a task with another login than that one's begins without.
+
+        If the storage could not be read, the task cannot begin: as if it had never been left, it would be logged out.
+        """
+        if plan.login is not None and self._logins.get(plan.world) != plan.login.name:
+            return ground
+        left = self._left.get(plan.world)
+        if isinstance(left, Failure):
+            return replace(ground, trouble=ground.trouble or left)
+        return replace(ground, storage=left.state if left else None)
+
+    def hand_on(self, plan: Plan, left: Storage | Failure | None) -> tuple[Warning_, ...]:
+        """Keep what a task that ends as it declares leaves to the next one of its episode; returns warnings for it."""
+        if left is None:
+            return ()
+        if isinstance(left, Failure):
+            message = f"{left.message}, at the end of {plan.task_id}, with which the episode goes on"
+            left = replace(left, message=message)
+        self._left[plan.world] = left
+        if plan.login is not None:
+            self._logins[plan.world] = plan.login.name
+        lines = [left.message] if isinstance(left, Failure) else left.unsaved
+        return tuple(
+            Warning_("storage_not_left", f"What follows in the episode lacks it: {line}", None) for line in lines
+        )
 
 
 class NoFaults:

@@ -7,29 +7,23 @@ import contextlib
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 from harness.agents.registry import Agents, TaskAgent
-from harness.browser import (
-    Browsers,
-    Endpoints,
-    PlaywrightSession,
-    SessionRequest,
-    Storage,
-    StorageState,
-    wants_webmcp,
-)
+from harness.browser import Browsers, Endpoints, PlaywrightSession, SessionRequest, Storage, StorageState, wants_webmcp
 from harness.engine import run_task
+from harness.environment.channel import SlotPlaceholders
+from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
 from harness.environment.ownership import is_back
+from harness.environment.reset import StateReset
+from harness.environment.services import Services
 from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
 from harness.model.events import Event
@@ -48,18 +42,14 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
-from harness.runner.episodes import Episodes
-from harness.runner.ground import NO_INTERACTION, Ground, Interaction, NoFaults, routing_of
+from harness.runner.ground import NO_INTERACTION, Episodes, Ground, Interaction, NoFaults, routing_of
 from harness.runner.inference import Inference, TaskInference
 from harness.runner.logins import LoginArchive, Logins
-from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.needs import Needs
 from harness.runner.proposal_notes import ProposalNotes
 from harness.runner.scratch import Scratch
 from harness.runner.shared_services import OpenServices, own_services
-from harness.runner.slot_state import SlotStates
 from harness.runner.toolbox import RunTools
-from harness.spec.names import new_run_id
 from harness.spec.task import TaskSpec
 from harness.task_secrets import LearnedSecrets
 from harness.values import replace
@@ -87,6 +77,9 @@ class Harness:
         if found := unusable_folders(settings):
             raise OSError("; ".join(found))
         self.settings, self.clock, self._tell = settings, SystemClock(), tell
+        # The sites come first, since the actors ask for their hosts and circuits, and the records before the actors,
+        # since browsers keep their profiles in the scratch folder. Nothing is started here but the reaper of that
+        # folder: services and browsers begin with the first task that needs them.
         self._make_sites(run_id, settings.root / ".harness", open_services)
         self._make_records(run_id)
         self._make_actors(run_id)
@@ -196,7 +189,7 @@ class Harness:
                 world="",
                 folder=temp,
                 uploads=temp,
-                hosts=self._hosts_in(0),
+                hosts=dict(self.services.hosts_of(0)),
                 allowed_domains=spec.allowed_domains,
                 webrtc=settings.browser.webrtc,
                 webmcp=wants_webmcp(spec, settings),
@@ -237,11 +230,12 @@ class Harness:
         """The agents of a task that are processes; None if the project has none."""
         if not any(each.command for each in self.settings.agents.values()):
             return None
-        if self.commands is None:
-            from harness.runner.commands import RunCommands  # few runs start agents
+        from harness.runner.commands import RunCommands, TaskCommands  # few runs start agents
 
-            self.commands = RunCommands(self.settings, self._redacted, self.redactor.learn, self.clock, self._tell)
-        return self.commands.of(inference, key)
+        if self.commands is None:
+            redact, learn = self._redacted, self.redactor.learn
+            self.commands = RunCommands(self.settings, redact, learn, self.clock, self._tell)
+        return TaskCommands(self.commands, inference, key)
 
     def _redacted(self, value: Any, plan: Plan) -> Any:
         """A JSON value as the agents of a task see it."""
@@ -383,7 +377,7 @@ class Harness:
         await self.start()
         await self.services.await_ready(ground.slot, ground.needed)
         if ground.commands is not None:
-            ground.commands.found_at(plan, folder)
+            ground.commands.folders[plan.key] = folder
         world = TaskWorld(
             plan,
             self.memory,
@@ -394,7 +388,7 @@ class Harness:
         )
         routing, gate = await routing_of(plan, world.memory), self._gate(plan)
         request = replace(
-            SessionRequest.of(plan, self.settings, folder), hosts=self._hosts_in(ground.slot),
+            SessionRequest.of(plan, self.settings, folder), hosts=dict(self.services.hosts_of(ground.slot)),
             storage=ground.storage, leave=ground.leave_for(plan), routing=routing, gate=gate,
         )  # fmt: skip
         inference.found_at(plan, request.hosts)
@@ -408,7 +402,7 @@ class Harness:
         """Open the browser's session; an agent that drives it itself is told where. Raises Failed."""
         session = await self.browsers.open_session(request)
         if ground.commands is not None and request.debugged:
-            ground.commands.debugged_at(plan, await session.debugged(), session)
+            ground.commands.contexts[plan.key] = await session.debugged(), session
         return session
 
     def _gate(self, plan: Plan) -> WriteGate | None:
@@ -424,8 +418,7 @@ class Harness:
     ) -> Stage:
         from harness.faults.injector import FaultInjector, Where
         from harness.faults.network import prepare
-        from harness.faults.services import SiteTarget
-        from harness.faults.state import StateTarget
+        from harness.faults.state import SiteTarget, StateTarget
 
         network = await prepare(plan.faults, hosts=self.services.hosts_of(ground.slot), clock=self.clock)
         request = replace(
@@ -448,15 +441,12 @@ class Harness:
         inference.struck_by(plan, injector)
         return Stage(session, world, injector)
 
-    def _hosts_in(self, slot: int) -> dict[str, int]:
-        return {host.lower(): port for host, port in self.services.hosts_of(slot).items()}
-
     async def close(self) -> None:
         """End browsers and the services that this process started. Bounded."""
         if self.bridge is not None:
             await self.bridge.close()
         if self.commands is not None:
-            await self.commands.close()
+            await self.commands.doors.close()
         begun = [task for task in (self._services_begun, self._browser_begun) if task is not None]
         for task in begun:
             task.cancel()
@@ -475,126 +465,56 @@ class Harness:
         self._scratch.close()
 
 
-T = TypeVar("T")
-AskHere = Callable[[str, tuple[str, ...]], str | None]
-RepairHere = Callable[[Plan, str, Mapping[str, Any]], Mapping[str, Any] | bool]
-"""`Ask` and `RepairHook` of the ports, called on the waiting thread."""
+_Recover = Callable[[int, str], Coroutine[Any, Any, None]]
+"""Recovers the service at a URL, as the tasks of that slot see it."""
 
 
-class SyncHarness:
-    """A Harness with synchronous methods; for pytest, the CLI and `execute_task`."""
+class SlotStates:
+    """The state of each slot. If no state is shared, there is only slot 0."""
 
-    def __init__(self, settings: Settings, run_id: str | None = None, tell: Emit = discard) -> None:
-        self.settings = settings
-        self._tell = tell
-        self.run_id = run_id or new_run_id(datetime.now(UTC), os.getpid())
-        self._loop = LoopThread()
+    def __init__(
+        self, settings: Settings, services: Services, needs: Needs, tools: RunTools, recover: _Recover, starts: Path
+    ) -> None:
+        """`starts` is the folder for the files as they were at the start of the run."""
+        self._settings, self._services, self._needs = settings, services, needs
+        self._tools, self._recover = tools, recover
+        self._starts = starts if settings.isolation == "reset" else None
+        self._reset = StateReset(settings.reset, settings.reset_timeout, settings.root)
+        self._channels: dict[int, Channels] = {}
 
-        async def made() -> Harness:
-            return Harness(settings, self.run_id, tell)
+    def channels(self, slot: int) -> Channels:
+        """The channels as the tasks in that slot see them. Raises ValueError for settings that fit no kind."""
+        if slot not in self._channels:
+            hosts, settings = self._services.hosts_of(slot), self._settings
+            started = [name for name, each in settings.services.items() if each.command is not None]
+            folders = {name: partial(self._services.folder_of, name, slot) for name in started}
+            self._channels[slot] = Channels(
+                settings.channels,
+                hosts=hosts,
+                recover=partial(self._recover, slot),
+                root=settings.root,
+                mark=settings.world_mark,
+                starts=self._starts and self._starts / str(slot),
+                call=partial(self._tools.call, slot),
+                places=SlotPlaceholders(slot, hosts, folders),
+            )
+        return self._channels[slot]
 
-        try:
-            self._harness = self._loop.call(made())
-        except BaseException:
-            self._loop.close()
-            raise
+    def usable_channels(self, slot: int, needed: frozenset[str] | None) -> Channels:
+        """The channels of a task, without those of services that are down and that it does not need."""
+        down = frozenset() if needed is None else self._services.down(slot) - needed
+        return self.channels(slot).without(self._needs.channels_of(down))
 
-    def record_writes(self, before_write: Callable[[Plan], Awaitable[None]]) -> None:
-        """From now on, tasks wait for this before each write (`Ports.before_write`); it is awaited on the loop."""
-        self._harness.before_write = before_write
+    async def reset(self, slot: int, world: str, needed: frozenset[str] | None) -> None:
+        """Reset the state of a slot before a task that needs these services; None: all of them. Raises Failed."""
+        await self._services.reset(slot, needed)
+        themselves = any("reset" in each.model_fields_set for each in self._settings.services.values())
+        if self._reset.target is not None or not themselves:
+            channels = self.usable_channels(slot, needed)
+            await self._reset.run(channels, slot, self._services.hosts_of(slot), world)
 
-    def only_reads_with_tools(self) -> None:
-        """From now on, the steps of tasks call no tool that writes."""
-        self._harness.tools.only_reads = True
-
-    def forget_python(self) -> None:
-        """Load channels and agents anew with the next task: the project's Python has changed."""
-        self._loop.call(self._harness.forget_python())
-
-    def start(self) -> None:
-        """Find or start the services, for tests that may need any of them. Raises Failed."""
-        self._loop.call(self._harness.start_all())
-
-    def prepare(self, spec: TaskSpec) -> None:
-        """Begin to start what the first task needs, beside what this thread does meanwhile."""
-        self._loop.call(self._harness.prepare(spec))
-
-    def serve_bridge(self, port: int, wait: float) -> BridgeAddress:
-        """Serve agents that run elsewhere: a task waits `wait` seconds for one. Raises ValueError and OSError."""
-        return self._loop.call(self._harness.serve_bridge(port, wait))
-
-    @contextmanager
-    def slot(self, name: str) -> Iterator[Mapping[str, int]]:
-        """The hosts of a slot that the ordinary test of that name has to itself, reset. Raises Failed."""
-        world = f"{self.run_id}-{uuid4().hex}"
-        slot, hosts = self._loop.call(self._harness.occupy(world, name))
-        try:
-            yield dict(hosts)
-        finally:
-            if slot is not None:
-                self._loop.call(self._harness.release_slot(slot, world))
-
-    def run(
-        self,
-        plan: Plan,
-        sink: Callable[[Event], None],
-        ask: AskHere | None = None,
-        repair: RepairHere | None = None,
-        idle: Callable[[], None] | None = None,
-    ) -> TaskResult:
-        """Run one task; events reach `sink` on this thread, and `ask`, `repair` and (often) `idle` are called on it."""
-        return self.begin(lambda caller: self.play(plan, caller, ask, repair)).finish(sink, idle)
-
-    def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> LoopFuture[T]:
-        """Start a coroutine such as `play` on the loop, from any thread; the one that finishes it gets its events."""
-        return self._loop.begin(main)
-
-    async def play(
-        self, plan: Plan, caller: Caller, ask: AskHere | None = None, repair: RepairHere | None = None
-    ) -> TaskResult:
-        """Run one task on the loop; several may run at once. The caller gets the events, and asks and repairs."""
-        interaction = Interaction(ask and partial(caller.call, ask), repair and partial(caller.call, repair))
-        return await self._harness.run(plan, caller, interaction)
-
-    @property
-    def slots(self) -> int | None:
-        """The number of tasks that may run at once because they share a state; None: no state is shared."""
-        return self._harness.services.instances if self.settings.shared_state else None
-
-    def check_agents(self, name: str | None) -> None:
-        """Raises ValueError if there is no agent of that name, or none of a name in the settings of agents."""
-        try:
-            self._harness.agents.check(name)
-        except Failed as failed:
-            raise ValueError(failed.failure.message) from failed
-
-    @property
-    def archive(self) -> DirectoryArchive:
-        return self._harness.archive
-
-    @property
-    def hosts(self) -> Mapping[str, int]:
-        """Host name, in lower case -> port on 127.0.0.1; final after `start`."""
-        return dict(self._harness.services.hosts)
-
-    @property
-    def kept_services(self) -> tuple[str, ...]:
-        """A line for each service that was used but not started, because the project keeps it."""
-        return self._harness.services.kept_lines()
-
-    @property
-    def browsers(self) -> Browsers:
-        """The browsers of the run. They belong to the loop: they are for coroutines that `begin` starts."""
-        return self._harness.browsers
-
-    @property
-    def browser(self) -> str:
-        """Name, version and path of the browser, once one was started."""
-        return self.browsers.described
-
-    def close(self) -> None:
-        """Close everything, in bounded time; the process can end afterwards."""
-        try:
-            self._loop.call(self._harness.close())
-        finally:
-            self._loop.close()
+    async def forget(self) -> None:
+        """Load the channels anew when they are next needed: the project's Python has changed."""
+        old = list(self._channels.values())
+        self._channels.clear()
+        await asyncio.gather(*(channels.close() for channels in old))

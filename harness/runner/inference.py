@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from harness.resilience import Clock
 from harness.resilience.events import Emit
 from harness.runner.circuits import RunCircuits, thresholds_of
 from harness.runner.compile import recovers
+from harness.runner.toolbox import unheard
 
 if TYPE_CHECKING:
     from harness.models.gateway import ModelGateway
@@ -31,19 +31,9 @@ _NO_HOSTS: Mapping[str, int] = {}
 class Inference:
     """The models of a run, which are made when the first agent asks one."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        run_id: str,
-        clock: Clock,
-        circuits: RunCircuits,
-        tell: Emit,
-    ) -> None:
-        self._settings = settings
-        self._clock = clock
+    def __init__(self, settings: Settings, run_id: str, clock: Clock, circuits: RunCircuits, tell: Emit) -> None:
+        self._settings, self._clock, self._circuits, self._tell = settings, clock, circuits, tell
         self.mode = settings.cassettes.mode_in(os.environ)
-        self._circuits = circuits
-        self._tell = tell
         self._floors = settings.floors_of(run_id) / "floors.sqlite3"
         self._models: RunModels | None = None
 
@@ -86,9 +76,7 @@ class TaskInference:
     """The models of one task and of the tasks inside it, each with its own budget and ledger."""
 
     def __init__(self, run: Inference, plan: Plan, emit: Callable[[Event], None]) -> None:
-        self._run = run
-        self._plan = plan
-        self._emit = emit
+        self._run, self._plan, self._emit = run, plan, emit
         self._tasks: dict[str, TaskModels] = {}
         self._hosts: dict[str, Mapping[str, int]] = {}
         self._injectors: dict[str, Injector] = {}
@@ -114,20 +102,17 @@ class TaskInference:
 
     def _models_of(self, plan: Plan) -> TaskModels:
         if plan.key not in self._tasks:
-            emit = self._emit if plan.key == self._plan.key else _nobody
-            random = Random(plan.spec.seed).random
-            hosts, ways = partial(self._hosts_of, plan.key), self._recorded(plan).way
+            emit = self._emit if plan.key == self._plan.key else unheard
+            recordings = self._recordings[plan.key] = self._run.recordings(plan)
+            if plan.key in self._injectors:
+                recordings.struck_by(self._injectors[plan.key])
+            random, ways = Random(plan.spec.seed).random, recordings.way
+
+            def hosts() -> Mapping[str, int]:
+                return self._hosts.get(plan.key, _NO_HOSTS)
+
             self._tasks[plan.key] = self._run.models.of(plan, hosts, emit, random, ways)
         return self._tasks[plan.key]
-
-    def _recorded(self, plan: Plan) -> TaskRecordings:
-        recordings = self._recordings[plan.key] = self._run.recordings(plan)
-        if plan.key in self._injectors:
-            recordings.struck_by(self._injectors[plan.key])
-        return recordings
-
-    def _hosts_of(self, key: str) -> Mapping[str, int]:
-        return self._hosts.get(key, _NO_HOSTS)
 
     def calls(self, plan: Plan) -> tuple[ModelCall, ...]:
         """The requests to models that a task has made so far."""
@@ -145,7 +130,3 @@ class TaskInference:
         """Close what the tasks have opened; it never raises."""
         for models in self._tasks.values():
             await models.close()
-
-
-def _nobody(_event: Event) -> None:
-    """A task inside another one emits no events."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -23,7 +22,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive
 from harness.resilience import Clock
 from harness.resilience.events import Emit, LoginMade, discard
-from harness.resilience.replaced import replaced
+from harness.resilience.replaced import replaced, try_lock
 from harness.spec.names import slug
 
 _POLL = 0.1
@@ -69,7 +68,12 @@ class Logins:
         async with self._alone(asked):
             if login.digest not in self._answers:
                 result, _ = await play(login.check, None)
-                self._answers[login.digest] = _holds_for_everybody(login) if result.ok else None
+                refusal = (
+                    f"Login `{login.name}` is refused: `holds` also holds without it, in an empty browser at "
+                    f"{login.check.steps[0].describe()}: {login.holds}; name something there that only this user sees"
+                )
+                failure = Failure("LOGIN_FAILED", refusal, details={"login": login.name})
+                self._answers[login.digest] = failure if result.ok else None
         if refused := self._answers.get(login.digest):
             raise Failed(refused)
 
@@ -92,10 +96,13 @@ class Logins:
         try:
             result, made = await play(login.plan, None)
             if not result.ok or made is None:
-                raise Failed(_not_logged_in(login, result))
+                why = result.failure.message if result.failure else result.skipped or "it did not pass"
+                raise Failed(_login_failed(login, f"failed: {why}", result))
             checked, kept = await play(login.proof, made.state)  # sites renew what they keep in the browser
             if not checked.ok or kept is None:
-                raise Failed(_does_not_hold(login, checked, made))
+                why = "; ".join([checked.failure.message if checked.failure else "", *made.unsaved])
+                shown = login.check.steps[0].describe()
+                raise Failed(_login_failed(login, f"was made, but does not hold at {shown}: {why}", checked))
         except Failed as failed:
             self._failures[file.name] += 1
             self._failed[file.name] = failed.failure
@@ -127,12 +134,8 @@ class Logins:
         """Hold the lock of a login, which all processes of this machine share."""
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.with_suffix(".lock").open("a") as lock:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    await self._clock.sleep(_POLL)
+            while not try_lock(lock):
+                await self._clock.sleep(_POLL)
             yield
 
     def close(self) -> None:
@@ -183,28 +186,7 @@ def _write(file: Path, storage: StorageState) -> None:
         json.dump(storage, out)
 
 
-def _not_logged_in(login: ReadyLogin, result: TaskResult) -> Failure:
-    reason = result.failure.message if result.failure else result.skipped or "it did not pass"
+def _login_failed(login: ReadyLogin, what: str, result: TaskResult) -> Failure:
+    where = f" (its artifacts are in {result.artifacts.name})" if result.artifacts else ""
     details = {"login": login.name, "code": result.failure.code if result.failure else None}
-    return Failure("LOGIN_FAILED", f"Login `{login.name}` failed: {reason}{_where(result)}", details=details)
-
-
-def _does_not_hold(login: ReadyLogin, result: TaskResult, made: Storage) -> Failure:
-    reason = result.failure.message if result.failure else ""
-    less = "".join(f"; {line}" for line in made.unsaved)
-    shown = login.check.steps[0].describe()
-    message = f"Login `{login.name}` was made, but does not hold at {shown}: {reason}{less}{_where(result)}"
-    details = {"login": login.name, "code": result.failure.code if result.failure else None}
-    return Failure("LOGIN_FAILED", message, details=details)
-
-
-def _where(result: TaskResult) -> str:
-    return f" (its artifacts are in {result.artifacts.name})" if result.artifacts else ""
-
-
-def _holds_for_everybody(login: ReadyLogin) -> Failure:
-    message = (
-        f"Login `{login.name}` is refused: `holds` also holds without it, in an empty browser at "
-        f"{login.check.steps[0].describe()}: {login.holds}; name something there that only this user sees"
-    )
-    return Failure("LOGIN_FAILED", message, details={"login": login.name})
+    return Failure("LOGIN_FAILED", f"Login `{login.name}` {what}{where}", details=details)

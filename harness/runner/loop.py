@@ -14,12 +14,12 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from harness.resilience.threads import ThreadReply
+
 T = TypeVar("T")
 _DONE = object()
 _POLL_SECONDS = 0.1
 """Seconds between two wake-ups of the waiting thread: for events, and so that Ctrl-C is noticed on every platform."""
-
-
 _END_SECONDS = 1.0
 """Seconds that what still runs at the end of a loop may take to end."""
 
@@ -51,20 +51,14 @@ class EventQueue:
 class Caller:
     """The waiting thread as the loop sees it: it takes events, and runs functions that must not run on the loop."""
 
-    def __init__(
-        self,
-        events: EventQueue,
-        loop: asyncio.AbstractEventLoop,
-        hear: Callable[[Any], None] | None = None,
-    ) -> None:
+    def __init__(self, events: EventQueue, hear: Callable[[Any], None] | None = None) -> None:
         """`hear` receives each event at once, on the loop's thread; the sink may get it much later."""
         self._events = events
-        self._loop = loop
         self._hear = hear
 
     def heard_by(self, hear: Callable[[Any], None]) -> Caller:
         """A caller whose events `hear` receives too."""
-        return Caller(self._events, self._loop, hear)
+        return Caller(self._events, hear)
 
     def __call__(self, event: Any) -> None:
         """Pass an event to the sink, in order."""
@@ -74,29 +68,24 @@ class Caller:
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """Run a function on the waiting thread, between events; returns or raises what it does."""
-        reply: asyncio.Future[T] = self._loop.create_future()
-        self._events.put(_Call(self._loop, partial(function, *args), reply), ring=True)
+        reply = ThreadReply[T]()
+        self._events.put(_Call(partial(function, *args), reply), ring=True)
         return await reply
 
 
 class _Call(Struct, frozen=True):
     """A function for the waiting thread to run."""
 
-    loop: asyncio.AbstractEventLoop
     function: Callable[[], Any]
-    reply: asyncio.Future[Any]
+    reply: ThreadReply[Any]
 
     def answer(self) -> None:
         try:
             result = self.function()
         except Exception as error:  # noqa: BLE001 - it belongs to who asked
-            self.loop.call_soon_threadsafe(self._settle, self.reply.set_exception, error)
+            self.reply.fail(error)
         else:
-            self.loop.call_soon_threadsafe(self._settle, self.reply.set_result, result)
-
-    def _settle(self, setter: Callable[[Any], None], value: Any) -> None:
-        if not self.reply.done():  # the caller may have been cancelled meanwhile
-            setter(value)
+            self.reply.set_result(result)
 
 
 class LoopFuture(Generic[T]):
@@ -144,7 +133,7 @@ class LoopThread:
         """Start `main(caller)`; items for the caller wait until a thread finishes it. From any thread."""
         events = EventQueue()
         pending = LoopFuture[T](self._loop, events)
-        self._loop.call_soon_threadsafe(lambda: pending.start(main(Caller(events, self._loop))))
+        self._loop.call_soon_threadsafe(lambda: pending.start(main(Caller(events))))
         return pending
 
     def run(self, main: Callable[[Caller], Coroutine[Any, Any, T]], sink: Callable[[Any], None]) -> T:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 from urllib.parse import urljoin
 
 from harness.model.channel_settings import ChannelSettings
@@ -13,6 +12,7 @@ from harness.model.service_settings import targets_in
 from harness.model.settings import Settings
 from harness.model.tool_settings import offered_to_agents
 from harness.spec.names import host_of, reaches
+from harness.values import texts_of
 
 _HOST = re.compile(r"//(?:[^/?#\s@]*@)?([^/?#\s'\"<>:\\]+)")
 """What may be a host in a text; it is compared with the hosts of services."""
@@ -63,7 +63,7 @@ class Needs:
         settings = self._settings
         always = {settings.memory.channel, *(n for n, each in settings.channels.items() if plan.start and each.clock)}
         for name, services in self._channels.items():
-            if name in always or any(_is_named(name, text) for text in texts):
+            if name in always or any(text == name or f"'{name}'" in text or f'"{name}"' in text for text in texts):
                 yield services
         offered = offered_to_agents(settings.tools) if plan.agent is not None or plan.chain is not None else {}
         for name, services in self._servers.items():
@@ -91,20 +91,9 @@ def _is_open(plan: Plan) -> bool:
     return plan.agent is not None or plan.chain is not None or not somewhere or any(map(_LATE_HOST.match, urls))
 
 
-def _is_named(channel: str, text: str) -> bool:
-    return text == channel or f"'{channel}'" in text or f'"{channel}"' in text
-
-
 def _texts_of(plan: Plan) -> Iterator[str]:
     for step in plan.steps:
-        yield from _texts(step.model_dump(mode="json", exclude_defaults=True))
+        yield from texts_of(step.model_dump(mode="json", exclude_defaults=True))
     for fault in plan.faults:
-        yield from _texts(fault.model_dump(mode="json"))
-    yield from _texts(plan.spec.model_dump(mode="json", exclude=_NAMES_NO_HOST, exclude_defaults=True))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    for each in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        yield from _texts(each)
+        yield from texts_of(fault.model_dump(mode="json"))
+    yield from texts_of(plan.spec.model_dump(mode="json", exclude=_NAMES_NO_HOST, exclude_defaults=True))

@@ -19,9 +19,9 @@ from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.resilience import SystemClock
 from harness.runner.capacity import AdaptiveCapacity
-from harness.runner.harness import AskHere, RepairHere, SyncHarness
 from harness.runner.loop import Caller, LoopFuture
 from harness.runner.schedule import Job, Schedule
+from harness.runner.sync import AskHere, RepairHere, SyncHarness
 from harness.spec.problems import SpecError
 
 
@@ -58,17 +58,10 @@ class Output:
             if self._turn:
                 return first
             for say in kept:
-                error = _call_foreign(say)
-                first = first or error
-
-
-def _call_foreign(say: Callable[[], None]) -> Exception | None:
-    """Call foreign code: a stream or a handler may raise anything."""
-    try:
-        say()
-    except Exception as error:  # noqa: BLE001
-        return error
-    return None
+                try:
+                    say()
+                except Exception as error:  # noqa: BLE001 - foreign code: a stream or a handler may raise anything
+                    first = first or error
 
 
 _OUTPUT: ContextVar[Output | None] = ContextVar("taskspec_output", default=None)
@@ -225,21 +218,16 @@ class ParallelRunner:
         for name in self._schedule.startable(self._limit):
             self._schedule.begin(name)
             output = Output()
-            self._begun[name] = StartedTask(self._harness.begin(partial(self._play_deferred, name, output)), output)
+            self._begun[name] = StartedTask(self._harness.begin(partial(self._play, name, output)), output)
         self._change.notify_all()
 
-    async def _play_deferred(self, name: str, output: Output, caller: Caller) -> Ran:
-        with kept_in(output):
-            return await self._play(name, caller)
-
-    async def _play(self, name: str, caller: Caller) -> Ran:
+    async def _play(self, name: str, output: Output, caller: Caller) -> Ran:
         """Run the task on the loop. The plan is made on another thread, so that it does not block the loop."""
-        well = False
+        well, way = False, self._interaction
         try:
-            plan = await asyncio.to_thread(self._jobs[name][1])
-            result = await self._harness.play(
-                plan, caller.heard_by(self._hear), self._interaction.ask, self._interaction.repair
-            )
+            with kept_in(output):
+                plan = await asyncio.to_thread(self._jobs[name][1])
+                result = await self._harness.play(plan, caller.heard_by(self._hear), way.ask, way.repair)
             well = ended_as_declared(plan.spec, result)
             if result.failure is not None and result.failure.code == "INTERRUPTED":
                 self._schedule.close()  # after Ctrl-C no further task starts

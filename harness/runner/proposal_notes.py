@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from harness.agents.python import ModelsOf
 from harness.model.inference import ModelAnswer, ModelClient, Prompt
 from harness.model.plan import Plan
@@ -31,7 +29,7 @@ class ProposalNotes:
 
     def saw(self, plan: Plan, agent: str, step: int, seen: Observation) -> None:
         """Note that an agent has looked at the page, unless it saw the same at its last look."""
-        look = SeenByAgent(agent, step, self.now, seen.url, seen.aria[:LONGEST])
+        look = SeenByAgent(agent, step, self._clock.wall(), seen.url, seen.aria[:LONGEST])
         if not self.noted or replace(look, at=self.noted[-1].at) != self.noted[-1]:
             self._note(plan, look)
 
@@ -43,19 +41,16 @@ class ProposalNotes:
         """Note an answer of a model."""
         call = answer.calls[0] if answer.calls else None
         tool, arguments = (call.name, dict(call.arguments)) if call else ("", {})
-        self._note(plan, SaidByModel(agent, step, self.now, answer.call.model, tool, arguments, answer.text[:LONGEST]))
+        at, text = self._clock.wall(), answer.text[:LONGEST]
+        self._note(plan, SaidByModel(agent, step, at, answer.call.model, tool, arguments, text))
 
     def failed(self, plan: Plan, agent: str, step: int, model: str, code: str) -> None:
         """Note that neither the model nor its fallbacks have answered."""
-        self._note(plan, SaidByModel(agent, step, self.now, model, code=code))
+        self._note(plan, SaidByModel(agent, step, self._clock.wall(), model, code=code))
 
     def _note(self, plan: Plan, what: Noted) -> None:
         if plan.key == self._key and len(self.noted) < MOST:
             self.noted.append(what)
-
-    @property
-    def now(self) -> datetime:
-        return self._clock.wall()
 
 
 class _NotedClient:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from msgspec import Struct
+
 from harness.agents.python import AgentSource, ModelsOf
 from harness.agents.registry import Agents, Saw, TaskAgent
 from harness.browser.context import Tab
@@ -58,7 +60,12 @@ class RecordingSession:
         self._stop = lambda: loop.call_soon_threadsafe(self.recorder.stop)
         harness = Harness(self._settings, self._run_id)
         harness.browsers.on_tab = self._hold
-        harness.agents = PersonAgents(self._settings, self._plan.key, self._begin, self._follow(opened))
+
+        async def wait() -> None:
+            opened()
+            await self.recorder.wait()
+
+        harness.agents = PersonAgents(self._settings, Person(self._plan.key, self._begin, wait))
         try:
             return await harness.run(self._plan, caller)
         finally:
@@ -76,22 +83,21 @@ class RecordingSession:
         if self._tab is not None:
             await self.recorder.attach(self._tab)
 
-    def _follow(self, opened: Callable[[], None]) -> Callable[[], Awaitable[None]]:
-        async def wait() -> None:
-            opened()
-            await self.recorder.wait()
 
-        return wait
+class Person(Struct, frozen=True):
+    """Who does the steps of the plan of this key, after the first one: `begin` is awaited before that, `wait` after."""
+
+    key: str
+    begin: Callable[[], Awaitable[None]]
+    wait: Callable[[], Awaitable[None]]
 
 
 class PersonAgents(Agents):
     """The agents of the project, with a person in the place of the one that executes the steps of a plan."""
 
-    def __init__(
-        self, settings: Settings, key: str, begin: Callable[[], Awaitable[None]], wait: Callable[[], Awaitable[None]]
-    ) -> None:
+    def __init__(self, settings: Settings, person: Person) -> None:
         super().__init__(settings.agents, settings.root, tools=offered_to_agents(settings.tools))
-        self._key, self._begin, self._wait = key, begin, wait
+        self._person = person
 
     def agent(
         self,
@@ -104,7 +110,7 @@ class PersonAgents(Agents):
         """Like `Agents.agent`."""
         if name is not None:
             self.source(name)
-        return PersonAgent(self.source, self._breaker, models, self._key, self._begin, self._wait)
+        return PersonAgent(self.source, self._breaker, models, self._person)
 
 
 class PersonAgent(TaskAgent):
@@ -115,19 +121,17 @@ class PersonAgent(TaskAgent):
         source: Callable[[str], AgentSource],
         breaker: Callable[[str], Breaker | None],
         models: ModelsOf | None,
-        key: str,
-        begin: Callable[[], Awaitable[None]],
-        wait: Callable[[], Awaitable[None]],
+        person: Person,
     ) -> None:
         super().__init__(source, breaker, models=models)
-        self._key, self._begin, self._wait = key, begin, wait
+        self._person = person
 
     async def propose(self, plan: Plan, history: History, observe: Sight) -> Step | None:
         """Like `TaskAgent.propose`."""
-        if plan.key != self._key:
+        if plan.key != self._person.key:
             return await super().propose(plan, history, observe)
         if not history:
-            await self._begin()
+            await self._person.begin()
             return plan.steps[0]
-        await self._wait()
+        await self._person.wait()
         return None

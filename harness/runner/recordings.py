@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from os.path import relpath
 
-from harness.model.cassette_settings import CassetteMode
+from harness.model.model_settings import CassetteMode
 from harness.model.plan import Plan
 from harness.model.ports import Injector
 from harness.model.record import Warning_
@@ -24,11 +24,8 @@ class TaskRecordings:
     """The ways of one task's agents to the providers. Use it on the harness's loop; `finish` must follow."""
 
     def __init__(self, plan: Plan, settings: Settings, clock: Clock, mode: CassetteMode) -> None:
-        self._plan = plan
-        self._settings = settings
+        self._plan, self._settings, self._clock, self._mode = plan, settings, clock, mode
         self._redactor = Redactor.of(settings)
-        self._clock = clock
-        self._mode = mode
         self._ways: dict[str, Way] = {}
         self._ignore = tuple(map(re.compile, settings.cassettes.ignore))
         self._faults: StrikesModels = _NO_FAULTS

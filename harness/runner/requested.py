@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib.metadata import version
@@ -18,21 +19,26 @@ from msgspec import Struct
 from harness.bridge.hub import BridgeHub, HubAgent
 from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.session import BridgeSession
+from harness.bridge.store import StoredSession, stored_sessions
 from harness.model.events import Event, TaskEnded
+from harness.model.figures import TaskDone
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Ports
 from harness.model.settings import Settings, load_settings
 from harness.model.settings_errors import SettingsError
-from harness.reporting.allure.files import executor_of
+from harness.reporting.archive import DirectoryArchive
+from harness.reporting.files import shown_path
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import kept_place
-from harness.reporting.history.record import Ending, Execution, RunRecord, checkout_of
-from harness.reporting.history.writing import RunWriter, happenings_of
+from harness.reporting.history.record import Execution, RunRecord
+from harness.reporting.history.writing import RunWriter, begun_record, ended_record
+from harness.reporting.live.following import runs_with_events
 from harness.reporting.redaction import Redactor
-from harness.reporting.task_record import LAST_RUN, TaskRecord, task_record, write_last_run
-from harness.reporting.telemetry.record import RunBegun
-from harness.reporting.telemetry.sinks import begun_stream
+from harness.reporting.task_record import LAST_RUN, task_record, write_last_run
+from harness.reporting.telemetry.log import events_of
+from harness.reporting.telemetry.record import RunBegun, TaskBegun, read
+from harness.reporting.telemetry.sinks import begun_stream, stream_of
 from harness.reporting.telemetry.stream import Telemetry
 from harness.reporting.telling import story_of
 from harness.resilience.events import ClientChanged, ResilienceEvent
@@ -40,6 +46,7 @@ from harness.resilience.owner import Owner
 from harness.runner.bridging import BridgeHost
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
+from harness.runner.not_run import PROCESS_DIED, died, not_run_result
 from harness.runner.schedule import SHARED, TaskPlaces
 from harness.runner.shared_services import LentServices, ServicePool
 from harness.spec.agents import BRIDGE
@@ -94,20 +101,20 @@ def tasks_of(root: Path) -> ProjectTasks:
 # A run.
 
 
+@dataclass(eq=False)
 class RequestedRun:
     """A task that was started for a session."""
 
-    def __init__(self, plan: Plan, settings: Settings, run_id: str, session: str) -> None:
-        self.plan = plan
-        self.settings = settings
-        self.run_id = run_id
-        self.session = session
-        self.judged = False
-        """Whether its task has ended; its browser and services may still be closing."""
-        self.over = ""
-        """How it ended; empty while it goes on."""
-        self.stream: Telemetry | None = None
-        self.work: asyncio.Task[None] | None = None
+    plan: Plan
+    settings: Settings
+    run_id: str
+    session: str
+    judged: bool = False
+    """Whether its task has ended; its browser and services may still be closing."""
+    over: str = ""
+    """How it ended; empty while it goes on."""
+    stream: Telemetry | None = None
+    work: asyncio.Task[None] | None = None
 
 
 class LentBridge:
@@ -122,7 +129,6 @@ class LentBridge:
         return self._hub.agent(self._session)
 
     def joined(self, ports: Ports) -> Ports:
-        """The ports of a task, together with what passes between it and its session."""
         return self._hub.joined(ports)
 
     async def close(self) -> None:
@@ -194,17 +200,13 @@ class RequestedRuns:
             known = await self._known()
             chosen = self._chosen(known, session, task_id)
             run = await asyncio.to_thread(self._compiled, chosen, known.settings, session.id)
-            self._forget_old()
+            open_ones = self._host.hub.sessions if self._host is not None else {}
+            for gone in [name for name, old in self._runs.items() if old.over and name not in open_ones]:
+                del self._runs[gone]
             session.wrote = False
             self._runs[session.id] = run
             run.work = asyncio.get_running_loop().create_task(self._run(run, session))
             return run
-
-    def _forget_old(self) -> None:
-        """Forget the runs of sessions that are over."""
-        open_ones = self._host.hub.sessions if self._host is not None else {}
-        for gone in [name for name, run in self._runs.items() if run.over and name not in open_ones]:
-            del self._runs[gone]
 
     async def _known(self) -> ProjectTasks:
         try:
@@ -215,16 +217,19 @@ class RequestedRuns:
     def _chosen(self, known: ProjectTasks, session: BridgeSession, task_id: str) -> Loaded:
         """The task of that id, or the next one for a session. Raises RefusedMessageError."""
         self._tell_problems(known)
+        places = ", ".join(known.settings.serve.tasks)
         if not task_id:
             for name, each in known.tasks.items():
                 if name not in session.had and not self._obstacle(each):
                     return each
-            raise RefusedMessageError("SESS_NO_TASK", self._nothing_left(known, len(session.had)))
+            had = f"the session has had {len(session.had)} of the {len(known.tasks)} tasks below {places}"
+            none = f"there are no tasks below {places}: `tasks` of [tool.harness.serve] names others"
+            raise RefusedMessageError("SESS_NO_TASK", f"{had}; no other can begin now" if known.tasks else none)
         found = known.tasks.get(task_id)
         if found is None:
             hint = did_you_mean(task_id, known.tasks)
             broken = "".join(f"\n{why}" for why in known.problems.values())
-            told = f"no task below {', '.join(known.settings.serve.tasks)} has the id '{task_id}'"
+            told = f"no task below {places} has the id '{task_id}'"
             raise RefusedMessageError("SESS_TASK_REFUSED", f"{told}{f' ({hint})' if hint else ''}{broken}")
         if why := self._obstacle(found):
             raise RefusedMessageError("SESS_TASK_REFUSED", f"task {task_id} {why}")
@@ -237,14 +242,6 @@ class RequestedRuns:
             if why not in self._told:
                 self._say(f"not offered: {why}")
         self._told = frozenset(problems)
-
-    @staticmethod
-    def _nothing_left(known: ProjectTasks, had: int) -> str:
-        places = ", ".join(known.settings.serve.tasks)
-        there = f"the session has had {had} of the {len(known.tasks)} tasks below {places}; no other can begin now"
-        return (
-            there if known.tasks else f"there are no tasks below {places}: `tasks` of [tool.harness.serve] names others"
-        )
 
     def _obstacle(self, task: Loaded) -> str:
         """Why a task cannot begin now; empty if it can."""
@@ -388,17 +385,8 @@ class KeptRun:
         """Insert the run; returns what to say if that is impossible."""
         if self._run.settings.history_runs <= 0:
             return ""
-        checkout = checkout_of(self._root, os.environ)
-        self._record = RunRecord(
-            run=self._run.run_id,
-            started=datetime.now(UTC),
-            project=self._root.name,
-            arguments=("harness", "serve", self._run.plan.task_id),
-            environment=dict(self.environment),
-            commit=checkout.commit,
-            branch=checkout.branch,
-            ci=executor_of(os.environ),
-        )
+        arguments = ("harness", "serve", self._run.plan.task_id)
+        self._record = begun_record(self._root, self._run.run_id, arguments, self.environment)
         try:
             self._writer = RunWriter(self._root, self._record, Owner.this())
         except HistoryError as error:
@@ -407,57 +395,119 @@ class KeptRun:
 
     def finish(self, told: TaskEnded | None) -> str:
         """Write the end of the run, also of one that was cut off; returns what to say about it."""
-        records = [self._task(told)] if told is not None else []
+        good = told is not None and ended_as_declared(told.plan.spec, told.result)
+        execution = self._execution(told, good=good) if told is not None else None
         notes = []
         try:
-            if records:
-                write_last_run(self._root / LAST_RUN, self._run.run_id, records)
+            if execution is not None and execution.record is not None:
+                write_last_run(self._root / LAST_RUN, self._run.run_id, [execution.record])
         except OSError as error:
             notes.append(f"{LAST_RUN} cannot be written: {error}")
         if self._writer is not None and self._record is not None:
             try:
-                for record in records:
-                    self._writer.add(self._execution(record, told))
-                notes.append(self._writer.finish(self._ended(self._record, told), self._run.settings.history_runs))
+                if execution is not None:
+                    self._writer.add(execution)
+                cut_off = _was_cut_off(told)
+                status = 2 if cut_off else 0 if good else 1
+                ended = ended_record(self._root, self._record, status, self.environment, interrupted=cut_off)
+                notes.append(self._writer.finish(ended, self._run.settings.history_runs))
             except HistoryError as error:
                 notes.append(f"history: {error}")
             finally:
                 self._writer.close()
         return "; ".join(filter(None, notes))
 
-    def _task(self, told: TaskEnded) -> TaskRecord:
-        good, expect = ended_as_declared(told.plan.spec, told.result), told.plan.spec.expect
-        unexpected = expect is not None and not good
-        record = task_record(story_of(told.plan, told.result, self._redactor, unexpected=unexpected))
-        return (
-            record
-            if record.artifacts is None
-            else record.model_copy(update={"artifacts": kept_place(record.artifacts, self._root)})
-        )
-
-    @staticmethod
-    def _execution(record: TaskRecord, told: TaskEnded | None) -> Execution:
-        good = told is not None and ended_as_declared(told.plan.spec, told.result)
+    def _execution(self, told: TaskEnded, *, good: bool) -> Execution:
+        result, unexpected = told.result, told.plan.spec.expect is not None and not good
+        record = task_record(story_of(told.plan, result, self._redactor, unexpected=unexpected))
+        if record.artifacts is not None:
+            record = record.model_copy(update={"artifacts": kept_place(record.artifacts, self._root)})
         return Execution(
             nodeid=f"{record.source}::{record.task_id}",
             task_id=record.task_id,
-            outcome="skipped" if told is not None and told.result.skipped else "passed" if good else "failed",
+            outcome="skipped" if result.skipped else "passed" if good else "failed",
             seconds=record.seconds,
-            reason=told.result.skipped if told is not None else "",
+            reason=result.skipped,
             at=record.started,
             record=record,
         )
 
-    def _ended(self, record: RunRecord, told: TaskEnded | None) -> RunRecord:
-        cut_off = _was_cut_off(told)
-        ending: Ending = "interrupted" if cut_off else "finished"
-        good = told is not None and ended_as_declared(told.plan.spec, told.result)
-        return record.model_copy(
-            update={
-                "finished": datetime.now(UTC),
-                "ending": ending,
-                "exit_status": 2 if cut_off else 0 if good else 1,
-                "environment": dict(self.environment),
-                "happenings": happenings_of(self._root, record.run),
-            }
-        )
+
+# Tasks whose server was killed: nobody was left to write their reports, so the next server does.
+
+
+class DeadTask(Struct, frozen=True):
+    """A task that had begun when the process of its run died."""
+
+    task_id: str
+    run: str
+    session: StoredSession
+
+
+def dead_tasks(root: Path) -> tuple[DeadTask, ...]:
+    """The tasks of sessions whose run died in them, without those that another run has had since.
+
+    It reads the event files of the runs; one that was deleted tells nothing.
+    """
+    try:
+        sessions = stored_sessions(root)
+    except OSError:  # a damaged file is put aside and told by whoever serves sessions
+        return ()
+    left = [each for each in sessions if each.task is not None and not each.over and not each.owned]
+    return tuple(dead for each in left if (dead := _dead(root, each)) is not None)
+
+
+def _dead(root: Path, session: StoredSession) -> DeadTask | None:
+    """The task of a session, if the newest run that had it is the session's own, and never ended it."""
+    task_id = session.task or ""
+    for run in runs_with_events(root):
+        words = list(_words(events_of(root, run), task_id))
+        if words:
+            own = run.endswith(f"-{session.owner.pid}") and isinstance(words[-1], TaskBegun)
+            return DeadTask(task_id, run, session) if own else None
+    return None
+
+
+def _words(file: Path, task_id: str) -> Iterator[TaskBegun | TaskDone]:
+    """What an event file tells about the beginning and the end of a task."""
+    try:
+        with file.open("rb") as lines:
+            for line in lines:
+                record = read(line) if b'"task' in line else None
+                if record is not None and record.task_id == task_id and isinstance(record.event, TaskBegun | TaskDone):
+                    yield record.event
+    except OSError:  # it was deleted meanwhile
+        return
+
+
+def report_dead_tasks(settings: Settings) -> list[str]:
+    """Write the reports of tasks whose run died, and their ends into its events; returns a sentence for each."""
+    if not (dead := dead_tasks(settings.root)):
+        return []
+    try:
+        tasks = tasks_of(settings.root).tasks
+    except (SettingsError, SpecError, OSError) as error:
+        return [f"the tasks of runs that died have no report: {error}"]
+    return [_told(settings, tasks, each) for each in dead]
+
+
+def _told(settings: Settings, tasks: Mapping[str, Loaded], dead: DeadTask) -> str:
+    place = f"run {dead.run} died while session {dead.session.id} did task {dead.task_id}"
+    if (task := tasks.get(dead.task_id)) is None:
+        return f"{place}, which is not below {', '.join(settings.serve.tasks)}, so that it has no report"
+    try:
+        return f"{place}: WORKER_CRASHED, {_reported(settings, task, dead)}"
+    except (SpecError, OSError) as error:
+        return f"{place}, and its report cannot be written: {error}"
+
+
+def _reported(settings: Settings, task: Loaded, dead: DeadTask) -> str:
+    """Write the report and the end of one task; returns where it is. Raises SpecError and OSError."""
+    plan = compile_plan(task, settings=settings, run_id=dead.run, agent=BRIDGE)
+    archive = DirectoryArchive.of(settings, dead.run)
+    result = not_run_result(archive, plan, died(dead.session.why_lost), PROCESS_DIED)
+    events = stream_of(settings, dead.run)
+    events.tell(TaskDone.of(result, plan.agent), plan)
+    problems = "; ".join(events.close())
+    kept = shown_path(result.artifacts) if result.artifacts else "its report could not be kept"
+    return f"{kept}; {problems}" if problems else kept

@@ -64,24 +64,13 @@ class Scratch:
 
 def temporary_folder(clock: Clock) -> tempfile.TemporaryDirectory[str]:
     """Make a folder named by machine and process, after removing those of processes that are gone."""
-    _sweep(Path(tempfile.gettempdir()), clock.wall())
-    return tempfile.TemporaryDirectory(prefix=f"{_machine_name()}{os.getpid()}-", ignore_cleanup_errors=True)
-
-
-def _sweep(root: Path, now: datetime) -> None:
-    """Delete the folders of this machine's processes that are gone. A folder that cannot be deleted stays."""
-    for folder in root.glob(f"{_machine_name()}*-*"):
-        pid = folder.name.removeprefix(_machine_name()).partition("-")[0]
-        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and _is_old(folder, now):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _machine_name() -> str:
-    """The name of this machine: containers may share a folder, and do not see each other's processes. It is short,
-    since sockets lie in the folder.
-    """
-    machine = hashlib.sha256(os.uname().nodename.encode()).hexdigest()[:4]
-    return f"{_PREFIX}-{machine}-"
+    # Containers may share the folder, and do not see each other's processes. The name is short: sockets lie in it.
+    mine = f"{_PREFIX}-{hashlib.sha256(os.uname().nodename.encode()).hexdigest()[:4]}-"
+    for folder in Path(tempfile.gettempdir()).glob(f"{mine}*-*"):
+        pid = folder.name.removeprefix(mine).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)) and _is_old(folder, clock.wall()):
+            shutil.rmtree(folder, ignore_errors=True)  # one that cannot be deleted stays
+    return tempfile.TemporaryDirectory(prefix=f"{mine}{os.getpid()}-", ignore_cleanup_errors=True)
 
 
 def _is_old(folder: Path, now: datetime) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -67,7 +67,10 @@ _SLURM = "SLURM_ARRAY_TASK_ID"
 
 def part_in(environ: Mapping[str, str]) -> Shard:
     """The part that the environment names. Raises ArgumentTypeError if it names none, or several."""
-    found = {str(shard): (shard, variable) for shard, variable in _parts_in(environ)}
+    parts = [(_part_of(each, environ), each.index) for each in _SYSTEMS if environ.get(each.index)]
+    if environ.get(_SLURM):
+        parts.append((_part_of_slurm(environ), _SLURM))
+    found = {str(shard): (shard, variable) for shard, variable in parts}
     if len(found) == 1:
         return next(iter(found.values()))[0]
     if found:
@@ -75,14 +78,6 @@ def part_in(environ: Mapping[str, str]) -> Shard:
         raise ArgumentTypeError(f"the environment names several parts ({told}): give the part itself, as I/N")
     known = ", ".join((*(f"{each.index} ({each.name})" for each in _SYSTEMS), f"{_SLURM} (Slurm)"))
     raise ArgumentTypeError(f"the environment names no part; expected one of {known}")
-
-
-def _parts_in(environ: Mapping[str, str]) -> Iterator[tuple[Shard, str]]:
-    for system in _SYSTEMS:
-        if environ.get(system.index):
-            yield _part_of(system, environ), system.index
-    if environ.get(_SLURM):
-        yield _part_of_slurm(environ), _SLURM
 
 
 def _part_of(system: _System, environ: Mapping[str, str]) -> Shard:
@@ -96,16 +91,13 @@ def _part_of(system: _System, environ: Mapping[str, str]) -> Shard:
 def _part_of_slurm(environ: Mapping[str, str]) -> Shard:
     """The part of an array job. Its lowest index is a part of its own only if the array is whole."""
     count, least = environ.get("SLURM_ARRAY_TASK_COUNT", ""), environ.get("SLURM_ARRAY_TASK_MIN", "0")
-    whole = environ.get(_COUNT, count) == count and _is_whole(count, least, environ.get("SLURM_ARRAY_TASK_MAX", ""))
-    if not whole:
+    most = environ.get("SLURM_ARRAY_TASK_MAX", "")
+    whole = _are_numbers(count, least, most) and int(most) - int(least) + 1 == int(count)
+    if not whole or environ.get(_COUNT, count) != count:
         raise ArgumentTypeError(
             f"{_SLURM} is of an array with gaps, or of a part of an array: give the part itself, as I/N"
         )
     return _shard(environ[_SLURM], count, int(least), _SLURM)
-
-
-def _is_whole(count: str, least: str, most: str) -> bool:
-    return _are_numbers(count, least, most) and int(most) - int(least) + 1 == int(count)
 
 
 def _shard(index: str, count: str, first: int, variable: str) -> Shard:

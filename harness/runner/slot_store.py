@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import cache, partial
 from pathlib import Path
 
@@ -98,19 +99,14 @@ def do_within(seconds: float, work: Callable[[], None]) -> None:
 
     Raises TimeoutError, and what the work raises.
     """
-    errors: list[Exception] = []
-    done = threading.Event()
+    done: Future[None] = Future()
 
     def run() -> None:
         try:
             work()
+            done.set_result(None)
         except Exception as error:  # noqa: BLE001 - it is raised below, on the thread that waits
-            errors.append(error)
-        finally:
-            done.set()
+            done.set_exception(error)
 
     threading.Thread(target=run, name="taskspec-store-put", daemon=True).start()
-    if not done.wait(seconds):
-        raise TimeoutError
-    for error in errors:
-        raise error
+    done.result(seconds)

@@ -7,13 +7,12 @@ the process that goes on with the part could write a second time.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from harness.model.events import Event
 from harness.model.ledger import cut_off, words_of
@@ -21,6 +20,7 @@ from harness.model.plan import Plan
 from harness.recovery.never_twice import WROTE
 from harness.reporting.telemetry.stream import Sink
 from harness.resilience import Clock
+from harness.resilience.threads import on_own_thread
 from harness.runner.stored_part import JOURNAL, RESULTS, wrote_name
 from harness.store import Store, StoreError
 
@@ -33,7 +33,6 @@ _AGAIN = 5.0
 _OFTEN = 30.0
 """Seconds between two looks for new Allure results."""
 _Job = Callable[[], None]
-T = TypeVar("T")
 
 
 class StoreWriter:
@@ -133,7 +132,10 @@ class StoreWriter:
                 small, taken = bool(self._small), self._take()
                 self._busy = True
             try:
-                self._do(taken)
+                if callable(first := taken[0]):
+                    first()
+                else:
+                    self._store.append(self._journal, [str(line) for line in taken])
             except StoreError as error:
                 self._give_back(taken, error, small=small)
             except OSError as error:  # of this machine: what cannot be read here does not keep the rest
@@ -147,13 +149,6 @@ class StoreWriter:
         while isinstance(taken[0], str) and self._small and isinstance(self._small[0], str):
             taken.append(self._small.popleft())
         return taken
-
-    def _do(self, taken: Sequence[_Job | str]) -> None:
-        first = taken[0]
-        if isinstance(first, str):
-            self._store.append(self._journal, [str(line) for line in taken])
-        else:
-            first()
 
     def _give_back(self, taken: Sequence[_Job | str], error: StoreError, *, small: bool) -> None:
         """What failed is tried again after a while, or when `flush` asks for it."""
@@ -187,14 +182,12 @@ class StoreWriter:
         self._store.put(name, data)
 
     def _put_results(self, folder: Path) -> None:
-        found = (
-            [path for path in folder.iterdir() if path.is_file() and not path.is_symlink()] if folder.is_dir() else ()
-        )
-        for path in sorted(found):
-            state = (path.stat().st_mtime_ns, path.stat().st_size)
-            if self._known.get(path.name) != state:
-                self._put_file(path, f"{RESULTS}/{path.name}")
-                self._known[path.name] = state
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if path.is_file() and not path.is_symlink():
+                state = (path.stat().st_mtime_ns, path.stat().st_size)
+                if self._known.get(path.name) != state:
+                    self._put_file(path, f"{RESULTS}/{path.name}")
+                    self._known[path.name] = state
 
     def _note(self, task_id: str, attempt: str) -> None:
         self._store.put_new(wrote_name(task_id), attempt.encode())
@@ -208,19 +201,11 @@ class StoreLedger(Sink):
     name = "ledger of the store"
 
     def __init__(
-        self,
-        store: Store,
-        attempt: str,
-        clock: Clock,
-        writer: StoreWriter,
-        patience: float = PATIENCE,
+        self, store: Store, attempt: str, clock: Clock, writer: StoreWriter, patience: float = PATIENCE
     ) -> None:
         """`store`: of the part. `patience`: seconds."""
-        self._store = store
-        self._attempt = attempt
-        self._clock = clock
-        self._writer = writer
-        self._patience = patience
+        self._store, self._attempt, self._clock = store, attempt, clock
+        self._writer, self._patience = writer, patience
         self._own: set[str] = set()
         """Ids of the tasks in which this process may write."""
         self._seen: set[str] = set()
@@ -234,7 +219,7 @@ class StoreLedger(Sink):
         while (left := until - self._clock.now()) > 0:
             try:
                 async with asyncio.timeout(left):
-                    owner = await _in_thread(partial(self._claim, plan.task_id))
+                    owner = await on_own_thread(self._claim, plan.task_id)
             except TimeoutError:
                 break
             except StoreError as error:
@@ -261,24 +246,3 @@ class StoreLedger(Sink):
         if task_id not in self._own | self._seen and "wrote" in words_of(event, asks=True):
             self._seen.add(task_id)
             self._writer.note_write(task_id, self._attempt)
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """The result of blocking work. A thread whose answer nobody waits for any more does not hold up the process."""
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[T] = loop.create_future()
-
-    def settle(how: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(lambda: None if found.done() else how())
-
-    def run() -> None:
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
-            settle(partial(found.set_exception, error))
-        else:
-            settle(partial(found.set_result, result))
-
-    threading.Thread(target=run, name="taskspec-store-write", daemon=True).start()
-    return await found

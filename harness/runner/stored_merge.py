@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.reporting.history.attempts import as_one_run, without_end
 from harness.reporting.history.file import HistoryError, place_of
 from harness.reporting.history.merging import ShardRun
-from harness.reporting.history.record import Execution, RunRecord
+from harness.reporting.history.record import Execution
 from harness.runner.stored_part import BEGUN, COMMON, ERRORS, JOURNAL, RESULTS, StoredPart, lost_attempts, parts_below
 from harness.spec.names import how_many, list_some
 from harness.store import SCHEME, Store, StoreError, find_stores, local_path, shown_url
@@ -58,14 +58,14 @@ def merge_part(store: Store, target: Path, say: Callable[[str], object]) -> Shar
             for other in store.fetch_folder(name, target / name):
                 say(f"{store.shown}: {other} is left out, because no file can have this name here")
     run = as_one_run(part.attempts, part.owner)
-    for line in _unfinished(part, run.shard):
-        say(line)
+    wrote, others = without_end(part.attempts, part.owner)
+    name = f"part {run.shard.replace('/', ' of ')}" if run.shard else "the run"
+    for nodeids, what in ((wrote, "had begun to write and has no end"), (others, "has no end")):
+        if nodeids:
+            told = list_some([nodeid.partition("::")[2] for nodeid in nodeids])
+            say(f"{name}: {how_many(len(nodeids), 'task')} {what}: {told}")
     executions = tuple(_with_place(each, folder) for each in run.executions)
-    return ShardRun(folder, _with(run, executions))
-
-
-def _with(run: RunRecord, executions: tuple[Execution, ...]) -> RunRecord:
-    return run.model_copy(update={"executions": executions})
+    return ShardRun(folder, run.model_copy(update={"executions": executions}))
 
 
 def _with_place(execution: Execution, folder: Path) -> Execution:
@@ -75,14 +75,3 @@ def _with_place(execution: Execution, folder: Path) -> Execution:
         return execution
     place = str((folder / record.artifacts).absolute())
     return execution.model_copy(update={"record": record.model_copy(update={"artifacts": place})})
-
-
-def _unfinished(part: StoredPart, shard: str) -> list[str]:
-    wrote, others = without_end(part.attempts, part.owner)
-    name = f"part {shard.replace('/', ' of ')}" if shard else "the run"
-    told = ((_ids(wrote), "had begun to write and has no end"), (_ids(others), "has no end"))
-    return [f"{name}: {how_many(len(tasks), 'task')} {what}: {list_some(tasks)}" for tasks, what in told if tasks]
-
-
-def _ids(nodeids: list[str]) -> list[str]:
-    return [nodeid.partition("::")[2] for nodeid in nodeids]

@@ -18,24 +18,20 @@ from harness.model.plan import Plan
 from harness.model.ports import Injector, Session, ToolBox
 from harness.model.settings import Settings
 from harness.model.tool_settings import shared_problem
-from harness.model.tools import ToolAnswer, ToolCall, ToolRequest
+from harness.model.tools import PAGE, OfferedTool, ToolAnswer, ToolCall, ToolRequest
+from harness.recovery.failure import Failed, Failure
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.stream import of_all_tasks
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, ResilienceEvent, ToolServerChanged, discard
 from harness.runner.compile import recovers
-from harness.spec.steps import Tool
+from harness.spec.steps import EffectClass, Tool
 from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.tools.box import TaskToolBox
     from harness.tools.server import ToolServer
     from harness.tools.statefile import StateFile
-
-
-from harness.model.tools import PAGE, OfferedTool
-from harness.recovery.failure import Failed, Failure
-from harness.spec.steps import EffectClass
 
 _WORLD: Final = "pytest-taskspec/world"
 """The key in `_meta` of each call under which a server finds the world of the task."""
@@ -69,13 +65,8 @@ class RunTools:
         """
         if problem := shared_problem(settings.tools, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))):
             raise ValueError(problem)
-        self.settings = settings
-        self.clock = clock
-        self._run_id = run_id
-        self._tell = tell
-        self._hosts = hosts
-        self._recover = recover
-        self._mended = mended
+        self.settings, self.clock, self._run_id, self._tell = settings, clock, run_id, tell
+        self._hosts, self._recover, self._mended = hosts, recover, mended
         self._servers: dict[tuple[str, int], ToolServer] = {}
         self._redactor = Redactor.of(settings)
         self._running: list[Plan] = []
@@ -195,10 +186,7 @@ class TaskTools:
     """The tools of one task and of the tasks inside it, each with its own ledger."""
 
     def __init__(self, run: RunTools, plan: Plan, emit: Callable[[Event], None], slot: int) -> None:
-        self._run = run
-        self._plan = plan
-        self._emit = emit
-        self._slot = slot
+        self._run, self._plan, self._emit, self._slot = run, plan, emit, slot
         self._boxes: dict[str, TaskToolBox] = {}
         self._own: dict[str, ToolServer] = {}
         """The servers that no other task uses, since the faults of this one strike them."""
@@ -233,7 +221,7 @@ class TaskTools:
             from harness.tools.box import BoxTerms, TaskToolBox
 
             settings = self._run.settings
-            emit = self._emit if plan.key == self._plan.key else _nobody
+            emit = self._emit if plan.key == self._plan.key else unheard
             meta = {_WORLD: plan.world} if settings.isolation == "world" else {}
             terms = BoxTerms(self._run.clock, emit, meta, recovers(settings, os.environ))
             self._boxes[plan.key] = TaskToolBox(plan, settings.tools, partial(self._server, plan), terms)
@@ -243,8 +231,7 @@ class TaskTools:
         if not self._has_own(plan, name):
             return self._run.server(name, self._slot)
         if name not in self._own:
-            hosts = self._hosts if self._hosts is not None else {}
-            self._own[name] = self._run.make(name, hosts, self._slot)
+            self._own[name] = self._run.make(name, self._hosts or {}, self._slot)
         return self._own[name]
 
     def _has_own(self, plan: Plan, name: str) -> bool:
@@ -265,8 +252,8 @@ class TaskTools:
         self._run.ended(self._plan)
 
 
-def _nobody(_event: Event) -> None:
-    """Events of a task inside the task belong to nobody."""
+def unheard(_event: Event) -> None:
+    """A task inside another one emits no events."""
 
 
 # The tools of a task whose steps are only tried: those that write are not called, since nobody has agreed to it.

@@ -21,8 +21,8 @@ from harness.spec.faults import Fault
 from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
-    from harness.runner.harness import SyncHarness
     from harness.runner.loop import Caller
+    from harness.runner.sync import SyncHarness
 
 T = TypeVar("T")
 _POLL = 0.5

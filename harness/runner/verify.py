@@ -28,7 +28,7 @@ from harness.spec.suite import dependencies, tasks_before, with_episodes
 from harness.values import replace
 
 if TYPE_CHECKING:
-    from harness.runner.harness import SyncHarness
+    from harness.runner.sync import SyncHarness
 
 _IDLE_AGENT = "nobody"
 """The name of the agent of a task whose steps an agent chooses: such a task is run only with no steps."""
@@ -117,7 +117,8 @@ async def _verdict(
             wrong, kept = _reason_and_place(story_of(plan, result, harness.archive.redactor))
     idle = tuple(_idle(plan, nothing.failure))
     idle_there = tuple(each for each in _idle(plan, there.failure) if each not in idle) if there else ()
-    hollow = ended_as_declared(spec, nothing) or (there is not None and there.ok and not _looks_itself(plan))
+    looks = any(isinstance(step, Assert) or (isinstance(step, Tool) and step.expect) for step in plan.steps)
+    hollow = ended_as_declared(spec, nothing) or (there is not None and there.ok and not looks)
     words = (tuple(map(harness.archive.redactor.text, each)) for each in (idle, idle_there))
     return TaskVerification(*label, wrong, kept, hollow, *words)
 
@@ -148,11 +149,6 @@ def _first_page(plan: Plan) -> Plan | None:
     if step is None or not rest or plan.spec.expect is not None or step.effect_class == "write":
         return None
     return replace(_do_nothing_plan(plan, plan.spec.expect_timeout), key=f"{plan.key}--first-page", steps=(step,))
-
-
-def _looks_itself(plan: Plan) -> bool:
-    """Return whether its steps themselves assert what must be true after them."""
-    return any(isinstance(step, Assert) or (isinstance(step, Tool) and step.expect) for step in plan.steps)
 
 
 def _do_nothing_plan(plan: Plan, expect_timeout: float = 0) -> Plan:

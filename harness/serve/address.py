@@ -67,22 +67,29 @@ def only_server(root: Path) -> Iterator[None]:
         yield
 
 
-def address_of(root: Path, file: Path = ADDRESS) -> ServeAddress | None:
-    """The server that runs for a project; None if there is none."""
+def _kept(root: Path, file: Path) -> ServeAddress | None:
     try:
-        found = msgspec.json.decode((root / file).read_bytes(), type=ServeAddress)
+        return msgspec.json.decode((root / file).read_bytes(), type=ServeAddress)
     except (OSError, msgspec.DecodeError):
         return None
-    return found if found.owner.alive else None
+
+
+def address_of(root: Path, file: Path = ADDRESS) -> ServeAddress | None:
+    """The server that runs for a project; None if there is none."""
+    found = _kept(root, file)
+    return found if found is not None and found.owner.alive else None
+
+
+def addresses_of(root: Path) -> list[ServeAddress]:
+    """The servers of the project whose process lives, that of a run first."""
+    found = (address_of(root, BRIDGE), address_of(root))
+    return [each for each in found if each is not None]
 
 
 def port_of_a_killed_server(root: Path) -> int:
     """The port of a server that could not forget its address, so that its pages find the next one; 0: there is none."""
-    try:
-        found = msgspec.json.decode((root / ADDRESS).read_bytes(), type=ServeAddress)
-    except (OSError, msgspec.DecodeError):
-        return 0
-    return 0 if found.owner.alive or not 0 < found.port < 65536 else found.port
+    found = _kept(root, ADDRESS)
+    return 0 if found is None or found.owner.alive or not 0 < found.port < 65536 else found.port
 
 
 def keep_address(root: Path, host: str, port: int, *, secure: bool, file: Path = ADDRESS) -> ServeAddress:

@@ -1,4 +1,7 @@
-"""Doors: addresses on one port of a run, each for one task, with a path and a token of its own."""
+"""Doors: addresses on one port of a run, each for one task, with a path and a token of its own.
+
+Through one of their routes the process of an agent asks models.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-import uvicorn
 from msgspec import Struct
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from harness.serve.edges import SCOPE, EdgeRefusal, no_such_path, refuse
-from harness.serve.server import LOOPBACK, PING, STOPPED_WITHIN, QuietUvicorn, bind
+from harness.model.inference import ForwardedRequest, ForwardsRequests
+from harness.serve.edges import SCOPE, EdgeRefusal, bearer_of, no_such_path, refuse
+from harness.serve.server import LOOPBACK, QuietUvicorn, bind, uvicorn_config
 from harness.serve.tokens import TokenScope
 from harness.spec.names import read_host
 
@@ -23,8 +28,10 @@ _ENDED_WITHIN: Final = 3.0
 """Seconds that the server may take to end."""
 _LONGEST_FRAME: Final = 100 * 1024 * 1024
 """Bytes of one message of a WebSocket, as browsers take them: files come in them. The bridge takes less."""
-_NAME_BYTES: Final = 12
-_TOKEN_BYTES: Final = 32
+MODELS: Final = "/models"
+"""The path below which the APIs of the providers are served."""
+_LONGEST_QUESTION: Final = 32 * 1024 * 1024
+"""Bytes of one request to a model, as the providers allow them."""
 
 
 class TaskDoor(Struct, frozen=True):
@@ -51,7 +58,7 @@ class Doors:
         if self._listener is None:
             await self._start()
         assert self._listener is not None
-        name, token = secrets.token_urlsafe(_NAME_BYTES), secrets.token_urlsafe(_TOKEN_BYTES)
+        name, token = secrets.token_urlsafe(12), secrets.token_urlsafe(32)
         address = f"{LOOPBACK}:{self._listener.getsockname()[1]}/{name}"
         self._doors[name] = TaskDoor(name, token, address, app(token))
         return self._doors[name]
@@ -63,18 +70,7 @@ class Doors:
     async def _start(self) -> None:
         self._listener = bind(LOOPBACK, 0)
         ready = asyncio.Event()
-        config = uvicorn.Config(
-            self._serve,
-            interface="asgi3",
-            lifespan="off",
-            log_level="critical",
-            access_log=False,
-            ws_max_size=_LONGEST_FRAME,
-            ws_ping_interval=PING,
-            ws_ping_timeout=PING,
-            timeout_graceful_shutdown=STOPPED_WITHIN,
-        )
-        self._server = QuietUvicorn(config, ready.set)
+        self._server = QuietUvicorn(uvicorn_config(self._serve, _LONGEST_FRAME), ready.set)
         self._served = asyncio.create_task(self._server.serve([self._listener]))
         waits = asyncio.create_task(ready.wait())
         await asyncio.wait({waits, self._served}, return_when=asyncio.FIRST_COMPLETED)
@@ -112,13 +108,24 @@ def _refusal(connection: HTTPConnection, door: TaskDoor | None) -> EdgeRefusal |
         return EdgeRefusal(403, "AUTH_FORBIDDEN", "this server is for the processes of its run, and not for pages")
     if door is None or no_such_path(connection.scope["path"]):
         return EdgeRefusal(404, "SESS_NOT_FOUND", "no task is served here, or it is over")
-    if connection.scope["type"] == "websocket" or hmac.compare_digest(_token(connection), door.token.encode()):
+    token = bearer_of(connection) or connection.headers.get("x-api-key", "")  # as providers of models want their keys
+    right = hmac.compare_digest(token.encode("utf-8", "replace"), door.token.encode())
+    if connection.scope["type"] == "websocket" or right:
         return None
     return EdgeRefusal(401, "AUTH_INVALID", "the token of the task is needed, as `Authorization: Bearer ...`")
 
 
-def _token(connection: HTTPConnection) -> bytes:
-    """The token of a request: as providers of models want their keys, too."""
-    scheme, _, value = connection.headers.get("authorization", "").partition(" ")
-    bearer = value.strip() if scheme.lower() == "bearer" else ""
-    return (bearer or connection.headers.get("x-api-key", "")).encode("utf-8", "replace")
+def forwarding_routes(gateway: ForwardsRequests) -> list[BaseRoute]:
+    """The routes through which an agent's process asks models."""
+
+    async def endpoint(request: Request) -> Response:
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > _LONGEST_QUESTION:
+                return JSONResponse({"error": {"message": f"more than {_LONGEST_QUESTION} bytes"}}, 413)
+        path = request.scope["path"].removeprefix(MODELS)
+        answer = await gateway.forward(ForwardedRequest(request.method, path, dict(request.headers), bytes(body)))
+        return StreamingResponse(answer.chunks, answer.status, answer.headers)
+
+    return [Route(MODELS + "/{path:path}", endpoint, methods=["GET", "POST"])]

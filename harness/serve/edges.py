@@ -69,13 +69,9 @@ class Addressed(Struct, frozen=True):
 
     def has(self, name: str) -> bool:
         """Return whether this is one of the names."""
-        return name in self.names or (self.anywhere and _is_address(name))
-
-
-def _is_address(name: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return bool(ip_address(name))
-    return False
+        with contextlib.suppress(ValueError):
+            return name in self.names or (self.anywhere and bool(ip_address(name)))
+        return False
 
 
 class Edges:
@@ -92,15 +88,10 @@ class Edges:
         read_only: bool = False,
     ) -> None:
         """`secure`: it speaks TLS. `read_only`: it shows pages, and takes nothing from anybody."""
-        self._read_only = read_only
-        self._app = app
-        self._tokens = tokens
-        self._hosts = hosts
-        self._now = now
-        self._secure = secure
+        self._app, self._tokens, self._hosts, self._now = app, tokens, hosts, now
+        self._secure, self._read_only = secure, read_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request or one WebSocket."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -205,12 +196,17 @@ def _cookie_of(connection: HTTPConnection) -> str:
 
 def _token(connection: HTTPConnection) -> tuple[str, str]:
     """The token of a request, and where it stands."""
-    scheme, _, value = connection.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and value:
-        return value.strip(), "header"
+    if bearer := bearer_of(connection):
+        return bearer, "header"
     if asked := connection.query_params.get("token"):
         return asked, "query"
     return connection.cookies.get(_cookie_of(connection), ""), "cookie"
+
+
+def bearer_of(connection: HTTPConnection) -> str:
+    """The token in `Authorization: Bearer ...`; empty if there is none."""
+    scheme, _, value = connection.headers.get("authorization", "").partition(" ")
+    return value.strip() if scheme.lower() == "bearer" else ""
 
 
 def refuse(refusal: EdgeRefusal) -> Response:

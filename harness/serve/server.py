@@ -30,7 +30,7 @@ LOOPBACK: Final = "127.0.0.1"
 SERVICE: Final = "taskspec-serve"
 """How the health answer names this server."""
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-STOPPED_WITHIN: Final = 1
+_STOPPED_WITHIN: Final = 1
 """Seconds that open requests have at the end: a viewer's stream never ends by itself."""
 PING: Final = 20.0
 """Seconds between two pings of a WebSocket, and until one that is not answered ends it."""
@@ -87,12 +87,9 @@ class ProjectServer:
         self, root: Path, routes: Sequence[BaseRoute], clock: Clock, tokens: Tokens, *, read_only: bool = False
     ) -> None:
         """`read_only`: it shows pages, and takes nothing from anybody."""
-        self._read_only = read_only
-        self._root = root
-        self._clock = clock
+        self._root, self._clock, self._tokens, self._read_only = root, clock, tokens, read_only
         self.health = ServerHealth(root)
         self._app = Starlette(routes=[self.health.route(), *routes])
-        self._tokens = tokens
         self.stopping: Callable[[], None] = lambda: None
         """Called when the server begins to stop, while its connections are still open."""
 
@@ -116,7 +113,7 @@ class ProjectServer:
         address, port = listener.getsockname()[:2]
         now, secure, hosts = self._clock.wall, certificate is not None, Addressed.of(host or address, address)
         edges = Edges(self._app, self._tokens, hosts, now, secure=secure, read_only=self._read_only)
-        server = QuietUvicorn(_config(edges, certificate), lambda: self._is_ready(ready))
+        server = QuietUvicorn(uvicorn_config(edges, LONGEST_BODY, certificate), lambda: self._is_ready(ready))
 
         def keep() -> None:
             keep_address(self._root, host or address, port, secure=secure, file=file)
@@ -169,17 +166,19 @@ class ProjectServer:
             stop()
 
 
-def _config(app: ASGIApp, certificate: tuple[Path, Path] | None) -> uvicorn.Config:
+def uvicorn_config(app: ASGIApp, longest: int, certificate: tuple[Path, Path] | None = None) -> uvicorn.Config:
+    """A server that says nothing. `longest`: bytes of one message of a WebSocket. `certificate`: for TLS."""
     return uvicorn.Config(
         app,
+        interface="asgi3",
         lifespan="off",
         log_level="critical",
         access_log=False,
-        ws_max_size=LONGEST_BODY,
+        ws_max_size=longest,
         ws_ping_interval=PING,
         ws_ping_timeout=PING,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=STOPPED_WITHIN,
+        timeout_graceful_shutdown=_STOPPED_WITHIN,
         ssl_certfile=certificate and certificate[0],
         ssl_keyfile=certificate and certificate[1],
     )

@@ -1,7 +1,8 @@
-"""Finds the server of a project, or starts one in the background."""
+"""Finds the server of a project, or starts one in the background, and asks it something."""
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import shutil
@@ -9,14 +10,14 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Final
-
-from msgspec import Struct
 
 from harness.resilience import Clock, poll_until
 from harness.serve.address import ServeAddress, address_of
 from harness.serve.server import SERVICE
+from harness.serve.tokens import Tokens, TokenScope
 
 _PROBE: Final = 0.5
 """Seconds that one request to `/health` may take."""
@@ -35,18 +36,34 @@ class NotServedError(Exception):
 
 def answers(address: ServeAddress) -> bool:
     """Return whether the server at this address is ready, and is one of ours."""
-    connection = connection_to(address, _PROBE)
     try:
-        connection.request("GET", "/health")
-        answer = connection.getresponse()
-        return answer.status == 200 and json.loads(answer.read()).get("service") == SERVICE
+        status, body = _answer(address, _PROBE, "GET", "/health", None, {})
+        return status == 200 and json.loads(body).get("service") == SERVICE
     except (OSError, http.client.HTTPException, ValueError, AttributeError):
         return False
-    finally:
-        connection.close()
 
 
-def connection_to(address: ServeAddress, within: float) -> http.client.HTTPConnection:
+def asked(
+    root: Path, address: ServeAddress, scope: TokenScope, within: float, method: str, path: str, document: object = None
+) -> tuple[int, str]:
+    """The status and text with which a server of the project answers. Raises OSError and HTTPException."""
+    token = Tokens.of(root).issue(scope, datetime.now(UTC), timedelta(minutes=1))
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    body = None if document is None else json.dumps(document)
+    status, found = _answer(address, within, method, path, body, headers)
+    return status, found.decode("utf-8", "replace")
+
+
+def _answer(
+    address: ServeAddress, within: float, method: str, path: str, body: str | None, headers: dict[str, str]
+) -> tuple[int, bytes]:
+    with contextlib.closing(_connection_to(address, within)) as connection:
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+def _connection_to(address: ServeAddress, within: float) -> http.client.HTTPConnection:
     """A connection to a server of this project on this machine. `within`: seconds for each part of a request."""
     if not address.secure:
         return http.client.HTTPConnection(address.reached_at, address.port, timeout=within)
@@ -71,8 +88,7 @@ async def serving(
     found = address_of(root)
     if found is not None and answers(found):
         return found
-    started = _start(root, [*options, *(() if idle is None else ("--idle", f"{idle:g}"))], clock)
-    process = started.process
+    process, said_from = _start(root, [*options, *(() if idle is None else ("--idle", f"{idle:g}"))], clock)
     begun(process.pid)
 
     def is_ready() -> bool:
@@ -82,24 +98,17 @@ async def serving(
     await poll_until(clock, is_ready, _POLL, READY)
     address = address_of(root)
     if address is None or not answers(address):
-        raise NotServedError(_why(root, started))
+        raise NotServedError(_why(root, process, said_from))
     return address
 
 
-class _Started(Struct, frozen=True):
-    """The process of a server, and where its own lines begin in the log."""
-
-    process: subprocess.Popen[bytes]
-    said_from: int
-
-
-def _why(root: Path, started: _Started) -> str:
-    if started.process.poll() is None:
+def _why(root: Path, process: subprocess.Popen[bytes], said_from: int) -> str:
+    if process.poll() is None:
         return (
             f"the server did not start within {READY:g} s; it may yet (`harness serve status`), and its log is {_LOG}"
         )
     try:
-        text = (root / _LOG).read_bytes()[started.said_from :].decode("utf-8", "replace")
+        text = (root / _LOG).read_bytes()[said_from:].decode("utf-8", "replace")
         free = shutil.disk_usage(root).free
     except OSError:
         text, free = "", _LEAST_SPACE
@@ -107,19 +116,21 @@ def _why(root: Path, started: _Started) -> str:
         return said[-1].removeprefix("error: ")
     if free < _LEAST_SPACE:
         return f"the server ended, and could not say why: {root} is on a disk without space; free some"
-    return f"the server ended with status {started.process.returncode}, and without a word in {_LOG}"
+    return f"the server ended with status {process.returncode}, and without a word in {_LOG}"
 
 
-def _start(root: Path, options: Sequence[str], clock: Clock) -> _Started:
-    """Start a server that outlives this process. Raises NotServedError if its log cannot take a line."""
+def _start(root: Path, options: Sequence[str], clock: Clock) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a server that outlives this process. Returns also where its own lines begin in the log.
+
+    Raises NotServedError if the log cannot take a line.
+    """
     log = root / _LOG
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             output.write(f"--- started at {clock.wall().isoformat(timespec='milliseconds')}\n".encode())
             output.flush()  # a server on a full disk could not say why it ends
-            said_from = output.tell()
-            return _Started(_spawn(root, options, output), said_from)
+            return _spawn(root, options, output), output.tell()
     except OSError as error:
         why = f"{_LOG} cannot be written: {error.strerror or error}"
         raise NotServedError(f"the server could not be started: {why}; free space, or make it writable") from error

@@ -17,7 +17,6 @@ from msgspec import Struct
 KEY: Final = Path(".harness/serve.key")
 """The file of the key, relative to the project; only its owner can read it."""
 _BYTES = 32
-_DOT = "."
 
 
 class TokenScope(IntEnum):
@@ -59,19 +58,21 @@ class Tokens(Struct, frozen=True):
                     os.link(scratch, file)  # at once and whole: another process may read it in this moment
             finally:
                 scratch.unlink(missing_ok=True)
-        return cls(_read_key(file))
+        if len(key := file.read_bytes()) < _BYTES:
+            raise OSError(f"{file} has no key, or only a part of one: delete it, and the next server makes a new one")
+        return cls(key)
 
     def issue(self, scope: TokenScope, now: datetime, valid: timedelta) -> str:
         """A new token. `now` is the time of day, timezone-aware."""
-        body = f"{scope.name.lower()}{_DOT}{int((now + valid).timestamp())}"
-        return f"{body}{_DOT}{self._sign(body)}"
+        body = f"{scope.name.lower()}.{int((now + valid).timestamp())}"
+        return f"{body}.{self._sign(body)}"
 
     def check(self, token: str, now: datetime) -> TokenScope:
         """The scope of a valid token. Raises RefusedTokenError."""
-        body, _, signature = token.rpartition(_DOT)
+        body, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign(body).encode()):
             raise RefusedTokenError("the token is none of this project: ask for a new one with `harness serve token`")
-        scope, _, expiry = body.partition(_DOT)
+        scope, _, expiry = body.partition(".")
         if now.timestamp() > int(expiry):
             raise RefusedTokenError("the token has expired: ask for a new one with `harness serve token`", expired=True)
         return TokenScope[scope.upper()]
@@ -88,10 +89,3 @@ def live_address(root: Path, url: str, now: datetime, run: str = "") -> str:
     """The address of the live page, with a token that only allows to look. Raises OSError."""
     token = Tokens.of(root).issue(TokenScope.VIEW, now, _VIEWED)
     return f"{url}?token={token}{f'&run={run}' if run else ''}"
-
-
-def _read_key(file: Path) -> bytes:
-    """The key. Raises OSError for a file that has none."""
-    if len(key := file.read_bytes()) < _BYTES:
-        raise OSError(f"{file} has no key, or only a part of one: delete it, and the next server makes a new one")
-    return key

@@ -62,14 +62,11 @@ class ServerUse:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return None  # somebody else uses it
-            return self._end()
-
-    def _end(self) -> int | None:
-        now = address_of(self._root)
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            ours = msgspec.json.decode((self._root / STARTED).read_bytes(), type=ServeAddress)
-            (self._root / STARTED).unlink(missing_ok=True)
-            if now is not None and now.owner == ours.owner:
-                os.kill(now.pid, signal.SIGTERM)
-                return now.pid
-        return None
+            now = address_of(self._root)
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                ours = msgspec.json.decode((self._root / STARTED).read_bytes(), type=ServeAddress)
+                (self._root / STARTED).unlink(missing_ok=True)
+                if now is not None and now.owner == ours.owner:
+                    os.kill(now.pid, signal.SIGTERM)
+                    return now.pid
+            return None

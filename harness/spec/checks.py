@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from harness.masking import MARK
 from harness.spec.agents import SCRIPTED, unknown_agent
-from harness.spec.expressions import expression_problems, reference_problems, too_large
+from harness.spec.expressions import expression_problems, reference_problems, steps_of, too_large
 from harness.spec.names import ABSENT, HOST, HOST_EXPECTED, NO_HOST, SCHEMES, file_problem, forbidden_scheme
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import Hide
-from harness.spec.selector_checks import of_steps, problems_of_selectors, selectors_around
+from harness.spec.selector_checks import of_steps, pattern_problems, problems_of_selectors, selectors_around
 from harness.spec.source import Origin
-from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, Upload
-from harness.spec.suite import check_suite
+from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, Tool, Upload
 from harness.spec.task import FAMILY, TAG, TaskSpec
 from harness.spec.validation import REQUIRED, REQUIRED_RULES
+
+if TYPE_CHECKING:
+    from harness.spec.routes import Route
 
 # `tags` and `family` become pytest marks: the names that are allowed.
 
@@ -29,7 +34,6 @@ TAKEN = frozenset(
     }
 )  # fmt: skip
 """Marks with a meaning for pytest or its plugins: used as tags they would change how the task runs."""
-_TAKEN_PREFIX = "allure_"
 
 
 def _mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -37,16 +41,14 @@ def _mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, tag in enumerate(spec.tags):
         if not re.fullmatch(TAG, tag):
             expected = "a letter, then letters, digits, `_` and `-`"
-            yield origin.problem(("tags", number), "not a tag", expected=expected, found=describe_value(tag))
-        elif tag in TAKEN or tag.startswith(_TAKEN_PREFIX):
+            yield origin.problem(("tags", number), "not a tag", expected=expected, value=tag)
+        elif tag in TAKEN or tag.startswith("allure_"):
             message = f"pytest or a plugin uses the tag `{tag}` as a mark with its own meaning"
             yield origin.problem(("tags", number), message, hint="choose another word")
     if spec.family is not None and not re.fullmatch(FAMILY, spec.family):
         expected = "letters, digits, `_` and `-`"
-        yield origin.problem(("family",), "not a family", expected=expected, found=describe_value(spec.family))
+        yield origin.problem(("family",), "not a family", expected=expected, value=spec.family)
 
-
-__all__ = ["check_spec", "check_steps", "check_suite", "strict_problems"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -76,10 +78,13 @@ def check_spec(
         *_mark_problems(spec, origin),
         *check_steps(spec.steps, origin, folder),
         *problems_of_selectors(selectors_around(spec), origin),
-        *_steps_of_repairs(spec, origin, folder),
+        *chain.from_iterable(
+            check_steps(repair.steps, origin, folder, at=("repairs", number, "steps"))
+            for number, repair in enumerate(spec.repairs)
+        ),
         *_unfilled_references(spec, origin),
         *_of_faults(spec, origin, channels),
-        *_of_routes(spec, origin, folder),
+        *routes_problems(spec.routes, origin, folder, steps=len(spec.steps)),
         *_of_writes(spec, origin),
         *reference_problems(spec, origin, environ),
         *expression_problems(spec, origin, channels),
@@ -90,11 +95,9 @@ def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Yield the problems of the task id, which names a directory under `errors/`."""
     if "::" in spec.task_id:
         hint = "pytest uses `::` as the separator in `FILE::TASK`, so the task could not be selected"
-        yield origin.problem(
-            ("task_id",), "a task_id must not hold `::`", found=describe_value(spec.task_id), hint=hint
-        )
+        yield origin.problem(("task_id",), "a task_id must not hold `::`", value=spec.task_id, hint=hint)
     elif problem := _name_problem(spec.task_id):
-        yield origin.problem(("task_id",), f"a task_id {problem}", found=describe_value(spec.task_id))
+        yield origin.problem(("task_id",), f"a task_id {problem}", value=spec.task_id)
 
 
 def _no_steps(spec: TaskSpec, origin: Origin, agents: Sequence[str]) -> Iterator[Problem]:
@@ -131,20 +134,13 @@ def _time(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         zoned = False
     if not zoned:
         expected = "ISO 8601 with a zone, such as 2025-11-16T09:00:00Z"
-        yield origin.problem(("time",), "not a point in time", expected=expected, found=describe_value(spec.time))
+        yield origin.problem(("time",), "not a point in time", expected=expected, value=spec.time)
 
 
 def _domains(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, name in enumerate(spec.allowed_domains):
         if not HOST.fullmatch(name):
-            yield origin.problem(
-                ("allowed_domains", number), NO_HOST, expected=HOST_EXPECTED, found=describe_value(name)
-            )
-
-
-def _steps_of_repairs(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:
-    for number, repair in enumerate(spec.repairs):
-        yield from check_steps(repair.steps, origin, folder, at=("repairs", number, "steps"))
+            yield origin.problem(("allowed_domains", number), NO_HOST, expected=HOST_EXPECTED, value=name)
 
 
 _LITERAL = ("episode_id", "allowed_domains", "memory_keys", "artifacts", "dependencies", "tags")
@@ -157,9 +153,7 @@ def _unfilled_references(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         for number, text in enumerate([value] if isinstance(value, str) else value or ()):
             if "${" in text:
                 path: JsonPath = (name,) if isinstance(value, str) else (name, number)
-                yield origin.problem(
-                    path, f"`{name}` takes no references", found=describe_value(text), hint="write it out"
-                )
+                yield origin.problem(path, f"`{name}` takes no references", value=text, hint="write it out")
 
 
 def check_steps(
@@ -183,8 +177,6 @@ def check_steps(
             message = f"URLs of the scheme `{scheme}:` are not allowed"
             yield origin.problem((*path, "url"), message, expected=join_or(SCHEMES[:2]), hint=hint)
         if isinstance(step, RequestingStep) and step.expect_request is not None:
-            from harness.spec.route_checks import pattern_problems  # few steps expect a request
-
             yield from pattern_problems(step.expect_request.url, (*path, "expect_request", "url"), origin)
         if step.screenshot_id and "${" not in step.screenshot_id and (problem := _name_problem(step.screenshot_id)):
             yield origin.problem((*path, "screenshot_id"), f"a screenshot_id {problem}")
@@ -194,7 +186,7 @@ def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterat
     """Yield the problem of a baseline outside of the task's folder; it need not be there: a run may write it."""
     problem = file_problem(name, folder)
     if problem is not None and problem != ABSENT:
-        yield origin.problem(path, problem, expected="a file in the task's folder", found=describe_value(name))
+        yield origin.problem(path, problem, expected="a file in the task's folder", value=name)
 
 
 def _uploads(step: Upload, path: JsonPath, origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
@@ -202,9 +194,7 @@ def _uploads(step: Upload, path: JsonPath, origin: Origin, folder: Path, hide: H
     for number, name in enumerate([step.value] if isinstance(step.value, str) else step.value):
         place: JsonPath = (*path, "value", number) if several else (*path, "value")
         if "${" not in name and (problem := file_problem(name, folder)):
-            yield origin.problem(
-                place, problem, expected="a file in the task's folder", found=describe_value(hide(name))
-            )
+            yield origin.problem(place, problem, expected="a file in the task's folder", value=hide(name))
 
 
 def _of_faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
@@ -254,17 +244,28 @@ def unfit_for_login(made: TaskSpec, file: str, origin: Origin) -> Iterator[Probl
 
 def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, each in enumerate(spec.allowed_writes):
-        from harness.spec.route_checks import pattern_problems  # few tasks have some
-
         if each.url is not None:
             yield from pattern_problems(each.url, ("allowed_writes", number, "url"), origin)
 
 
-def _of_routes(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:
-    if spec.routes:
-        from harness.spec.route_checks import routes_problems  # few tasks have routes
+def routes_problems(
+    routes: Iterable[Route], origin: Origin, folder: Path, hide: Hide = str, *, steps: int = 0
+) -> Iterator[Problem]:
+    """Yield the problems of routes; a file with a reference is checked once that is filled in.
 
-        yield from routes_problems(spec, origin, folder)
+    `steps`: the number of the task's steps, if they are known.
+    """
+    for number, route in enumerate(routes):
+        path: JsonPath = ("routes", number)
+        yield from pattern_problems(route.url, (*path, "url"), origin)
+        for key, name in (("file", route.file), ("from_har", route.from_har)):
+            if name is not None and "${" not in name and (problem := file_problem(name, folder)):
+                found = describe_value(hide(name))
+                yield origin.problem((*path, key), problem, expected="a file in the task's folder", found=found)
+        last = max(route.steps) if isinstance(route.steps, tuple) else route.steps
+        if steps and last is not None and last >= steps:
+            expected, found = f"0 to {steps - 1}", describe_value(last)
+            yield origin.problem((*path, "steps"), "there is no such step", expected=expected, found=found)
 
 
 def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -277,3 +278,41 @@ def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         for name in REQUIRED_RULES:
             if name not in spec.error_recovery.model_fields_set:
                 yield origin.problem(("error_recovery", name), f"the key `{name}` is missing (strict)")
+
+
+# The steps that call tools, against the servers that the project names. Nothing is asked.
+
+_PAGE: Final = "page"
+"""The name of the server that is the page under test; every project has it."""
+_Servers = Mapping[str, tuple[str, ...]]
+"""Name of a tool server of the project -> patterns of the tools that may be called; none: all."""
+
+
+def tools_called(spec: TaskSpec) -> Iterator[tuple[JsonPath, Tool]]:
+    """The steps of a task and of its repairs that call tools, with their places."""
+    return ((path, step) for path, step in steps_of(spec) if isinstance(step, Tool))
+
+
+def tool_problems(spec: TaskSpec, origin: Origin, servers: _Servers) -> Iterator[Problem]:
+    """Yield problems of steps that name an unknown server, or a tool that must not be called."""
+    for path, step in tools_called(spec):
+        if "${" in step.server:
+            continue  # it is known when the task begins
+        if step.server not in servers and step.server != _PAGE:
+            yield _unknown_server((*path, "server"), step.server, servers, origin)
+            continue
+        allowed = servers.get(step.server, ())
+        if allowed and "${" not in step.tool and not any(fnmatchcase(step.tool, pattern) for pattern in allowed):
+            message = f"`allow` of [tool.harness.tools.{step.server}] does not name the tool `{step.tool}`"
+            hint = did_you_mean(step.tool, allowed) or "add it there if the task may call it"
+            yield origin.problem((*path, "tool"), message, expected=join_or(allowed), hint=hint)
+    for number, write in enumerate(spec.allowed_writes):
+        server = (write.tool or "").partition(".")[0]
+        if server and not any(fnmatchcase(name, server) for name in (*servers, _PAGE)):
+            yield _unknown_server(("allowed_writes", number), server, servers, origin)
+
+
+def _unknown_server(path: JsonPath, name: str, servers: _Servers, origin: Origin) -> Problem:
+    known = sorted({*servers, _PAGE})
+    expected = join_or(known) if servers else f"a server of [tool.harness.tools], or `{_PAGE}`; there is none"
+    return origin.problem(path, f"unknown tool server `{name}`", expected=expected, hint=did_you_mean(name, known))

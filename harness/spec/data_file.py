@@ -66,14 +66,14 @@ def _declaration_problems(declared: Mapping[str, Any], folder: Path, here: Origi
     column, name = declared.get("id"), declared["file"]
     if "id" in declared and (not isinstance(column, str) or not column):
         expected = "the name of a column"
-        yield here.problem((_KEY, "id"), "wrong type", expected=expected, found=describe_value(column))
+        yield here.problem((_KEY, "id"), "wrong type", expected=expected, value=column)
     problem = file_problem(name, folder)
     if not problem and not name.lower().endswith((".csv", ".json")):
         problem = "not a data file"
     if problem:
         hint = did_you_mean(name, [each.name for each in folder.glob("*") if each.suffix.lower() in (".csv", ".json")])
         expected = f"{_DATA}, in the task's folder"
-        yield here.problem((_KEY, "file"), problem, expected=expected, found=describe_value(name), hint=hint)
+        yield here.problem((_KEY, "file"), problem, expected=expected, value=name, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -135,14 +135,14 @@ def _json_problems(table: DataSource) -> Iterator[Problem]:
     origin = Origin(table.file, None, {_KEY: (table, ())})
     if not isinstance(table.data, list):
         expected = "a list of objects, such as [{...}, {...}]"
-        yield origin.problem((_KEY,), "not a list of cases", expected=expected, found=describe_value(table.data))
+        yield origin.problem((_KEY,), "not a list of cases", expected=expected, value=table.data)
         return
     if not table.data:
         yield origin.problem((_KEY,), "the file has no rows", expected="at least one object")
     for number, row in enumerate(table.data):
         if not isinstance(row, dict):
             expected = "an object with the values of the case"
-            yield origin.problem((_KEY, number), "not a case", expected=expected, found=describe_value(row))
+            yield origin.problem((_KEY, number), "not a case", expected=expected, value=row)
             continue
         for name, value in row.items():
             if isinstance(value, list | dict):

@@ -10,15 +10,17 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness.spec.checks import TAKEN
-from harness.spec.problems import Problem, describe_value
+from harness.spec.problems import Problem
 from harness.spec.source import Origin
-from harness.spec.task import TAG, Own
+from harness.spec.task import TAG, Own, TaskSpec
+from harness.spec.validation import problems_of_error, unknown_key
 
 
 def own_of(data: Mapping[str, Any], keys: Mapping[str, Meaning]) -> Own:
     """Read the project's own keys of a task. Values that do not fit are left out: `own_problems` reports them."""
     given = [(key, meaning, data[key]) for key, meaning in keys.items() if data.get(key) not in (None, False, "")]
-    skip = next((_reason(key, value) for key, meaning, value in given if meaning == "skip"), "")
+    skips = ((key, value) for key, meaning, value in given if meaning == "skip")
+    skip = next((value if isinstance(value, str) else f"`{key}` is set in its file" for key, value in skips), "")
     tags = [tag for _, meaning, value in given if meaning == "tag" for tag in _as_list(value) if _is_tag(tag)]
     notes = [(key, _text(value)) for key, meaning, value in given if meaning == "note"]
     return Own(skip, tuple(dict.fromkeys(tags)), tuple(notes))
@@ -30,17 +32,11 @@ def own_problems(data: Mapping[str, Any], keys: Mapping[str, Meaning], origin: O
         value = data.get(key)
         if meaning == "skip" and not isinstance(value, str | bool | None):
             expected = "the reason as text, or true or false"
-            yield origin.problem((key,), "this key skips the task", expected=expected, found=describe_value(value))
+            yield origin.problem((key,), "this key skips the task", expected=expected, value=value)
         if meaning == "tag" and value is not None and not all(map(_is_tag, _as_list(value))):
             expected = "tags: a letter, then letters, digits, `_` and `-`, and no mark of pytest's own"
             hint = f'with {key} = "note" or "ignore" in [tool.harness.extra_keys] the key takes any value'
-            yield origin.problem(
-                (key,), "this key gives tags", expected=expected, found=describe_value(value), hint=hint
-            )
-
-
-def _reason(key: str, value: Any) -> str:
-    return value if isinstance(value, str) else f"`{key}` is set in its file"
+            yield origin.problem((key,), "this key gives tags", expected=expected, value=value, hint=hint)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -60,7 +56,6 @@ def _text(value: Any) -> str:
 
 Meaning = Literal["skip", "tag", "note", "ignore"]
 """The meaning of a key that the project defines for its task files (`extra_keys`)."""
-_FILE = "pyproject.toml"
 _OWN = ("task_id", "steps", "parametrize")
 """Keys that identify a task: a default for them would make all tasks the same."""
 _MERGED = ("error_recovery", "budget", "inputs", "persona", "memory", "fallback_plan", "rubrics")
@@ -113,10 +108,6 @@ def with_defaults(data: dict[str, Any], tables: Iterable[Defaults]) -> dict[str,
 
 def _problem(values: dict[str, Any]) -> str:
     """The problem of these values in one line; empty if there is none."""
-    from harness.spec.source import Origin
-    from harness.spec.task import TaskSpec
-    from harness.spec.validation import problems_of_error, unknown_key
-
     for key in values:
         if key in _OWN:
             return f"`{key}` belongs to each task file, and cannot be a default"
@@ -124,7 +115,7 @@ def _problem(values: dict[str, Any]) -> str:
         text = json.dumps({"task_id": "T", "goal": "g", **values})
     except TypeError:
         return "only text, numbers, booleans, lists and tables can be defaults: put dates in quotes"
-    origin = Origin(_FILE)
+    origin = Origin("pyproject.toml")
     if strays := [key for key in values if key not in TaskSpec.model_fields]:
         return _describe_problem(unknown_key((strays[0],), values, origin))
     try:
@@ -143,8 +134,6 @@ def _describe_problem(problem: Any) -> str:
 
 def not_of_tasks(keys: dict[str, Meaning]) -> dict[str, Meaning]:
     """Return the project's own keys unchanged. Raises ValueError for a key that every task file has."""
-    from harness.spec.task import TaskSpec  # only if a project declares some
-
     if taken := [key for key in keys if key in TaskSpec.model_fields]:
         raise ValueError(f"`{taken[0]}` is already a key of task files, with a meaning of its own")
     return keys

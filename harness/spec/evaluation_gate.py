@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -11,12 +11,9 @@ from pydantic import Field, ValidationError, model_validator
 
 from harness.recovery.declaration import Declaration
 from harness.spec.agents import unknown_agent
-from harness.spec.file_names import find_files, is_gate
 from harness.spec.problems import Problem, SpecError, join_or
 from harness.spec.source import Origin, read_mapping
 from harness.spec.validation import not_a_key, problems_of_error
-
-_USUAL_MARGIN = 0.05
 
 
 class PassHatGate(Declaration):
@@ -44,7 +41,7 @@ class EvaluationGate(Declaration):
         "rates must be surely above -`margin`, by the lower bound of its interval."
     )  # fmt: skip
     margin: float = Field(
-        _USUAL_MARGIN, ge=0, le=1, description="How much worse than `no_worse_than` is still accepted, as a share."
+        0.05, ge=0, le=1, description="How much worse than `no_worse_than` is still accepted, as a share."
     )
 
     @model_validator(mode="after")
@@ -55,11 +52,6 @@ class EvaluationGate(Declaration):
         if "margin" in self.model_fields_set and self.no_worse_than is None:
             raise ValueError("`margin` has no effect without `no_worse_than`")
         return self
-
-
-def find_gates(paths: Iterable[Path]) -> list[Path]:
-    """The gates: the files named, and all in the folders named and below; sorted within a folder."""
-    return find_files(paths, is_gate)
 
 
 def load_gate(path: Path, declared: Collection[str] | None = None) -> EvaluationGate:

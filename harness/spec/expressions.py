@@ -100,19 +100,13 @@ def _part_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Yield problems for names of missing parts, and warnings for parts that can have no effect."""
     for number, repair in enumerate(spec.repairs):
         if repair.precondition is not None and repair.precondition not in spec.preconditions:
-            yield _no_precondition(("repairs", number, "precondition"), repair.precondition, spec, origin)
+            path, found = ("repairs", number, "precondition"), describe_value(repair.precondition)
+            expected = "the text of one of the `preconditions`" + ("" if spec.preconditions else "; there is none")
+            hint = did_you_mean(repair.precondition, spec.preconditions)
+            yield origin.problem(path, "not a precondition of the task", expected=expected, found=found, hint=hint)
     if spec.repairs and (reason := _idle(spec)):
         yield origin.problem(("repairs",), reason, hint="it has no effect", key=True, severity="warning")
     yield from _scoring(spec, origin)
-
-
-def _no_precondition(path: JsonPath, wanted: str, spec: TaskSpec, origin: Origin) -> Problem:
-    """The problem of a repair for an unknown precondition; a repair names its precondition by its text."""
-    expected = "the text of one of the `preconditions`" + ("" if spec.preconditions else "; there is none")
-    hint = did_you_mean(wanted, spec.preconditions)
-    return origin.problem(
-        path, "not a precondition of the task", expected=expected, found=describe_value(wanted), hint=hint
-    )
 
 
 def _idle(spec: TaskSpec) -> str:
@@ -151,26 +145,23 @@ _CALL = re.compile(r"\s*(?:mem|json)\(.*\)\s*", re.DOTALL)
 
 def expressions(spec: TaskSpec) -> Iterator[_Found]:
     """All criteria and value expressions of the task."""
-    for name in ("preconditions", "success_criteria"):
-        for number, text in enumerate(getattr(spec, name)):
-            yield (name, number), text, False
-    for number, text in enumerate(spec.expect.criteria if spec.expect else ()):
-        yield ("expect", "criteria", number), text, False
+    yield from _listed(("preconditions",), spec.preconditions)
+    yield from _listed(("success_criteria",), spec.success_criteria)
+    yield from _listed(("expect", "criteria"), spec.expect.criteria if spec.expect else ())
     for number, point in enumerate(spec.scoring_checkpoints):
         yield ("scoring_checkpoints", number, "assertion"), point.assertion, False
         if point.when and point.when.strip():
             yield ("scoring_checkpoints", number, "when"), point.when, False
-    for number, text in enumerate(spec.fallback_plan.relaxed_success_criteria):
-        yield ("fallback_plan", "relaxed_success_criteria", number), text, False
-    yield from _of_writes(spec)
+    yield from _listed(("fallback_plan", "relaxed_success_criteria"), spec.fallback_plan.relaxed_success_criteria)
+    for number, write in enumerate(spec.allowed_writes):
+        if write.done_when is not None:
+            yield ("allowed_writes", number, "done_when"), write.done_when, False
     for path, step in steps_of(spec):
         yield from _of_step(path, step)
 
 
-def _of_writes(spec: TaskSpec) -> Iterator[_Found]:
-    for number, write in enumerate(spec.allowed_writes):
-        if write.done_when is not None:
-            yield ("allowed_writes", number, "done_when"), write.done_when, False
+def _listed(path: JsonPath, texts: Sequence[str]) -> Iterator[_Found]:
+    return (((*path, number), text, False) for number, text in enumerate(texts))
 
 
 def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
@@ -309,15 +300,11 @@ def _fill_values(values: Mapping[str, Any], early: ReferenceScope, last: bool) -
         return values
 
 
-def _with_memory(path: JsonPath) -> str:
-    """The places that may refer to memory, near this one."""
-    return "`headers`, `json` and `body` of a route" if path[0] == "routes" else "steps and criteria"
-
-
 def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceScope) -> None:
     for offset, wanted in references(text):
         if wanted.namespace == "memory" and not memory:
-            raise BadReferenceError(str(wanted), f"memory can be used in {_with_memory(path)} only", offset=offset)
+            near = "`headers`, `json` and `body` of a route" if path[0] == "routes" else "steps and criteria"
+            raise BadReferenceError(str(wanted), f"memory can be used in {near} only", offset=offset)
         if (known := _EARLY.get(str(path[0]))) and wanted.namespace not in known:
             problem = f"`{path[0]}` can refer to {join_or(_WRITTEN[name] for name in known)} only"
             raise BadReferenceError(str(wanted), problem, offset=offset)

@@ -10,15 +10,15 @@ from msgspec import Struct
 
 from harness.recovery.catalog import CATALOG
 from harness.spec.expressions import unknown_channel
+from harness.spec.faults import ChannelFault, DatabaseLocked, ElementFault, SessionExpired, ToolFault
 from harness.spec.faults.base import FaultBase, RequestFault
-from harness.spec.faults.kinds import ChannelFault, DatabaseLocked, ElementFault, SessionExpired, ToolFault
 from harness.spec.faults.network import HostFault
 from harness.spec.names import HOST, HOST_EXPECTED, NO_HOST
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
+from harness.spec.selector_checks import pattern_problems
 from harness.spec.source import Origin
 from harness.spec.steps import Tool
 from harness.spec.task import TaskSpec
-from harness.spec.url_patterns import may_match, whole_url_hint
 from harness.spec.validation import ACTS
 from harness.spec.warnings import WARNINGS
 
@@ -90,9 +90,7 @@ def faults_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str] | N
         path: JsonPath = ("faults", number)
         if spec.steps and fault.step >= len(spec.steps):
             expected = f"0 to {len(spec.steps) - 1}"
-            yield origin.problem(
-                (*path, "step"), "there is no such step", expected=expected, found=describe_value(fault.step)
-            )
+            yield origin.problem((*path, "step"), "there is no such step", expected=expected, value=fault.step)
         yield from fault_problems(fault, path, origin, channels)
         if (act := unused_act(fault, [spec])) is not None:
             message = f"no step from step {fault.step} on has the act `{act}`: the fault would never strike"
@@ -131,10 +129,9 @@ def fault_problems(
     """Yield the problems and warnings of a fault whose types are right; `path` is its place."""
     host = fault.host if isinstance(fault, HostFault | SessionExpired) else None
     if host is not None and "${" not in host and not HOST.fullmatch(host):
-        yield origin.problem((*path, "host"), NO_HOST, expected=HOST_EXPECTED, found=describe_value(host))
-    if isinstance(fault, RequestFault) and not may_match(fault.url):
-        message = "no URL matches: the pattern must match the whole URL"
-        yield origin.problem((*path, "url"), message, found=describe_value(fault.url), hint=whole_url_hint(fault.url))
+        yield origin.problem((*path, "host"), NO_HOST, expected=HOST_EXPECTED, value=host)
+    if isinstance(fault, RequestFault):
+        yield from pattern_problems(fault.url, (*path, "url"), origin)
     if isinstance(fault, ChannelFault) and channels is not None and fault.channel not in channels:
         yield unknown_channel((*path, "channel"), fault.channel, channels, origin)
     if isinstance(fault, ElementFault):
@@ -156,7 +153,7 @@ def _selector(selector: str, path: JsonPath, origin: Origin) -> Iterator[Problem
     if "${" not in selector and (flaw := css_flaw(selector)):
         hint = "faults find their elements only by CSS, unlike steps"
         message, within = f"not a CSS selector: {flaw.problem}", (selector, flaw.offset)
-        yield origin.problem(path, message, found=describe_value(selector), hint=hint, within=within)
+        yield origin.problem(path, message, value=selector, hint=hint, within=within)
 
 
 def _leads_out(name: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
@@ -166,9 +163,7 @@ def _leads_out(name: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
         depth += -1 if part == ".." else 1
         if depth < 0:
             expected = "a file inside the project's folder"
-            yield origin.problem(
-                path, "the path leads out of the project", expected=expected, found=describe_value(name)
-            )
+            yield origin.problem(path, "the path leads out of the project", expected=expected, value=name)
             return
 
 

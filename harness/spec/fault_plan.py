@@ -16,7 +16,7 @@ from harness.recovery.declaration import Declaration
 from harness.spec.fault_checks import fault_problems, same_ids, uncalled_tool, unused_act
 from harness.spec.faults import Fault
 from harness.spec.faults.base import FaultExpect
-from harness.spec.file_names import PLAN_SUFFIXES, find_files, is_fault_plan
+from harness.spec.file_names import PLAN_SUFFIXES
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean
@@ -132,11 +132,7 @@ def _keys(around: JsonPath, data: dict[str, Any]) -> Iterator[str]:
 _ALL = ("*",)
 
 
-class PlanPart(Declaration):
-    """A part of a plan: frozen, and no key but its own."""
-
-
-class PlannedFault(PlanPart):
+class PlannedFault(Declaration):
     """A fault, and the tasks that it strikes. In a file, the fault's keys stand beside `tasks`."""
 
     tasks: tuple[str, ...] = Field(
@@ -160,7 +156,7 @@ class PlannedFault(PlanPart):
         return any(_matches(pattern, spec) for pattern in self.tasks)
 
 
-class Gate(PlanPart):
+class Gate(Declaration):
     """Thresholds that decide a campaign, instead of each single expectation. Shares, 0 to 1."""
 
     recovery: float | None = Field(
@@ -184,7 +180,7 @@ class Gate(PlanPart):
     )
 
 
-class FaultPlan(PlanPart):
+class FaultPlan(Declaration):
     """A file of faults: for `pytest --task-faults`, and for the campaigns of `harness chaos`."""
 
     name: str = Field("", max_length=100, description="Name of the plan in reports. Default: the name of the file.")
@@ -208,9 +204,6 @@ def _matches(pattern: str, spec: TaskSpec) -> bool:
 
 # Reads a fault plan from its file, and reports all of its problems at once.
 
-_GUARDED = ("$schema",)
-"""Keys for editors, without effect here."""
-
 
 class LoadedFaultPlan(Struct, frozen=True):
     """A plan that was read from a file, with its origin."""
@@ -229,7 +222,9 @@ class LoadedFaultPlan(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The name that the plan declares; else its file's name."""
-        return self.plan.name or _stem(self.path)
+        file = self.path.name
+        suffix = next((each for each in PLAN_SUFFIXES if file.lower().endswith(each)), self.path.suffix)
+        return self.plan.name or file[: len(file) - len(suffix)] or file
 
     def name_of(self, number: int) -> str:
         """The `id` of a fault; else its kind and its number in the file."""
@@ -237,16 +232,11 @@ class LoadedFaultPlan(Struct, frozen=True):
         return fault.id or _kind_name(self.plan, number)
 
 
-def find_fault_plans(paths: Iterable[Path]) -> list[Path]:
-    """The files named, and all plans in the folders named and below; sorted within a folder."""
-    return find_files(paths, is_fault_plan)
-
-
 def load_fault_plan(path: Path, known_channels: frozenset[str] | None = None) -> LoadedFaultPlan:
     """Load a plan. Raises SpecError with all its problems. Without `known_channels` every channel is accepted."""
     source = read_mapping(path)
     origin = Origin(source.file, source)
-    data = {key: value for key, value in source.data.items() if key not in _GUARDED}
+    data = {key: value for key, value in source.data.items() if key != "$schema"}
     if large := list(too_many_items(data, origin)):
         raise SpecError(large)
     try:
@@ -308,8 +298,3 @@ def _without_its_step(
 
 def _sort_by_place(problems: Iterable[Problem]) -> list[Problem]:
     return sorted(problems, key=lambda each: (each.line or 0, each.column or 0))
-
-
-def _stem(path: Path) -> str:
-    suffix = next((each for each in PLAN_SUFFIXES if path.name.lower().endswith(each)), path.suffix)
-    return path.name[: len(path.name) - len(suffix)] or path.name

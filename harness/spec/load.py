@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.spec.checks import check_spec, login_problems, strict_problems
+from harness.spec.checks import check_spec, login_problems, strict_problems, tool_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
-from harness.spec.file_names import MEMORY_FILES, SPEC_FILE, TRACE_FILE, is_task_file, is_use
+from harness.spec.file_names import SPEC_FILE, is_task_file, is_use
 from harness.spec.loaded import Gathered, Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
@@ -74,8 +74,6 @@ def _names(path: Path) -> Iterable[str]:
         return ()
 
 
-__all__ = ["MEMORY_FILES", "TRACE_FILE", "Loaded", "find_tasks", "load_file"]
-
 _SKIPPED = ("__pycache__", "node_modules")
 
 
@@ -133,9 +131,7 @@ def load_file(
     problems += of_groups
     if spec is not None and spec.login is not None and logins is not None:
         problems += login_problems(spec.login, gathered.origin, logins)
-    if spec is not None and tools is not None and _names_tools(spec):
-        from harness.spec.tool_checks import tool_problems  # few tasks call tools
-
+    if spec is not None and tools is not None:
         problems += tool_problems(spec, gathered.origin, tools)
     if spec is not None and strict:
         problems = [replace(each, severity="error") for each in problems]
@@ -144,12 +140,6 @@ def load_file(
     if spec is None or errors:
         raise SpecError(sorted(errors, key=lambda each: (each.file != main.file, each.line or 0, each.column or 0)))
     return Loaded(spec, path, gathered.origin, tuple(problems))
-
-
-def _names_tools(spec: TaskSpec) -> bool:
-    return any(each.tool for each in spec.allowed_writes) or any(
-        step.act == "tool" for steps in (spec.steps, *(each.steps for each in spec.repairs)) for step in steps
-    )
 
 
 def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Problem]]:
@@ -168,7 +158,7 @@ def _with_its_files(main: Source, path: Path) -> Gathered:
     """The files of the task as one document. Raises SpecError, also for more entries than a task may have."""
     gathered = Gathered(main.data, Origin(main.file, main), ())
     if path.name == SPEC_FILE:
-        from harness.spec.directory import gather
+        from harness.spec.documents import gather
 
         gathered = gather(main, path.parent)
     if problems := list(too_many_items(gathered.data, gathered.origin)):
@@ -200,17 +190,16 @@ def _check_gathered(
     problems = [*gathered.warnings, *idle]
     strays = [key for key in data if key not in TaskSpec.model_fields and key not in extra_keys]
     problems += [*stray_keys(strays, data, origin), *own_problems(data, extra_keys, origin)]
+    spec, rest = None, None
     try:
-        spec = validated(data).with_own_keys(own_of(data, extra_keys))
+        rest = spec = validated(data).with_own_keys(own_of(data, extra_keys))
     except ValidationError as error:
         found = list(problems_of_error(error, data, origin))
         problems += [problem for _, _, problem in found]
         rest = partial_task(data, [(path, kind) for path, kind, _ in found])
-        if rest is not None:
-            problems += check_spec(rest, origin, folder, channels, needs_steps=needs_steps, agents=agents)
-        return None, problems
-    checked = check_spec(spec, origin, folder, channels, needs_steps=needs_steps, agents=agents)
-    return spec, [*problems, *checked]
+    if rest is not None:
+        problems += check_spec(rest, origin, folder, channels, needs_steps=needs_steps, agents=agents)
+    return spec, problems
 
 
 def validated(data: dict[str, Any]) -> TaskSpec:

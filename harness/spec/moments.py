@@ -14,7 +14,7 @@ from harness.spec.problems import BadReferenceError
 NAME = "now"
 _SHIFT = re.compile(r"\s*([+-])\s*(\d{1,6})\s*(mo|[smhdwy])(?!\w)")
 _DIRECTIVE = re.compile(r"%(.?)", re.DOTALL)
-_PORTABLE = frozenset("YmdHMSyjIpAaBbfzGVu%")
+_PORTABLE = "YmdHMSyjIpAaBbfzGVu%"
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _DAYS = {"d": 1, "w": 7}
 _MONTHS = {"mo": 1, "y": 12}
@@ -80,14 +80,12 @@ def moment(body: str, offset: int = 0) -> RelativeMoment:
     start = len(body) - len(form.lstrip()) if bar else 0
     for directive in _DIRECTIVE.finditer(form.strip()):
         if directive[1] not in _PORTABLE or not directive[1]:
-            raise _not_portable(body, directive[1], offset, start + directive.start())
+            letter, known = directive[1], " ".join(f"%{each}" for each in _PORTABLE)
+            hint = f"write {_INSTEAD[letter]}" if letter in _INSTEAD else ""
+            hint = hint if letter else "write `%%` for a percent sign"
+            problem = f"`%{letter}` is not a directive of every platform, which are {known}"
+            raise _wrong(body, problem, hint, offset, start + directive.start())
     return RelativeMoment(tuple(found), form.strip())
-
-
-def _not_portable(body: str, letter: str, offset: int, place: int) -> BadReferenceError:
-    known = " ".join(f"%{each}" for each in "YmdHMSyjIpAaBbfzGVu%")
-    hint = f"write {_INSTEAD[letter]}" if letter in _INSTEAD else "write `%%` for a percent sign" if not letter else ""
-    return _wrong(body, f"`%{letter}` is not a directive of every platform, which are {known}", hint, offset, place)
 
 
 def _wrong(body: str, problem: str, hint: str, offset: int, place: int) -> BadReferenceError:

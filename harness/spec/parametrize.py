@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.spec.loaded import Loaded
-from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
+from harness.spec.problems import JsonPath, Problem, did_you_mean, join_or
 from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 from harness.values import replace
@@ -108,13 +108,11 @@ def _expanded(loaded: Loaded) -> tuple[Loaded, ...]:
     if case_of(loaded.spec) is not None:
         return (loaded,)
     found = cases(loaded.spec)
-    return tuple(replace(loaded, spec=_task_for_case(loaded.spec, case), warnings=()) for case in found) or (loaded,)
-
-
-def _task_for_case(spec: TaskSpec, case: Case) -> TaskSpec:
-    """The task for this one case."""
-    changed = {"task_id": f"{spec.task_id}[{case.id}]", "parametrize": [{"id": case.id, **case.values}]}
-    return spec.model_copy(update=changed)
+    spec = loaded.spec
+    tasks = (
+        {"task_id": f"{spec.task_id}[{case.id}]", "parametrize": [{"id": case.id, **case.values}]} for case in found
+    )
+    return tuple(replace(loaded, spec=spec.model_copy(update=each), warnings=()) for each in tasks) or (loaded,)
 
 
 def _rows(declared: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
@@ -137,7 +135,9 @@ def _values(row: Mapping[str, Any]) -> dict[str, Any]:
 def _unique_id(number: int, row: Mapping[str, Any], taken: set[str]) -> str:
     """An id that no other case has; some disks do not distinguish `A` from `a`."""
     words, length = [], 0
-    for word in _simple_values(_values(row).values()):
+    for value in _values(row).values():
+        # Simple values as the file writes them. An empty text, or a value that is not simple, gives no name.
+        word = (value or "\0") if isinstance(value, str) else json.dumps(value)
         words.append(word)
         length += len(word) + 1
         if length > _LONGEST_ID + 1:
@@ -149,15 +149,6 @@ def _unique_id(number: int, row: Mapping[str, Any], taken: set[str]) -> str:
             name += "_"
     taken.add(name.casefold())
     return name
-
-
-def _simple_values(values: Iterable[Any]) -> Iterator[str]:
-    """Simple values as the file writes them. Another value has no text, and then the case gets no name."""
-    for value in values:
-        if isinstance(value, str):
-            yield value or "\0"
-        else:
-            yield json.dumps(value)
 
 
 def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -227,9 +218,7 @@ def _misspelling_hint(row: Mapping[str, Any], names: Mapping[str, None], declare
 def _bad_name(path: JsonPath, name: str, origin: Origin) -> Iterator[Problem]:
     if not _NAME.fullmatch(name):
         expected = "a letter, then letters, digits, `_` and `-`"
-        yield origin.problem(
-            path, "not a name for a parameter", expected=expected, found=describe_value(name), key=True
-        )
+        yield origin.problem(path, "not a name for a parameter", expected=expected, value=name, key=True)
 
 
 def _bad_id(path: JsonPath, name: Any, first: dict[str, int], number: int, origin: Origin) -> Iterator[Problem]:
@@ -237,10 +226,10 @@ def _bad_id(path: JsonPath, name: Any, first: dict[str, int], number: int, origi
     if not isinstance(name, str):
         simple = isinstance(name, int | float) and not isinstance(name, bool)
         hint = "put it in quotes" if simple else ""
-        yield origin.problem(path, "the id of a case is a text", expected="text", found=describe_value(name), hint=hint)
+        yield origin.problem(path, "the id of a case is a text", expected="text", value=name, hint=hint)
     elif not is_case_id(name):
         expected = f"at most {_LONGEST_ID} letters, digits, spaces and any of `_ . + @ = -`, no `..`"
-        yield origin.problem(path, "not an id for a case", expected=expected, found=describe_value(name))
+        yield origin.problem(path, "not an id for a case", expected=expected, value=name)
     elif first.setdefault(name.casefold(), number) != number:
         message = f"the id `{name}` is already the id of case {first[name.casefold()]}"
         yield origin.problem(path, message, hint="every case needs its own id; upper and lower case count as the same")

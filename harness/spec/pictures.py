@@ -15,9 +15,6 @@ COMPARISONS = "comparisons"
 """The folder for the pictures of comparisons that failed; each has a folder below it, `STEP-BASELINE`."""
 EXPECTED, ACTUAL, DIFF = "expected.png", "actual.png", "diff.png"
 """The pictures of a comparison that failed; the last is absent if the sizes differ."""
-_THRESHOLD = 0.2
-"""Playwright's own default."""
-
 LOOKS_LIKE = "does not look like"
 """The words of a comparison that failed."""
 
@@ -49,7 +46,7 @@ class PictureKeys(Declaration):
         description="How much of the picture may differ. With `max_diff_pixels` both must hold, as a share.",
     )
     threshold: float = Field(
-        _THRESHOLD,
+        0.2,  # Playwright's own default
         ge=0,
         le=1,
         description="How far the colour of a pixel may be off before it differs, from 0 (not at all) to 1, as a share.",

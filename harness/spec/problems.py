@@ -105,12 +105,9 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
     return f"did you mean `{meant}`?" if meant else ""
 
 
-_LONG_WORD = 8
-
-
 def is_misspelt(word: str, words: Iterable[str]) -> bool:
     """Return whether a known word was surely meant: one typing error away, or two if long (`sucess_criteria`)."""
-    allowed = 1 if len(word) < _LONG_WORD else 2
+    allowed = 1 if len(word) < 8 else 2
     return any(0 < _edit_distance(word, known) <= allowed for known in words if abs(len(known) - len(word)) <= allowed)
 
 

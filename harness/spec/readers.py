@@ -245,7 +245,9 @@ class _Reader:
         except yaml.MarkedYAMLError as error:
             raise UnreadableError([*self._flaws, _yaml_syntax(error, self._text)]) from None
         except yaml.reader.ReaderError as error:
-            raise UnreadableError([Flaw(_reader_offset(self._text), f"not valid YAML: {error.reason}")]) from None
+            forbidden = yaml.reader.Reader.NON_PRINTABLE.search(self._text)
+            place = forbidden.start() if forbidden else 0
+            raise UnreadableError([Flaw(place, f"not valid YAML: {error.reason}")]) from None
 
     def _read(self) -> Any:
         self._loader.get_event()
@@ -375,12 +377,6 @@ def _advice(words: str, text: str, offset: int) -> str:
     if "did not find expected" in words:
         return "check indentation, quotes and brackets here and in the lines above"
     return ""
-
-
-def _reader_offset(text: str) -> int:
-    """The offset of the first character that YAML does not allow."""
-    found = yaml.reader.Reader.NON_PRINTABLE.search(text)
-    return found.start() if found else 0
 
 
 def _short(text: str) -> str:

@@ -271,21 +271,12 @@ class ReferenceScope:
         raise BadReferenceError(str(wanted), f"`{wanted.namespace}` has no `{wanted.name}`", hint)
 
     def _entries(self, namespace: str) -> Mapping[str, Any] | None:
-        match namespace:
-            case "inputs":
-                return self.inputs
-            case "persona":
-                return self.persona
-            case "param":
-                return self.param
-            case "env":
-                return self.environ
-            case "totp":
-                return self.one_time
-            case _:
-                return self.memory
+        found: Mapping[str, Any] | None = getattr(self, _FIELDS.get(namespace, namespace))
+        return found
 
 
+_FIELDS = {"env": "environ", "totp": "one_time"}
+"""Namespace -> the field with its values, where that has another name."""
 MADE = ("fake", "now")
 """Namespaces whose values the task makes itself, before its first step."""
 VARIABLES = ("env", "totp")

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from harness.recovery.declaration import SourcedDeclaration
 from harness.spec.context import header_problem
-from harness.spec.expected_request import LATER, LONGEST, Method
+from harness.spec.step_keys import LATER, LONGEST, Method
 from harness.spec.url_patterns import BODILESS, OF_URL
 
 _BODIES = ("json", "body", "file")

@@ -1,4 +1,4 @@
-"""The selectors of a task: each is parsed when its file is loaded, and once its references are filled in."""
+"""The selectors and URL patterns of a task: each is read when its file is loaded, and once references are filled in."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from harness.spec.selectors import SelectorError, check_frame, check_selector
 from harness.spec.source import Origin
 from harness.spec.steps import Drag, Step
 from harness.spec.task import TaskSpec
+from harness.spec.url_patterns import may_match, whole_url_hint
 
 _LISTS = ("ignore", "mask")
 """The keys of steps that have several selectors."""
@@ -74,3 +75,10 @@ def unreadable(
         message = f"the selector `{text}` cannot be read: {error.problem}"
         return origin.problem(path, hide(message), hint=hide(error.hint), within=place)
     return None
+
+
+def pattern_problems(url: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for a pattern that matches no URL."""
+    if not may_match(url):
+        message = "no URL matches: the pattern must match the whole URL"
+        yield origin.problem(path, message, value=url, hint=whole_url_hint(url))

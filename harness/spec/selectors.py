@@ -276,10 +276,6 @@ class _Css:
     def _offset(self) -> int:
         return self._tokens[self._at][2]
 
-    def _next(self) -> str:
-        self._at += 1
-        return self._tokens[self._at - 1][1]
-
     def _skip_space(self) -> None:
         while self._kind == "space":
             self._at += 1
@@ -372,7 +368,8 @@ class _Css:
         if self._kind not in ("ident", "function"):
             self._unexpected()
         function = self._kind == "function"
-        name = self._next().removesuffix("(").lower()
+        name = self._value.removesuffix("(").lower()
+        self._at += 1
         if name not in _PSEUDO and is_misspelt(name, _PSEUDO):
             hint = f"did you mean `:{nearest(name, sorted(_PSEUDO))}`?"
             raise SelectorError(f"unknown pseudo-class `:{name}`", start, hint)
@@ -423,13 +420,9 @@ class _Css:
         self._at += 1
 
 
-def _check_css(body: str) -> None:
-    _Css(body).check()
-
-
 _CHECKS: Mapping[str, Callable[[str], None]] = {
-    "css": _check_css,
-    "css:light": _check_css,
+    "css": lambda body: _Css(body).check(),
+    "css:light": lambda body: _Css(body).check(),
     "xpath": _check_xpath,
     "xpath:light": _check_xpath,
     "nth": _check_nth,

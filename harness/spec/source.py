@@ -26,6 +26,7 @@ from harness.spec.readers import (
     read_yaml,
 )
 
+_NOT_SHOWN = object()
 _WIDE = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -158,14 +159,9 @@ class Place(Struct, frozen=True):
         """The message, with the places that use this one."""
         return f"{message} (used in {', in '.join(self.used)})" if self.used else message
 
-    def problem(
-        self, path: JsonPath, message: str, *, expected: str = "", found: str = "", hint: str = "", key: bool = False
-    ) -> Problem:
-        """Make a problem at a value of the step."""
-        there = (*self.path, *path)
-        line, column = self.source.place(there, key) if self.source else (None, None)
-        file = self.source.file if self.source else ""
-        return Problem(file, line, column, dotted_path(there), self.told(message), expected, found, hint)
+    def problem(self, path: JsonPath, message: str, **more: Any) -> Problem:
+        """Make a problem at a value of the step; `more` is what `Origin.problem` takes."""
+        return Origin("", self.source).problem((*self.path, *path), self.told(message), **more)
 
 
 class Origin(Struct, frozen=True):
@@ -189,8 +185,13 @@ class Origin(Struct, frozen=True):
         key: bool = False,
         within: tuple[str, int] | None = None,
         severity: Severity = "error",
+        value: Any = _NOT_SHOWN,
     ) -> Problem:
-        """Make a problem at a value, at its key, or at a character of it (`within`: the string and an offset)."""
+        """Make a problem at a value, at its key, or at a character of it (`within`: the string and an offset).
+
+        `value`: what was found, if it is shown as JSON has it.
+        """
+        found = found if value is _NOT_SHOWN else describe_value(value)
         source, there = self.locate(path)
         place = self.place_at(path)
         if place is not None:

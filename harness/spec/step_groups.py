@@ -7,7 +7,7 @@ group's file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -17,38 +17,27 @@ from msgspec import Struct, field
 from pydantic import Field, JsonValue, ValidationError
 
 from harness.recovery.declaration import Declaration
-from harness.spec.file_names import GROUP_SUFFIXES, find_files, is_step_group, is_use
+from harness.spec.file_names import GROUP_SUFFIXES, is_use
 from harness.spec.loaded import Gathered
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
 from harness.spec.readers import MAX_BYTES, MAX_DEPTH
 from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text, depth_of, length_of, quoted
 from harness.spec.source import Origin, Place, Source, read_mapping
-from harness.spec.validation import MOST_STEPS, problems_of_error, too_many_items, value_at
+from harness.spec.validation import MOST_STEPS, NO_STEP, problems_of_error, too_many_items, value_at
 from harness.values import replace
 
 NAME = re.compile(r"[\w-]+")
-_FOLDER = "steps"
 _DEEPEST = 50
-_STAND_IN = {"act": "wait", "value": 0}
-"""In place of a use that cannot be expanded, so that the other steps are checked too."""
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "text": (str,),
-    "number": (int, float),
-    "integer": (int,),
-    "boolean": (bool,),
-    "list": (list,),
-    "mapping": (dict,),
-    "any": (object,),
+_TYPES: Mapping[str, tuple[tuple[type, ...], Any]] = {
+    "text": ((str,), "text"),
+    "number": ((int, float), 1.5),
+    "integer": ((int,), 1),
+    "boolean": ((bool,), True),
+    "list": ((list,), ["text"]),
+    "mapping": ((dict,), {"key": "text"}),
+    "any": ((object,), "text"),
 }
-SAMPLES: Mapping[str, Any] = {
-    "text": "text",
-    "number": 1.5,
-    "integer": 1,
-    "boolean": True,
-    "list": ["text"],
-    "mapping": {"key": "text"},
-    "any": "text",
-}
+SAMPLES: Mapping[str, Any] = {name: sample for name, (_, sample) in _TYPES.items()}
 """Type -> a value with which a group is checked on its own."""
 
 
@@ -115,7 +104,7 @@ class LoadedGroup(Struct, frozen=True):
 def _group_files(folder: Path) -> Iterator[Path]:
     """The files of the groups that tasks in `folder` may use, the nearest first."""
     for base in _up_to_the_project(folder.resolve()):
-        for place in (base, base / _FOLDER):
+        for place in (base, base / "steps"):
             found = sorted(place.iterdir()) if place.is_dir() else ()
             yield from (path for path in found if path.name.lower().endswith(GROUP_SUFFIXES))
 
@@ -125,11 +114,6 @@ def _up_to_the_project(folder: Path) -> Iterator[Path]:
     above = (folder, *folder.parents)
     last = next((number for number, each in enumerate(above) if (each / "pyproject.toml").is_file()), 0)
     return iter(above[: last + 1])
-
-
-def find_groups(paths: Iterable[Path]) -> list[Path]:
-    """The files of step groups, sorted: those named, and all in named folders and below."""
-    return find_files(paths, is_step_group)
 
 
 def _name_of(path: Path) -> str:
@@ -186,7 +170,7 @@ def _fits(value: Any, parameter: Parameter) -> bool:
         return True
     if isinstance(value, bool) and parameter.type in ("number", "integer"):
         return False
-    return isinstance(value, _TYPES[parameter.type])
+    return isinstance(value, _TYPES[parameter.type][0])
 
 
 def _words(parameter: Parameter) -> str:
@@ -213,7 +197,8 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     places: dict[JsonPath, Place] = {}
     for path in using:
         steps = _list_at(data, path)
-        found = [each for number, step in enumerate(steps) for each in work.steps(step, _place(gathered, path, number))]
+        at = (Place(*gathered.origin.locate((*path, number))) for number in range(len(steps)))
+        found = [each for step, place in zip(steps, at, strict=True) for each in work.steps(step, place)]
         steps[:] = [step for step, _ in found]
         places |= {(*path, number): place for number, (_, place) in enumerate(found)}
     return replace(gathered, data=data, origin=replace(gathered.origin, places=places)), work.problems
@@ -222,11 +207,6 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
 def _list_at(data: Any, path: JsonPath) -> list[Any]:
     found = value_at(data, path)
     return found if isinstance(found, list) else []
-
-
-def _place(gathered: Gathered, path: JsonPath, number: int) -> Place:
-    source, there = gathered.origin.locate((*path, number))
-    return Place(source, there)
 
 
 class _Expansion(Struct):
@@ -253,7 +233,7 @@ class _Expansion(Struct):
         loaded = used and self._group(used, place, inside)
         if not used or not loaded:
             self._count(place, inside)
-            yield _STAND_IN, place
+            yield NO_STEP, place  # so that the other steps are checked too
             return
         values = self._values(used, loaded, place)
         steps = list(self._filled(loaded, values, place, (*inside, loaded.name)))

@@ -7,10 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
-from harness.spec.expected_request import ExpectedRequest
-from harness.spec.navigation_keys import AnswerKeys, ArrivalKeys, Statuses
-from harness.spec.options import Option
 from harness.spec.pictures import PictureKeys
+from harness.spec.step_keys import AnswerKeys, ArrivalKeys, ExpectedRequest, Option, Statuses
 
 # The common keys of a task's steps.
 
@@ -322,13 +320,9 @@ class Dialog(StepBase):
     )
 
     @model_validator(mode="after")
-    def _text_is_for_accepting(self) -> Dialog:
+    def _text_and_pattern_fit(self) -> Dialog:
         if self.text is not None and self.value == "dismiss":
             raise ValueError("a dialog that is dismissed takes no `text`")
-        return self
-
-    @model_validator(mode="after")
-    def _pattern_is_one(self) -> Dialog:
         pattern = self.message.matches if isinstance(self.message, DialogText) else "${"
         if "${" not in pattern:  # a reference is filled in later
             from harness.criteria.patterns import PatternError, compiled  # few dialogs have a pattern
@@ -508,12 +502,6 @@ class Accessibility(StepBase):
     def describe(self) -> str:
         return f"accessibility of {self.selector or 'the page'}"
 
-
-__all__ = [
-    "Accessibility", "Api", "Assert", "Check", "Click", "Dialog", "DialogText", "Download", "Drag", "EffectClass",
-    "ElementStep", "ForcibleStep", "Hover", "Open", "Option", "Press", "RequestingStep", "Screenshot", "Scroll",
-    "Select", "Step", "StepBase", "Submit", "SwitchPage", "Tool", "Type", "Uncheck", "Upload", "Wait",
-]  # fmt: skip
 
 Step = Annotated[
     Open | Click | Type | Select | Submit | Press | Hover | Check | Uncheck | Drag | Scroll | Wait | Upload

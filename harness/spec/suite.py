@@ -26,10 +26,18 @@ def with_episodes(tasks: Sequence[Loaded], graph: Mapping[str, Sequence[str]]) -
 
 
 def tasks_before(task_id: str, graph: Mapping[str, Sequence[str]]) -> list[str]:
-    """All tasks that must run before a task, in running order. No recursion: chains may be long."""
+    """All tasks that must run before a task, in running order."""
+    return depth_first(graph, graph[task_id], {task_id})
+
+
+def depth_first(graph: Mapping[str, Sequence[str]], names: Iterable[str], passed: Iterable[str] = ()) -> list[str]:
+    """These names and all that they depend on, each after those; without what is `passed`.
+
+    No recursion: chains may be long.
+    """
     order: dict[str, None] = {}
-    seen = {task_id}
-    stack = [(name, False) for name in reversed(graph[task_id])]
+    seen = set(passed)
+    stack = [(name, False) for name in reversed(list(names))]
     while stack:
         name, ready = stack.pop()
         if ready:

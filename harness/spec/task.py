@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
@@ -34,28 +35,9 @@ from harness.spec.url_patterns import OF_URL
 # Rules, faults, routes and the context's options are imported when a task has some.
 
 
-def _rulebook() -> type[Rulebook]:
-    from harness.recovery.rulebook import Rulebook
-
-    return Rulebook
-
-
-def _fault() -> Any:
-    from harness.spec.faults import Fault
-
-    return Fault
-
-
-def _context_options() -> type[ContextOptions]:
-    from harness.spec.context import ContextOptions
-
-    return ContextOptions
-
-
-def _route() -> type[Route]:
-    from harness.spec.routes import Route
-
-    return Route
+def _later(module: str, name: str) -> Any:
+    """The type of this name, for annotations: its module is imported with the first value."""
+    return Annotated[Any, BuiltLater(lambda: getattr(import_module(module), name))]
 
 
 if TYPE_CHECKING:
@@ -64,13 +46,15 @@ if TYPE_CHECKING:
     from harness.spec.faults import Fault
     from harness.spec.routes import Route
 else:
-    Rulebook, Fault = Annotated[Any, BuiltLater(_rulebook)], Annotated[Any, BuiltLater(_fault)]
-    ContextOptions, Route = Annotated[Any, BuiltLater(_context_options)], Annotated[Any, BuiltLater(_route)]
+    Rulebook, Fault = _later("harness.recovery.rulebook", "Rulebook"), _later("harness.spec.faults", "Fault")
+    ContextOptions, Route = _later("harness.spec.context", "ContextOptions"), _later("harness.spec.routes", "Route")
 
 
 @cache
 def _default_rules() -> Rulebook:
-    return _rulebook()()
+    from harness.recovery.rulebook import Rulebook
+
+    return Rulebook()
 
 
 # Parts of a TaskSpec with keys of their own.
@@ -170,7 +154,6 @@ def _binding_of(value: Any) -> Any:
     return {"channel": channel, "path": path}
 
 
-_REFERENCE = "${"
 _TOOL = re.compile(r"[^.\s]+\.\S+")
 
 
@@ -220,11 +203,8 @@ class AllowedWrite(Declaration):
             raise ValueError("`method` is only for an allowed write with a `url`")
         if self.frame is not None and self.selector is None:
             raise ValueError("`frame` is only for an allowed write with a `selector`")
-        if named := [
-            each
-            for each in (self.url, self.selector, self.frame, self.tool, self.done_when)
-            if each and _REFERENCE in each
-        ]:
+        texts = filter(None, (self.url, self.selector, self.frame, self.tool, self.done_when))
+        if named := [each for each in texts if "${" in each]:
             raise ValueError(f"references are not filled in here: write `*` in the place of the one in {named[0]}")
         return self
 

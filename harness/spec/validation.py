@@ -11,10 +11,9 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from harness.recovery.declaration import Table
-from harness.spec.expected_request import ExpectedRequest
-from harness.spec.options import Option
-from harness.spec.problems import UNKNOWN, JsonPath, Problem, describe_value, did_you_mean, is_misspelt, join_or
+from harness.spec.problems import UNKNOWN, JsonPath, Problem, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
+from harness.spec.step_keys import ExpectedRequest, Option
 from harness.spec.steps import DialogText, Step
 from harness.spec.task import (
     AllowedWrite,
@@ -84,7 +83,7 @@ def _path(error: Any, data: Any) -> JsonPath:
     node = data
     parts: JsonPath = error["loc"]
     for number, part in enumerate(parts):
-        if _tag_at(parts[:number]) is not None:
+        if _union_at(parts[:number])[0]:
             continue
         if isinstance(node, dict) and (part in node or (error["type"] == "missing" and number == len(parts) - 1)):
             node = node.get(str(part))
@@ -107,7 +106,7 @@ def _problem(path: JsonPath, errors: list[Any], data: Any, origin: Origin) -> Pr
             return _unknown_word(path, value, error["ctx"]["expected"], origin)
         case name if name in _BOUNDS:
             expected = _BOUNDS[name].format(**error["ctx"])
-            return origin.problem(path, "out of range", expected=expected, found=describe_value(value))
+            return origin.problem(path, "out of range", expected=expected, value=value)
         case _:
             return _plain(path, error, origin) or _wrong_type(path, errors, value, origin)
 
@@ -118,9 +117,8 @@ def _plain(path: JsonPath, error: Any, origin: Origin) -> Problem | None:
         case "missing":
             return origin.problem(path, f"the key `{path[-1]}` is missing")
         case "union_tag_not_found":
-            return origin.problem(
-                path, f"the key `{_tag_at(path)}` is missing", expected=join_or(list(_choices_at(path)))
-            )
+            tag, choices = _union_at(path)
+            return origin.problem(path, f"the key `{tag}` is missing", expected=join_or(choices))
         case "value_error":
             return origin.problem(path, str(error["ctx"]["error"]))
         case _:
@@ -130,7 +128,7 @@ def _plain(path: JsonPath, error: Any, origin: Origin) -> Problem | None:
 def _unknown_word(path: JsonPath, value: Any, expected: str, origin: Origin) -> Problem:
     words = [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
     hint = did_you_mean(value, words) if isinstance(value, str) else ""
-    return origin.problem(path, "not a known word", expected=join_or(words), found=describe_value(value), hint=hint)
+    return origin.problem(path, "not a known word", expected=join_or(words), value=value, hint=hint)
 
 
 def _wrong_type(path: JsonPath, errors: list[Any], value: Any, origin: Origin) -> Problem:
@@ -140,7 +138,7 @@ def _wrong_type(path: JsonPath, errors: list[Any], value: Any, origin: Origin) -
     if len(errors) > 1 and _takes_list(errors):
         words.append("a list")
     hint = _advice(words, value, origin)
-    return origin.problem(path, "wrong type", expected=join_or(words), found=describe_value(value), hint=hint)
+    return origin.problem(path, "wrong type", expected=join_or(words), value=value, hint=hint)
 
 
 def _advice(words: list[str], value: Any, origin: Origin) -> str:
@@ -165,13 +163,13 @@ def _takes_list(errors: list[Any]) -> bool:
 
 def _unknown_choice(path: JsonPath, value: Any, origin: Origin) -> Problem:
     """The problem of an unknown act, strategy or kind of fault."""
-    tag, choices = _tag_at(path) or "", list(_choices_at(path))
+    tag, choices = _union_at(path)
     place, word = ((*path, tag), value.get(tag)) if isinstance(value, dict) else (path, value)
     if not isinstance(word, str):
-        return origin.problem(place, f"not a known {tag}", expected=join_or(choices), found=describe_value(word))
+        return origin.problem(place, f"not a known {tag}", expected=join_or(choices), value=word)
     hint = did_you_mean(word, choices)
     expected = "" if hint and len(choices) > _MANY else join_or(choices)
-    return origin.problem(place, f"not a known {tag}", expected=expected, found=describe_value(word), hint=hint)
+    return origin.problem(place, f"not a known {tag}", expected=expected, value=word, hint=hint)
 
 
 def unknown_key(path: JsonPath, data: Any, origin: Origin) -> Problem:
@@ -241,11 +239,11 @@ def too_many_items(value: Any, origin: Origin, path: JsonPath = ()) -> Iterator[
 
 # The checks that are possible in a task with wrong types, so that one run shows all of its problems.
 
-_NOTHING = {"act": "wait", "value": 0}
+NO_STEP = {"act": "wait", "value": 0}
 """A replacement for a wrong step, so that the others keep their numbers."""
 NO_FAULT = {"kind": "storage_cleared"}
 """A replacement for a wrong fault."""
-_STAND_INS: dict[str | int, dict[str, Any]] = {"steps": _NOTHING, "faults": NO_FAULT}
+_STAND_INS: dict[str | int, dict[str, Any]] = {"steps": NO_STEP, "faults": NO_FAULT}
 
 
 def partial_task(data: dict[str, Any], errors: Iterable[tuple[JsonPath, str]]) -> TaskSpec | None:
@@ -258,9 +256,7 @@ def partial_task(data: dict[str, Any], errors: Iterable[tuple[JsonPath, str]]) -
         elif path[0] in _STAND_INS and len(path) > 1 and isinstance(path[1], int):
             rest[str(path[0])][path[1]] = _STAND_INS[path[0]]
         elif path == ("steps",):
-            rest = {key: value for key, value in rest.items() if key not in ("faults", "expect")} | {
-                "steps": [_NOTHING]
-            }
+            rest = {key: value for key, value in rest.items() if key not in ("faults", "expect")} | {"steps": [NO_STEP]}
         elif path[0] in ("inputs", "persona"):
             return None  # all references to them would be reported as wrong
         elif path[0] == "task_id":
@@ -363,30 +359,20 @@ _IN_STEPS: Mapping[str, type[BaseModel]] = {"value": Option, "expect_request": E
 """Mappings inside a step."""
 
 
-def _tag_at(path: JsonPath) -> str | None:
-    """The key that chooses the model of a mapping at this path: `act`, `kind`, `strategy`."""
+def _union_at(path: JsonPath) -> tuple[str, Mapping[str, type[BaseModel]]]:
+    """The key that chooses the model of a mapping at this path (`act`, `kind`, `strategy`), and the models by it.
+
+    Both are empty where there is nothing to choose.
+    """
     match path:
         case ("steps", int()) | ("repairs", int(), "steps", int()):
-            return "act"
+            return "act", ACTS
         case ("faults", int()):
-            return "kind"
+            return "kind", FAULTS
         case ("error_recovery", str() as rule) if rule in RULES:
-            return "strategy"
+            return "strategy", RULES[rule]
         case _:
-            return None
-
-
-def _choices_at(path: JsonPath) -> Mapping[str, type[BaseModel]]:
-    """The models among which `_tag_at` chooses."""
-    match path:
-        case ("steps", int()) | ("repairs", int(), "steps", int()):
-            return ACTS
-        case ("faults", int()):
-            return FAULTS
-        case ("error_recovery", str() as rule):
-            return RULES.get(rule, {})
-        case _:
-            return {}
+            return "", {}
 
 
 def keys_at(path: JsonPath, data: Any) -> list[str]:
@@ -395,15 +381,13 @@ def keys_at(path: JsonPath, data: Any) -> list[str]:
         return ["$schema", *TaskSpec.model_fields]
     if path[0] in ("steps", "repairs") and path[-1] in _IN_STEPS:
         return list(_IN_STEPS[str(path[-1])].model_fields)
-    if (tag := _tag_at(path)) is not None:
-        return _chosen_keys(_choices_at(path), data.get(tag) if isinstance(data, dict) else None)
+    tag, choices = _union_at(path)
+    if tag:
+        chosen = data.get(tag) if isinstance(data, dict) else None
+        models = [choices[chosen]] if isinstance(chosen, str) and chosen in choices else choices.values()
+        return list(dict.fromkeys(key for model in models for key in model.model_fields))
     nested = _NESTED.get(str(path[0]))
     for name in path[1:]:
         if nested is not None and name in nested.model_fields:
             nested = next(iter(_members(nested.model_fields[str(name)].annotation)), nested)
     return list(nested.model_fields) if nested else []
-
-
-def _chosen_keys(choices: Mapping[str, type[BaseModel]], tag: Any) -> list[str]:
-    models = [choices[tag]] if isinstance(tag, str) and tag in choices else list(choices.values())
-    return list(dict.fromkeys(key for model in models for key in model.model_fields))

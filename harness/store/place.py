@@ -21,7 +21,6 @@ from uuid import uuid4
 
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 """How a URL begins; a path with a drive letter is none."""
-_EXTRA = "pip install 'pytest-taskspec[store]'"
 _FLAT = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2"}
 """Protocols of storages without folders. In such a one, `makedirs` might create a bucket."""
 _BUCKETS = {"s3", "s3a", "gs", "gcs"}
@@ -247,23 +246,7 @@ class RemoteStore(Store):
         protocols = (files.protocol,) if isinstance(files.protocol, str) else files.protocol
         self._flat = not _FLAT.isdisjoint(protocols)
 
-    def put(self, name: str, data: bytes) -> None:
-        self._put(name, data)
-
-    def put_new(self, name: str, data: bytes) -> bool:
-        if self.get(name) is not None:  # some storages know no condition, and would replace it
-            return False
-        try:
-            self._put(name, data, mode="create")
-        except StoreError as error:  # storages refuse it in many ways
-            if self.get(name) is not None:
-                return False
-            if not _has_no_condition(error.__cause__):
-                raise
-            self._put(name, data)
-        return True
-
-    def _put(self, name: str, data: bytes, **how: str) -> None:
+    def put(self, name: str, data: bytes, **how: str) -> None:
         path = f"{self._root}/{name}"
         try:
             if not self._flat:
@@ -271,6 +254,19 @@ class RemoteStore(Store):
             self._files.pipe_file(path, data, **how)
         except Exception as error:
             raise self._problem(f"{name} cannot be stored", error) from error
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        if self.get(name) is not None:  # some storages know no condition, and would replace it
+            return False
+        try:
+            self.put(name, data, mode="create")
+        except StoreError as error:  # storages refuse it in many ways
+            if self.get(name) is not None:
+                return False
+            if not _has_no_condition(error.__cause__):
+                raise
+            self.put(name, data)
+        return True
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -357,19 +353,18 @@ def open_store(url: str) -> Store:
     user = _user_in(url)
     shown = shown_url(url)
     if ":" in user and scheme.lower() in _BUCKETS:
-        raise StoreUnusable(f"{shown}: expected the name of a bucket first, found a user; {_HOW_TO_LOG_IN}")
+        how = "keys are given as the storage expects them, for S3 in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        raise StoreUnusable(f"{shown}: expected the name of a bucket first, found a user; {how}")
     try:
         from fsspec.core import url_to_fs  # an extra
     except ImportError as error:
-        raise StoreUnusable(f"{shown}: a store that is no folder needs fsspec: {_EXTRA}") from error
+        install = "pip install 'pytest-taskspec[store]'"
+        raise StoreUnusable(f"{shown}: a store that is no folder needs fsspec: {install}") from error
     try:
         files, root = url_to_fs(url)
     except (ImportError, ValueError) as error:
         raise StoreUnusable(f"{shown}: {_without(user, str(error))}") from error
     return RemoteStore(files, str(root), shown.rstrip("/"), user)
-
-
-_HOW_TO_LOG_IN = "keys are given as the storage expects them, for S3 in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 
 def local_path(text: str) -> Path:
@@ -399,10 +394,7 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 def find_stores(url: str) -> Sequence[Store]:
-    """The stores that a URL or path with `*`, `?` and `[...]` names, in order; of one without them that one.
-
-    Raises StoreError.
-    """
+    """The stores that a URL or path names, in order: several with `*`, `?` and `[...]`. Raises StoreError."""
     if not _MAGIC.search(url):
         return [open_store(url)]
     parts = url.split("/")

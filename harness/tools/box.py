@@ -18,7 +18,7 @@ from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import PAGE, OfferedTool, ToolAnswer, ToolCall, ToolDescription, ToolRequest
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
-from harness.resilience.events import Emit, discard
+from harness.resilience.events import discard
 from harness.spec.steps import EffectClass, Tool
 from harness.task_secrets import hidden
 from harness.tools.calls import CallTerms, ServerCall, ToolTry, Way, straight
@@ -78,15 +78,13 @@ class TaskToolBox:
     # What may be called.
 
     def offered(self) -> tuple[OfferedTool, ...]:
-        return tuple(self._offered())
-
-    def _offered(self) -> Iterator[OfferedTool]:
-        for name, settings in self._settings.items():
-            if not settings.agents:
-                continue
-            for tool in self._known_tools(name):
-                if settings.allows(tool.name):
-                    yield OfferedTool(name, tool, self._effect(name, tool.name, tool, None))
+        return tuple(
+            OfferedTool(name, tool, self._effect(name, tool.name, tool, None))
+            for name, settings in self._settings.items()
+            if settings.agents
+            for tool in self._known_tools(name)
+            if settings.allows(tool.name)
+        )
 
     async def learn(self, within: float) -> None:
         offered = [name for name, settings in self._settings.items() if settings.agents]
@@ -177,17 +175,13 @@ class TaskToolBox:
             return await self._call_page(request, settings, until, entry)
         server = self._known(request.server, request.tool)
         terms = CallTerms(self._terms.clock, self._way, self._terms.meta, self._terms.again)
-        call = ServerCall(server, request, terms, until, self._telling(request))
+        # The tries of a step's call are events of the task.
+        emit = discard if (step := request.step) is None else partial(emit_of_call, self._terms.emit, self._plan, step)
+        call = ServerCall(server, request, terms, until, emit)
         try:
             return await call.run()
         finally:
             entry.tries, entry.will_repeat = call.tries, call.will_repeat
-
-    def _telling(self, request: ToolRequest) -> Emit:
-        """Tells of the tries of a step's call as of events of the task."""
-        if (step := request.step) is None:
-            return discard
-        return partial(emit_of_call, self._terms.emit, self._plan, step)
 
     async def _call_page(
         self, request: ToolRequest, settings: ToolServerSettings, until: Deadline, entry: CallEntry

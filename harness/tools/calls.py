@@ -90,7 +90,9 @@ class ServerCall:
             with self._server.in_use():
                 return await again(self._once)()
         except ToolServerError as error:
-            raise self._failure(error) from error
+            if self._server.phase.permanent:
+                raise permanently(self._server, self._facts) from error
+            raise failure_of(error, self._facts, self._server.catalogue.nearest(self._request.tool)) from error
         except Failed as failed:
             raise Failed(replace(failed.failure, effect=self._facts.effect)) from failed
 
@@ -106,11 +108,6 @@ class ServerCall:
             verdict = replace(verdict, retryable=False)
         self.will_repeat = verdict.retryable
         return verdict
-
-    def _failure(self, error: ToolServerError) -> Failed:
-        if self._server.phase.permanent:
-            return permanently(self._server, self._facts)
-        return failure_of(error, self._facts, self._server.catalogue.nearest(self._request.tool))
 
     async def _once(self) -> ToolAnswer:
         server, request = self._server, self._request

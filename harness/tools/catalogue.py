@@ -101,11 +101,8 @@ class Discovery:
         self.problem = ""
         """Why the last one has failed; empty if it has not."""
 
-    def begin(self) -> None:
+    def begin(self) -> asyncio.Task[None]:
         """List the tools in the background, unless that is under way."""
-        self._begun()
-
-    def _begun(self) -> asyncio.Task[None]:
         if self._under_way is None or self._under_way.done():
             self._under_way = asyncio.create_task(self._run())
         return self._under_way
@@ -118,7 +115,7 @@ class Discovery:
     async def first(self, within: float) -> None:
         """Wait until the server has listed its tools once, or has failed to: nobody knows them yet."""
         if not self._catalogue.known:
-            await asyncio.wait((self._begun(),), timeout=within)
+            await asyncio.wait((self.begin(),), timeout=within)
 
     async def cancel(self) -> None:
         """End what is under way."""

@@ -105,18 +105,14 @@ class ToolConnection:
             self._failure = self._named(error)
         finally:
             self._session = None
-            self._end()
-
-    def _end(self) -> None:
-        opened = self._info is not None
-        self._settled.set()
-        if opened and self._closing is None:
-            self._failure = self._link.lost(sent=False)
-            self._events.lost(self._failure)
+            self._settled.set()
+            if self._info is not None and self._closing is None:
+                self._failure = self._link.lost(sent=False)
+                self._events.lost(self._failure)
 
     def _named(self, error: BaseException) -> ToolServerError:
         """Why it was not opened. No call was sent yet, so nothing can have been lost with it."""
-        from harness.tools.translation import named
+        from harness.tools.session import named
 
         failure = named(error, self._opening, self._link)
         if failure.problem is not ToolProblem.LOST:
@@ -126,7 +122,8 @@ class ToolConnection:
     async def _ask(self, question: Callable[[McpSession], Coroutine[Any, Any, T]], within: float) -> T:
         session = self._session
         if session is None or self._closing is not None:
-            raise self._over_already()
+            failure = self._failure or ToolServerError(ToolProblem.UNREACHED, "the connection is closed")
+            raise ToolServerError(ToolProblem.UNREACHED, failure.message, died=failure.died)
         sending, context = SentCall(), copy_context()
         context.run(current.set, sending)
         task = asyncio.get_running_loop().create_task(question(session), context=context)
@@ -145,17 +142,12 @@ class ToolConnection:
             raise self._silent(problem, f"it {what} within {within:g} s")
         return self._answer(task, sending)
 
-    def _over_already(self) -> ToolServerError:
-        if (failure := self._failure) is None:
-            return ToolServerError(ToolProblem.UNREACHED, "the connection is closed")
-        return ToolServerError(ToolProblem.UNREACHED, failure.message, died=failure.died)
-
     def _answer(self, task: asyncio.Task[T], sending: SentCall) -> T:
         if task.cancelled():  # the client was ended under it
             raise sending.problem or self._link.lost(sent=sending.sent)
         if (error := task.exception()) is None:
             return task.result()
-        from harness.tools.translation import named
+        from harness.tools.session import named
 
         raise named(error, sending, self._link) from error
 

@@ -45,9 +45,7 @@ class ServerDied(Struct, frozen=True):
     """Whether it was ended on purpose: such a death is no crash."""
 
     def __str__(self) -> str:
-        return (
-            f"its process ended with exit code {self.exit_code}" if self.exit_code is not None else "its process ended"
-        )
+        return f"its process ended{'' if self.exit_code is None else f' with exit code {self.exit_code}'}"
 
 
 class ToolServerError(Exception):

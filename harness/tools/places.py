@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +15,6 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct
 
 from harness.model.tool_settings import REFERENCE, ToolServerSettings, header_problem
-from harness.model.tools import ToolDescription
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.resilience.owner import Owner
@@ -26,7 +25,6 @@ from harness.tools.exchange import Connect, Connection, ConnectionEvents
 from harness.tools.server import Connector, ToolServer
 from harness.tools.statefile import KeptState, ListedTool
 
-_NEEDED: Final = "pip install 'pytest-taskspec[mcp]'"
 PYTHON: Final = "{python}"
 _LOGS: Final = Path(".harness/logs")
 
@@ -71,9 +69,8 @@ class ServerPlace(Struct, frozen=True):
         names = REFERENCE.findall(self.settings.headers[key])
         empty = [name for name in names if not environ[name].strip()]
         why = f"the variable {empty[0]} is empty" if empty else f"its value {problem}"
-        message = (
-            f"Tool server `{self.name}`: `headers.{key}` of [tool.harness.tools.{self.name}] cannot be sent: {why}"
-        )
+        table = f"[tool.harness.tools.{self.name}]"
+        message = f"Tool server `{self.name}`: `headers.{key}` of {table} cannot be sent: {why}"
         advice = f"Look at the value of {join_or(empty or names)} in the environment of the run."
         return Failure("TOOL_AUTH", message, details={"server": self.name}, advice=advice)
 
@@ -91,40 +88,40 @@ class ServerPlace(Struct, frozen=True):
 
 
 def connector(place: ServerPlace, environ: Mapping[str, str]) -> Connector:
-    """A function that makes connections to the server; it imports the SDK, in a thread, since that takes 0.6 s."""
+    """A function that makes connections to the server; it imports the SDK, in threads, since that takes 0.6 s."""
 
     async def connect(events: ConnectionEvents) -> Connection:
         if find_spec("mcp") is None:
-            raise Failed(_not_installed(place.name))
-        make = _connect_of(place, environ)
+            message = f"Tool server `{place.name}` cannot be used, since the package `mcp` is not installed"
+            details, advice = {"server": place.name}, "Install it: pip install 'pytest-taskspec[mcp]'."
+            raise Failed(Failure("INVALID_INPUT", message, details=details, advice=advice))
+        make = await _connect_of(place, environ)
         await asyncio.to_thread(import_module, "harness.tools.session")
         return make(events)
 
     return connect
 
 
-def _connect_of(place: ServerPlace, environ: Mapping[str, str]) -> Connect:
+async def _connect_of(place: ServerPlace, environ: Mapping[str, str]) -> Connect:
     if place.settings.url is not None:
+        headers = place.headers(environ)
+        await asyncio.to_thread(import_module, "harness.tools.http")
         from harness.tools.http import over_http
 
-        return over_http(place.settings.url, place.headers(environ), lambda: place.hosts, place.clock)
+        return over_http(place.settings.url, headers, lambda: place.hosts, place.clock)
     from harness.tools.stdio import over_stdio
 
     program = Program(place.argv(), place.environment(environ), place.folder)
     return over_stdio(program, log_of(place.root, place.name), place.clock, place.clean)
 
 
-def _not_installed(server: str) -> Failure:
-    message = f"Tool server `{server}` cannot be used, since the package `mcp` is not installed"
-    return Failure("INVALID_INPUT", message, details={"server": server}, advice=f"Install it: {_NEEDED}.")
-
-
 def kept_state(server: ToolServer, run: str, clean: Callable[[str], str] = str) -> KeptState:
     """What people are told of the server. `clean` takes secrets out of what it has said itself."""
     phase, info, settings = server.phase, server.info, server.settings
+    command = [word if word == PYTHON else shlex.quote(word) for word in settings.command or ()]
     return KeptState(
         server=server.name,
-        place=_command_line(settings.command) if settings.command else _address(str(settings.url)),
+        place=" ".join(command) or _address(str(settings.url)),
         stdio=server.stdio,
         state=phase.state,
         reason=clean(phase.reason),
@@ -135,7 +132,15 @@ def kept_state(server: ToolServer, run: str, clean: Callable[[str], str] = str) 
         pid=server.pid,
         introduced=clean(f"{info.name} {info.version}".strip()) if info else "",
         protocol=info.protocol if info else "",
-        tools=tuple(_listed(tool, settings, clean) for tool in server.catalogue.tools),
+        tools=tuple(
+            ListedTool(
+                clean(each.name),
+                effect_of(each.name, each.hints, settings),
+                clean(each.description),
+                settings.allows(each.name),
+            )
+            for each in server.catalogue.tools
+        ),
         stale=server.catalogue.stale,
     )
 
@@ -144,12 +149,3 @@ def _address(url: str) -> str:
     """The address without what may be a secret in it."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _command_line(command: Sequence[str]) -> str:
-    return " ".join(word if word == PYTHON else shlex.quote(word) for word in command)
-
-
-def _listed(tool: ToolDescription, settings: ToolServerSettings, clean: Callable[[str], str]) -> ListedTool:
-    effect = effect_of(tool.name, tool.hints, settings)
-    return ListedTool(clean(tool.name), effect, clean(tool.description), settings.allows(tool.name))

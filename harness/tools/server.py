@@ -281,17 +281,13 @@ class ToolServer:
         if line is not self._line:
             return
         self._line, self.last_error = None, error.message
-        self._give_up(line)
+        line.given_up = True
+        if self.stdio or not line.calls:  # over HTTP, only one of the calls over it is known to have failed
+            self._end(line)
         if not self.stdio:
             self.phase.note(Sign.DROPPED if self._users else Sign.LOST, error.message)
         elif self._count_death(error) and not self.phase.permanent:
             self._begin_connecting()
-
-    def _give_up(self, line: Line) -> None:
-        """Close it; over HTTP, when the other calls over it have ended: only one of them is known to have failed."""
-        line.given_up = True
-        if self.stdio or not line.calls:
-            self._end(line)
 
     def _end(self, line: Line) -> None:
         line.given_up = False
@@ -326,33 +322,27 @@ class ToolServer:
         while True:
             await self._clock.sleep(_GLANCE)
             self.heed_orders()
-            if self._is_due() and not self.phase.permanent and not self._seeking and not self._looking:
+            looks = self._looks is not None and not self._looks.done()
+            if self._is_due() and not self.phase.permanent and not self._seeking and not looks:
                 self._looks = self._in_background(self._look())
 
     def _is_due(self) -> bool:
         interval = self.settings.health_interval
         return interval > 0 and not self._users and self._clock.now() - self._used_at >= interval
 
-    @property
-    def _looking(self) -> bool:
-        return self._looks is not None and not self._looks.done()
-
     async def _look(self) -> None:
         """A look takes its time, and orders are listened to meanwhile: a server that hangs is what they are for."""
         try:
-            await self._look_at_it()
+            if self._line is None:
+                await asyncio.wait((self._begin_connecting(),))
+            elif not await self._answers(self._line):
+                return
+            if self._line is not None:
+                self.answered(self._line)
+                if self.catalogue.stale or not self.catalogue.known:
+                    self.discovery.begin()
         finally:
             self._used_at = self._clock.now()
-
-    async def _look_at_it(self) -> None:
-        if self._line is None:
-            await asyncio.wait((self._begin_connecting(),))
-        elif not await self._answers(self._line):
-            return
-        if self._line is not None:
-            self.answered(self._line)
-            if self.catalogue.stale or not self.catalogue.known:
-                self.discovery.begin()
 
     async def _answers(self, line: Line) -> bool:
         try:
@@ -497,7 +487,6 @@ class ToolPhase:
     """The state of a server; each change is emitted, with a short reason (`crash_1`, `connected`)."""
 
     def __init__(self, server: str, clock: Clock, emit: Emit, changed: Callable[[], None]) -> None:
-        """`changed` is called after each change."""
         self._server = server
         self._clock = clock
         self._emit = emit

@@ -75,42 +75,29 @@ class StateFile:
         self._file = self._folder / f"{label}.{os.getpid()}{_STATE}"
         self._server = server
         self._begun = False
-        self._order = _Order(root, server)
+        self._order = self._folder / f"{server}{_ORDER}"
+        self._seen = self._order_stamp()
+        """Of the last order: orders that were given before this object was made do not count."""
 
     def write(self, state: KeptState) -> None:
         """Write the state. The first time, the files of processes that have ended are removed."""
         with contextlib.suppress(OSError):
             if not self._begun:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                self._sweep()
+                for file, kept in _states(self._folder):
+                    if kept is None or (kept.server == self._server and not kept.alive):
+                        file.unlink(missing_ok=True)
                 self._begun = True
             write_whole(self._file, msgspec.json.encode(state))
 
-    def _sweep(self) -> None:
-        for file, kept in _states(self._folder):
-            if kept is None or (kept.server == self._server and not kept.alive):
-                file.unlink(missing_ok=True)
-
     def restart_ordered(self) -> bool:
         """Whether a restart was ordered since this was last asked."""
-        return self._order.is_new()
+        before, self._seen = self._seen, self._order_stamp()
+        return self._seen != before
 
-
-class _Order:
-    """Tells orders to restart a server that come after this object was made."""
-
-    def __init__(self, root: Path, server: str) -> None:
-        self._file = root / FOLDER / f"{server}{_ORDER}"
-        self._seen = self._stamp()
-
-    def is_new(self) -> bool:
-        stamp = self._stamp()
-        new, self._seen = stamp != self._seen, stamp
-        return new
-
-    def _stamp(self) -> tuple[int, int] | None:
+    def _order_stamp(self) -> tuple[int, int] | None:
         try:
-            found = self._file.stat()
+            found = self._order.stat()
         except OSError:
             return None
         return found.st_mtime_ns, found.st_ino

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from harness.resilience import Clock, poll_until
 from harness.resilience.process import INTENDED, PipedChild, Program
 from harness.tools.connection import ToolConnection
-from harness.tools.exchange import Connect, ConnectionEvents, ServerDied, Streams, ToolProblem, ToolServerError
+from harness.tools.exchange import Connect, ServerDied, Streams, ToolProblem, ToolServerError
 
 if TYPE_CHECKING:
     from harness.tools.lines import LineReader, LineWriter
@@ -50,11 +50,7 @@ def over_stdio(program: Program, log: Path, clock: Clock, clean: _Clean = str, *
 
     `longest`: bytes of one message; an answer that is longer is GARBLED.
     """
-
-    def connect(events: ConnectionEvents) -> ToolConnection:
-        return ToolConnection(ProcessLink(program, log, clock, clean, longest), events)
-
-    return connect
+    return lambda events: ToolConnection(ProcessLink(program, log, clock, clean, longest), events)
 
 
 class CleanLines:

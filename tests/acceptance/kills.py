@@ -23,8 +23,8 @@ from harness.model.record import TaskResult
 from harness.model.settings import load_settings
 from harness.resilience.events import Emit, discard
 from harness.runner.compile import compile_plan
-from harness.runner.harness import SyncHarness
 from harness.runner.loop import Caller
+from harness.runner.sync import SyncHarness
 from harness.spec.load import load_file
 from tests.acceptance.conftest import PYPROJECT
 from tests.browser.processes import words

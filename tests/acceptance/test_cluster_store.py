@@ -132,7 +132,7 @@ def test_a_click_of_a_slot_that_the_store_does_not_know_asks_for_no_repetition(
 
 WHILE = 120.0
 """Seconds for slots to start and do something on a machine that is busy."""
-SMALL = "import harness.cluster.archives\n\nharness.cluster.archives.MOST_BYTES = 2000\n"
+SMALL = "import harness.cluster.slot\n\nharness.cluster.slot.MOST_BYTES = 2000\n"
 """A plugin: a little is too large to travel."""
 
 

@@ -13,7 +13,7 @@ from tests.runtime import ROOT, runtime_modules
 OF_EXTRAS = {
     "anthropic": "models",
     "blazediff": "engine/pixels.py",
-    "faker": "spec/fakes.py",
+    "faker": "spec/generated.py",
     "fsspec": "store",
     "genai_prices": "models",
     "mcp": "bridge/mcp_face.py demo/tools tools",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -246,3 +247,10 @@ async def test_the_opener_of_a_page_that_closes_itself_is_judged_in_its_place(st
     await until(session.tab.page.is_closed)
     assert await session.read(PageQuery("title"), 5) == "Windows"
     assert session.closed_pages == ({"closed": f"http://{SHOP}/closer", "went_on_at": f"http://{SHOP}/windows"},)
+
+
+async def test_a_browser_is_not_more_urgent_than_the_harness_that_must_end_it(stage: Stage) -> None:
+    """Chromium raises its main thread to nice -8 where it may, as root."""
+    session = await stage.at("/saved")
+    assert session.chromium.pid is not None
+    assert os.getpriority(os.PRIO_PROCESS, session.chromium.pid) == os.getpriority(os.PRIO_PROCESS, 0)

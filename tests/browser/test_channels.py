@@ -241,7 +241,7 @@ def test_the_log_clears_a_shared_worker_that_was_not_watched_of_a_doubt(
         await session.tab.page.evaluate(begin, script)
         await asyncio.sleep(0.5)
         watch = session.tab.watch
-        watch.worker_unwatched(watch.worker_doubt(targets.UNWATCHED))
+        watch.worker_unwatched(watch.sending.doubt(targets.UNWATCHED))
         assert await session.hold()
         return any(each.unsafe for each in session.take_sent())
 

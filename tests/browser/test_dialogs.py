@@ -128,8 +128,8 @@ async def test_a_text_for_what_takes_none_is_said(stage: Stage) -> None:
     session = await stage.at()
     await passed(session, {"act": "dialog", "text": "Ada"})
     await passed(session, {"act": "click", "selector": "#confirm"})
-    assert (
-        "[WARNING] the confirm takes no text, so the text of the answer was not entered" in session.tab.watch.console()
+    assert "[WARNING] the confirm takes no text, so the text of the answer was not entered" in map(
+        str, session.tab.watch.console_lines()
     )
 
 

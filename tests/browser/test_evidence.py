@@ -57,7 +57,9 @@ async def test_everything_of_a_live_page(stage: Stage) -> None:
     await session.record()
     await passed(session, {"act": "click", "selector": "#shout"})
     await passed(session, {"act": "click", "selector": "#popup"})
-    await until(lambda: all(any(said in line for line in session.tab.watch.console()) for said in SHOUTED))
+    await until(
+        lambda: all(any(said in line for line in map(str, session.tab.watch.console_lines())) for said in SHOUTED)
+    )
     folder = folder_of(stage)
     evidence = await session.evidence(FULL, folder)
     assert status(evidence) == dict.fromkeys(NAMES, "taken")
@@ -75,7 +77,7 @@ async def test_everything_of_a_live_page(stage: Stage) -> None:
 async def test_a_failed_request_is_one_console_line(stage: Stage) -> None:
     session = await stage.session()
     await failed(session, {"act": "open", "url": f"http://{SHOP}/empty"})
-    await until(lambda: any("ERR_EMPTY_RESPONSE" in line for line in session.tab.watch.console()))
+    await until(lambda: any("ERR_EMPTY_RESPONSE" in line for line in map(str, session.tab.watch.console_lines())))
     evidence = await session.evidence(FULL, folder_of(stage))
     lines = [str(line) for line in evidence.console if "ERR_EMPTY_RESPONSE" in line.text]
     assert len(lines) == 1
@@ -164,7 +166,7 @@ async def test_a_stopped_browser_still_leaves_what_was_seen(stage: Stage) -> Non
 async def test_a_crashed_page(stage: Stage) -> None:
     session = await stage.at()
     crash = asyncio.ensure_future(session.tab.control.send("Page.crash"))
-    await until(lambda: session.tab.watch.crashed)
+    await until(lambda: session.tab.watch.frame.crashed)
     crash.cancel()
     evidence = await session.evidence(FULL, folder_of(stage))
     found = status(evidence)

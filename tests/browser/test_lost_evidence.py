@@ -180,7 +180,7 @@ async def test_only_full_recording_looks_at_each_step(own: Stage) -> None:
     session = await own.at()
     await session.passed(0)
     crash = asyncio.ensure_future(session.tab.control.send("Page.crash"))
-    await until(lambda: session.tab.watch.crashed)
+    await until(lambda: session.tab.watch.frame.crashed)
     crash.cancel()
     evidence, _ = await collected(session, own.folder / "evidence")
     found = items(evidence)["screenshot.png"]

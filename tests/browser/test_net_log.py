@@ -218,12 +218,12 @@ def test_what_bears_no_world_is_only_of_a_context_that_may_have_sent_it(run: Any
         assert log is not None
         try:
             for _ in range(3):
-                log.claim("POST", "http://x/worker")
-            log.disclaim("POST", "http://x/worker")  # the third was refused
+                log.reader.claim("POST", "http://x/worker")
+            log.reader.disclaim("POST", "http://x/worker")  # the third was refused
             with Path(log.argument.removeprefix(net_log.ARGUMENT)).open("wb") as pipe:
                 pipe.write(b"".join(lines))
             await until(lambda: len([*log.departed("a", 0, 10, [(7, False)], {"http://x"})]) > 3)
-            log.claim("POST", "http://x/later")
+            log.reader.claim("POST", "http://x/later")
             return [url for _, url, _ in log.departed("a", 0, 10, [(7, False)], {"http://x"})]
         finally:
             log.close()

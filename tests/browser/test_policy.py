@@ -199,7 +199,7 @@ async def test_no_other_page_leaves(stage: Stage, world: World, way: str) -> Non
 async def test_no_part_of_a_page_is_asked_for_elsewhere(stage: Stage, world: World, way: str) -> None:
     before = world.evil.connections
     session = await at(stage, world, way, SHOP)
-    assert await until(lambda: refused(session) == (EVIL,)), session.tab.watch.console()
+    assert await until(lambda: refused(session) == (EVIL,)), map(str, session.tab.watch.console_lines())
     outcome = await passed(session, {"act": "scroll"})
     assert outcome.details["refused_hosts"] == [EVIL]
     assert world.evil.connections == before

@@ -106,7 +106,7 @@ async def test_a_page_with_a_strict_policy(stage: Stage, host: Host, kind: str, 
     await met_with(session, {"act": "click", "selector": "#plain"}, code)
     await struck.healed()
     await passed(session, {"act": "click", "selector": "#plain"})
-    assert not [line for line in session.tab.watch.console() if line.startswith("[ERROR] Uncaught")]
+    assert not [line for line in map(str, session.tab.watch.console_lines()) if line.startswith("[ERROR] Uncaught")]
 
 
 @pytest.mark.parametrize(("kind", "code"), STRIKES[:5:2])
@@ -276,7 +276,7 @@ async def test_a_selector_that_is_none(stage: Stage) -> None:
     assert raised.value.failure.code == "INVALID_INPUT"
     assert "not a CSS selector" in raised.value.failure.message
     await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
-    assert not [line for line in session.tab.watch.console() if "Uncaught" in line]
+    assert not [line for line in map(str, session.tab.watch.console_lines()) if "Uncaught" in line]
 
 
 async def test_an_element_that_is_not_there_is_not_struck(stage: Stage) -> None:

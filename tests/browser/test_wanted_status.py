@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from harness.recovery.failure import Failure, Passed
-from harness.spec.navigation_keys import as_statuses
+from harness.spec.step_keys import as_statuses
 from tests.browser.conftest import Run
 from tests.browser.parts_site import PartsSite
 from tests.browser.stage import SHOP, Stage, failed, passed

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from harness.criteria import difference
-from harness.criteria.written import in_sentence
+from harness.criteria.texts import in_sentence
 from harness.masking import MARK, Secrets
 from harness.task_secrets import (
     LearnedSecrets,

@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Final
 from uuid import uuid4
 
+from msgspec import Struct
+
 from harness.bridge.client.link import BridgeLink, OpenLink, bridge_url, certificate_of, fetch_blob, open_link, read_pin
-from harness.bridge.client.losses import BridgeError, LinkLost, ReconnectionExhausted, refusal
-from harness.bridge.client.outbox import Attempts, Outbox
-from harness.bridge.client.tasks import RemotePage, TakenTask, TaskVerdict
+from harness.bridge.client.losses import BridgeError, LinkLost, QueueFullError, ReconnectionExhausted, refusal
+from harness.bridge.client.tasks import TakenTask
 from harness.resilience.breaker import Breaker, BreakerSettings, CircuitOpen
 from harness.resilience.clock import Clock, SystemClock
 from harness.resilience.retry import SCHEDULES
@@ -44,6 +45,93 @@ class LinkState(StrEnum):
     CLOSED = "closed"
     FAILED = "failed"
     """There will be no further attempt; `reconnect` begins anew."""
+
+
+# What was asked and not answered, and when it is tried to connect again. Pure.
+
+_LONGEST_QUEUE: Final = 1000
+"""Messages that wait for the connection at most."""
+_LARGEST_QUEUE: Final = 1024 * 1024
+"""Bytes of the messages that wait for the connection at most."""
+_TICK: Final = 0.001
+"""Seconds by which a wait for the circuit is longer, so that it never ends just too early."""
+
+
+class KeptMessage(Struct):
+    """A message without an answer yet. It keeps its id for ever: the server knows by it what it has done already."""
+
+    id: str
+    text: str
+    size: int
+    sent: bool = False
+
+
+class Outbox:
+    """The messages without an answer, in the order in which they were given."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, KeptMessage] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, id: str, text: str) -> None:  # noqa: A002 - the envelope's word
+        """Keep a message until it is answered. Raises QueueFullError, and keeps what it has."""
+        size = len(text.encode())
+        if len(self._kept) >= _LONGEST_QUEUE or self._size + size > _LARGEST_QUEUE:
+            limits = f"{_LONGEST_QUEUE:,} messages or {_LARGEST_QUEUE:,} bytes"
+            raise QueueFullError("CONN_QUEUE_FULL", f"more than {limits} wait for an answer of the server")
+        self._kept[id] = KeptMessage(id, text, size)
+        self._size += size
+
+    def answered(self, id: str) -> None:  # noqa: A002 - the envelope's word
+        """Forget a message: its answer has come, or nobody waits for it."""
+        if (found := self._kept.pop(id, None)) is not None:
+            self._size -= found.size
+
+    def unsent(self) -> Iterator[KeptMessage]:
+        """What has to be sent on this connection, in order; what is added meanwhile comes too."""
+        while (found := next((each for each in self._kept.values() if not each.sent), None)) is not None:
+            found.sent = True
+            yield found
+
+    def again(self, id: str) -> None:  # noqa: A002 - the envelope's word
+        """Send a message once more: its answer is missing, and the server keeps it under the same id."""
+        if (found := self._kept.get(id)) is not None:
+            found.sent = False
+
+    def lost(self) -> None:
+        """The connection was lost: whether the server has what was sent is unknown, so all of it is sent again."""
+        for each in self._kept.values():
+            each.sent = False
+
+    def clear(self) -> None:
+        """Forget everything: those who waited were told that it failed."""
+        self._kept.clear()
+        self._size = 0
+
+
+class Attempts:
+    """The waits before each attempt to connect, after a loss or a failed first attempt."""
+
+    def __init__(self, delays: tuple[float, ...], circuit: Breaker) -> None:
+        self._left = list(delays)
+        self._circuit = circuit
+        self._first = True
+
+    def wait(self, loss: LinkLost) -> float | None:
+        """Seconds until the next attempt; None: there is none.
+
+        An open circuit makes a wait longer: its next attempt is the probe.
+        """
+        first, self._first = self._first, False
+        if first and loss.at_once:
+            return 0.0
+        if not self._left:
+            return None
+        rests = self._circuit.rests_for()
+        return max(self._left.pop(0), rests + _TICK if rests else 0.0)
 
 
 class _Waiting:
@@ -258,17 +346,13 @@ class Bridge:
         join = {"session": self.session, "after": self.seq, "epoch": self.epoch}
         if not self.epoch:  # a session of another process: there is nothing to go on from but its present state
             self.status = await self._exchange(link, "session_join", join)
-            self._go_on()
+            self.seq = int(self.status.get("seq") or 0)
+            if turn := self.status.get("open_turn"):  # the task that the session has; `take` will return it
+                self._task = self._found = TakenTask(self, turn)
             return
         replay = await self._exchange(link, "session_join", join, until="replay_buffer")
         if not replay["complete"]:
             self.status = await self._exchange(link, "synchronize", {})
-
-    def _go_on(self) -> None:
-        """Go on with the task that the joined session has; `take` will return it."""
-        self.seq = int(self.status.get("seq") or 0)
-        if turn := self.status.get("open_turn"):
-            self._task = self._found = TakenTask(self, turn)
 
     async def _exchange(
         self,
@@ -412,6 +496,3 @@ class Bridge:
         except BridgeError as error:
             if not waiting.answer.done():
                 waiting.answer.set_exception(error)
-
-
-__all__ = ["Bridge", "LinkState", "RemotePage", "TakenTask", "TaskVerdict"]

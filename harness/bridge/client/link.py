@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from harness.bridge.client.losses import BridgeError, ConnectionRefusedForGood, LinkLost
-from harness.bridge.client.outbox import QUICK
 
 _OPENED_WITHIN: Final = 10.0
 """Seconds for one attempt to connect."""
@@ -19,6 +18,8 @@ _LOOKED_WITHIN: Final = 2.0
 """Seconds for a look at the certificate of a server that is not trusted."""
 _LONGEST_RECEIVED: Final = 8 * 1024 * 1024
 """Bytes of one message of the server at most: a replay has many messages in one."""
+_QUICK: Final = 2.0
+"""Seconds: a first failure that shows itself sooner is followed by another attempt at once."""
 _ALIVE: Final = 20.0
 """Seconds between two pings, and for the answer to one."""
 
@@ -122,7 +123,7 @@ async def open_link(url: str, pin: str = "") -> BridgeLink:
     except InvalidStatus as error:
         raise _refused_status(error) from error
     except (OSError, TimeoutError, WebSocketException) as error:
-        quick = asyncio.get_running_loop().time() - begun < QUICK and not isinstance(error, ConnectionRefusedError)
+        quick = asyncio.get_running_loop().time() - begun < _QUICK and not isinstance(error, ConnectionRefusedError)
         raise LinkLost("CONN_CONNECT_FAILED", f"{url}: {_brief(error)}", at_once=quick) from error
     if secure and pin:
         await _check_pin(socket, pin)

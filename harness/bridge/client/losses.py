@@ -16,14 +16,10 @@ class BridgeError(Exception):
         self.details = dict(details or {})
 
     def __str__(self) -> str:
-        return ": ".join((self.code, self.message, *self._violations()))
-
-    def _violations(self) -> list[str]:
-        """What is wrong with a message that breaks rules, as the server says it."""
-        violations = self.details.get("violations")
+        violations = self.details.get("violations")  # what is wrong with a message that breaks rules
         rows = [each for each in violations if isinstance(each, Mapping)] if isinstance(violations, list) else []
         told = ", ".join(f"{each.get('field')} ({each.get('constraint')})" for each in rows)
-        return [told] if told else []
+        return ": ".join((self.code, self.message, *([told] if told else [])))
 
 
 class LinkLost(BridgeError):  # noqa: N818 - it names what happened
@@ -64,12 +60,8 @@ def refusal(payload: Mapping[str, Any], joining: bool = False) -> BridgeError:
     """
     code = str(payload.get("code", "SYS_INTERNAL_ERROR"))
     message = str(payload.get("message", "the server gives no reason"))
-    known = ("code", "message", "recoverable", "details")
-    details = {**{name: value for name, value in payload.items() if name not in known}, **_mapping(payload)}
+    known, more = ("code", "message", "recoverable", "details"), payload.get("details")
+    details = {name: value for name, value in payload.items() if name not in known}
+    details |= more if isinstance(more, Mapping) else {}
     final = joining or payload.get("recoverable") is False or code.startswith("AUTH_") or code == "CONN_SUPERSEDED"
     return (ConnectionRefusedForGood if final else MessageRefusedError)(code, message, details)
-
-
-def _mapping(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    details = payload.get("details")
-    return details if isinstance(details, Mapping) else {}

@@ -22,29 +22,7 @@ from harness.browser.isolated import script
 from harness.browser.queries import shown_text
 from harness.criteria import PageQuery, fold
 from harness.resilience import poll_until
-from harness.spec.steps import (
-    Accessibility,
-    Api,
-    Check,
-    Click,
-    Dialog,
-    Download,
-    Drag,
-    Hover,
-    Open,
-    Press,
-    Screenshot,
-    Scroll,
-    Select,
-    StepBase,
-    Submit,
-    SwitchPage,
-    Tool,
-    Type,
-    Uncheck,
-    Upload,
-    Wait,
-)
+from harness.spec import steps
 
 Details = Mapping[str, Any]
 Act = Callable[[ActContext, Any], Awaitable[Details]]
@@ -68,35 +46,31 @@ _SCROLL_PAGE = script(
 _SCROLL_ELEMENT = script("scroll_element", "([e], y) => e.scrollBy({top: y, behavior: 'instant'})")
 
 
-async def press(attempt: ActContext, step: Press) -> Details:
+async def press(attempt: ActContext, step: steps.Press) -> Details:
     """Press a key on an element, which gets the focus; else on the focused element, in a frame if one is named.
 
     A chord that copies or pastes uses the clipboard of the task.
     """
     tab = attempt.tab
     async with attempt.request.clipboard.used_by(step.value, tab.control, tab.pasting):
-        return await _press(attempt, step)
-
-
-async def _press(attempt: ActContext, step: Press) -> Details:
-    if step.selector is not None:
-        target = attempt.locator(step.selector, step.frame)
-        await act_to_the_end(attempt, target, lambda ms: target.press(step.value, timeout=ms))
+        if step.selector is not None:
+            target = attempt.locator(step.selector, step.frame)
+            await act_to_the_end(attempt, target, lambda ms: target.press(step.value, timeout=ms))
+            return {}
+        if step.frame is not None:
+            root = attempt.locator(":root", step.frame)
+            await attempt.act(root, lambda ms: _FOCUS.of_one(root, None, ms / 1000))
+        try:
+            await attempt.page.keyboard.press(step.value)
+        except PlaywrightError:
+            if not closed_itself(attempt):
+                raise
+        if step.value == "Enter":  # it may submit a form, whose answer is judged with this step
+            await _committed(attempt)
         return {}
-    if step.frame is not None:
-        root = attempt.locator(":root", step.frame)
-        await attempt.act(root, lambda ms: _FOCUS.of_one(root, None, ms / 1000))
-    try:
-        await attempt.page.keyboard.press(step.value)
-    except PlaywrightError:
-        if not closed_itself(attempt):
-            raise
-    if step.value == "Enter":  # it may submit a form, whose answer is judged with this step
-        await _committed(attempt)
-    return {}
 
 
-async def submit(attempt: ActContext, step: Submit) -> Details:
+async def submit(attempt: ActContext, step: steps.Submit) -> Details:
     """Click a submit button; for any other element submit its form, after the browser's own validation."""
     target = attempt.locator(step.selector, step.frame)
     if await attempt.answer(_IS_BUTTON, target):
@@ -109,15 +83,15 @@ async def submit(attempt: ActContext, step: Submit) -> Details:
 
 async def _committed(attempt: ActContext) -> None:
     """Wait for the navigation that a submitted form starts, if it starts one."""
-    await poll_until(attempt.clock, lambda: attempt.tab.watch.navigation is not None, 0.01, NAVIGATION_START)
+    await poll_until(attempt.clock, lambda: attempt.tab.watch.frame.navigation is not None, 0.01, NAVIGATION_START)
     try:
         async with asyncio.timeout(attempt.left()):
-            await attempt.tab.watch.settled()
+            await attempt.tab.watch.frame.settled()
     except TimeoutError as error:
         raise PlaywrightTimeoutError(NOT_ENDED) from error
 
 
-async def scroll(attempt: ActContext, step: Scroll) -> Details:
+async def scroll(attempt: ActContext, step: steps.Scroll) -> Details:
     """Scroll the page (or a frame) by pixels or to its end; or an element into view, or its content by pixels."""
     target = attempt.locator(step.selector or ":root", step.frame).first
     if step.selector is None:
@@ -129,7 +103,7 @@ async def scroll(attempt: ActContext, step: Scroll) -> Details:
     return {}
 
 
-async def wait(attempt: ActContext, step: Wait) -> Details:
+async def wait(attempt: ActContext, step: steps.Wait) -> Details:
     """Wait for some seconds, until a match is visible, or until the first one that is displayed has the text."""
     if step.selector is None:
         seconds = float(step.value or 0)
@@ -150,25 +124,25 @@ async def wait(attempt: ActContext, step: Wait) -> Details:
     return {}
 
 
-ACTIONS: dict[type[StepBase], Act] = {
-    Accessibility: accessibility,
-    Open: open_url,
-    Click: click,
-    Type: type_text,
-    Select: select,
-    Submit: submit,
-    Press: press,
-    Hover: hover,
-    Check: check,
-    Uncheck: check,
-    Drag: drag,
-    Scroll: scroll,
-    Wait: wait,
-    Upload: upload,
-    Download: download,
-    Api: api,
-    SwitchPage: switch_page,
-    Dialog: dialog,
-    Screenshot: screenshot,
-    Tool: call_tool,
+ACTIONS: dict[type[steps.StepBase], Act] = {
+    steps.Accessibility: accessibility,
+    steps.Open: open_url,
+    steps.Click: click,
+    steps.Type: type_text,
+    steps.Select: select,
+    steps.Submit: submit,
+    steps.Press: press,
+    steps.Hover: hover,
+    steps.Check: check,
+    steps.Uncheck: check,
+    steps.Drag: drag,
+    steps.Scroll: scroll,
+    steps.Wait: wait,
+    steps.Upload: upload,
+    steps.Download: download,
+    steps.Api: api,
+    steps.SwitchPage: switch_page,
+    steps.Dialog: dialog,
+    steps.Screenshot: screenshot,
+    steps.Tool: call_tool,
 }

@@ -19,7 +19,6 @@ from harness.spec.names import how_many
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import IMPACTS, Accessibility
 
-_FOLDER = "accessibility"
 _PACKAGE = "axe_playwright_python"
 """The package that ships axe-core."""
 _MOST_NODES = 5
@@ -44,16 +43,16 @@ async def accessibility(attempt: ActContext, step: Accessibility) -> Mapping[str
     documents = await _checked(attempt, step)
     if not documents:
         raise Failed(Failure("ELEMENT_NOT_FOUND", f"no element matches {step.selector}", step.selector))
-    path = free_path(attempt.request.folder / _FOLDER, f"{step.screenshot_id or 'result'}.json")
+    path = free_path(attempt.request.folder / "accessibility", f"{step.screenshot_id or 'result'}.json")
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(documents, indent=1, ensure_ascii=False), "utf-8", "replace")
     violations = [each for document in documents for each in document["violations"]]
-    counted = [each for each in violations if _counts(each, step.impact)]
+    least = IMPACTS.index(step.impact)
+    counted = [each for each in violations if IMPACTS.index(each.get("impact") or "minor") >= least]
     if not counted:
         return {"violations": len(violations), "file": path.name, "path": str(path)}
     message = f"{how_many(len(counted), 'rule')} of accessibility violated: {'; '.join(_described(counted))}"
-    found = [_shortened(each) for each in counted]
-    details = {"violations": found, "file": path.name}
+    details = {"violations": [_shortened(each) for each in counted], "file": path.name}
     advice = "; ".join(f"{each['help']}: {each['helpUrl'].partition('?')[0]}" for each in counted[:2])
     raise Failed(Failure("ACCESSIBILITY_VIOLATIONS", message, step.selector, details=details, advice=advice))
 
@@ -78,16 +77,12 @@ async def _checked(attempt: ActContext, step: Accessibility) -> list[dict[str, A
             if "rule" in error.message or "tag" in error.message or "selector" in error.message:
                 raise Failed(Failure("INVALID_INPUT", f"axe-core refuses the step: {error.message}")) from error
             raise
-        if result and "unknown" in result:
-            raise Failed(_unknown_tags(result["unknown"], result["known"]))
+        if result and "unknown" in result:  # axe-core would check nothing for such a tag, and every page would pass
+            tag, known = result["unknown"][0], result["known"]
+            advice = did_you_mean(tag, known) or f"It has {', '.join(known)}."
+            raise Failed(Failure("INVALID_INPUT", f"axe-core has no rule with the tag {tag!r}", advice=advice))
         found += [result] if result else []
     return found
-
-
-def _unknown_tags(unknown: Sequence[str], known: Sequence[str]) -> Failure:
-    """axe-core would check nothing for a tag that no rule has, and every page would pass."""
-    message = f"axe-core has no rule with the tag {unknown[0]!r}"
-    return Failure("INVALID_INPUT", message, advice=did_you_mean(unknown[0], known) or f"It has {', '.join(known)}.")
 
 
 @cache
@@ -98,11 +93,6 @@ def _source() -> str:
         message = "`accessibility` needs axe-core: pip install 'pytest-taskspec[accessibility]'"
         raise Failed(Failure("INVALID_INPUT", message))
     return Path(spec.origin).with_name("axe.min.js").read_text("utf-8")
-
-
-def _counts(violation: Mapping[str, Any], impact: str) -> bool:
-    """Return whether a violation is at least of this impact. Pure."""
-    return IMPACTS.index(violation.get("impact") or "minor") >= IMPACTS.index(impact)
 
 
 def _described(violations: Sequence[Mapping[str, Any]]) -> Iterator[str]:

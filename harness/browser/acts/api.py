@@ -23,7 +23,7 @@ from harness.browser.network_errors import api_failure, status_code, status_fail
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of
-from harness.spec.navigation_keys import any_of, as_statuses
+from harness.spec.step_keys import any_of, as_statuses
 from harness.spec.steps import Api
 from harness.task_secrets import hidden, is_session_value, learn, learn_named
 from harness.values import replace
@@ -111,7 +111,9 @@ async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, u
         response: _Response | None = await _routed(attempt, url, ask)
         if response is None:  # what a route answers is sent to no host
             domains.check(url, attempt.request.domains)
-            _check_gate(attempt, ask.method, url)
+            if (gate := attempt.request.gate) is not None and not gate.lets_pass(ask.method, url):
+                held = f"the step would have sent {ask.method} {url}, which the task does not declare: it was held back"
+                raise Failed(Failure("POLICY_WRITE", held, details={"method": ask.method, "url": url}))
             response = await _send_authorized(attempt, requests, url, ask)
         await _store_cookies(attempt, url, response)
         location = response.headers.get("location")
@@ -121,14 +123,6 @@ async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, u
         ask = ask.after(response.status, same_origin=urlsplit(before)[:2] == urlsplit(url)[:2])
     message = f"{step.url} redirects in a circle"
     raise Failed(Failure("NET_TOO_MANY_REDIRECTS", message, details={"url": url}, effect=Effect.POSSIBLE))
-
-
-def _check_gate(attempt: ActContext, method: str, url: str) -> None:
-    """Raise Failed if the agent's policy holds the request back."""
-    gate = attempt.request.gate
-    if gate is not None and not gate.lets_pass(method, url):
-        message = f"the step would have sent {method} {url}, which the task does not declare: it was held back"
-        raise Failed(Failure("POLICY_WRITE", message, details={"method": method, "url": url}))
 
 
 def _target(location: str, url: str) -> str:
@@ -159,23 +153,19 @@ async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask:
     try:
         extra = {name.lower(): value for name, value in (attempt.request.context.extra_headers or {}).items()}
         told = attempt.request.mark.headers(attempt.request.world)
-        headers = {**extra, **told, **await _cookie(attempt, url), **({"host": host} if host else {}), **ask.headers}
+        cookies = "; ".join(f"{each['name']}={each['value']}" for each in await attempt.tab.context.cookies(url))
+        own = {**({"cookie": cookies} if cookies else {}), **({"host": host} if host else {})}
+        headers = {**extra, **told, **own, **ask.headers}
         async with asyncio.timeout(attempt.left()):  # Playwright's own comes too late on a busy machine
             return await requests.fetch(
                 target, method=ask.method, headers=headers, data=ask.body, max_redirects=0, timeout=attempt.ms()
             )
     except (PlaywrightError, TimeoutError) as error:
-        late = f"fetch: Timeout {1000 * attempt.within:.0f}ms exceeded."
+        late = f"fetch: Timeout {1000 * attempt.scene.within:.0f}ms exceeded."
         text = error.message if isinstance(error, PlaywrightError) else late
         if attempt.request.on_request_failed is not None:
             attempt.request.on_request_failed(url, text)
         raise Failed(api_failure(text.splitlines()[0].partition(": ")[2], url)) from error
-
-
-async def _cookie(attempt: ActContext, url: str) -> dict[str, str]:
-    """The header with the page's cookies for this URL; empty if there are none."""
-    cookies = await attempt.tab.context.cookies(url)
-    return {"cookie": "; ".join(f"{each['name']}={each['value']}" for each in cookies)} if cookies else {}
 
 
 async def _store_cookies(attempt: ActContext, url: str, response: _Response) -> None:

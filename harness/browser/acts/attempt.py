@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator, Page, Playwright
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.context import Tab
+from harness.browser.failures.classify import facts_now
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.scene import LOOK_SECONDS, CallLog, Facts, Sighting, locate
+from harness.browser.failures.scene import LOOK_SECONDS, CallLog, FailureContext, locate
 from harness.browser.isolated import Script
 from harness.browser.net_log import NetLog
 from harness.browser.process import answers
@@ -32,13 +33,6 @@ _RESERVE_SECONDS = 1.0
 """The most seconds that are kept for that."""
 _POLL = 0.1
 """Seconds between two looks at an element that is not ready."""
-_Look = Callable[[float, bool], Awaitable[Facts | None]]
-"""Looks for so many seconds, and only briefly if that is True; None if the page does not answer."""
-
-
-async def _unseen(_seconds: float, _briefly: bool) -> Facts | None:
-    """Look at nothing: an act without an element."""
-    return None
 
 
 class ActContext(Struct, frozen=True):
@@ -51,13 +45,10 @@ class ActContext(Struct, frozen=True):
     clock: Clock
     deadline: Deadline
     patience: float
+    scene: FailureContext
+    """What names a failure of the act, and has its element."""
     once: bool = False
     """Whether the act must not be done twice (`effect: write`)."""
-    within: float = 0.0
-    """Seconds that the whole attempt has."""
-    look: _Look = _unseen
-    """Asks the page for the facts about the step's element."""
-    seen: Sighting = field(default_factory=Sighting)
     net_log: NetLog | None = None
     """What the browser tells of its requests."""
 
@@ -121,7 +112,7 @@ class ActContext(Struct, frozen=True):
 
     def _before_reserve(self) -> float:
         """Seconds left before the reserve begins, never below LEAST_SECONDS."""
-        reserve = min(_RESERVE_SECONDS, RESERVE_SHARE * self.within)
+        reserve = min(_RESERVE_SECONDS, RESERVE_SHARE * self.scene.within)
         return max(LEAST_SECONDS, self.deadline.left(self.clock.now()) - reserve)
 
     def _more_telling(
@@ -131,7 +122,7 @@ class ActContext(Struct, frozen=True):
         log = CallLog.of(error.message)
         if before is not None and log.obstacle is None and CallLog.of(before.message).obstacle:
             return before
-        self.seen.log = log
+        self.scene.seen.log = log
         return error
 
     async def _time_for_more(self, log: CallLog, target: Locator | None) -> float | None:
@@ -146,20 +137,16 @@ class ActContext(Struct, frozen=True):
         """Look at the element until it is ready or the time is over; returns the seconds left if it is ready."""
         place, briefly = None, False
         while (left := self.left()) > 2 * LEAST_SECONDS:
-            facts = await self.look(min(left, LOOK_SECONDS), briefly)
+            facts = await facts_now(self.scene, min(left, LOOK_SECONDS), briefly=briefly)
             if facts is not None:
-                self._saw(facts)
+                if facts.count or self.scene.seen.facts is None or self.scene.seen.facts.count:
+                    self.scene.seen.facts = facts  # else what the first look found elsewhere is kept
                 briefly = True
                 if facts.count > 1 or (facts.ready and facts.box == place):  # Playwright tells of several matches
                     return self.left()
                 place = facts.box if facts.ready else None
             await self.clock.sleep(min(_POLL, self.left()))
         return None
-
-    def _saw(self, facts: Facts) -> None:
-        """Keep the facts. Nothing matches still: then what the first look found elsewhere on the page is kept."""
-        if facts.count or self.seen.facts is None or self.seen.facts.count:
-            self.seen.facts = facts
 
     async def _is_present(self, target: Locator | None) -> bool:
         try:
@@ -174,7 +161,7 @@ class ActContext(Struct, frozen=True):
         """Wait for the consequences of an act that was performed, as long as there is time."""
         try:
             async with asyncio.timeout(self.left()):
-                await self.tab.watch.settled()
+                await self.tab.watch.frame.settled()
                 await self.tab.control.send("Runtime.evaluate", {"expression": "1"})  # endless dialogs block it
                 await self.page.title()  # waits for a new document; `evaluate` may be replaced by the page
         except (TimeoutError, PlaywrightError):

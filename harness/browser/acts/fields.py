@@ -13,18 +13,17 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import ActContext
 from harness.browser.bounded import bounded
-from harness.browser.displayed import DISPLAYED
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.login import page_of
 from harness.browser.failures.scene import CallLog
-from harness.browser.isolated import script
+from harness.browser.isolated import DISPLAYED, script
 from harness.browser.queries import LEAST_SECONDS
 from harness.criteria import fold
 from harness.masking import MARK
 from harness.model.record import NOT_KEPT
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
-from harness.spec.options import Option
+from harness.spec.step_keys import Option
 from harness.spec.steps import Select, Type
 from harness.task_secrets import learn
 
@@ -74,7 +73,9 @@ async def select(attempt: ActContext, step: Select) -> Mapping[str, Any]:
         if log.contains(_ABSENT):
             raise Failed(await _option_missing(target, step)) from error
         if log.contains(_NOT_ENABLED):
-            raise Failed(await _disabled(target, step)) from error
+            message = f"option {_name_options(step.value)} of {step.selector} is disabled"
+            shown = [_describe_option(*option) for option in await _options(target)]
+            raise Failed(Failure("ELEMENT_DISABLED", message, details={"options": shown})) from error
         raise
     if isinstance(step.value, list) and len(set(step.value)) > 1 and len(chosen) == 1:
         message = f"{step.selector} is a list that takes one option, not {len(step.value)}"
@@ -131,12 +132,6 @@ async def _option_missing(target: Locator, step: Select) -> Failure:
     shown = ", ".join(_describe_option(*option) for option in options) or "nothing"
     message = f"{step.selector} has no such option: {_name_options(step.value)}; it has: {shown}"
     return Failure("OPTION_NOT_FOUND", message, details={"options": [value or label for value, label, _ in options]})
-
-
-async def _disabled(target: Locator, step: Select) -> Failure:
-    shown = [_describe_option(*option) for option in await _options(target)]
-    message = f"option {_name_options(step.value)} of {step.selector} is disabled"
-    return Failure("ELEMENT_DISABLED", message, details={"options": shown})
 
 
 def _describe_option(value: str, label: str, disabled: bool) -> str:
@@ -234,9 +229,10 @@ async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
             raise
         message = f"{step.selector} has no text to type into: it is no input, textarea or editable element"
         raise Failed(Failure("INVALID_INPUT", message, advice=_NO_TEXT)) from error
-    field = await _look(target, min(_LOOK_SECONDS, attempt.left()))
-    if field is None:
+    found = await bounded(_LOOK.of_all(target), min(_LOOK_SECONDS, attempt.left()), None)
+    if not found:  # the typing made the page navigate, or hang
         return {}
+    field = TypedField(*found)
     if field.kind == "password":
         attempt.tab.passwords.add(page_of(url))
         learn(text)
@@ -244,9 +240,3 @@ async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
         message = f"{step.selector} does not take {text!r}: it is a field for {field.accepted_values}"
         raise Failed(Failure("INVALID_INPUT", message, details={"field": field.kind, "value": field.value}))
     return {} if field.keeps(text) else {NOT_KEPT: field.compared(text)}
-
-
-async def _look(target: Locator, seconds: float) -> TypedField | None:
-    """The field as it is now, without waiting; None if the typing made the page navigate, or hang."""
-    found = await bounded(_LOOK.of_all(target), seconds, None)
-    return TypedField(*found) if found else None

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from urllib.parse import urldefrag
 
+from playwright.async_api import Browser, CDPSession, FileChooser, Locator
 from playwright.async_api import Download as BrowserDownload
-from playwright.async_api import FileChooser, Locator
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.attempt import ActContext
 from harness.browser.isolated import script
-from harness.browser.whole_files import WholeFiles, whole_files
+from harness.browser.net_log import NetLog
+from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Download, Upload
 
-_DOWNLOADS = "downloads"
 _TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control : e)?.type === 'file'")
 
 
@@ -67,7 +70,7 @@ def resolve_upload(folder: Path, value: str) -> Path:
 async def download(attempt: ActContext, step: Download) -> Mapping[str, Any]:
     """Click, and keep the file that is downloaded, in this page or in one that the click opens."""
     browser, world, all_ = attempt.tab.context.browser, attempt.request.world, step.effect_class == "write"
-    async with whole_files(browser, attempt.net_log, world, all_=all_) as files:
+    async with _whole_files(browser, attempt.net_log, world, all_=all_) as files:
         try:
             return await _download(attempt, step, files)
         except (PlaywrightTimeoutError, Failed) as error:
@@ -76,7 +79,7 @@ async def download(attempt: ActContext, step: Download) -> Mapping[str, Any]:
             raise _not_ended(step, files.reading) from error
 
 
-async def _download(attempt: ActContext, step: Download, files: WholeFiles | None) -> Mapping[str, Any]:
+async def _download(attempt: ActContext, step: Download, files: _WholeFiles | None) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
     clicked = False
     try:
@@ -105,7 +108,7 @@ async def _keep(attempt: ActContext, step: Download, coming: BrowserDownload, br
     if broken:
         message = f"{name}: the download broke off ({broken})"
         raise Failed(Failure("DOWNLOAD_FAILED", message, effect=Effect.POSSIBLE))  # the file may be asked for again
-    path = free_path(attempt.request.folder / _DOWNLOADS, name)
+    path = free_path(attempt.request.folder / "downloads", name)
     await coming.save_as(path)
     return {"file": path.name, "bytes": path.stat().st_size, "path": str(path)}
 
@@ -127,3 +130,99 @@ def free_path(folder: Path, name: str) -> Path:
     while path.exists():
         path, number = folder / f"{stem}-{number}{suffix}", number + 1
     return path
+
+
+# Files that answer a request which must not be repeated are read to their end before Chromium sees them: it asks again
+# for a download that breaks off, up to five times and by GET, even if it was an answer to a POST. No switch and no call
+# of the protocol prevents that. A file that it gets at once, from here, does not break off.
+
+_ANSWERS = {"patterns": [{"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"}]}
+_LARGEST = 64_000_000
+"""Bytes; a larger file is left to Chromium, which does not keep it in memory."""
+_OF_BYTES = ("content-length", "content-encoding", "transfer-encoding")
+"""Headers about how the bytes came, which hold no longer."""
+_EMPTY = (204, 205)
+
+
+class _WholeFiles:
+    """The answers of the documents of one world, while it downloads."""
+
+    def __init__(self, control: CDPSession, log: NetLog, world: str, *, all_: bool) -> None:
+        """`all_`: GETs must not be repeated either."""
+        self.broken: str | None = None
+        """The error by which a file has broken off."""
+        self.reading: str | None = None
+        """The URL of the file that is being read."""
+        self._control, self._log, self._world, self._all = control, log, world, all_
+        self._before = list(log.reader.broken)
+        self._led_on: set[str] = set()
+        """The requests that an unsafe one was redirected to."""
+        self._paused = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def on_answer(self, event: dict[str, Any]) -> None:
+        """An answer has come, whose body is still to come."""
+        task = asyncio.ensure_future(self._answered(event))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self) -> None:
+        """Let go of all answers; a file that has not come to its end is given up."""
+        for task in self._tasks:
+            task.cancel()
+        with contextlib.suppress(PlaywrightError):
+            if self.reading:
+                await self._control.send("Fetch.failRequest", {"requestId": self._paused, "errorReason": "Aborted"})
+            await self._control.detach()
+
+    async def _answered(self, event: Mapping[str, Any]) -> None:
+        with contextlib.suppress(PlaywrightError):  # the page is gone
+            if self._must_be_whole(event):
+                await self._read(event)
+            else:
+                await self._control.send("Fetch.continueResponse", {"requestId": event["requestId"]})
+
+    def _must_be_whole(self, event: Mapping[str, Any]) -> bool:
+        request, number, status = event["request"], event.get("networkId", ""), event.get("responseStatusCode", 0)
+        agent = next((value for name, value in request["headers"].items() if name.lower() == "user-agent"), "")
+        if not agent.endswith(f"harness-world/{self._world}"):
+            return False
+        unsafe = self._all or request["method"] not in SAFE_METHODS or number in self._led_on
+        if unsafe and number:
+            self._led_on.add(number)
+        headers = {each["name"].lower(): str(each["value"]) for each in reversed(event.get("responseHeaders", ()))}
+        length = headers.get("content-length", "")
+        small = not length.isdecimal() or int(length) <= _LARGEST
+        return unsafe and 200 <= status < 300 and status not in _EMPTY and small
+
+    async def _read(self, event: Mapping[str, Any]) -> None:
+        """Hand over the body when it is there, as far as it came."""
+        self.reading, self._paused = event["request"]["url"], event["requestId"]
+        body = (await self._control.send("Fetch.getResponseBody", {"requestId": self._paused}))["body"]
+        complete = await self._log.complete(self._control)  # the body does not tell whether it is whole
+        of = event["request"]["method"], urldefrag(event["request"]["url"]).url, self._world
+        new = (each for each in self._log.reader.broken if each not in self._before)  # since the act began
+        error = next((each.error for each in new if (each.method, each.url, each.world) == of), None)
+        self.broken = self.broken or (error if complete else "ERR_FAILED")
+        headers = [each for each in event.get("responseHeaders", ()) if each["name"].lower() not in _OF_BYTES]
+        answer = {"responseCode": event["responseStatusCode"], "responseHeaders": headers, "body": body}
+        await self._control.send("Fetch.fulfillRequest", {"requestId": self._paused, **answer})
+        self.reading = None
+
+
+@contextlib.asynccontextmanager
+async def _whole_files(
+    browser: Browser | None, log: NetLog | None, world: str, *, all_: bool
+) -> AsyncIterator[_WholeFiles | None]:
+    """Read files to their end meanwhile; None where the browser has no log that tells whether they are whole."""
+    if browser is None or log is None:
+        yield None
+        return
+    control = await browser.new_browser_cdp_session()
+    files = _WholeFiles(control, log, world, all_=all_)
+    control.on("Fetch.requestPaused", files.on_answer)
+    try:
+        await control.send("Fetch.enable", _ANSWERS)
+        yield files
+    finally:
+        await files.end()

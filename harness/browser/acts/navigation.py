@@ -19,6 +19,7 @@ from harness.browser.bounded import bounded
 from harness.browser.dialogs import DialogAnswer
 from harness.browser.exchanges import RequestRecord
 from harness.browser.failures.liveness import PROBE_SECONDS
+from harness.browser.failures.navigation import REPLACED
 from harness.browser.failures.parts import awaits_parts, find_spare_parts
 from harness.browser.main_frame import Opened
 from harness.browser.network_errors import GIVEN_UP, TELL_STATUS, net_error, net_failure, status_failure
@@ -27,13 +28,12 @@ from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec.names import seconds
-from harness.spec.navigation_keys import Until, any_of
+from harness.spec.step_keys import Until, any_of
 from harness.spec.steps import Dialog, DialogText, Open, Screenshot, StepBase, SwitchPage
 from harness.values import replace
 
 # Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.
 
-_SCREENSHOTS = "screenshots"
 _ADVICE = "Compare `value` or `url` of the step with the open pages; a page is not an element and has no selector."
 _POLL = 0.05
 """Seconds between two checks of the open pages."""
@@ -75,18 +75,13 @@ async def _matching(attempt: ActContext, step: SwitchPage, pages: Sequence[Page]
         return [page for page in named if step.value >= 0 or page is not current]
     others = [page for page in pages if page is not current]
     if step.url is not None:
-        pattern = _pattern(step.url, attempt.request.base_url)
-        return [page for page in others if pattern.fullmatch(page.url)]
+        base = attempt.request.base_url
+        url = urljoin(base, step.url) if base and step.url.startswith("/") else step.url
+        pattern = ".*".join(map(re.escape, url.split("*")))
+        return [page for page in others if re.fullmatch(pattern, page.url)]
     titles = await asyncio.gather(*(_title(page) for page in others))
     whole = [page for page, title in zip(others, titles, strict=True) if title == step.value]
-    part = [page for page, title in zip(others, titles, strict=True) if str(step.value) in title]
-    return whole or part
-
-
-def _pattern(url: str, base: str | None) -> re.Pattern[str]:
-    """The pattern of a URL: `*` matches anything, and a bare path is relative to `base`."""
-    whole = urljoin(base, url) if base and url.startswith("/") else url
-    return re.compile(".*".join(re.escape(part) for part in whole.split("*")))
+    return whole or [page for page, title in zip(others, titles, strict=True) if str(step.value) in title]
 
 
 async def _title(page: Page) -> str:
@@ -146,7 +141,7 @@ def _check_navigation(attempt: ActContext, *, by_status: bool) -> Mapping[str, A
 
     An earlier act opened the page, so its GET may be repeated here.
     """
-    navigation = attempt.tab.watch.navigation
+    navigation = attempt.tab.watch.frame.navigation
     if navigation is None:
         return {"url": attempt.page.url}
     name = net_error(navigation.error or "")
@@ -158,8 +153,7 @@ def _check_navigation(attempt: ActContext, *, by_status: bool) -> Mapping[str, A
     elif navigation.status is not None and by_status:
         failure = status_failure(navigation.status, navigation.url, navigation.headers, attempt.clock.wall())
     if failure is not None:
-        details = {**failure.details, "method": navigation.method}
-        raise Failed(replace(failure, details=details, effect=Effect.DONE))
+        raise Failed(replace(failure, details={**failure.details, "method": navigation.method}, effect=Effect.DONE))
     return {"url": attempt.page.url} | ({"status": navigation.status} if navigation.status else {})
 
 
@@ -173,7 +167,7 @@ async def dialog(attempt: ActContext, step: Dialog) -> Mapping[str, Any]:
 
 async def screenshot(attempt: ActContext, step: Screenshot) -> Mapping[str, Any]:
     """Keep a screenshot of the viewport, or of one element (with `frame` alone: of that frame)."""
-    path = free_path(attempt.request.folder / _SCREENSHOTS, f"{step.screenshot_id}.png")
+    path = free_path(attempt.request.folder / "screenshots", f"{step.screenshot_id}.png")
     target = None
     if step.selector is not None or step.frame is not None:
         target = attempt.locator(step.selector or ":root", step.frame).first
@@ -185,7 +179,6 @@ _NOTHING_TO_SHOW = (204, 205)
 """Statuses of answers that leave the page unchanged."""
 _ERROR_PAGE_SECONDS = 0.3
 """Seconds that the browser's own error page may take to appear."""
-_INTERRUPTED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 
 async def open_url(attempt: ActContext, step: Open) -> Mapping[str, Any]:
@@ -214,7 +207,7 @@ async def open_url(attempt: ActContext, step: Open) -> Mapping[str, Any]:
 
 def _without_page(attempt: ActContext, error: str | None) -> RequestRecord | None:
     """The answer that leaves no page of the site, and is no failure: without content, or without a body as wanted."""
-    navigation = attempt.tab.watch.navigation
+    navigation = attempt.tab.watch.frame.navigation
     if navigation is None:
         return None
     nothing = error == GIVEN_UP and navigation.status in _NOTHING_TO_SHOW
@@ -227,7 +220,7 @@ async def await_answer(attempt: ActContext, step: StepBase, wanted: Collection[i
     patience = min(attempt.patience, attempt.left())
 
     def page() -> RequestRecord | None:
-        return watch.latest if isinstance(step, SwitchPage) else watch.navigation
+        return watch.frame.latest if isinstance(step, SwitchPage) else watch.frame.navigation
 
     if not await poll_until(clock, lambda: page() is not None, _POLL, patience):
         raise Failed(_not_opened(wanted, patience, watch.popups.values()))
@@ -239,7 +232,7 @@ async def await_answer(attempt: ActContext, step: StepBase, wanted: Collection[i
     if navigation.status not in wanted:
         raise Failed(_other_status(attempt, navigation, navigation.status, wanted))
     async with asyncio.timeout(attempt.left()):
-        await watch.settled()
+        await watch.frame.settled()
     return navigation.status
 
 
@@ -269,12 +262,14 @@ async def await_parts(attempt: ActContext, step: StepBase) -> None:
     that takes longer than the elements' patience is judged by what is known then; later steps name what it lacks.
     """
     watch = attempt.tab.watch
-    navigation = watch.navigation
+    navigation = watch.frame.navigation
     if navigation is None or not navigation.answered:
         return
 
     def ended() -> bool:
-        gone = watch.crashed or watch.blocked or attempt.page.is_closed() or watch.navigation is not navigation
+        gone = (
+            watch.frame.crashed or watch.blocked or attempt.page.is_closed() or watch.frame.navigation is not navigation
+        )
         there = navigation.loaded or (navigation.parsed and not awaits_parts(navigation))
         return gone or there or navigation.error is not None
 
@@ -295,9 +290,9 @@ async def go_to(attempt: ActContext, url: str, until: Until = "load") -> Respons
         try:
             return await _goto(attempt, url, until)
         except PlaywrightError as error:
-            by = _INTERRUPTED.search(error.message)
+            by = REPLACED.search(error.message)
             again = by is not None and (by[1] == url or by[1].startswith("chrome-error:"))
-            if not again or (attempt.once and attempt.tab.watch.navigation):  # its request may have been sent
+            if not again or (attempt.once and attempt.tab.watch.frame.navigation):  # its request may have been sent
                 raise
 
 
@@ -309,7 +304,7 @@ async def _goto(attempt: ActContext, url: str, until: Until) -> Response | None:
             with watch.on_broken_off(lambda: limit.reschedule(0)):
                 return await attempt.page.goto(url, wait_until=until, timeout=attempt.ms())
     except TimeoutError:
-        navigation = watch.navigation
+        navigation = watch.frame.navigation
         if not limit.expired() or navigation is None:
             raise
         raise PlaywrightError(f"{navigation.error} at {navigation.url}") from None
@@ -317,7 +312,7 @@ async def _goto(attempt: ActContext, url: str, until: Until) -> Response | None:
 
 async def _settled(attempt: ActContext) -> None:
     """After a failed navigation, wait a moment for Chromium's error page: it would interrupt the next navigation."""
-    failed = attempt.tab.watch.last_failed
+    failed = attempt.tab.watch.frame.last_failed
     if failed is None or net_error(failed.error or "") == GIVEN_UP:
         return
     within = min(_ERROR_PAGE_SECONDS, attempt.left())

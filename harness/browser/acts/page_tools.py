@@ -152,9 +152,9 @@ async def _names(attempt: ActContext, awaited: str | None) -> tuple[str, ...]:
 async def _navigated(attempt: ActContext) -> bool:
     """Return whether the call has led to another page, which is there then, or is not to come."""
     watch = attempt.tab.watch
-    left = await poll_until(attempt.clock, lambda: watch.navigation is not None, 0.01, _NAVIGATION_START)
+    left = await poll_until(attempt.clock, lambda: watch.frame.navigation is not None, 0.01, _NAVIGATION_START)
     if left:
-        await watch.settled()
+        await watch.frame.settled()
     return left
 
 

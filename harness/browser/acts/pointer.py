@@ -95,8 +95,9 @@ async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
     try:
         await source.drag_to(place, timeout=ms, force=step.force, steps=_DRAG_MOVES)
     except PlaywrightError as error:
-        await _let_go(attempt)
-        if not isinstance(error, PlaywrightTimeoutError) or await _is_visible(place):
+        await bounded(attempt.page.mouse.up(), PROBE_SECONDS, None)  # so that the next act does not go on dragging
+        seen = not isinstance(error, PlaywrightTimeoutError) or await bounded(place.is_visible(), PROBE_SECONDS, True)
+        if seen:  # also if the page does not answer, since that is another failure
             raise
         message = f"{step.value}, the drop target of {step.selector}, is not visible"
         raise Failed(
@@ -119,13 +120,3 @@ async def _one_place(attempt: ActContext, step: Drag, place: Locator) -> None:
     if count > 1:
         message = f"{step.value}, the drop target of {step.selector}, matches {count} elements"
         raise Failed(Failure("INVALID_INPUT", message, details={"place": step.value, "count": count}))
-
-
-async def _is_visible(place: Locator) -> bool:
-    """Return whether the element is visible; True if the page does not answer, since that is another failure."""
-    return await bounded(place.is_visible(), PROBE_SECONDS, True)
-
-
-async def _let_go(attempt: ActContext) -> None:
-    """Release the button after a drag that broke off, so that the next act does not go on dragging."""
-    await bounded(attempt.page.mouse.up(), PROBE_SECONDS, None)  # the failure itself says what stops the pointer

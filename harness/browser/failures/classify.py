@@ -39,17 +39,7 @@ from harness.browser.failures.navigation import (
     strayed_page,
     undelivered,
 )
-from harness.browser.failures.scene import (
-    CallLog,
-    Facts,
-    FailureContext,
-    UnseenError,
-    ask,
-    frame_hint,
-    shortened,
-    textless,
-    wrong_part,
-)
+from harness.browser.failures.scene import CallLog, Facts, FailureContext, UnseenError, ask, near_miss, shortened
 from harness.browser.main_frame import Opened
 from harness.browser.network_errors import net_error
 from harness.criteria import fold
@@ -83,9 +73,12 @@ def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) ->
     if log.dragging and log.covering:
         return _no_place(scene, log.covering, details)
     looked = scene.selector is not None and log.untouched and not log.found
-    if facts is None and looked and scene.watch.unanswered is None:
+    if facts is None and looked and scene.watch.frame.unanswered is None:
         facts = Facts(0)  # Playwright has looked for it all the time
-    begun, obstacle = log.effect is not Effect.NONE and not _never_ready(facts, log), _obstacle(facts, log)
+    # It was not ready at any check, and the time ended during a further check.
+    unready = facts is not None and (facts.disabled or not facts.visible)
+    never_ready = log.ends_in_silent_call and log.contains(r"^retrying") and unready
+    begun, obstacle = log.effect is not Effect.NONE and not never_ready, _obstacle(facts, log)
     if facts is not None and facts.missing_frame is not None and not begun:
         message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
         return Failure("FRAME_NOT_FOUND", message, details=details)
@@ -115,24 +108,15 @@ def _obstacle(facts: Facts | None, log: CallLog) -> str | None:
 def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Failure:
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
-    if inside := frame_hint(facts):
-        return Failure("ELEMENT_NOT_FOUND", f"{message}; {inside}", details=details, advice=in_frame(facts))
-    if near := textless(facts):
-        return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}", details=details, advice=_OTHER_TEXT)
-    part = wrong_part(facts)
-    return Failure("ELEMENT_NOT_FOUND", f"{message}; {part}" if part else message, details=details)
+    near = near_miss(facts)
+    advice = _in_frame(facts) if facts.in_frame else _OTHER_TEXT if facts.without_text else ""
+    return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}" if near else message, details=details, advice=advice)
 
 
-def in_frame(facts: Facts) -> str:
+def _in_frame(facts: Facts) -> str:
     """What to do about an element that is in a frame."""
     quoted = json.dumps(facts.in_frame, ensure_ascii=False)
     return f"An element in an iframe needs `frame`: add `frame: {quoted}` to this step."
-
-
-def _never_ready(facts: Facts | None, log: CallLog) -> bool:
-    """Return whether the element was not ready at any check, and the time ended during a further check."""
-    still = facts is not None and (facts.disabled or not facts.visible)
-    return log.ends_in_silent_call and log.contains(r"^retrying") and still
 
 
 def _no_place(scene: FailureContext, covering: str, details: dict[str, Any]) -> Failure:
@@ -198,7 +182,8 @@ async def failure_of(error: Exception, scene: FailureContext) -> Failure:
     scene = replace(scene, answered=True) if isinstance(error, UnseenError) else scene
     failure = await lost(text, scene) or await aborted(text, scene)
     if failure is None and isinstance(error, TimeoutError):
-        failure = await _explain_cut_off(await unanswered(scene), scene)
+        facts, cut_off = await asyncio.gather(_facts_until_then(scene), unanswered(scene))
+        failure = await _explain_cut_off(cut_off, facts, scene)
         if login := await session_lost(failure, scene):
             failure = replace(login, effect=failure.effect, tainted=True)
     if failure is None:
@@ -216,15 +201,20 @@ def _failed_before(error: BaseException) -> Failed | None:
     return inner
 
 
-async def _explain_cut_off(failure: Failure, scene: FailureContext) -> Failure:
+async def _facts_until_then(scene: FailureContext) -> Facts | None:
+    """What was seen before the limit; else it is asked beside the question who answers: both have the same bound."""
+    return scene.seen.facts or await facts_now(scene)
+
+
+async def _explain_cut_off(failure: Failure, facts: Facts | None, scene: FailureContext) -> Failure:
     """Explain an act that was ended from outside although the page answers, by what was seen until then."""
     if failure.code != "STEP_TIMEOUT":
         return failure
-    pending = scene.watch.unanswered
+    pending = scene.watch.frame.unanswered
     if pending is not None and scene.acts:
         return replace(no_answer(scene, pending, failure.effect), tainted=True)
-    facts = scene.seen.facts or await _second_look(scene)
-    if facts is None and scene.watch.pace.heavy and scene.selector is not None:
+    facts = facts or await _second_look(scene)
+    if _drowned(scene, facts):
         return hung(scene, browser_answers=True, effect=failure.effect)
     if facts is None or (facts.ready and not scene.waits and scene.seen.log.obstacle is None):
         return failure
@@ -241,28 +231,17 @@ async def _live(error: Exception, text: str, scene: FailureContext) -> Failure:
         return opening_failure(name, text, scene)
     if "strict mode violation" in text:
         return await _ambiguous(scene, text)
-    code = _named_code(text)
+    told = "INVALID_INPUT" if _DOWNLOAD in text or _INVALID.search(text) else None
+    code = told or ("ELEMENT_UNSTABLE" if _GONE.search(text) else None)
     if code is None and isinstance(error, PlaywrightTimeoutError):
         return await _too_late(text, scene)
     if code is None:
         code = "ACTION_FAILED" if isinstance(error, PlaywrightError) else "UNKNOWN"
-    log = CallLog.of(text).tail
-    details = {"call_log": log} if log else {}
-    return Failure(code, _first_line(text), details=details, effect=_effect(code, text, scene))
-
-
-def _effect(code: str, text: str, scene: FailureContext) -> Effect:
-    """The effect of a failed act: an impossible act has none; a script whose page navigated may have caused that."""
-    if code == "INVALID_INPUT":
-        return Effect.NONE
-    return Effect.POSSIBLE if scene.acts and _LEFT in text else CallLog.of(text).effect
-
-
-def _named_code(text: str) -> str | None:
-    """The code of a message that names its cause, or None."""
-    if _DOWNLOAD in text or _INVALID.search(text):
-        return "INVALID_INPUT"
-    return "ELEMENT_UNSTABLE" if _GONE.search(text) else None
+    log = CallLog.of(text)
+    effect = Effect.POSSIBLE if scene.acts and _LEFT in text else log.effect  # a script caused it, perhaps
+    details = {"call_log": log.tail} if log.tail else {}
+    # An impossible act has no effect.
+    return Failure(code, _first_line(text), details=details, effect=Effect.NONE if code == "INVALID_INPUT" else effect)
 
 
 async def _ambiguous(scene: FailureContext, text: str) -> Failure:
@@ -279,8 +258,7 @@ async def facts_now(scene: FailureContext, within: float | None = None, *, brief
     if scene.selector is None and scene.frame is None:
         return None
     look = scene.look if within is None else within
-    asking = ask(scene.page, scene.selector or ":root", scene.frame, look, briefly=briefly)
-    facts = await bounded(asking, look, None)
+    facts = await bounded(ask(scene.page, scene.selector or ":root", scene.frame, look, briefly=briefly), look, None)
     return replace(facts, disabled=True) if facts is not None and scene.fills and facts.read_only else facts
 
 
@@ -291,12 +269,12 @@ async def _too_late(text: str, scene: FailureContext) -> Failure:
     if scene.opens:
         return await late_opening(scene)
     log = CallLog.of(text)
-    pending = scene.watch.unanswered if log.effect is not Effect.NONE else None
+    pending = scene.watch.frame.unanswered if log.effect is not Effect.NONE else None
     facts, (page, browser) = await _examine(scene, log) if pending is None else (None, await who_answers(scene))
     failure = dead(text, scene)
     if failure is not None:
         return failure
-    if not page and not scene.answered:
+    if not scene.answered and (not page or (pending is None and _drowned(scene, facts))):
         return hung(scene, browser, performed(scene, log))
     if pending is not None:
         return no_answer(scene, pending, log.effect)
@@ -309,14 +287,19 @@ async def _examine(scene: FailureContext, log: CallLog) -> tuple[Facts | None, t
     if scene.seen.facts is not None and log.effect is Effect.NONE:
         return scene.seen.facts, (True, True)
     facts, (page, browser) = await asyncio.gather(facts_now(scene), who_answers(scene))
-    if facts is None and page and scene.watch.unanswered is None:  # it was only slow to answer
+    if facts is None and page and scene.watch.frame.unanswered is None:  # it was only slow to answer
         facts = await _second_look(scene)
     return facts, (page, browser)
 
 
+def _drowned(scene: FailureContext, facts: Facts | None) -> bool:
+    """Whether a page that answers did not say in time what it shows, because it floods the browser with events."""
+    return facts is None and scene.watch.pace.heavy and scene.selector is not None
+
+
 async def _second_look(scene: FailureContext) -> Facts | None:
     """The facts of a page that was only slow to answer. The end of a flood is not waited for."""
-    return await facts_now(scene, scene.look if scene.watch.pace.floods else SECOND_LOOK)
+    return None if scene.watch.pace.floods else await facts_now(scene, SECOND_LOOK)
 
 
 def _unready(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:
@@ -391,8 +374,7 @@ def _first_line(text: str) -> str:
     """The message without API name, call log and the browser's own log."""
     if _DOWNLOAD in text:
         return "this URL is a download, not a page: use `download` on the link to it"
-    line = (text.splitlines() or [""])[0]
-    return re.sub(r"^\w+\.\w+: (Error: )?", "", line).strip()
+    return re.sub(r"^\w+\.\w+: (Error: )?", "", (text.splitlines() or [""])[0]).strip()
 
 
 # The failure of a `wait` that ended without its element. Pure.
@@ -408,7 +390,7 @@ def _wait_failure(scene: FailureContext, facts: Facts | None) -> Failure:
     details |= {"text": facts.text} if facts.count and scene.text is not None else {}
     details |= {"instead": found} if found else {}
     details |= {"similar": list(facts.similar)} if facts.similar else {}
-    advice = in_frame(facts) if facts.in_frame else failure.advice
+    advice = _in_frame(facts) if facts.in_frame else failure.advice
     message = f"{failure.message}: {found}" if found else failure.message
     return replace(failure, message=message, details=details, advice=advice)
 
@@ -418,7 +400,7 @@ def _describe_alternatives(facts: Facts, wanted: str | None) -> str:
     if facts.missing_frame is not None:
         return f"no frame matches {facts.missing_frame}"
     if facts.count == 0:
-        near = frame_hint(facts) or textless(facts) or wrong_part(facts)
+        near = near_miss(facts)
         return f"no element matches; {near}" if near else "no element matches"
     if facts.visible_count == 0:
         return f"{_matching(facts.count)}, none is visible"

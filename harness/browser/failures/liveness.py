@@ -34,16 +34,12 @@ def dead(text: str, scene: FailureContext) -> Failure | None:
     """The failure if page, browser or driver crashed or closed; None if all are alive."""
     if (failure := _dead_part(scene, text)) is None:
         return None
-    effect, blame = _effect(scene, CallLog.of(text)), _blame(scene, failure.code)
+    log, blame = CallLog.of(text), _blame(scene, failure.code)
+    effect = Effect.DONE if log.effect is Effect.DONE else Effect.POSSIBLE
+    if not scene.acts or log.untouched:  # its end was not seen, and the log says that it was not begun
+        effect = Effect.NONE
     details = {"url": scene.page.url, **failure.details}
     return replace(failure, details=details, effect=effect, tainted=True, circumstances=blame)
-
-
-def _effect(scene: FailureContext, log: CallLog) -> Effect:
-    """The effect of an act whose end was not seen: none if its call log says that it was not begun."""
-    if not scene.acts or log.untouched:
-        return Effect.NONE
-    return Effect.DONE if log.effect is Effect.DONE else Effect.POSSIBLE
 
 
 def performed(scene: FailureContext, log: CallLog) -> Effect:
@@ -98,7 +94,7 @@ def _dead_part(scene: FailureContext, text: str) -> Failure | None:
         return loss.failure()
     if not scene.chromium.alive:
         return Failure("BROWSER_CRASHED", "the browser is gone")
-    if scene.watch.crashed or _CRASHED.search(text):
+    if scene.watch.frame.crashed or _CRASHED.search(text):
         return Failure("PAGE_CRASHED", "the page's process crashed")
     if scene.page.is_closed() or _CLOSED.search(text):
         return Failure("PAGE_CLOSED", "the page was closed")
@@ -122,8 +118,7 @@ async def unanswered(scene: FailureContext) -> Failure:
 def blocked(scene: FailureContext, effect: Effect) -> Failure:
     """The failure of a page that is blocked by dialogs."""
     message = f"an open dialog blocks the page: {scene.what}"
-    details = {"url": scene.page.url}
-    return Failure("DIALOG_BLOCKED", message, details=details, effect=effect, tainted=True)
+    return Failure("DIALOG_BLOCKED", message, details={"url": scene.page.url}, effect=effect, tainted=True)
 
 
 def hung(scene: FailureContext, browser_answers: bool, effect: Effect | None = None) -> Failure:
@@ -132,25 +127,18 @@ def hung(scene: FailureContext, browser_answers: bool, effect: Effect | None = N
     who = "the page" if browser_answers else "the browser"
     if effect is None:
         effect = Effect.POSSIBLE if scene.acts else Effect.NONE
+    details: dict[str, Any] = {"url": scene.page.url}
+    what, late = f"{who} stopped answering", None
     if not browser_answers and scene.chromium.driver.silent:
         late = SILENT.failure()
-        message = f"{late.message}: {scene.what} exceeded {seconds(scene.within)}"
-        return replace(
-            late,
-            message=message,
-            details={"url": scene.page.url, **late.details},
-            effect=effect,
-            circumstances=_blame(scene, late.code),
-        )
-    message = f"{who} stopped answering: {scene.what} exceeded {seconds(scene.within)}"
-    details: dict[str, Any] = {"url": scene.page.url}
-    if browser_answers and scene.watch.pace.floods:
-        counts = scene.watch.pace.counts
+        code, what, details = late.code, late.message, {**details, **late.details}
+    elif browser_answers and scene.watch.pace.floods:
+        details["flood"] = counts = scene.watch.pace.counts
         listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        message = f"the page floods the browser ({listed} in a second): {scene.what} exceeded {seconds(scene.within)}"
-        details["flood"] = counts
-    blame = _blame(scene, code)
-    return Failure(code, message, details=details, effect=effect, tainted=True, circumstances=blame)
+        what = f"the page floods the browser ({listed} in a second)"
+    message = f"{what}: {scene.what} exceeded {seconds(scene.within)}"
+    found = late or Failure(code, message, tainted=True)
+    return replace(found, message=message, details=details, effect=effect, circumstances=_blame(scene, code))
 
 
 def timed_out(scene: FailureContext) -> Failure:
@@ -171,19 +159,16 @@ async def who_answers(scene: FailureContext) -> tuple[bool, bool]:
     slow both down, and one short probe proves nothing: they are probed once more, for SECOND_LOOK seconds. A page whose
     browser answers late again is excused, unless it floods the browser itself.
     """
-    if scene.watch.unanswered is not None:  # waiting for the page would take all the time and give no answer
-        browser = await scene.chromium.answers(scene.look) or await _answers_late(scene)
+    chromium = scene.chromium
+    if scene.watch.frame.unanswered is not None:  # waiting for the page would take all the time and give no answer
+        browser = await chromium.answers(scene.look)
+        if not browser and chromium.alive and not chromium.process.stopped:  # it may only be slow
+            browser = await chromium.answers(SECOND_LOOK)
         return browser, browser
     page, browser, late = await _probe(scene, scene.look)
-    if late and not page and not scene.chromium.process.stopped:
+    if late and not page and not chromium.process.stopped:
         page, browser, late = await _probe(scene, max(scene.look, SECOND_LOOK))
     return page or (browser and late), browser
-
-
-async def _answers_late(scene: FailureContext) -> bool:
-    """Return whether a browser that was only slow to answer does: a stopped one is known at once."""
-    chromium = scene.chromium
-    return chromium.alive and not chromium.process.stopped and await chromium.answers(SECOND_LOOK)
 
 
 async def _probe(scene: FailureContext, look: float) -> tuple[bool, bool, bool]:
@@ -200,5 +185,4 @@ async def _probe(scene: FailureContext, look: float) -> tuple[bool, bool, bool]:
 def no_answer(scene: FailureContext, navigation: RequestRecord, effect: Effect) -> Failure:
     """The failure if the server does not answer."""
     message = f"no answer from {navigation.url} in {seconds(scene.within)}"
-    details = {"url": navigation.url, "method": navigation.method}
-    return Failure("NET_TIMEOUT", message, details=details, effect=effect)
+    return Failure("NET_TIMEOUT", message, details={"url": navigation.url, "method": navigation.method}, effect=effect)

@@ -32,7 +32,7 @@ from harness.values import replace
 
 _SHOWN = 5
 """The number of unfinished requests that are named."""
-_REPLACED = re.compile(r'interrupted by another navigation to "([^"]*)"')
+REPLACED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 
 def aborted_navigation(name: str | None, text: str, scene: FailureContext) -> Failure | None:
@@ -40,10 +40,10 @@ def aborted_navigation(name: str | None, text: str, scene: FailureContext) -> Fa
 
     Returns None for any other error.
     """
-    by = _REPLACED.search(text)
+    by = REPLACED.search(text)
     if by is None and name != GIVEN_UP:
         return None
-    failure = _leaving_refused(scene) or _scheme_refused(scene.watch.navigation)
+    failure = _leaving_refused(scene) or _scheme_refused(scene.watch.frame.navigation)
     return failure or _replaced(by[1] if by else _replacing_url(text, scene), scene)
 
 
@@ -66,7 +66,7 @@ def _scheme_refused(navigation: RequestRecord | None) -> Failure | None:
 
 def _replacing_url(text: str, scene: FailureContext) -> str | None:
     """The URL that the page went to; None if it went nowhere."""
-    asked, navigation = text.partition(f"{GIVEN_UP} at ")[2].splitlines(), scene.watch.navigation
+    asked, navigation = text.partition(f"{GIVEN_UP} at ")[2].splitlines(), scene.watch.frame.navigation
     return navigation.url if asked and navigation and navigation.url != asked[0] else None
 
 
@@ -106,7 +106,7 @@ def _unfinished(scene: FailureContext, navigation: RequestRecord | None) -> Fail
 
 def opening_failure(name: str, text: str, scene: FailureContext) -> Failure:
     """The failure of a `goto` with a network error. With an empty body only the response event knows the status."""
-    navigation = scene.watch.navigation
+    navigation = scene.watch.frame.navigation
     if navigation is not None:
         return _broken(name, navigation, scene)
     return net_failure(name, text.rpartition(" at ")[2].splitlines()[0], scene.domains)
@@ -114,14 +114,14 @@ def opening_failure(name: str, text: str, scene: FailureContext) -> Failure:
 
 async def late_opening(scene: FailureContext) -> Failure:
     """The failure of a `goto` that did not end: a network error of its request, no answer, or a page that hangs."""
-    navigation = scene.watch.navigation
+    navigation = scene.watch.frame.navigation
     name = net_error(navigation.error or "") if navigation else None
     if navigation and name and name != GIVEN_UP:
         return _broken(name, navigation, scene)
     page, browser = await who_answers(scene)
     if not page or not browser:
         return hung(scene, browser)
-    pending = scene.watch.unanswered
+    pending = scene.watch.frame.unanswered
     return no_answer(scene, pending, Effect.POSSIBLE) if pending else _unfinished(scene, navigation)
 
 
@@ -131,7 +131,7 @@ def navigation_failure(scene: FailureContext) -> Failure | None:
     Only what is known by now is judged: an act that started no navigation waits for none. A step that only looks has
     not opened the page: it is done again when the page is there.
     """
-    navigation = scene.watch.navigation
+    navigation = scene.watch.frame.navigation
     failure = (_broken_page(navigation, scene) if navigation else None) or strayed_page(scene, Effect.DONE)
     failure = failure or (_without_parts(navigation, scene) if navigation else None)
     routed = navigation is not None and navigation.promised  # then nothing was sent to its host
@@ -174,7 +174,7 @@ def undelivered(failure: Failure, scene: FailureContext) -> Failure:
 
     A retry has to click again to get the file, so nothing counts as done.
     """
-    navigation = scene.watch.navigation
+    navigation = scene.watch.frame.navigation
     if failure.code != "DOWNLOAD_FAILED" or navigation is None:
         return failure
     reason = _unopened(navigation, scene) or _by_status(navigation, scene, Effect.DONE)
@@ -201,7 +201,7 @@ def refused_page(failure: Failure, scene: FailureContext) -> Failure | None:
 
 def lost_page(scene: FailureContext) -> Failure | None:
     """The failed navigation, perhaps of an earlier step, that left only the browser's own error page."""
-    lost = scene.watch.last_failed
+    lost = scene.watch.frame.last_failed
     if lost is None or lost.wanted or not scene.page.url.startswith("chrome-error:"):
         return None
     return _of_before(_broken(net_error(lost.error or "") or "ERR_FAILED", lost, scene, Effect.NONE))
@@ -257,18 +257,14 @@ def refused_hosts(
     if any(exchange.error for exchange in exchanges):  # this is rare, so most pages save the work below
         asked = requests_since(exchanges, document_of(exchanges, page))
         urls += [exchange.url for exchange in asked if _is_blocked(exchange.error)]
-    urls += filter(None, map(_refused_socket, lines))
+    sockets = ((_SOCKET.match(line.text), line.text) for line in lines)
+    urls += [found[1] for found, text in sockets if found and _is_blocked(text)]
     return tuple(sorted({domains.host(url) for url in urls if not domains.allows(url)}))
 
 
 def _is_blocked(error: str | None) -> bool:
     """Return whether the request was blocked: by the closed proxy of all other hosts, or by the route handler."""
     return error is not None and net_error(error) in (*POLICY_ERRORS, BLOCKED)
-
-
-def _refused_socket(line: LoggedLine) -> str | None:
-    found = _SOCKET.match(line.text)
-    return found[1] if found and _is_blocked(line.text) else None
 
 
 def strayed(navigations: Iterable[RequestRecord], domains: Domains) -> RequestRecord | None:

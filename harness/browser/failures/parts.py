@@ -184,7 +184,7 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     If nothing was done on the page yet, that it is not there is the failure, and its page is requested again before the
     step. Otherwise the parts are named.
     """
-    document = scene.watch.latest
+    document = scene.watch.frame.latest
     if document is None or not document.unmet or failure.family in _OTHERWISE or "resource" in failure.details:
         return failure
     if not failure.tainted and (cause := never_there(document, scene)):

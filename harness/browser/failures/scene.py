@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Collection
-from itertools import islice
+from collections.abc import Collection, Sequence
+from difflib import SequenceMatcher, get_close_matches
+from itertools import islice, pairwise
 from typing import Any
 
 from msgspec import Struct, field
@@ -15,9 +16,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.bounded import bounded
-from harness.browser.displayed import DISPLAYED
-from harness.browser.failures.near_misses import nearest_text, prefixes, similar, without_text
-from harness.browser.isolated import script
+from harness.browser.isolated import DISPLAYED, script
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.recovery.catalog import Effect
@@ -126,6 +125,90 @@ class CallLog(Struct, frozen=True):
             if found:
                 return found[1]
         return None
+
+
+# What nearly matches a selector that matches nothing: a part of it, another text, or a similar name. Pure.
+
+_TEXT_CONDITION = re.compile(
+    r""":(?:has-text|text|text-is|text-matches)\(("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^()"'])*\)"""
+)
+_COMBINATORS = (">", "+", "~", ",", ">>")
+_SIMPLE = re.compile(r"[#.][\w-]+|\[[\w-]+=[^\]]+\]")
+_OTHER_ENGINE = re.compile(r"\s*(?:/|\.\.|\(/|[\w-]+(?::[\w-]+)?=)")
+_PAIRS = {"(": ")", "[": "]"}
+_NEAR = 0.5
+"""How alike two texts must be for one to be taken for the other misspelled."""
+
+
+def similar(selector: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Names on the page that resemble the last simple selector of `selector` which the page does not have."""
+    unknown = [part for part in _SIMPLE.findall(selector) if part not in names]
+    return tuple(get_close_matches(unknown[-1], names, n=3, cutoff=0.6)) if unknown else ()
+
+
+def without_text(selector: str) -> str:
+    """The selector without its conditions on text; empty if it has none, or nothing else that could match."""
+    bare = _TEXT_CONDITION.sub("", selector)
+    parts = bare.split() if bare != selector else []
+    return bare if parts and parts[0] not in _COMBINATORS and parts[-1] not in _COMBINATORS else ""
+
+
+def nearest_text(selector: str, texts: Sequence[str]) -> str:
+    """The text that resembles most what the selector requires; the first one if none does."""
+    found = _TEXT_CONDITION.search(selector)
+    wanted = found[0].partition("(")[2][:-1].strip("\"'").casefold() if found else ""
+    alike = [(SequenceMatcher(None, wanted, text.casefold()).ratio(), text) for text in texts]
+    best = max(alike, key=lambda each: each[0], default=(0.0, ""))
+    return best[1] if best[0] >= _NEAR or not texts else texts[0]
+
+
+def prefixes(selector: str) -> list[tuple[str, str]]:
+    """The beginnings of a selector, each longer by one part, with that part; empty for a list of selectors."""
+    ends: list[int] = []
+    for start, piece in _chained(selector):
+        if _OTHER_ENGINE.match(piece):
+            ends.append(start + len(piece))
+            continue
+        cuts = _cuts(piece)
+        if cuts is None:
+            return []
+        ends += [start + cut for cut in cuts]
+    return [(selector[:end].strip(), selector[begin:end].strip(" >")) for begin, end in pairwise([0, *ends])]
+
+
+def _chained(selector: str) -> list[tuple[int, str]]:
+    """The parts between `>>`, each with its place."""
+    places = [0, *(at + 2 for at in _outside(selector) if selector.startswith(">>", at))]
+    ends = [*(place - 2 for place in places[1:]), len(selector)]
+    return [(place, selector[place:end]) for place, end in zip(places, ends, strict=True)]
+
+
+def _cuts(css: str) -> list[int] | None:
+    """Where the compound selectors of a CSS selector end; None if it is a list of several."""
+    outside = set(_outside(css))
+    if any(css[at] == "," for at in outside):
+        return None
+    ends = [
+        at for at in sorted(outside)
+        if at and css[at] in " >+~" and css[at - 1] not in " >+~" and css[:at].strip(" >+~")
+    ]  # fmt: skip
+    return [*(end for end in ends if css[end:].strip(" >+~")), len(css)]
+
+
+def _outside(text: str) -> list[int]:
+    """The places that are in no quotes and no brackets."""
+    found, closing = [], [""]
+    for at, letter in enumerate(text):
+        if closing[-1] in ("'", '"'):
+            if letter == closing[-1] and text[at - 1] != "\\":
+                closing.pop()
+        elif letter == closing[-1]:
+            closing.pop()
+        elif letter in _PAIRS or letter in "'\"":
+            closing.append(_PAIRS.get(letter, letter))
+        elif len(closing) == 1:
+            found.append(at)
+    return found
 
 
 # Queries the page about a selector that failed: how many elements match, are they visible, what covers them.
@@ -314,25 +397,18 @@ async def _with_near_misses(page: Page, selector: str, frame: str | None, facts:
     return facts
 
 
-def frame_hint(facts: Facts) -> str:
-    """The frame that has the element, as a part of a sentence; empty if none has."""
-    return f"the frame {facts.in_frame} has it" if facts.in_frame else ""
+def near_miss(facts: Facts) -> str:
+    """The frame that has the element, else what the selector would match without its text, else its wrong part.
 
-
-def wrong_part(facts: Facts) -> str:
-    """The part of the selector that matches nothing, as a part of a sentence; empty if it has only one."""
-    if not facts.unmatched:
-        return ""
-    if facts.matched:
+    It is a part of a sentence; empty if there is nothing of the kind.
+    """
+    if facts.in_frame:
+        return f"the frame {facts.in_frame} has it"
+    if facts.without_text:
+        return f"{facts.without_text} matches, with the text {hidden(facts.text)[:_TEXT_SHOWN]!r}"
+    if facts.unmatched and facts.matched:
         return f"{facts.matched} matches, but with {facts.unmatched} nothing does"
-    return f"already {facts.unmatched} matches nothing"
-
-
-def textless(facts: Facts) -> str:
-    """What a selector would match without the text that it requires, as a part of a sentence; empty if nothing."""
-    if not facts.without_text:
-        return ""
-    return f"{facts.without_text} matches, with the text {hidden(facts.text)[:_TEXT_SHOWN]!r}"
+    return f"already {facts.unmatched} matches nothing" if facts.unmatched else ""
 
 
 def facts_of(answer: dict[str, Any], selector: str) -> Facts:

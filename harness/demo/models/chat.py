@@ -9,12 +9,12 @@ from harness.demo.models.protocol import (
     CREATED,
     BadRequestError,
     Body,
-    Function,
     Protocol,
     Question,
     Reader,
     Reply,
     event,
+    functions_of,
     pieces,
 )
 
@@ -31,12 +31,8 @@ def _question(body: Body) -> Question:
             reader.content(message["content"])
         for call in message.get("tool_calls") or ():
             reader.call(call["id"], call["function"]["name"], call["function"]["arguments"])
-    functions = [_function(tool["function"]) for tool in body.get("tools") or ()]
+    functions = functions_of([tool["function"] for tool in body.get("tools") or ()])
     return reader.question(body, functions, body.get("max_completion_tokens") or body.get("max_tokens"))
-
-
-def _function(said: Body) -> Function:
-    return Function(said["name"], said.get("parameters") or {}, said.get("description") or "")
 
 
 def _answer(question: Question, reply: Reply, identity: str) -> dict[str, Any]:

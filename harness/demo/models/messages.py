@@ -9,12 +9,12 @@ from typing import Any, Final
 from harness.demo.models.protocol import (
     BadRequestError,
     Body,
-    Function,
     Protocol,
     Question,
     Reader,
     Reply,
     event,
+    functions_of,
     pieces,
 )
 
@@ -35,10 +35,7 @@ def _question(body: Body) -> Question:
                 reader.result(block["tool_use_id"], block.get("content"), failed=bool(block.get("is_error")))
             elif message["role"] == "user":
                 reader.content([block])
-    functions = [
-        Function(tool["name"], tool.get("input_schema") or {}, tool.get("description") or "")
-        for tool in body.get("tools") or ()
-    ]
+    functions = functions_of(body.get("tools") or (), "input_schema")
     offered = [] if (body.get("tool_choice") or {}).get("type") == "none" else functions
     return reader.question(body, offered, body["max_tokens"])
 

@@ -23,6 +23,11 @@ class Function(Struct, frozen=True):
     description: str = ""
 
 
+def functions_of(tools: Sequence[Mapping[str, Any]], schema: str = "parameters") -> list[Function]:
+    """The tools that a request offers; `schema` is the key of the schema in this protocol."""
+    return [Function(tool["name"], tool.get(schema) or {}, tool.get("description") or "") for tool in tools]
+
+
 class PastCall(Struct, frozen=True):
     """A call that the model made earlier in the dialogue, and whether its result was not an error."""
 

@@ -10,12 +10,12 @@ from harness.demo.models.protocol import (
     CREATED,
     BadRequestError,
     Body,
-    Function,
     Protocol,
     Question,
     Reader,
     Reply,
     event,
+    functions_of,
     pieces,
 )
 
@@ -34,27 +34,19 @@ def _question(body: Body) -> Question:
             reader.result(item["call_id"], item["output"])
         elif kind == "message" and item["role"] != "assistant":
             reader.content(item["content"])
-    functions = [
-        Function(tool["name"], tool.get("parameters") or {}, tool.get("description") or "")
-        for tool in body.get("tools") or ()
-    ]
-    return reader.question(body, functions, body.get("max_output_tokens"))
+    return reader.question(body, functions_of(body.get("tools") or ()), body.get("max_output_tokens"))
 
 
 def _answer(question: Question, reply: Reply, identity: str) -> dict[str, Any]:
-    return _frame(question, identity) | {
-        "status": "incomplete" if reply.cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if reply.cut else None,
-        "output": _items(reply, identity),
-        "usage": _usage(question, reply),
-    }
-
-
-def _items(reply: Reply, identity: str) -> list[dict[str, Any]]:
     items = [_message(identity, [_text(reply.text)], "completed")]
     if reply.function:
         items.append(_call(reply.function, reply.arguments_text, identity, "completed"))
-    return items
+    return _frame(question, identity) | {
+        "status": "incomplete" if reply.cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if reply.cut else None,
+        "output": items,
+        "usage": _usage(question, reply),
+    }
 
 
 def _message(identity: str, content: list[dict[str, Any]], status: str) -> dict[str, Any]:

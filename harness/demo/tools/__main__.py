@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from harness.demo.connection import ConnectionReset
-from harness.demo.tools.streamable import NOT_INSTALLED
+from harness.demo.tools import NOT_INSTALLED
 from harness.demo.worlds import Worlds
 
 BROKEN = 3

@@ -14,11 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from harness.demo import VERSION
-from harness.demo.rows import Document
 from harness.demo.shop import RefusedError
 from harness.demo.tools.shop import TOOLS, BrokenDownError, ShopTool
 from harness.demo.visit import world_id
-from harness.demo.worlds import DEFAULT_WORLD, Worlds
+from harness.demo.worlds import DEFAULT_WORLD, Document, Worlds
 
 WORLD: Final = "pytest-taskspec/world"
 """The key of a call's ``_meta`` that names the world."""

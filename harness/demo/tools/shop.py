@@ -10,10 +10,9 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from harness.demo import payment
-from harness.demo.rows import Document
+from harness.demo.control import objection
 from harness.demo.shop import ADDRESS_FIELDS, MOST_PER_ITEM, RefusedError, place, search, strike
-from harness.demo.switches import objection
-from harness.demo.worlds import Worlds
+from harness.demo.worlds import Document, Worlds
 
 _Arguments = Mapping[str, Any]
 _CANCELLED: Final = "cancelled"
@@ -122,10 +121,6 @@ def _count_effects(worlds: Worlds, world: str, _arguments: _Arguments) -> Docume
     )
 
 
-def _get_state(worlds: Worlds, world: str, _arguments: _Arguments) -> Document:
-    return worlds.read(world)
-
-
 def _set_state(worlds: Worlds, world: str, arguments: _Arguments) -> Document:
     wrong = objection(arguments["state"])
     if wrong:
@@ -183,7 +178,9 @@ TOOLS: Final = (
         _count_effects,
         {},
     ),
-    ShopTool("get_state", "Read the whole environment document.", "read", _get_state, {}),
+    ShopTool(
+        "get_state", "Read the whole environment document.", "read", lambda worlds, world, _: worlds.read(world), {}
+    ),
     ShopTool(
         "set_state",
         "Replace the whole environment document.",

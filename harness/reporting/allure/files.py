@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.recovery.vocabulary import Suspect
+from harness.recovery.families import Suspect
 from harness.reporting.allure.categories import grouped_codes
 from harness.reporting.allure.labels import RUN_LABEL
 from harness.reporting.files import write_json, write_text

@@ -67,12 +67,12 @@ def _recoveries(run: RunRecord) -> Iterator[RecoveryRate]:
 def resilience(run: RunRecord) -> dict[str, str]:
     """The resilience figures in words; empty for a run that wrote none."""
     found = run.metrics.get("resilience")
-    found = found if isinstance(found, Mapping) else {}
-    return {words: _figure(key, found[key]) for key, words in _WORDS.items() if found.get(key) is not None}
-
-
-def _figure(key: str, value: Any) -> str:
-    return f"{value:g} s" if key == "avgRecoveryTime" and isinstance(value, int | float) else str(value)
+    known, told = found if isinstance(found, Mapping) else {}, {}
+    for key, words in _WORDS.items():
+        if (value := known.get(key)) is not None:
+            seconds = key == "avgRecoveryTime" and isinstance(value, int | float)
+            told[words] = f"{value:g} s" if seconds else str(value)
+    return told
 
 
 def thresholds(run: RunRecord) -> Iterator[ThresholdState]:
@@ -167,7 +167,6 @@ def _agent_row(execution: Execution) -> AgentRow:
 
 
 def _slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
-    """The slowest steps of all tasks, the longest first."""
     every = (
         SlowStep(
             task_id=record.task_id,
@@ -182,17 +181,12 @@ def _slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
     return sorted(every, key=lambda each: (-each.seconds, each.task_id, each.step))[:_SLOWEST]
 
 
-# Makes the view of a run; pure except for `look`, which reads the files of failed tasks.
-
 _NOTE = 200
 _PARTIAL = "partial success"
 
 
 def dashboard(
-    run: RunRecord,
-    summaries: Sequence[RunSummary],
-    points: Mapping[str, Sequence[TaskPoint]],
-    look: Look,
+    run: RunRecord, summaries: Sequence[RunSummary], points: Mapping[str, Sequence[TaskPoint]], look: Look
 ) -> Dashboard:
     """Make the dashboard. `summaries`: the newest first, as from `recent_runs`; `points`: as from `task_points`."""
     groups = grouped(run)
@@ -279,7 +273,6 @@ def _counts(run: RunRecord, rows: Sequence[TaskRow], unsteady: Sequence[FlakyVie
 
 
 def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
-    """The verdict on the run in one line."""
     if not counts.total:
         return "No task was run"
     so_far = "" if run.ending == "finished" else " so far"

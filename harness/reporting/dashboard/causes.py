@@ -20,7 +20,7 @@ from harness.reporting.history.comparison import FLIPS, flaky_tasks
 from harness.reporting.history.comparison import Flaky as FlakyTask
 from harness.reporting.history.record import Execution, Happening, Outcome, RunRecord, TaskPoint
 from harness.reporting.markdown import Healing, healings
-from harness.reporting.task_record import AttemptLine, StepLine, TaskRecord
+from harness.reporting.task_record import StepLine, TaskRecord
 from harness.reporting.triage import causes as behind
 from harness.reporting.triage import troubles
 from harness.reporting.words import fold_lines, place, relation, repeats, shortened, shown_value, step_label
@@ -38,26 +38,19 @@ def healed_selectors(records: Sequence[TaskRecord]) -> list[Healed]:
 
 def _healed_entry(those: Sequence[Healing]) -> Healed:
     first = those[0]
-    acts = (line.act for line in first.record.steps if line.index == first.warning.get("step_index"))
+    steps = ((each.record, each.warning.get("step_index")) for each in those)
+    places = (f"{record.steps_source or record.source or record.task_id}, step {step}" for record, step in steps)
+    act = next((line.act for line in first.record.steps if line.index == first.warning.get("step_index")), "")
+    change = f"selector: {_quote_yaml(first.used)}   # was {_quote_yaml(first.original)}"
     role, name = first.warning.get("role"), first.warning.get("name")
     return Healed(
         original=first.original,
         used=first.used,
         what=f"{role} {name!r}" if role and name else str(role or ""),
-        places=tuple(dict.fromkeys(map(_place, those))),
+        places=tuple(dict.fromkeys(places)),
         settled=first.settled,
-        change="" if first.settled else _selector_change(next(acts, ""), first.original, first.used),
+        change="" if first.settled else f"- act: {act}\n  {change}" if act else f"- {change}",
     )
-
-
-def _place(each: Healing) -> str:
-    record = each.record
-    return f"{record.steps_source or record.source or record.task_id}, step {each.warning.get('step_index')}"
-
-
-def _selector_change(act: str, original: str, used: str) -> str:
-    act = f"act: {act}\n  " if act else ""
-    return f"- {act}selector: {_quote_yaml(used)}   # was {_quote_yaml(original)}"
 
 
 def _quote_yaml(text: str) -> str:
@@ -85,12 +78,7 @@ def _point(run: RunRecord, executions: Sequence[Execution]) -> TaskPoint:
     outcome: Outcome = "failed" if last.outcome == "rerun" else last.outcome
     code = last.record.code if last.record and outcome == "failed" else None
     return TaskPoint(
-        run=run.run,
-        started=run.started,
-        outcome=outcome,
-        executions=len(executions),
-        seconds=last.seconds,
-        code=code,
+        run=run.run, started=run.started, outcome=outcome, executions=len(executions), seconds=last.seconds, code=code
     )
 
 
@@ -113,17 +101,14 @@ def _flaky(found: FlakyTask, executions: Sequence[Execution], points: Sequence[T
 
 def _flaky_change(record: TaskRecord | None, codes: Counter[str]) -> str:
     """A proposed change for the most frequent code that waiting or going back can overcome."""
-    proposed = (FAMILIES[CATALOG[code].family].proposed_rule for code, _ in _rank_codes(codes))
+    known = (code for code, _ in codes.most_common() if code in CATALOG)
+    proposed = (FAMILIES[CATALOG[code].family].proposed_rule for code in known)
     rule, *more = next(filter(None, proposed), ("",))
     if not rule:
         return ""
     source = shortened(record.source, 120) if record and record.source else ""
     head = [f"# {source}"] if source else []
     return "\n".join([*head, "error_recovery:", f"  {rule}", *more])
-
-
-def _rank_codes(codes: Counter[str]) -> Iterator[tuple[str, int]]:
-    return ((code, count) for code, count in codes.most_common() if code in CATALOG)
 
 
 # One failed task, described by its record and its artifacts.
@@ -144,19 +129,23 @@ def _occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occur
     if record is None:
         text = execution.reason or NO_RECORD
         return Occurrence(task_id=execution.task_id, message=text, since=since, worker=execution.worker)
-    failing, earlier = _steps(record)
-    context = found.report.context if found.report else None
+    steps, last = record.steps, record.step_index
+    failing = next((each for each in reversed(steps) if each.index == last and not each.passed), None)
+    until = steps.index(failing) if failing else len(steps)
+    context, comparison = found.report.context if found.report else None, _comparison(found.report)
+    # The message is without what the comparison below it shows.
+    told = record.reason if comparison is not None and record.reason is not None else message(record)
     return Occurrence(
         task_id=record.task_id,
         source=record.source,
         step=_failure_place(record, failing),
-        message=_message_of(record, _comparison(found.report)),
+        message=f"{UNEXPECTED} {told}".rstrip() if record.unexpected and not record.ok else told,
         seconds=record.seconds,
         worker=execution.worker,
         since=since,
         attempts=tuple(_attempts(failing, record)) if failing else (),
-        before=tuple(_step(each, record) for each in earlier),
-        comparison=_comparison(found.report),
+        before=tuple(_step(each, record) for each in steps[max(0, until - BEFORE) : until]),
+        comparison=comparison,
         url=(context.url or "") if context else "",
         console=fold_lines(context.browser_console_logs)[-CONSOLE:] if context else (),
         evidence=found.evidence,
@@ -166,12 +155,6 @@ def _occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occur
 def message(record: TaskRecord) -> str:
     told = record.message or ("" if record.ok else f"It ended as {record.final_state}, without a message.")
     return told or (NO_FAILURE if record.unexpected else f"It ended as {record.final_state}.")
-
-
-def _message_of(record: TaskRecord, comparison: ComparedValues | None) -> str:
-    """The message without what the comparison below it shows; first comes a note that another outcome was declared."""
-    told = record.reason if comparison is not None and record.reason is not None else message(record)
-    return f"{UNEXPECTED} {told}".rstrip() if record.unexpected and not record.ok else told
 
 
 def _failure_place(record: TaskRecord, failing: StepLine | None) -> str:
@@ -186,11 +169,6 @@ def _failure_place(record: TaskRecord, failing: StepLine | None) -> str:
     text = words.get(known) or (only if record.steps_total == 1 else step_label(record.step_index, record.steps_total))
     done = f"{failing.act} {failing.target}".strip() if failing else ""
     return f"{text}: {done}" if done else text
-
-
-def _failing_step(record: TaskRecord) -> StepLine | None:
-    """The last line of the step that ended the task."""
-    return next((each for each in reversed(record.steps) if each.index == record.step_index and not each.passed), None)
 
 
 def history_text(run: RunRecord, points: Sequence[TaskPoint]) -> str:
@@ -211,24 +189,15 @@ def _runs(number: int) -> str:
     return "run" if number == 1 else f"{number} runs"
 
 
-def _steps(record: TaskRecord) -> tuple[StepLine | None, Sequence[StepLine]]:
-    failing = _failing_step(record)
-    until = record.steps.index(failing) if failing else len(record.steps)
-    return failing, record.steps[max(0, until - BEFORE) : until]
-
-
-def _attempts(failing: StepLine, record: TaskRecord) -> Iterator[str]:
-    """The attempts as lines; none for a single attempt that the message describes completely."""
-    told = [_attempt(each, record) for each in failing.attempts]
-    return iter(told if len(told) > 1 or not "".join(told).endswith(_AS_ABOVE) else ())
-
-
-def _attempt(attempt: AttemptLine, record: TaskRecord) -> str:
-    """One attempt as a line, without what the message says already."""
-    outcome = attempt.note or ("SUCCESS" if attempt.passed else f"FAILED - {attempt.code}")
-    if record.message:
-        outcome = outcome.replace(f"FAILED - {record.message}", _AS_ABOVE)
-    return f"at {attempt.t:.1f} s, {attempt.seconds:.1f} s long: {outcome}"
+def _attempts(failing: StepLine, record: TaskRecord) -> list[str]:
+    """The attempts as lines, without what the message says; none for a single one that it describes completely."""
+    told = []
+    for each in failing.attempts:
+        outcome = each.note or ("SUCCESS" if each.passed else f"FAILED - {each.code}")
+        if record.message:
+            outcome = outcome.replace(f"FAILED - {record.message}", _AS_ABOVE)
+        told.append(f"at {each.t:.1f} s, {each.seconds:.1f} s long: {outcome}")
+    return told if len(told) > 1 or not "".join(told).endswith(_AS_ABOVE) else []
 
 
 def _step(step: StepLine, record: TaskRecord) -> str:
@@ -242,16 +211,13 @@ def _comparison(report: ErrorReport | None) -> ComparedValues | None:
     if found is None:
         return None
     expected, actual = (shortened(shown_value(value), _VALUE) for value in (found.expected, found.actual))
+    diff = found.diff if len(found.diff) <= _DIFF else f"{found.diff[: _DIFF - 1]}…"
     return ComparedValues(
         criterion=shortened(found.expression, _VALUE),
         expected=f"{relation(found.expression)}{expected}",
         actual=actual,
-        diff="" if repeats(found.expected, found.actual, found.diff) else _truncate(found.diff, _DIFF),
+        diff="" if repeats(found.expected, found.actual, found.diff) else diff,
     )
-
-
-def _truncate(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 _TELLING = frozenset(
@@ -267,11 +233,6 @@ _AROUND, _TITLE = 3, 180
 Look = Callable[[TaskRecord], FoundEvidence]
 
 
-def _failed_executions(run: RunRecord) -> list[Execution]:
-    """The failures that a person must look at; a declared failure is none."""
-    return [each for each in run.last if each.counted_as in ("failed", "not judged")]
-
-
 class CauseGroup(Struct, frozen=True):
     """Failures with one cause."""
 
@@ -283,8 +244,8 @@ class CauseGroup(Struct, frozen=True):
 
 
 def grouped(run: RunRecord) -> list[CauseGroup]:
-    """Group the failures as `harness triage` does, so that both give the same answer."""
-    found = {each.nodeid: each for each in _failed_executions(run)}
+    """Group the failures as `harness triage` does, so that both give the same answer. A declared failure is none."""
+    found = {each.nodeid: each for each in run.last if each.counted_as in ("failed", "not judged")}
     made = [
         CauseGroup(cause.title, tuple(found[task.nodeid] for task in cause.tasks), cause.suspect, cause.judged)
         for cause in behind(troubles(run))
@@ -306,7 +267,7 @@ def causes(
             hint=first.record.hint if first.record else "",
             suspect=group.suspect,
             first=len(groups) > 1 and group.judged and _moment(group, run) == earliest,
-            faulted=_has_fault(first.record),
+            faulted=first.record is not None and "struck" in first.record.faults.values(),
             around=tuple(_events_around(first.record, run.happenings)),
             skipped=tuple(_skipped({each.task_id for each in ordered}, run)),
             occurrences=tuple(
@@ -330,10 +291,6 @@ def _skipped(failed_ids: set[str], run: RunRecord) -> Iterator[str]:
             yield each.task_id
 
 
-def _has_fault(record: TaskRecord | None) -> bool:
-    return record is not None and "struck" in record.faults.values()
-
-
 def _code(execution: Execution) -> str:
     record = execution.record
     if record is None:
@@ -347,12 +304,8 @@ def _start_time(execution: Execution, run: RunRecord) -> datetime:
 
 
 def _moment(group: CauseGroup, run: RunRecord) -> datetime:
-    return min(_failure_time(each, run) for each in group.executions)
-
-
-def _failure_time(execution: Execution, run: RunRecord) -> datetime:
-    """The time of the failure: a long task that began early need not be the one that failed first."""
-    return _start_time(execution, run) + timedelta(seconds=seconds_of(execution))
+    """The time of the first failure, which need not be that of the task that began first: it may be a long one."""
+    return min(_start_time(each, run) + timedelta(seconds=seconds_of(each)) for each in group.executions)
 
 
 def _events_around(record: TaskRecord | None, happenings: Sequence[Happening]) -> Iterator[str]:

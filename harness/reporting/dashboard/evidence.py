@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from itertools import islice
 from os.path import relpath
 from pathlib import Path
@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from harness.model.report import ErrorReport
 from harness.reporting.comparisons import PNG, compared_pictures, data_url
 from harness.reporting.dashboard.view import (
-    CauseView,
     Dashboard,
     EvidenceLinks,
     PageLink,
@@ -35,15 +34,12 @@ EACH, ALL = 250_000, 900_000
 
 def with_pictures(view: Dashboard, root: Path) -> Dashboard:
     """The view with pictures while there is room, in the order of the causes. `root`: the evidence folders' parent."""
-    return view.model_copy(update={"causes": tuple(_fill_pictures(view.causes, root))})
-
-
-def _fill_pictures(causes: Sequence[CauseView], root: Path) -> Iterator[CauseView]:
-    room = ALL
-    for cause in causes:
+    room, causes = ALL, []
+    for cause in view.causes:
         first, *rest = cause.occurrences
         folder = root / first.evidence.folder
-        picture = _read(folder, _PICTURE, min(EACH, room)) if _has_picture(first.evidence) else ""
+        has_picture = first.evidence.folder and _PICTURE in (link.label for link in first.evidence.links)
+        picture = _read(folder, _PICTURE, min(EACH, room)) if has_picture else ""
         room -= len(picture)
         comparisons = []
         for each in first.evidence.comparisons:
@@ -52,11 +48,8 @@ def _fill_pictures(causes: Sequence[CauseView], root: Path) -> Iterator[CauseVie
             comparisons.append(filled)
         changed = {"picture": picture, "comparisons": tuple(comparisons)}
         shown = first.model_copy(update={"evidence": first.evidence.model_copy(update=changed)})
-        yield cause.model_copy(update={"occurrences": (shown, *rest)})
-
-
-def _has_picture(evidence: EvidenceLinks) -> bool:
-    return bool(evidence.folder) and _PICTURE in (link.label for link in evidence.links)
+        causes.append(cause.model_copy(update={"occurrences": (shown, *rest)}))
+    return view.model_copy(update={"causes": tuple(causes)})
 
 
 def _with_data(comparison: PictureComparison, folder: Path, room: int) -> PictureComparison:
@@ -112,30 +105,23 @@ class Shelf(Struct, frozen=True):
         if record.artifacts is None:
             return FoundEvidence(EvidenceLinks(problem="No artifacts of it are kept."))
         problems: list[str] = []
-        for folder in self._candidates(record):
+        for folder in filter(_is_folder, dict.fromkeys(self._places(record))):
             if problem := self._foreign(folder, record):
                 problems.append(problem)
                 continue
             report, broken = _report(folder)
-            links = tuple(self._links(folder))
-            problem = broken or _alive(folder)
-            return FoundEvidence(
-                EvidenceLinks(
-                    folder=self._relative_path(folder),
-                    links=links,
-                    problem=problem,
-                    comparisons=tuple(self._comparisons(folder)),
-                ),
-                report,
+            links = EvidenceLinks(
+                folder=relpath(folder, self.root),
+                links=tuple(self._links(folder)),
+                problem=broken or _alive(folder),
+                comparisons=tuple(self._comparisons(folder)),
             )
+            return FoundEvidence(links, report)
         gone = f"{self._shown_name(record.artifacts)} is gone: it was removed, or not copied with the history."
         return FoundEvidence(EvidenceLinks(problem=problems[0] if problems else gone))
 
-    def _candidates(self, record: TaskRecord) -> Iterator[Path]:
-        """The folders where it was written, and where a later run has moved it."""
-        yield from (path for path in dict.fromkeys(self._places(record)) if _is_folder(path))
-
     def _places(self, record: TaskRecord) -> Iterator[Path]:
+        """Where it was written, and where a later run may have moved it."""
         yield self.root / str(record.artifacts)
         try:
             key = safe_name(record.key)
@@ -152,9 +138,9 @@ class Shelf(Struct, frozen=True):
             manifest = read_json(folder / MANIFEST)
             run, task_id = str(manifest["run"]), str(manifest["task_id"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return f"{self._relative_path(folder)} has no readable {MANIFEST} and is left out."
+            return f"{relpath(folder, self.root)} has no readable {MANIFEST} and is left out."
         if run not in self.runs or task_id != record.task_id:
-            return f"{self._relative_path(folder)} belongs to another run ({run}, {task_id}) and is left out."
+            return f"{relpath(folder, self.root)} belongs to another run ({run}, {task_id}) and is left out."
         return ""
 
     def _links(self, folder: Path) -> Iterator[PageLink]:
@@ -177,13 +163,9 @@ class Shelf(Struct, frozen=True):
             links = (PictureView(name=name, link=self._link(name, file)) for name, file in files.items())
             yield PictureComparison(name=each.name, pictures=tuple(links))
 
-    def _relative_path(self, folder: Path) -> str:
-        """The path relative to the project's folder."""
-        return relpath(folder, self.root)
-
     def _shown_name(self, artifacts: str | None) -> str:
         path = Path(str(artifacts))
-        return self._relative_path(path) if path.is_absolute() else str(path)
+        return relpath(path, self.root) if path.is_absolute() else str(path)
 
 
 def _report(folder: Path) -> tuple[ErrorReport | None, str]:

@@ -52,15 +52,6 @@ def durations(trend: Sequence[RunSummary]) -> Markup:
     return _trend("Bar", "Seconds that each run took", trend, seconds)
 
 
-def retries(trend: Sequence[RunSummary]) -> Markup:
-    return _trend("Bar", "Retries in each run", trend, {"retries": [each.retries for each in trend]}, order_min=0)
-
-
-def recovery_rates(trend: Sequence[RunSummary]) -> Markup:
-    rates = [None if each.recovery_rate is None else round(100 * each.recovery_rate, 1) for each in trend]
-    return _trend("Line", "Recoveries that worked in each run, in percent", trend, {"%": rates}, range=(0, 100))
-
-
 def costs(trend: Sequence[RunSummary]) -> Markup:
     """US dollars of each run; empty if no run has asked a model."""
     if not any(each.used.calls for each in trend):
@@ -166,27 +157,22 @@ IN_FULL, PLACES, UNSTEADY, LANES = 12, 6, 30, 40
 
 def page(view: Dashboard) -> str:
     """The whole document."""
-    script, style = asset("dashboard.js"), asset("dashboard.css")
+    script, style, trend = asset("dashboard.js"), asset("dashboard.css"), view.trend
+    retries = {"retries": [each.retries for each in trend]}
+    rates = {"%": [None if (rate := each.recovery_rate) is None else round(100 * rate, 1) for each in trend]}
     drawn = {
         "breakdown": breakdown(view.breakdown),
         "recoveries": recoveries(view.recoveries),
-        "outcomes": outcomes(view.trend),
-        "durations": durations(view.trend),
-        "retries": retries(view.trend),
-        "recovery_rates": recovery_rates(view.trend),
-        "costs": costs(view.trend),
+        "outcomes": outcomes(trend),
+        "durations": durations(trend),
+        "retries": _trend("Bar", "Retries in each run", trend, retries, order_min=0),
+        "recovery_rates": _trend(
+            "Line", "Recoveries that worked in each run, in percent", trend, rates, range=(0, 100)
+        ),
+        "costs": costs(trend),
     }
-    return (
-        environment()
-        .get_template("page.html")
-        .render(
-            view=view,
-            plots=drawn,
-            script=Markup(script),  # noqa: S704 - ours
-            style=Markup(style),  # noqa: S704 - ours
-            policy=policy_of(script),
-        )
-    )
+    template, ours = environment().get_template("page.html"), (Markup(script), Markup(style))  # noqa: S704
+    return template.render(view=view, plots=drawn, script=ours[0], style=ours[1], policy=policy_of(script))
 
 
 def policy_of(script: str) -> str:

@@ -80,7 +80,16 @@ def timeline(run: RunRecord) -> Timeline:
     states = [lane for kind in _STATEFUL for lane in _states(run, kind)]
     ends = [bar.end for lane in (*workers, *states) for bar in lane.bars]
     told = [each for each in run.happenings if each.type in _WORTH]
-    moments = tuple(_moment(each, run.started) for each in told[:_MOMENTS])
+    moments = tuple(
+        Moment(
+            at=_offset(each.at, run.started),
+            type=each.type,
+            level=each.level,
+            task_id=each.task_id,
+            text=each.text[:400],
+        )
+        for each in told[:_MOMENTS]
+    )
     return Timeline(
         seconds=max([run.seconds, *ends]),
         lanes=(*workers, *states),
@@ -124,7 +133,7 @@ def _bar(execution: Execution, run: RunRecord) -> TimelineBar | None:
     start = start_offset(execution, run)
     if start is None or execution.outcome == "skipped":
         return None
-    steps = execution.record.steps if execution.record else ()
+    steps, calls = (execution.record.steps, execution.record.calls) if execution.record else ((), ())
     failed = (each for step in steps for each in step.attempts if not each.passed)
     return TimelineBar(
         label=execution.task_id[:_LABEL],
@@ -132,17 +141,11 @@ def _bar(execution: Execution, run: RunRecord) -> TimelineBar | None:
         end=round(start + seconds_of(execution), 2),
         kind=status(execution),
         marks=tuple(round(start + each.t + each.seconds, 2) for each in failed),
-        thinking=tuple(_thinking(execution, start)),
+        thinking=tuple((round(start + call.t, 2), round(start + call.t + call.seconds, 2)) for call in calls),
     )
 
 
-def _thinking(execution: Execution, start: float) -> Iterator[tuple[float, float]]:
-    for call in execution.record.calls if execution.record else ():
-        yield round(start + call.t, 2), round(start + call.t + call.seconds, 2)
-
-
 def _rows(bars: Sequence[TimelineBar]) -> list[list[TimelineBar]]:
-    """The bars in rows without overlap."""
     rows: list[list[TimelineBar]] = []
     for bar in bars:
         free = next((row for row in rows if row[-1].end <= bar.start), None)
@@ -178,11 +181,6 @@ def _spans(changes: Sequence[Happening], run: RunRecord) -> Iterator[TimelineBar
         state = str(change.details.get("to", ""))
         if state not in _WELL:
             yield TimelineBar(label=state[:_LABEL], start=start, end=max(start, end), kind=state[:_LABEL])
-
-
-def _moment(each: Happening, began: datetime) -> Moment:
-    at = _offset(each.at, began)
-    return Moment(at=at, type=each.type, level=each.level, task_id=each.task_id, text=each.text[:400])
 
 
 def _offset(at: datetime, began: datetime) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harness.model.consumption import ModelFigures
 from harness.model.tool_use import ToolFigures
-from harness.reporting.history.record import Ending, RunSummary
+from harness.reporting.history.record import Ending, FrozenValue, RunSummary
 from harness.resilience.thresholds import Level
 
 Status = Literal["passed", "failed", "not_judged", "skipped", "expected"]
@@ -20,20 +20,14 @@ StatefulLane = Literal["circuit", "service", "tool server"]
 """What has states over time that a lane of the timeline shows."""
 
 
-class ViewPart(BaseModel):
-    """A value of the view."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-
-
-class PageLink(ViewPart):
+class PageLink(FrozenValue):
     """A file beside the page, or a page of a CI system."""
 
     label: str
     href: str = Field(description="Percent-encoded; relative to the page's folder, or http(s).")
 
 
-class PictureView(ViewPart):
+class PictureView(FrozenValue):
     """One picture of a comparison that failed."""
 
     name: str = Field(description="`expected`, `actual` or `diff`.")
@@ -41,14 +35,14 @@ class PictureView(ViewPart):
     data: str = Field("", description="The picture as a data: URL; of some failures only.")
 
 
-class PictureComparison(ViewPart):
+class PictureComparison(FrozenValue):
     """A screenshot that differs from its baseline."""
 
     name: str = Field(description="Number of the step, and name of the baseline.")
     pictures: tuple[PictureView, ...]
 
 
-class EvidenceLinks(ViewPart):
+class EvidenceLinks(FrozenValue):
     """What a failed task left."""
 
     folder: str = Field("", description="Relative to the project; empty when there is none.")
@@ -58,7 +52,7 @@ class EvidenceLinks(ViewPart):
     comparisons: tuple[PictureComparison, ...] = Field((), description="Screenshots that differ from their baselines.")
 
 
-class ComparedValues(ViewPart):
+class ComparedValues(FrozenValue):
     """What a failed assertion compared."""
 
     criterion: str = ""
@@ -67,7 +61,7 @@ class ComparedValues(ViewPart):
     diff: str = ""
 
 
-class Occurrence(ViewPart):
+class Occurrence(FrozenValue):
     """One failed task of a cause."""
 
     task_id: str
@@ -85,7 +79,7 @@ class Occurrence(ViewPart):
     evidence: EvidenceLinks = EvidenceLinks()
 
 
-class CauseView(ViewPart):
+class CauseView(FrozenValue):
     """Failures that look like one."""
 
     title: str
@@ -99,7 +93,7 @@ class CauseView(ViewPart):
     skipped: tuple[str, ...] = Field((), description="Ids of tasks that did not run because of it.")
 
 
-class RecoveryRate(ViewPart):
+class RecoveryRate(FrozenValue):
     """How often a kind of recovery worked, under its name in metrics.json."""
 
     name: str
@@ -108,7 +102,7 @@ class RecoveryRate(ViewPart):
     rate: float = Field(description="0 to 1.")
 
 
-class ThresholdState(ViewPart):
+class ThresholdState(FrozenValue):
     """A metric that has thresholds: its most alarming value in the run, and the last one."""
 
     metric: str
@@ -119,7 +113,7 @@ class ThresholdState(ViewPart):
     critical: str
 
 
-class TimelineBar(ViewPart):
+class TimelineBar(FrozenValue):
     """A task, or a state of a circuit or service, in the timeline. Times are seconds since the start of the run."""
 
     label: str
@@ -130,7 +124,7 @@ class TimelineBar(ViewPart):
     thinking: tuple[tuple[float, float], ...] = Field((), description="Begin and end of each request to a model.")
 
 
-class Lane(ViewPart):
+class Lane(FrozenValue):
     """A row of the timeline."""
 
     name: str
@@ -138,7 +132,7 @@ class Lane(ViewPart):
     bars: tuple[TimelineBar, ...]
 
 
-class Moment(ViewPart):
+class Moment(FrozenValue):
     """A line of the list of events."""
 
     at: float
@@ -148,7 +142,7 @@ class Moment(ViewPart):
     text: str
 
 
-class Timeline(ViewPart):
+class Timeline(FrozenValue):
     """Who ran what, and what happened around it."""
 
     seconds: float
@@ -157,7 +151,7 @@ class Timeline(ViewPart):
     more: int = Field(0, description="Events that are not listed.")
 
 
-class SlowStep(ViewPart):
+class SlowStep(FrozenValue):
     """A step that took long."""
 
     task_id: str
@@ -167,7 +161,7 @@ class SlowStep(ViewPart):
     passed: bool
 
 
-class Healed(ViewPart):
+class Healed(FrozenValue):
     """A selector that did not work and was stood in for."""
 
     original: str
@@ -178,7 +172,7 @@ class Healed(ViewPart):
     settled: str = Field("", description="Why nothing is to be changed: a fault that was injected, say.")
 
 
-class FlakyView(ViewPart):
+class FlakyView(FrozenValue):
     """A task that does not always end the same way."""
 
     task_id: str
@@ -191,14 +185,14 @@ class FlakyView(ViewPart):
     change: str = Field("", description="A proposed change of the file, as YAML; empty when there is none to propose.")
 
 
-class ModelRow(ViewPart):
+class ModelRow(FrozenValue):
     """What the calls of one model have used."""
 
     name: str
     used: ModelFigures
 
 
-class AgentRow(ViewPart):
+class AgentRow(FrozenValue):
     """A task whose steps an agent has chosen."""
 
     task_id: str
@@ -209,7 +203,7 @@ class AgentRow(ViewPart):
     used: ModelFigures
 
 
-class AgentsView(ViewPart):
+class AgentsView(FrozenValue):
     """What agents have done and used in the run."""
 
     used: ModelFigures
@@ -221,7 +215,7 @@ class AgentsView(ViewPart):
     tasks: tuple[AgentRow, ...] = Field(description="The most expensive first.")
 
 
-class ToolRow(ViewPart):
+class ToolRow(FrozenValue):
     """What the calls of one tool have done."""
 
     server: str
@@ -229,7 +223,7 @@ class ToolRow(ViewPart):
     used: ToolFigures
 
 
-class ToolServerState(ViewPart):
+class ToolServerState(FrozenValue):
     """What became of a tool server in the run."""
 
     server: str
@@ -237,7 +231,7 @@ class ToolServerState(ViewPart):
     changes: tuple[str, ...] = Field((), description="When it was not well, and why.")
 
 
-class ToolsView(ViewPart):
+class ToolsView(FrozenValue):
     """What calls of tools have done in the run."""
 
     used: ToolFigures
@@ -246,7 +240,7 @@ class ToolsView(ViewPart):
     servers: tuple[ToolServerState, ...] = ()
 
 
-class TaskRow(ViewPart):
+class TaskRow(FrozenValue):
     """A line of the table of all tasks."""
 
     task_id: str
@@ -263,7 +257,7 @@ class TaskRow(ViewPart):
     links: tuple[PageLink, ...] = ()
 
 
-class Counts(ViewPart):
+class Counts(FrozenValue):
     """The numbers of tasks, each of which counts once."""
 
     total: int = 0
@@ -278,7 +272,7 @@ class Counts(ViewPart):
     retries: int = 0
 
 
-class Dashboard(ViewPart):
+class Dashboard(FrozenValue):
     """The whole page."""
 
     run: str
@@ -295,7 +289,7 @@ class Dashboard(ViewPart):
     causes: tuple[CauseView, ...] = ()
     breakdown: dict[str, int] = Field(description="error_type -> failed tasks.")
     recoveries: tuple[RecoveryRate, ...] = ()
-    resilience: dict[str, str] = {}
+    resilience: dict[str, str] = Field({})
     thresholds: tuple[ThresholdState, ...] = ()
     agents: AgentsView | None = Field(None, description="None: no agent has chosen a step.")
     tools: ToolsView | None = Field(None, description="None: no tool was called.")

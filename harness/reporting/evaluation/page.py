@@ -9,9 +9,10 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from harness.model.consumption import money_text
-from harness.model.evaluation import EvaluatedCell, Evaluation
-from harness.model.evaluation_words import (
+from harness.model.evaluation import (
     USE_HEAD,
+    EvaluatedCell,
+    Evaluation,
     condition_text,
     evidence_text,
     headline,

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from harness.model.evaluation import EvaluatedTask, Evaluation
-from harness.model.evaluation_words import (
+from harness.model.evaluation import (
     USE_HEAD,
+    EvaluatedTask,
+    Evaluation,
     condition_text,
     hat_text,
     headline,

@@ -124,12 +124,12 @@ def counting(attempts: Sequence[PartAttempt], owner: Owner) -> dict[str, tuple[E
 
 def ends(attempts: Sequence[PartAttempt], owner: Owner) -> dict[str, Execution]:
     """Node id -> the last execution of each task that has ended."""
-    found: dict[str, Execution] = {}
-    for attempt in attempts:
-        for nodeid, executions in _by_node(attempt).items():
-            if _has_ended(executions[-1], attempt.name, owner):
-                found[nodeid] = executions[-1]
-    return found
+    return {
+        nodeid: executions[-1]
+        for attempt in attempts
+        for nodeid, executions in _by_node(attempt).items()
+        if _has_ended(executions[-1], attempt.name, owner)
+    }
 
 
 def _by_node(attempt: PartAttempt) -> Mapping[str, tuple[Execution, ...]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from harness.model.statistics import wilson
-from harness.reporting.history.record import Execution, RunRecord, TaskPoint
+from harness.reporting.history.record import Execution, FrozenValue, RunRecord, TaskPoint
 
 # The usual duration of a task, by earlier runs.
 
@@ -23,10 +24,8 @@ _SHARE, _LEAST = 0.1, 0.2
 """A tenth of the median, and 0.2 s, are always usual: machines differ by more from day to day."""
 
 
-class Usual(BaseModel):
+class Usual(FrozenValue):
     """The middle of the durations, and how far from it is no news (seconds)."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     median: float
     low: float
@@ -58,10 +57,8 @@ FLIPS = 3
 """The number of changes that is flaky: passed, failed, passed is a defect that was fixed; one more is chance."""
 
 
-class ExecutionRate(BaseModel):
+class ExecutionRate(FrozenValue):
     """A share of executions, reruns included."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     failed: int
     executions: int
@@ -72,10 +69,8 @@ class ExecutionRate(BaseModel):
         return self.failed / self.executions
 
 
-class Flaky(BaseModel):
+class Flaky(FrozenValue):
     """A task that both passes and fails."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     nodeid: str
     runs: int = Field(description="In which it passed or failed.")
@@ -124,10 +119,8 @@ _Points = Mapping[str, Sequence[TaskPoint]]
 """Node id -> its results in some runs, oldest first."""
 
 
-class _Of(BaseModel):
+class _Of(FrozenValue):
     """Something said of a task."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     nodeid: str
     task_id: str
@@ -158,10 +151,8 @@ class Flakiness(_Of):
     significant: bool = Field(description="The two intervals do not overlap.")
 
 
-class RunComparison(BaseModel):
+class RunComparison(FrozenValue):
     """What is different in the new run. The document of `harness history compare --json`."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     old: str
     new: str
@@ -192,24 +183,42 @@ def compare(old: RunRecord, new: RunRecord, before: _Points, after: _Points) -> 
     """Compare two runs. `before`: the runs up to and including the old one. `after`: those since, up to the new one."""
     then = {each.nodeid: each for each in old.last}
     now = {each.nodeid: each for each in new.last}
-    verdicts = [(_judged_outcome(each), _verdict(each, then, before)) for each in now.values()]
+    lists: dict[str, Any] = {}
+    for each in now.values():
+        change = _change(each, then, before)
+        known = each.nodeid in then or each.nodeid in before
+        if name := _list_of(change, _judged_outcome(each), known=known):
+            lists.setdefault(name, []).append(change)
     timings = list(_timings(then, now, before))
     return RunComparison(
         old=old.run,
         new=new.run,
-        newly_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before == "passed"),
-        fixed=tuple(v for outcome, v in verdicts if outcome == "passed" and v.before == "failed"),
-        still_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before == "failed"),
         slower=tuple(sorted((t for t in timings if t.usual and t.after > t.before), key=_slowdown, reverse=True)),
         faster=tuple(sorted((t for t in timings if t.usual and t.after < t.before), key=_slowdown)),
         undecided=tuple(t for t in timings if t.usual is None),
         flakier=tuple(sorted(_flakier(now.values(), before, after), key=lambda each: not each.significant)),
-        new_tasks=tuple(
-            v for outcome, v in verdicts if v.before == "new" and (outcome or _is_new_and_skipped(v, then, before))
-        ),
-        not_judged=tuple(v for _, v in verdicts if not now[v.nodeid].judged and v.outcome != "skipped"),
         not_run=tuple(nodeid for nodeid in then if nodeid not in now),
+        **lists,
     )
+
+
+_LISTS: Final = {
+    ("passed", "failed"): "newly_failing",
+    ("failed", "passed"): "fixed",
+    ("failed", "failed"): "still_failing",
+    ("new", "passed"): "new_tasks",
+    ("new", "failed"): "new_tasks",
+}
+"""How a judged task ended before and now -> the list of a `RunComparison` that has it. The others have not changed."""
+
+
+def _list_of(change: TaskChange, outcome: str, *, known: bool) -> str:
+    """The list that a task belongs to; empty for none. `outcome`: as judged now; `known`: an earlier run has it."""
+    if outcome:
+        return _LISTS.get((change.before, outcome), "")
+    if change.outcome != "skipped":
+        return "not_judged"
+    return "" if known else "new_tasks"
 
 
 def _slowdown(timing: Timing) -> float:
@@ -223,12 +232,7 @@ def _judged_outcome(each: Execution | TaskPoint | None) -> str:
     return "passed" if each.outcome == "passed" else "failed"
 
 
-def _is_new_and_skipped(each: TaskChange, then: Mapping[str, Execution], before: _Points) -> bool:
-    """Return whether a task was skipped that no earlier run had."""
-    return each.outcome == "skipped" and each.nodeid not in then and each.nodeid not in before
-
-
-def _verdict(each: Execution, then: Mapping[str, Execution], before: _Points) -> TaskChange:
+def _change(each: Execution, then: Mapping[str, Execution], before: _Points) -> TaskChange:
     """How a task ended now and before; if the old run left it out, its last outcome before that run counts."""
     earlier = (_judged_outcome(point) for point in reversed(before.get(each.nodeid, ())))
     known = _judged_outcome(then.get(each.nodeid)) or next(filter(None, earlier), "new")
@@ -250,17 +254,13 @@ def _timings(then: Mapping[str, Execution], now: Mapping[str, Execution], before
         if old is None or not (old.outcome == each.outcome == "passed"):
             continue
         found = usual([point.seconds for point in before.get(nodeid, ()) if point.outcome == "passed"])
-        if _left(old.seconds, each.seconds, found) if found else _notable(old.seconds, each.seconds):
-            yield Timing(nodeid=nodeid, task_id=each.task_id, before=old.seconds, after=each.seconds, usual=found)
-
-
-def _left(before: float, after: float, found: Usual) -> bool:
-    """Return whether the old duration was usual on that side, and the new one is not."""
-    return after > found.high >= before or after < found.low <= before
-
-
-def _notable(before: float, after: float) -> bool:
-    return abs(after - before) > max(1.0, 0.25 * before)
+        was, is_now = old.seconds, each.seconds
+        if found is None:
+            changed = abs(is_now - was) > max(1.0, 0.25 * was)
+        else:  # the old duration was usual on that side, and the new one is not
+            changed = is_now > found.high >= was or is_now < found.low <= was
+        if changed:
+            yield Timing(nodeid=nodeid, task_id=each.task_id, before=was, after=is_now, usual=found)
 
 
 def _flakier(executions: Iterable[Execution], before: _Points, after: _Points) -> Iterator[Flakiness]:

@@ -49,14 +49,11 @@ class Plain(Struct, frozen=True):
 
     def others(self, folder: str, names: list[str]) -> set[str]:
         """The names of anything else, each of which is reported; an `ignore` function for `shutil.copytree`."""
-        found = {name for name in names if not _is_plain(Path(folder, name))}
+        paths = {name: Path(folder, name) for name in names}
+        found = {name for name, path in paths.items() if path.is_symlink() or not (path.is_file() or path.is_dir())}
         for name in sorted(found):
             self.say(f"{shown_path(Path(folder, name))}: neither a file nor a folder")
         return found
-
-
-def _is_plain(path: Path) -> bool:
-    return not path.is_symlink() and (path.is_file() or path.is_dir())
 
 
 def shard_of(folder: Path) -> ShardRun:
@@ -94,9 +91,14 @@ def put_together(
 
 def _make_folder(shards: Sequence[ShardRun], made: Path, output: Path, plain: Plain) -> RunRecord:
     (made / HISTORY.parent).mkdir(parents=True)
-    _keep_histories(output, made)
+    for file in (HISTORY, ALLURE_HISTORY):  # the runs of the old folder stay
+        if (output / file).is_file():
+            shutil.copyfile(output / file, made / file)
     run = merge_runs(list(_with_errors(shards, made, plain)))
-    _mark_errors(made, run)
+    # Marked, so that commands which read only directories take all shards' failures for this run's.
+    counting = {Path(each.record.artifacts) for each in run.last if each.record and each.record.artifacts}
+    for folder in (made / ERRORS).glob("*/"):
+        mark(folder, run.run, counts=folder.relative_to(made) in counting)
     save_run(made, run)
     _copy_allure(shards, made, run, plain)
     records = [each.record for each in run.last if each.record is not None]
@@ -105,20 +107,6 @@ def _make_folder(shards: Sequence[ShardRun], made: Path, output: Path, plain: Pl
     write_json(made / _MARK, {"run": run.run, "merged_from": run.merged_from})
     write_text(made / "pyproject.toml", _PROJECT)
     return run
-
-
-def _mark_errors(made: Path, run: RunRecord) -> None:
-    """Mark the directories, so that commands which read only directories take all shards' failures for this run's."""
-    counting = {Path(each.record.artifacts) for each in run.last if each.record and each.record.artifacts}
-    for folder in (made / ERRORS).glob("*/"):
-        mark(folder, run.run, counts=folder.relative_to(made) in counting)
-
-
-def _keep_histories(output: Path, made: Path) -> None:
-    """Keep the history of the old folder: its runs, and Allure's history."""
-    for file in (HISTORY, ALLURE_HISTORY):
-        if (output / file).is_file():
-            shutil.copyfile(output / file, made / file)
 
 
 def _put_output(made: Path, output: Path) -> None:
@@ -269,27 +257,24 @@ def merged_executions(parts: Iterable[Sequence[Execution]]) -> tuple[Execution, 
     distinct: dict[str, Execution] = {}
     for each in (each for part in parts for each in part):
         distinct.setdefault(_identity_of_execution(each), each)
+
+    def when(identity: str) -> tuple[str, str, str]:
+        """Executions without a time come first, since one that ran counts more than one that was left out."""
+        each = distinct[identity]
+        return (stamp(each.began) or "", each.nodeid, identity)
+
     numbers: Counter[str] = Counter()
-    return tuple(
-        _number_execution(distinct[key], numbers)
-        for key in sorted(distinct, key=lambda key: _time_key(distinct[key], key))
-    )
-
-
-def _time_key(each: Execution, identity: str) -> tuple[str, str, str]:
-    """A sort key: executions without a time come first, since one that ran counts more than one that was left out."""
-    return (stamp(each.began) or "", each.nodeid, identity)
+    found = []
+    for each in (distinct[identity] for identity in sorted(distinct, key=when)):
+        numbers[each.nodeid] += 1
+        found.append(each.model_copy(update={"number": numbers[each.nodeid]}))
+    return tuple(found)
 
 
 def _identity_of_execution(each: Execution) -> str:
     """The identity of an execution: wherever its files lie, and whatever its number is."""
     record = each.record and each.record.model_copy(update={"artifacts": None, "key": ""})
     return each.model_copy(update={"record": record, "number": 1}).model_dump_json()
-
-
-def _number_execution(each: Execution, numbers: Counter[str]) -> Execution:
-    numbers[each.nodeid] += 1
-    return each.model_copy(update={"number": numbers[each.nodeid]})
 
 
 def _digest(parts: Sequence[str], letters: int | None) -> str:
@@ -335,17 +320,12 @@ def _metrics(
     """Error rates are counted again; other figures are added up, and of each threshold the worst stays."""
     last = {each.nodeid: each for each in executions}.values()
     thresholds = [found for each in documents if isinstance(found := each.get("thresholds"), dict)]
+    names = dict.fromkeys(name for each in resilience for name in each)
     return {
         "error_metrics": error_metrics([each.record for each in last if each.record is not None]),
-        "resilience": _added(resilience),
+        "resilience": {name: (_mean if name.startswith("avg") else _sum)(resilience, name) for name in names},
         "thresholds": _worst_readings(thresholds),
     }
-
-
-def _added(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Add up counts; a mean (avgRecoveryTime) is weighted by the successful retries."""
-    names = dict.fromkeys(name for each in several for name in each)
-    return {name: _weighted_mean(several, name) if name.startswith("avg") else _sum(several, name) for name in names}
 
 
 def _sum(several: Sequence[dict[str, Any]], name: str) -> float:
@@ -353,7 +333,8 @@ def _sum(several: Sequence[dict[str, Any]], name: str) -> float:
     return sum(numbers)
 
 
-def _weighted_mean(several: Sequence[dict[str, Any]], name: str) -> float | None:
+def _mean(several: Sequence[dict[str, Any]], name: str) -> float | None:
+    """A mean (avgRecoveryTime), weighted by the successful retries."""
     known = [each for each in several if isinstance(each.get(name), int | float)]
     weights = [max(1, _sum([each], "successfulRetries")) for each in known]
     total = sum(weight * each[name] for weight, each in zip(weights, known, strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import sqlite3
 from collections import Counter
@@ -12,8 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import cast
 
+import msgspec
+from msgspec import Struct
+
 from harness.model.consumption import ModelFigures
-from harness.reporting.files import MANIFEST, read_json
+from harness.reporting.files import MANIFEST, read_json, shown_path
 from harness.reporting.history.comparison import RunComparison, compare
 from harness.reporting.history.file import HistoryError, place_of, reading
 from harness.reporting.history.record import (
@@ -27,7 +32,7 @@ from harness.reporting.history.record import (
 )
 from harness.reporting.history.rows import ending_of, execution_of, happening_of, is_running, run_of
 from harness.reporting.history.writing import import_pending_runs
-from harness.spec.names import how_many
+from harness.spec.names import blank_unprintable, how_many
 from harness.spec.problems import did_you_mean
 
 # The present place of a task's files: another run moves them, and a history is read on other machines too.
@@ -98,7 +103,9 @@ def _choose_older_run(root: Path, new: str) -> tuple[str, str]:
 
     `new`: the id of a run. Raises HistoryError if there is no earlier run.
     """
-    tasks, earlier = _overlapping_runs(root, new)
+    with _reading(root) as database:
+        tasks = int(database.execute(_TASKS, (new,)).fetchone()["tasks"])
+        earlier = [(row["run"], row["common"]) for row in database.execute(_OVERLAPS, (new,))]  # the newest first
     if not earlier:
         raise HistoryError(f"the history has no run before {new}, so there is nothing to compare it with")
     (before, common), *_ = earlier
@@ -220,16 +227,6 @@ def seconds_in(history: Path, runs: int = RUNS_OF_DURATIONS, besides: str = "") 
     return {task: round(median(seconds), 3) for task, seconds in found.items()}
 
 
-def _overlapping_runs(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """The number of tasks of a run (by its id), and how many of them each earlier run has, the newest first.
-
-    Raises HistoryError.
-    """
-    with _reading(root) as database:
-        tasks = int(database.execute(_TASKS, (run,)).fetchone()["tasks"])
-        return tasks, tuple((row["run"], row["common"]) for row in database.execute(_OVERLAPS, (run,)))
-
-
 def _reading(root: Path) -> AbstractContextManager[sqlite3.Connection]:
     """Open the history, after adding the runs that could not be written before."""
     import_pending_runs(root)
@@ -242,7 +239,10 @@ def _row(database: sqlite3.Connection, name: str) -> sqlite3.Row:
     known = [str(row["run"]) for row in database.execute("SELECT run FROM runs ORDER BY started DESC, run DESC")]
     meant = [name] if name in known else [run for run in known if name and run.startswith(name)]
     if len(meant) == 1:
-        return _fetch_row(database.execute("SELECT * FROM runs WHERE run = ?", (meant[0],)))
+        row: sqlite3.Row | None = database.execute("SELECT * FROM runs WHERE run = ?", (meant[0],)).fetchone()
+        if row is None:
+            raise HistoryError("the run was dropped from the history a moment ago")
+        return row
     if meant:
         raise HistoryError(f"{len(meant)} runs begin with {name!r} ({_list_some(meant)}); write more of the id")
     hint = did_you_mean(name, known) or (f"there are: {_list_some(known)}" if known else "the history is empty")
@@ -258,13 +258,6 @@ def _run_before_last(database: sqlite3.Connection, number: int) -> sqlite3.Row:
     return cast("sqlite3.Row", rows[-1])
 
 
-def _fetch_row(found: sqlite3.Cursor) -> sqlite3.Row:
-    row: sqlite3.Row | None = found.fetchone()
-    if row is None:
-        raise HistoryError("the run was dropped from the history a moment ago")
-    return row
-
-
 def _list_some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
@@ -276,12 +269,13 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
     work = database.execute(_WORK, (row["run"],)).fetchone()
     used = ModelFigures(**{name: work[name] for name in ModelFigures.model_fields if name in work.keys()})  # noqa: SIM118
     asked = sum(each["outcome"] == "passed" and each["model_calls"] > 0 for each in last)
+    known = {name: row[name] for name in ("run", "started", "finished", "branch", "shard", "note")}
+    sums = {name: work[name] for name in ("retries", "takeovers", "tool_calls", "tool_errors", "tool_failures")}
     return RunSummary(
-        run=row["run"],
-        started=row["started"],
-        finished=row["finished"],
+        **known,
+        **sums,
         ending=ending_of(row),
-        seconds=round(_seconds(row, _ends(database, row)), 3),
+        seconds=_seconds(database, row),
         passed=passed,
         expected=sum(each["outcome"] == "passed" and each["expected"] for each in last),
         failed=failed,
@@ -289,36 +283,22 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         skipped=outcomes["skipped"],
         flaky=sum(each["outcome"] == "passed" and each["times"] > 1 for each in last),
         healed=sum(each["healed"] for each in last),
-        retries=work["retries"],
         commit=row["commit_id"],
-        branch=row["branch"],
-        shard=row["shard"],
         failure_rate=round(failed / (passed + failed), 4) if passed + failed else None,
         recovery_rate=round(work["recovered"] / work["recoveries"], 4) if work["recoveries"] else None,
         used=used,
         cost_per_success=cost_per_success(used, asked),
-        takeovers=work["takeovers"],
-        tool_calls=work["tool_calls"],
-        tool_errors=work["tool_errors"],
-        tool_failures=work["tool_failures"],
-        note=row["note"],
         running=is_running(row),
     )
 
 
-def _ends(database: sqlite3.Connection, row: sqlite3.Row) -> Iterator[datetime]:
-    """The times at which the run was last active; for a finished one, its end."""
-    if row["finished"]:
-        yield datetime.fromisoformat(row["finished"])
-        return
-    last = database.execute("SELECT MAX(at) AS at FROM happenings WHERE run = ?", (row["run"],)).fetchone()["at"]
-    if last:
-        yield datetime.fromisoformat(last)
-
-
-def _seconds(row: sqlite3.Row, ends: Iterator[datetime]) -> float:
-    started = datetime.fromisoformat(row["started"])
-    return max((0.0, *((end - started).total_seconds() for end in ends)))
+def _seconds(database: sqlite3.Connection, row: sqlite3.Row) -> float:
+    """The seconds from the begin of a run to its end; of one without an end, until it was last active."""
+    last = "SELECT MAX(at) AS at FROM happenings WHERE run = ?"
+    if not (end := row["finished"] or database.execute(last, (row["run"],)).fetchone()["at"]):
+        return 0.0
+    took = datetime.fromisoformat(end) - datetime.fromisoformat(row["started"])
+    return max(0.0, round(took.total_seconds(), 3))
 
 
 def _point(run: sqlite3.Row, row: sqlite3.Row) -> TaskPoint:
@@ -337,3 +317,55 @@ def _point(run: sqlite3.Row, row: sqlite3.Row) -> TaskPoint:
         tokens=row["input_tokens"] + row["output_tokens"],
         cost_usd=None if row["unpriced_calls"] else row["cost_usd"],
     )
+
+
+# The durations by which a suite is divided: from a history, or from what `harness history durations` has written.
+
+_SQLITE = b"SQLite format 3\0"
+_HOW = "write it with: harness history durations > durations.json"
+
+
+class Durations(Struct, frozen=True, forbid_unknown_fields=True):
+    """The document that `harness history durations` writes."""
+
+    seconds: dict[str, float]
+    """Id of a task -> the median duration, in seconds, of its passed executions."""
+    runs: int = RUNS_OF_DURATIONS
+    """The number of runs, the newest first, that were read."""
+
+    @property
+    def digest(self) -> str:
+        """A short name of the values: machines that divide a suite by the same ones have the same."""
+        text = json.dumps(self.seconds, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def usual(self) -> float:
+        """The seconds that an unknown task is expected to take: the median of the known ones."""
+        return median(self.seconds.values()) if self.seconds else 1.0
+
+    def of(self, task_id: str) -> float:
+        return self.seconds.get(task_id, self.usual)
+
+
+def read_durations(file: Path) -> Durations:
+    """Read the durations in a file: a history (`history.sqlite3`) or the document. Raises HistoryError."""
+    try:
+        with file.open("rb") as opened:
+            history = opened.read(len(_SQLITE)) == _SQLITE
+        if history:
+            found = Durations(dict(sorted(seconds_in(file).items())))
+        else:
+            found = msgspec.json.decode(file.read_bytes(), type=Durations)
+    except OSError as error:
+        raise HistoryError(f"{shown_path(file)}: cannot be read: {error.strerror or error}; {_HOW}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        expected = "expected a history (history.sqlite3) or the document of `harness history durations`"
+        raise HistoryError(f"{shown_path(file)}: {expected}, found something else: {error}; {_HOW}") from error
+    if (
+        wrong := next((each for each, long in found.seconds.items() if not 0 <= long < float("inf")), None)
+    ) is not None:
+        raise HistoryError(
+            f"{shown_path(file)}: expected a number of seconds, 0 or more, for {blank_unprintable(wrong)}; {_HOW}"
+        )
+    return found

@@ -47,35 +47,23 @@ def checkout_of(root: Path, environ: Mapping[str, str]) -> Checkout:
 def _from_ci(environ: Mapping[str, str]) -> Checkout:
     for system, commits, branches in _IN_CI:
         if system in environ:
-            return Checkout(_first_variable(environ, commits), _first_variable(environ, branches))
+            known = [filter(None, (environ.get(name) for name in names)) for names in (commits, branches)]
+            return Checkout(*(next(found, "") for found in known))
     return Checkout()
-
-
-def _first_variable(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
-    return next((environ[name] for name in names if environ.get(name)), "")
 
 
 def _find_checkout(root: Path) -> Checkout:
     try:
         for folder in (root.absolute(), *root.absolute().parents):
             if (place := folder / ".git").exists():
-                return _of(_directory(place))
+                if not place.is_dir():  # a work tree of `git worktree`, and a submodule, have a file that names it
+                    place = (folder / _text(place).removeprefix("gitdir:").strip()).resolve()
+                head = _text(place / "HEAD")
+                name = head.removeprefix("ref:").strip() if head.startswith("ref:") else ""
+                return Checkout(_resolved(place, head), name.removeprefix("refs/heads/"))
     except (OSError, ValueError):  # it is unreadable, not UTF-8, or not a file of git
         pass
     return Checkout()
-
-
-def _directory(place: Path) -> Path:
-    """The git directory; a work tree of `git worktree`, and a submodule, have a file that names it."""
-    if place.is_dir():
-        return place
-    return (place.parent / _text(place).removeprefix("gitdir:").strip()).resolve()
-
-
-def _of(directory: Path) -> Checkout:
-    head = _text(directory / "HEAD")
-    name = head.removeprefix("ref:").strip() if head.startswith("ref:") else ""
-    return Checkout(_resolved(directory, head), name.removeprefix("refs/heads/"))
 
 
 def _resolved(directory: Path, text: str) -> str:
@@ -149,6 +137,12 @@ def still_running(tasks: int) -> str:
     return f"still running ({how_many(tasks, 'task')} so far)"
 
 
+class FrozenValue(BaseModel):
+    """A value that is never changed. Its validator is made when it is first used."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+
 Outcome = Literal["passed", "failed", "skipped", "rerun"]
 """The outcome of one execution of a task as pytest counts it: a declared failure has passed."""
 Ending = Literal["finished", "interrupted", "killed", "unfinished"]
@@ -166,10 +160,8 @@ def counted(outcome: str, code: str | None) -> Counted:
     return settled.get(outcome) or ("not judged" if code in UNJUDGED else "failed")
 
 
-class Execution(BaseModel):
+class Execution(FrozenValue):
     """One execution of a task in a run; a task that was run again (`--reruns`) has several."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     nodeid: str
     task_id: str
@@ -201,10 +193,8 @@ class Execution(BaseModel):
         return self.record is not None and any(w.get("type") == "fallback_selector_used" for w in self.record.warnings)
 
 
-class Happening(BaseModel):
+class Happening(FrozenValue):
     """A line of `.harness/events/<run>.jsonl` that is no attempt of a step: circuits, services, thresholds."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     at: datetime
     type: str
@@ -215,10 +205,8 @@ class Happening(BaseModel):
     details: dict[str, JsonValue] = {}
 
 
-class RunRecord(BaseModel):
+class RunRecord(FrozenValue):
     """A whole run."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     run: str = Field(description="`20251116T090000-4711`: time (UTC) and process.")
     started: datetime
@@ -273,7 +261,8 @@ class RunRecord(BaseModel):
     @property
     def cost_per_success(self) -> float | None:
         """US dollars; None if no task with an agent has passed, or some calls have no known price."""
-        return cost_per_success(self.used, sum(each.counted_as == "passed" and _asked(each) for each in self.last))
+        asked = [each for each in self.last if each.record and each.record.models]
+        return cost_per_success(self.used, sum(each.counted_as == "passed" for each in asked))
 
     @property
     def seconds(self) -> float:
@@ -286,14 +275,8 @@ def cost_per_success(used: ModelFigures, passed: int) -> float | None:
     return round(used.cost_usd / passed, 6) if passed and not used.unpriced_calls else None
 
 
-def _asked(each: Execution) -> bool:
-    return each.record is not None and bool(each.record.models)
-
-
-class RunSummary(BaseModel):
+class RunSummary(FrozenValue):
     """A run in a list, or as a point of a trend."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     run: str
     started: datetime
@@ -327,10 +310,8 @@ class RunSummary(BaseModel):
         return self.passed + self.failed + self.not_judged + self.skipped
 
 
-class TaskPoint(BaseModel):
+class TaskPoint(FrozenValue):
     """What became of a task in one run: what flakiness and slowness are judged by."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
 
     run: str
     started: datetime

@@ -17,7 +17,6 @@ from harness.model.consumption import ModelFigures
 from harness.model.tool_use import ToolFigures, of_all_tools
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.record import Ending, Execution, Happening, RunRecord
-from harness.reporting.task_record import TaskRecord
 from harness.resilience.owner import Owner
 
 # Writes rows of the tables, always within a transaction of the caller.
@@ -79,7 +78,7 @@ def insert_execution(database: sqlite3.Connection, run: str, execution: Executio
     """Insert an execution with its attempts, warnings and failure."""
     each = _writable(execution)
     key = database.execute(_EXECUTION, _execution_row(run, each)).lastrowid or 0
-    database.execute(_DOCUMENT, (key, _compress(each)))
+    database.execute(_DOCUMENT, (key, zlib.compress(each.model_dump_json().encode())))
     database.executemany(_ATTEMPT, _attempt_rows(key, each))
     database.executemany(_WARNING, _warning_rows(key, each))
     if failure := _failure_row(key, each):
@@ -95,7 +94,10 @@ def replace_execution(database: sqlite3.Connection, run: str, execution: Executi
 def insert_happenings(database: sqlite3.Connection, run: str, happenings: Sequence[Happening]) -> None:
     """Replace the events of a run."""
     database.execute("DELETE FROM happenings WHERE run = ?", (run,))
-    rows = (_happening_row(run, position, _writable(each)) for position, each in enumerate(happenings))
+    rows: Iterator[Row] = (
+        (run, position, stamp(each.at), each.type, each.level, each.task_id, each.model_dump_json())
+        for position, each in enumerate(map(_writable, happenings))
+    )
     database.executemany(_HAPPENING, rows)
 
 
@@ -180,7 +182,8 @@ def _run_document(run: RunRecord) -> str:
 
 def _execution_row(run: str, each: Execution) -> Row:
     record = each.record
-    recoveries = record.recoveries if record else ()
+    recoveries, used = (record.recoveries, record.used) if record else ((), ModelFigures())
+    called = of_all_tools(record.tools) if record else ToolFigures()
     return (
         run,
         each.nodeid,
@@ -196,15 +199,6 @@ def _execution_row(run: str, each: Execution) -> Row:
         record.retries if record else 0,
         len(recoveries),
         sum(worked for _, worked in recoveries),
-        *_agent_columns(record),
-        *_tool_columns(record),
-    )
-
-
-def _agent_columns(record: TaskRecord | None) -> Row:
-    """The columns about agents and models."""
-    used = record.used if record else ModelFigures()
-    return (
         record.agent if record else "",
         record.takeovers if record else 0,
         used.calls,
@@ -215,35 +209,17 @@ def _agent_columns(record: TaskRecord | None) -> Row:
         used.output_tokens,
         used.cost_usd,
         used.unpriced_calls,
+        called.calls,
+        called.errors,
+        called.failed,
     )
 
 
-def _tool_columns(record: TaskRecord | None) -> Row:
-    """The columns about tools."""
-    called = of_all_tools(record.tools) if record else ToolFigures()
-    return (called.calls, called.errors, called.failed)
-
-
-def _compress(each: Execution) -> bytes:
-    return zlib.compress(each.model_dump_json().encode())
-
-
 def _attempt_rows(execution: int, each: Execution) -> Iterator[Row]:
-    """A row for each attempt of each step, in order."""
     lines = each.record.steps if each.record else ()
     tries = ((line, number, found) for line in lines for number, found in enumerate(line.attempts, 1))
     for position, (line, number, found) in enumerate(tries):
-        yield (
-            execution,
-            position,
-            line.index,
-            line.act,
-            number,
-            found.t,
-            found.seconds,
-            found.passed,
-            found.code,
-        )
+        yield execution, position, line.index, line.act, number, found.t, found.seconds, found.passed, found.code
 
 
 def _failure_row(execution: int, each: Execution) -> Row | None:
@@ -253,15 +229,8 @@ def _failure_row(execution: int, each: Execution) -> Row | None:
         return (execution, None, None, None, None, False, each.reason) if each.outcome == "failed" else None
     if record.code is None and each.outcome != "failed":
         return None
-    return (
-        execution,
-        record.code,
-        record.error_type,
-        record.family,
-        record.step_index,
-        record.expected,
-        record.message or each.reason,
-    )
+    facts = (record.code, record.error_type, record.family, record.step_index, record.expected)
+    return (execution, *facts, record.message or each.reason)
 
 
 def _warning_rows(execution: int, each: Execution) -> Iterator[Row]:
@@ -269,10 +238,6 @@ def _warning_rows(execution: int, each: Execution) -> Iterator[Row]:
         step = warning.get("step_index")
         kind, message = str(warning.get("type", "")), str(warning.get("message", ""))
         yield (execution, position, kind, step if isinstance(step, int) else None, message)
-
-
-def _happening_row(run: str, position: int, each: Happening) -> Row:
-    return (run, position, stamp(each.at), each.type, each.level, each.task_id, each.model_dump_json())
 
 
 def run_of(row: sqlite3.Row, executions: Iterator[Execution], happenings: Iterator[Happening]) -> RunRecord:

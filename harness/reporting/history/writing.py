@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from harness.model.events import MODEL
 from harness.reporting.files import read_json, shown_path, write_json
@@ -17,7 +20,7 @@ from harness.reporting.history.file import (
     open_writing,
     place_of,
 )
-from harness.reporting.history.record import Execution, Happening, RunRecord
+from harness.reporting.history.record import Execution, Happening, RunRecord, checkout_of
 from harness.reporting.history.rows import (
     add_run,
     drop_empty,
@@ -51,6 +54,38 @@ def _note_abandoned(database: sqlite3.Connection, root: Path) -> None:
             end_run(database, run.model_copy(update={"ending": "killed", "note": note, "happenings": found}))
 
 
+# The record of a run at its beginning and at its end, of whichever kind it is.
+
+
+def begun_record(
+    root: Path, run: str, arguments: Iterable[str], environment: Mapping[str, str], **more: Any
+) -> RunRecord:
+    """The record of a run that begins now, with its checkout and its CI system."""
+    from harness.reporting.allure.files import executor_of  # who only reads the history needs nothing of Allure
+
+    checkout = checkout_of(root, os.environ)
+    return RunRecord(
+        run=run,
+        started=datetime.now(UTC),
+        project=root.name,
+        arguments=tuple(arguments),
+        environment=dict(environment),
+        commit=checkout.commit,
+        branch=checkout.branch,
+        ci=executor_of(os.environ),
+        **more,
+    )
+
+
+def ended_record(
+    root: Path, run: RunRecord, status: int | None, environment: Mapping[str, str], *, interrupted: bool, **more: Any
+) -> RunRecord:
+    """The record of a run that ends now with this exit status, and what happened around its tasks."""
+    end = {"finished": datetime.now(UTC), "ending": "interrupted" if interrupted else "finished"}
+    found = {"environment": dict(environment), "happenings": happenings_of(root, run.run)}
+    return run.model_copy(update={**end, "exit_status": status, **found, **more})
+
+
 # Events around the tasks of a run, from its event log.
 
 _OF_TASKS = {
@@ -64,19 +99,16 @@ _OF_ATTEMPTS = {"retry", "failed", "recovered", "fallback"}
 
 def happenings_of(root: Path, run: str) -> tuple[Happening, ...]:
     """The events of a run in the order of its log, which several processes write; empty if it cannot be read."""
+    found = []
     try:
-        return tuple(_happenings(Tail(events_of(root, run), run).records()))
-    except OSError:
-        return ()
-
-
-def _happenings(records: Iterator[Record]) -> Iterator[Happening]:
-    for each in records:
-        if _is_around(each):
+        for each in filter(_is_around, Tail(events_of(root, run), run).records()):
             document = each.as_json(level_name(each.event))
             stamp = {name: document.pop(name) for name in ("at", "type", "level", "task_id", "worker")}
             del document["run"]
-            yield Happening.model_validate({**stamp, "text": describe(each.event), "details": document})
+            found.append(Happening.model_validate({**stamp, "text": describe(each.event), "details": document}))
+    except OSError:
+        return ()
+    return tuple(found)
 
 
 def _is_around(record: Record) -> bool:
@@ -111,18 +143,14 @@ def import_pending_runs(root: Path) -> None:
     for file in sorted(path.parent.glob(f"{path.name}.unwritten-*.json")):
         try:
             run = RunRecord.model_validate(read_json(file))
-            _add(path, run)
+            with _writing(root, READER_PATIENCE) as database:
+                add_run(database, run, Owner())
         except NotNowError:
             return
         except (OSError, ValueError):
             continue  # no file of this harness, or a history whose error is reported elsewhere
         with suppress(OSError):
             file.unlink(missing_ok=True)
-
-
-def _add(path: Path, run: RunRecord) -> None:
-    with name_file_in_errors(path), closing(open_writing(path, READER_PATIENCE)) as database:
-        add_run(database, run, Owner())
 
 
 QUICK = 0.25
@@ -232,11 +260,7 @@ def drop_old_runs(root: Path, keep: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def _writing(root: Path) -> Iterator[sqlite3.Connection]:
+def _writing(root: Path, patience: float = PATIENCE) -> Iterator[sqlite3.Connection]:
     path = place_of(root)
-    database = open_writing(path)
-    try:
-        with name_file_in_errors(path):
-            yield database
-    finally:
-        database.close()
+    with name_file_in_errors(path), closing(open_writing(path, patience)) as database:
+        yield database

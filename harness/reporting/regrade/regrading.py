@@ -19,8 +19,7 @@ from harness.criteria.check import Pass, check, read
 from harness.criteria.evaluation import Unsettled
 from harness.criteria.patterns import SECONDS, Patience
 from harness.criteria.syntax import PAGE_FUNCTIONS, Compare, Read, walk
-from harness.model.outcome import differences
-from harness.model.score import Looked, attempts_of, score_of
+from harness.model.outcome import Looked, attempts_of, differences, score_of
 from harness.recovery import GiveUp
 from harness.recovery.failure import Failure
 from harness.reporting.archive import UNMET

@@ -103,6 +103,8 @@ def _thresholds(sink: MetricsSink, registry: CollectorRegistry) -> None:
 # OpenTelemetry: a task is a span, its attempts at steps are child spans, resilience events are events of them.
 
 _PREFIX = "taskspec."
+_PLAIN = str | bool | int | float
+_Attributes = dict[str, AttributeValue]
 
 
 def no_provider() -> bool:
@@ -142,9 +144,8 @@ class Spans(Sink):
             return  # they are spans
         for task_id, span in self._open.values():
             if record.task_id in ("", task_id):
-                values = {
-                    name: _value(value) for name, value in asdict(record.event).items() if value not in (None, {})
-                }
+                told = {name: value for name, value in asdict(record.event).items() if value not in (None, {})}
+                values = {name: value if isinstance(value, _PLAIN) else str(value) for name, value in told.items()}
                 span.add_event(record.event.type, values, _nanoseconds(record.at))
 
     def _begin(self, event: TaskStarted) -> Span:
@@ -178,34 +179,41 @@ class Spans(Sink):
         self._close(span, event.at, failure.message if failure else None)
 
     def _add_attempt(self, parent: Span, event: AttemptEnded) -> None:
-        attempt = event.attempt
-        failure = attempt.outcome if isinstance(attempt.outcome, Failure) else None
-        attributes: dict[str, AttributeValue] = {_PREFIX + "step": event.index, _PREFIX + "act": attempt.step.act}
-        attributes |= {_PREFIX + "code": failure.code} if failure else {}
-        span = self._start(attempt.step.describe(), attributes, attempt.started, parent)
-        self._close(span, attempt.started + timedelta(seconds=attempt.seconds), failure.message if failure else None)
+        attempt, outcome = event.attempt, event.attempt.outcome
+        attributes: _Attributes = {_PREFIX + "step": event.index, _PREFIX + "act": attempt.step.act}
+        error = None
+        if isinstance(outcome, Failure):
+            attributes[_PREFIX + "code"], error = outcome.code, outcome.message
+        name = attempt.step.describe()
+        self._add(parent, name, attempt.started, attempt.seconds, attributes, error, SpanKind.INTERNAL)
 
     def _add_call(self, parent: Span, call: ModelCall) -> None:
         """Add the span of a request to a model, by OpenTelemetry's conventions for generative AI."""
-        why = None if call.outcome == "answered" else call.code or call.outcome
-        attributes = {**_call_attributes(call), **({"error.type": why} if why else {})}
-        span = self._start(f"chat {call.identifier}", attributes, call.at, parent, SpanKind.CLIENT)
-        self._close(span, call.at + timedelta(seconds=call.seconds), why)
+        attributes, error = _call_attributes(call), None
+        if call.outcome != "answered":
+            attributes["error.type"] = error = call.code or call.outcome
+        self._add(parent, f"chat {call.identifier}", call.at, call.seconds, attributes, error)
 
     def _add_tool(self, parent: Span, call: ToolCall) -> None:
         """Add the span of a call of a tool, by OpenTelemetry's conventions for generative AI and MCP."""
-        name = f"execute_tool {call.tool}" if call.server == PAGE else f"tools/call {call.tool}"
-        attributes, why = _tool_attributes(call), None
+        attributes, error = _tool_attributes(call), None
         if call.outcome != "answered":
             attributes["error.type"] = "tool_error" if call.outcome == "error" else call.code or call.outcome
-            why = call.message or call_code(call) or call.outcome
-        span = self._start(name, attributes, call.at, parent, SpanKind.CLIENT)
-        self._close(span, call.at + timedelta(seconds=call.seconds), why)
+            error = call.message or call_code(call) or call.outcome
+        name = f"execute_tool {call.tool}" if call.server == PAGE else f"tools/call {call.tool}"
+        self._add(parent, name, call.at, call.seconds, attributes, error)
+
+    def _add(
+        self, parent: Span, name: str, at: datetime, seconds: float, attributes: _Attributes, error: str | None,
+        kind: SpanKind = SpanKind.CLIENT,
+    ) -> None:  # fmt: skip
+        """Add the span of something that is over. `error`: what has failed; None: nothing."""
+        self._close(self._start(name, attributes, at, parent, kind), at + timedelta(seconds=seconds), error)
 
 
-def _tool_attributes(call: ToolCall) -> dict[str, AttributeValue]:
+def _tool_attributes(call: ToolCall) -> _Attributes:
     """Arguments and result are not among them: they stand in the trace, redacted and bounded."""
-    found: dict[str, AttributeValue] = {
+    found: _Attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": call.tool,
         "gen_ai.tool.call.id": call.id,
@@ -219,8 +227,8 @@ def _tool_attributes(call: ToolCall) -> dict[str, AttributeValue]:
     return found | step | ({} if call.server == PAGE else {"mcp.method.name": "tools/call"})
 
 
-def _call_attributes(call: ModelCall) -> dict[str, AttributeValue]:
-    attributes: dict[str, AttributeValue] = {
+def _call_attributes(call: ModelCall) -> _Attributes:
+    attributes: _Attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": call.provider,
         "gen_ai.request.model": call.identifier,
@@ -235,10 +243,6 @@ def _call_attributes(call: ModelCall) -> dict[str, AttributeValue]:
         _PREFIX + "replayed": call.replayed,
     }
     return attributes if is_unpriced(call) else {**attributes, _PREFIX + "cost_usd": call.cost or 0.0}
-
-
-def _value(value: object) -> AttributeValue:
-    return value if isinstance(value, str | bool | int | float) else str(value)
 
 
 def _nanoseconds(moment: datetime) -> int:

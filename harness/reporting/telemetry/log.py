@@ -47,15 +47,11 @@ def begin(path: Path, now: datetime, *, leads: bool = True) -> None:
         path.touch()
         owner_file(path).write_text(Owner.this().label, "utf-8")
         if leads:
-            _link(path.parent.with_suffix(".jsonl"), path)
+            link = path.parent.with_suffix(".jsonl")
+            with contextlib.suppress(OSError), replaced(link) as made:  # so it is complete at any moment
+                made.unlink(missing_ok=True)
+                made.symlink_to(path.relative_to(link.parent))
         _forget(path, (now - _LIVES).timestamp())
-
-
-def _link(link: Path, path: Path) -> None:
-    """Set the link by a rename, so that it is complete at any moment."""
-    with contextlib.suppress(OSError), replaced(link) as made:
-        made.unlink(missing_ok=True)
-        made.symlink_to(path.relative_to(link.parent))
 
 
 def _forget(path: Path, since: float) -> None:

@@ -156,9 +156,11 @@ class MetricsSink(Sink):
     @property
     def tool_servers(self) -> dict[str, str]:
         """Name of a tool server -> its last state, the worst of those that several workers have seen."""
+        worst = ("", *UNWELL)
         found: dict[str, str] = {}
         for (_, server), state in sorted(self._servers.items()):
-            found[server] = max(found.get(server, state), state, key=_badness)
+            known = found.get(server, state)
+            found[server] = max(known, state, key=lambda each: worst.index(each) if each in worst else 0)
         return found
 
     @property
@@ -173,16 +175,26 @@ class MetricsSink(Sink):
     def as_json(self) -> dict[str, Any]:
         """The parts `resilience`, `models`, `tools` and `thresholds` of metrics.json, without what was not used."""
         now = {reading.metric: reading for reading in self._thresholds.look()}
-        return {
-            "resilience": self.metrics.as_json(),
-            **({"models": self._models_document()} if self.models else {}),
-            **({"tools": self._tools_document()} if self.tools or self._servers else {}),
-            **({"service_crashes": found} if (found := self._crashes_document()) else {}),
-            "thresholds": {
-                worst.metric: {**_reading_document(worst), "at_the_end": _reading_document(now[worst.metric])}
-                for worst in self.readings
-            },
+        document: dict[str, Any] = {"resilience": self.metrics.as_json()}
+        if self.models:
+            parts = {name: used.model_dump() for name, used in sorted(self.models.items())}
+            total = sum(self.models.values(), ModelFigures()).model_dump()
+            document["models"] = {**total, "circuit_opens": self._circuits, "by_model": parts}
+        if self.tools or self._servers:
+            by_server = {
+                server: {tool: used.model_dump() for tool, used in sorted(tools.items())}
+                for server, tools in sorted(self.tools.items())
+            }
+            called = of_all_tools(self.tools).model_dump()
+            document["tools"] = {**called, "by_server": by_server, "servers": self.tool_servers}
+        if crashes := self.service_crashes:
+            ends = {name: {"crashes": each.count, "state": each.state} for name, each in crashes.items()}
+            document["service_crashes"] = ends
+        document["thresholds"] = {
+            worst.metric: {**_reading_document(worst), "at_the_end": _reading_document(now[worst.metric])}
+            for worst in self.readings
         }
+        return document
 
     def lines(self) -> list[str]:
         """Lines for the summary of a run: the counts of resilience, if there are any, and the crossed thresholds."""
@@ -198,42 +210,15 @@ class MetricsSink(Sink):
         said = ", ".join(filter(None, parts))
         alarms = [f"threshold: {each.shown}" for each in self.readings if each.level != "ok"]
         alarms += [text if count == 1 else f"{text}, {_times_text(count)}" for text, count in self._broken.items()]
-        resilience = [f"resilience: {said}"] if said else []
-        return [*resilience, *self._model_lines(), *self._tool_lines(), *alarms]
-
-    def _crashes_document(self) -> dict[str, Any]:
-        return {name: {"crashes": each.count, "state": each.state} for name, each in self.service_crashes.items()}
-
-    def _models_document(self) -> dict[str, Any]:
-        total = sum(self.models.values(), ModelFigures())
-        parts = {name: used.model_dump() for name, used in sorted(self.models.items())}
-        return {**total.model_dump(), "circuit_opens": self._circuits, "by_model": parts}
-
-    def _model_lines(self) -> list[str]:
-        """`models: 41 calls, 182k in (71 % cached), 4.1k out, $0.62, 2 unpriced; circuits: 1 opened`."""
-        if not self.models:
-            return []
-        opened = f"; circuits: {self._circuits} opened" if self._circuits else ""
-        return [f"models: {sum(self.models.values(), ModelFigures()).describe()}{opened}"]
-
-    def _tools_document(self) -> dict[str, Any]:
-        parts = {
-            server: {tool: used.model_dump() for tool, used in sorted(tools.items())}
-            for server, tools in sorted(self.tools.items())
-        }
-        return {**of_all_tools(self.tools).model_dump(), "by_server": parts, "servers": self.tool_servers}
-
-    def _tool_lines(self) -> list[str]:
-        """`tools: 12 calls, 1 failed; servers: mail offline`."""
-        if not (self.tools or self._servers):
-            return []
-        unwell = [f"{name} {state}" for name, state in self.tool_servers.items() if state in UNWELL]
-        servers = f"; servers: {', '.join(unwell)}" if unwell else ""
-        return [f"tools: {of_all_tools(self.tools).describe()}{servers}"]
-
-
-def _badness(state: str) -> int:
-    return UNWELL.index(state) + 1 if state in UNWELL else 0
+        found = [f"resilience: {said}"] if said else []
+        if self.models:  # `models: 41 calls, 182k in (71 % cached), 4.1k out, $0.62, 2 unpriced; circuits: 1 opened`
+            opened = f"; circuits: {self._circuits} opened" if self._circuits else ""
+            found.append(f"models: {sum(self.models.values(), ModelFigures()).describe()}{opened}")
+        if self.tools or self._servers:  # `tools: 12 calls, 1 failed; servers: mail offline`
+            unwell = [f"{name} {state}" for name, state in self.tool_servers.items() if state in UNWELL]
+            servers = f"; servers: {', '.join(unwell)}" if unwell else ""
+            found.append(f"tools: {of_all_tools(self.tools).describe()}{servers}")
+        return [*found, *alarms]
 
 
 def _is_opened_provider(event: ResilienceEvent) -> bool:

@@ -37,7 +37,7 @@ from harness.resilience.events import (
     written_name,
 )
 from harness.resilience.thresholds import ThresholdCrossed
-from harness.values import replace
+from harness.values import map_texts, replace
 
 
 class StepDone(Struct, frozen=True):
@@ -137,24 +137,10 @@ class ModelReply(Struct, frozen=True):
 
     @classmethod
     def of(cls, call: ModelCall) -> ModelReply:
-        usage, known = call.usage, not is_unpriced(call)
-        return cls(
-            call.agent,
-            call.model,
-            call.provider,
-            call.identifier,
-            call.attempt,
-            call.outcome,
-            call.code,
-            call.seconds,
-            call.first_token,
-            usage.input,
-            usage.cache_read,
-            usage.output,
-            usage.estimated,
-            call.cost or 0.0 if known else None,
-            call.replayed,
-        )
+        facts = (call.agent, call.model, call.provider, call.identifier, call.attempt, call.outcome, call.code)
+        usage, cost = call.usage, None if is_unpriced(call) else call.cost or 0.0
+        used = (usage.input, usage.cache_read, usage.output, usage.estimated)
+        return cls(*facts, call.seconds, call.first_token, *used, cost, call.replayed)
 
     def line(self) -> str:
         ended = {"answered": "", "failed": f", failed: {self.code}", "cancelled": ", cancelled"}[self.outcome]
@@ -197,14 +183,9 @@ class ToolReply(Struct, frozen=True):
         return cls(*facts, call.outcome, code, seconds, call.message)
 
     def line(self) -> str:
-        ended = {
-            "answered": "answered",
-            "error": "answered with an error",
-            "failed": self.code,
-            "cancelled": "cancelled",
-        }
+        ended = {"error": "answered with an error", "failed": self.code}.get(self.outcome, self.outcome)
         tries = f", {self.tries} tries" if self.tries > 1 else ""
-        how = f"{ended[self.outcome]} in {self.seconds:.1f} s{tries}"
+        how = f"{ended} in {self.seconds:.1f} s{tries}"
         return f"{self.server}.{self.tool}: {how}{_reason_text(self.error)}"
 
 
@@ -258,13 +239,9 @@ def read(line: str | bytes) -> Record | None:
 
 def redacted(event: TelemetryEvent, text: Callable[[str], str]) -> TelemetryEvent:
     """The event with `text` applied to each of its texts."""
-    return replace(event, **{each.name: _clean(getattr(event, each.name), text) for each in fields(event)})
-
-
-def _clean(value: Any, text: Callable[[str], str]) -> Any:
-    if isinstance(value, Mapping):
-        return {text(str(key)): _clean(item, text) for key, item in value.items()}
-    return text(value) if isinstance(value, str) else value
+    return replace(
+        event, **{each.name: map_texts(getattr(event, each.name), text, keys=True) for each in fields(event)}
+    )
 
 
 # An event in one line for people, and its log level.
@@ -322,10 +299,8 @@ def _used(event: ModelReply) -> str:
         return ", replayed"
     if not event.input_tokens + event.output_tokens:
         return ""
-    tokens = (
-        f"{'about ' if event.estimated else ''}{tokens_text(event.input_tokens)}/{tokens_text(event.output_tokens)}"
-    )
-    return f", {tokens} tokens, {'unpriced' if event.cost_usd is None else money_text(event.cost_usd)}"
+    about, tokens = "about " if event.estimated else "", map(tokens_text, (event.input_tokens, event.output_tokens))
+    return f", {about}{'/'.join(tokens)} tokens, {'unpriced' if event.cost_usd is None else money_text(event.cost_usd)}"
 
 
 def _reason_text(why: str) -> str:

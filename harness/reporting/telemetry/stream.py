@@ -139,11 +139,8 @@ class Telemetry:
         fence: OutputFence | None = None,
         later: Callable[[float, Callable[[], None]], None] = _on_a_timer,
     ) -> None:
-        """`sinks`: in the order in which they are called. `steps`: emit a record of each step too.
-
-        `fence` keeps the errors of the sinks.
-
-        `later` calls a function after so many seconds, on any thread.
+        """`sinks`: in the order in which they are called. `steps`: emit a record of each step too. `fence` keeps the
+        errors of the sinks. `later` calls a function after so many seconds, on any thread.
         """
         self.run = run
         self.worker = worker
@@ -174,7 +171,6 @@ class Telemetry:
         return self.fence.problems
 
     def _overriding(self, door: str) -> tuple[Sink, ...]:
-        """The sinks that override a method."""
         return tuple(sink for sink in self.sinks if getattr(type(sink), door) is not getattr(Sink, door))
 
     def emit(self, event: TelemetryEvent) -> None:

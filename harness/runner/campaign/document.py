@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from pydantic import Field
 
-from harness.model.evaluation import MeanRate, rounded_interval
+from harness.model.evaluation import MeanRate, rounded, rounded_interval
 from harness.model.statistics import TaskTally, pass_hat, wilson
 from harness.recovery.declaration import Declaration
 from harness.spec.fault_plan import Gate
@@ -18,11 +17,7 @@ NO_FAILURE = "-"
 """The entry of the confusion matrix for a fault that causes no failure."""
 
 
-class DocumentPart(Declaration):
-    """A part of the document."""
-
-
-class Rate(DocumentPart):
+class Rate(Declaration):
     """How many of some trials are what they should be."""
 
     of: int = Field(description="Number of trials that count.")
@@ -30,8 +25,16 @@ class Rate(DocumentPart):
     share: float | None = Field(description="`good` divided by `of`; null if no trial counts.")
 
     @classmethod
-    def from_counts(cls, good: int, of: int) -> Rate:
-        return cls(of=of, good=good, share=round(good / of, 4) if of else None)
+    def of_tally(cls, tally: TaskTally) -> Self:
+        """The rate with the fields that its class has."""
+        found = {
+            "of": tally.counted,
+            "good": tally.passed,
+            "share": rounded(tally.rate),
+            "interval": rounded_interval(wilson(tally.passed, tally.counted)),
+            "pass_hat": tuple(round(each, 4) for each in pass_hat(tally.passed, tally.counted)),
+        }
+        return cls(**{name: found[name] for name in cls.model_fields})
 
 
 class PassRate(Rate):
@@ -42,16 +45,6 @@ class PassRate(Rate):
     )
     pass_hat: tuple[float, ...] = Field(description="pass^k for k = 1, 2, ...: the probability that k trials all pass.")
 
-    @classmethod
-    def from_counts(cls, good: int, of: int) -> PassRate:
-        return cls(
-            of=of,
-            good=good,
-            share=round(good / of, 4) if of else None,
-            interval=rounded_interval(wilson(good, of)),
-            pass_hat=tuple(round(each, 4) for each in pass_hat(good, of)),
-        )
-
 
 class OverallRate(MeanRate):
     """How many trials of all tasks pass, counted and as a mean over tasks. One that was not made does not count."""
@@ -59,15 +52,8 @@ class OverallRate(MeanRate):
     of: int = Field(description="Number of trials that count.")
     good: int
 
-    @classmethod
-    def of_tasks(cls, tallies: Sequence[TaskTally]) -> OverallRate:
-        """The rate over several tasks."""
-        mean = MeanRate.from_tallies(tallies)
-        good, of = (sum(getattr(each, name) for each in tallies) for name in ("passed", "counted"))
-        return cls(of=of, good=good, **dict(mean))
 
-
-class Trial(DocumentPart):
+class Trial(Declaration):
     """One run of one task, with one fault or without."""
 
     task_id: str
@@ -99,14 +85,14 @@ class Trial(DocumentPart):
     unmet: tuple[str, ...] = Field((), description="Expectations that were not met.")
 
 
-class Seconds(DocumentPart):
+class Seconds(Declaration):
     """Of several times."""
 
     median: float
     max: float
 
 
-class Cell(DocumentPart):
+class Cell(Declaration):
     """One fault in one task."""
 
     fault: str
@@ -128,7 +114,7 @@ class Cell(DocumentPart):
     trials: tuple[Trial, ...]
 
 
-class Task(DocumentPart):
+class Task(Declaration):
     """One task, clean and faulted."""
 
     task_id: str
@@ -137,7 +123,7 @@ class Task(DocumentPart):
     faulted: PassRate
 
 
-class Confusion(DocumentPart):
+class Confusion(Declaration):
     """How often a fault with this expected code was seen as that one."""
 
     expected: str
@@ -145,7 +131,7 @@ class Confusion(DocumentPart):
     count: int
 
 
-class Totals(DocumentPart):
+class Totals(Declaration):
     """Over the whole campaign."""
 
     clean: OverallRate
@@ -161,7 +147,7 @@ class Totals(DocumentPart):
     recovery_time: Seconds | None
 
 
-class Campaign(DocumentPart):
+class Campaign(Declaration):
     """The document."""
 
     version: Literal[2] = _VERSION

@@ -1,9 +1,10 @@
-"""A campaign as Markdown, for a pull request."""
+"""A campaign summed up in cells, tasks and totals, and judged; and its results as Markdown and in the terminal."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from statistics import median
 
 from rich.console import Console, RenderableType
@@ -24,7 +25,7 @@ from harness.runner.campaign.document import (
     Totals,
     Trial,
 )
-from harness.runner.campaign.trials import Attack
+from harness.runner.campaign.trials import Attack, Running
 from harness.spec.fault_plan import Gate
 from harness.spec.faults import Fault
 from harness.spec.names import how_many
@@ -61,19 +62,43 @@ def _plain(text: str) -> str:
 # Summarizes trials in cells, tasks and totals. Pure.
 
 
+def summed_up(running: Running, started: datetime, ended: datetime, *, artifacts: str, interrupted: bool) -> Campaign:
+    """The document with the results so far."""
+    places = [(each.attack.task.spec.task_id, each.attack.name or None, each.number) for each in running.schedule]
+    done = sorted(running.done, key=lambda each: places.index((each.task_id, each.fault, each.number)))
+    found = cells(running.attacks, done)
+    sums, loaded, size = totals(found, done), running.loaded, running.size
+    return Campaign(
+        name=loaded.name,
+        goal=loaded.plan.goal,
+        source=loaded.source,
+        run=running.run,
+        started=started,
+        seconds=round((ended - started).total_seconds(), 3),
+        seed=size.seed,
+        trials=size.trials,
+        clean_trials=size.clean,
+        interrupted=interrupted,
+        artifacts=artifacts,
+        unmet=gate_failures(done, loaded.plan.gate, sums),
+        gate=loaded.plan.gate,
+        totals=sums,
+        tasks=tasks(running.attacks, done),
+        cells=found,
+        confusion=confusion(found),
+        clean=tuple(split(done)[0]),
+    )
+
+
 def cells(attacks: Sequence[Attack], trials: Sequence[Trial]) -> tuple[Cell, ...]:
     """One cell for each fault in each task, in the order in which they were first tried."""
-    return tuple(_cell(each, each.fault, _of(each, trials)) for each in attacks if each.fault is not None)
+    return tuple(_cell(each, each.fault, trials) for each in attacks if each.fault is not None)
 
 
-def _of(attack: Attack, trials: Iterable[Trial]) -> tuple[Trial, ...]:
-    label = (attack.task.spec.task_id, attack.name or None)
-    return tuple(trial for trial in trials if (trial.task_id, trial.fault) == label)
-
-
-def _cell(attack: Attack, fault: Fault, trials: tuple[Trial, ...]) -> Cell:
+def _cell(attack: Attack, fault: Fault, of_all: Sequence[Trial]) -> Cell:
+    label, code = (attack.task.spec.task_id, attack.name), expected_code(fault)
+    trials = tuple(trial for trial in of_all if (trial.task_id, trial.fault) == label)
     struck = [trial for trial in trials if trial.struck]
-    code = expected_code(fault)
     return Cell(
         fault=attack.name,
         kind=fault.kind,
@@ -82,7 +107,7 @@ def _cell(attack: Attack, fault: Fault, trials: tuple[Trial, ...]) -> Cell:
         transient=fault.transient,
         expected_code=code,
         expected_recovered=fault.expect.recovered,
-        struck=Rate.from_counts(len(struck), len(trials)),
+        struck=_rate(trial.struck > 0 for trial in trials),
         classified=_rate(_failure_code(trial) == code for trial in struck if code is not None),
         recovered=_rate(trial.reached for trial in struck),
         recovery=times(trials),
@@ -108,8 +133,8 @@ def outcome(trial: Trial) -> str:
     return " ".join(filter(None, (trial.final_state, trial.code))) or "not tried"
 
 
-def _pass_rate(trials: Sequence[Trial]) -> PassRate:
-    return PassRate.from_counts(sum(trial.reached for trial in trials), len(trials))
+def _pass_rate(trials: Iterable[Trial]) -> PassRate:
+    return PassRate.of_tally(TaskTally.of(trial.reached for trial in trials))
 
 
 def _overall_rate(trials: Iterable[Trial]) -> OverallRate:
@@ -117,7 +142,7 @@ def _overall_rate(trials: Iterable[Trial]) -> OverallRate:
     outcomes: dict[str, list[bool | None]] = {}
     for trial in trials:
         outcomes.setdefault(trial.task_id, []).append(trial.reached if trial.final_state else None)
-    return OverallRate.of_tasks([TaskTally.of(each) for each in outcomes.values()])
+    return OverallRate.from_tallies([TaskTally.of(each) for each in outcomes.values()])
 
 
 def _artifact_rate(trials: Iterable[Trial]) -> Rate:
@@ -133,18 +158,11 @@ def times(trials: Iterable[Trial]) -> Seconds | None:
 
 def tasks(attacks: Sequence[Attack], trials: Sequence[Trial]) -> tuple[Task, ...]:
     """Each task, clean and faulted side by side."""
-    return tuple(_task(each, trials) for each in attacks if each.fault is None)
-
-
-def _task(attack: Attack, trials: Sequence[Trial]) -> Task:
-    own = [trial for trial in trials if trial.task_id == attack.task.spec.task_id]
-    clean, faulted = split(own)
-    return Task(
-        task_id=attack.task.spec.task_id,
-        source=attack.task.source,
-        clean=_pass_rate(clean),
-        faulted=_pass_rate(faulted),
-    )
+    found = []
+    for task in (each.task for each in attacks if each.fault is None):
+        clean, faulted = map(_pass_rate, split(trial for trial in trials if trial.task_id == task.spec.task_id))
+        found.append(Task(task_id=task.spec.task_id, source=task.source, clean=clean, faulted=faulted))
+    return tuple(found)
 
 
 def split(trials: Iterable[Trial]) -> tuple[list[Trial], list[Trial]]:
@@ -181,13 +199,13 @@ def totals(found: Sequence[Cell], trials: Sequence[Trial]) -> Totals:
 
 
 def _rate(verdicts: Iterable[bool]) -> Rate:
-    several = list(verdicts)
-    return Rate.from_counts(sum(several), len(several))
+    return Rate.of_tally(TaskTally.of(verdicts))
 
 
 def _sum(rates: Iterable[Rate]) -> Rate:
     several = list(rates)
-    return Rate.from_counts(sum(each.good for each in several), sum(each.of for each in several))
+    good = sum(each.good for each in several)
+    return Rate.of_tally(TaskTally(good, sum(each.of for each in several) - good))
 
 
 def gate_failures(trials: Iterable[Trial], gate: Gate | None, sums: Totals) -> tuple[str, ...]:
@@ -222,13 +240,10 @@ def _rates_below(gate: Gate, sums: Totals) -> Iterator[str]:
             continue
         if rate.share is None and name != "artifacts":
             yield f"gate {name}: no trial to measure, wanted at least {wanted:g}"
-        elif rate.share is not None and _exact_share(rate) < wanted:
-            yield f"gate {name}: {rate.share:g} ({rate.good} of {rate.of}), wanted at least {wanted:g}"
-
-
-def _exact_share(rate: Rate | OverallRate) -> float:
-    """The share without rounding; a mean over tasks is told with four digits."""
-    return rate.share or 0.0 if isinstance(rate, OverallRate) else rate.good / rate.of
+        elif rate.share is not None:
+            exact = rate.share if isinstance(rate, OverallRate) else rate.good / rate.of  # a mean has four digits
+            if exact < wanted:
+                yield f"gate {name}: {rate.share:g} ({rate.good} of {rate.of}), wanted at least {wanted:g}"
 
 
 # A campaign in the terminal.
@@ -254,14 +269,16 @@ def _parts(found: Campaign) -> Iterator[RenderableType]:
 
 
 def row(cell: Cell) -> tuple[str, ...]:
-    """One line of the table of cells."""
+    """One line of the table of cells; the recovered share is marked if it is not as expected."""
+    rate, wanted = cell.recovered, cell.expected_recovered
+    surprises = wanted is not None and rate.good != (rate.of if wanted else 0)
     return (
         cell.task_id,
         cell.fault,
         counted(cell.struck),
         _codes(cell),
         counted(cell.classified),
-        _recovered_share(cell),
+        counted(rate) + (" !" if surprises else ""),
         seconds(cell.recovery),
         counted(cell.artifacts),
         _outcomes(cell),
@@ -274,13 +291,6 @@ def _codes(cell: Cell) -> str:
     text = ", ".join(several)
     wrong = cell.expected_code is not None and set(several) - {cell.expected_code}
     return f"{text} (not {cell.expected_code})" if wrong else text
-
-
-def _recovered_share(cell: Cell) -> str:
-    """The recovered share, marked if it is not as expected."""
-    rate, wanted = cell.recovered, cell.expected_recovered
-    wrong = wanted is not None and rate.good != (rate.of if wanted else 0)
-    return f"{counted(rate)} !" if wrong else counted(rate)
 
 
 def _outcomes(cell: Cell) -> str:
@@ -320,7 +330,8 @@ def _total_lines(found: Campaign) -> Iterator[str]:
     """The figures over all cells; where there is nothing to count, the reason."""
     sums = found.totals
     recovered = _share(sums.recovery, "of the transient faults with `recovered: true`", "no such fault struck")
-    yield f"recovered: {recovered}{_times(sums.recovery_time)}"
+    took = sums.recovery_time
+    yield f"recovered: {recovered}" + (f", in {took.median:.1f} s (median), {took.max:.1f} s (longest)" if took else "")
     yield "classified: " + _share(
         sums.classification, "of the failures whose code is declared", "no fault struck that declares a code"
     )
@@ -339,14 +350,5 @@ def _overall_text(rate: OverallRate) -> str:
         return "not tried"
     mean = f"{rate.share * 100:.0f} % ({rate.good}/{rate.of}), mean of {how_many(rate.tasks, 'task')}"
     spread = f", 95 %: {interval(rate)}" if rate.interval else f", no interval below {FEWEST_TASKS} tasks"
-    return f"{mean}{spread}{_pass_hat(rate)}"
-
-
-def _times(found: Seconds | None) -> str:
-    return f", in {found.median:.1f} s (median), {found.max:.1f} s (longest)" if found else ""
-
-
-def _pass_hat(rate: OverallRate) -> str:
-    """A few values of pass^k: 2, 4, 8 in a row."""
-    some = [k for k in (2, 4, 8) if k <= len(rate.pass_hat)]
-    return "".join(f", pass^{k} {rate.pass_hat[k - 1]:.2f}" for k in some)
+    hats = "".join(f", pass^{k} {rate.pass_hat[k - 1]:.2f}" for k in (2, 4, 8) if k <= len(rate.pass_hat))
+    return f"{mean}{spread}{hats}"

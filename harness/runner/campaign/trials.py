@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,10 +22,11 @@ from harness.model.record import MetFault, TaskResult
 from harness.model.report import ErrorReport
 from harness.model.settings import Settings
 from harness.reporting.files import MANIFEST, NAMES
+from harness.resilience.replaced import try_lock
 from harness.runner.campaign.document import Trial
 from harness.runner.compile import compile_plan, prepare_fault, variables_of
 from harness.runner.schedule import Job
-from harness.runner.trials import Play, TrialJob, runs_alone
+from harness.runner.trials import Play, TrialJob, TrialRunner, runs_alone
 from harness.spec.expressions import scope_of, secrets_of
 from harness.spec.fault_plan import CLEAN, LoadedFaultPlan
 from harness.spec.faults import Fault, ServiceFault
@@ -203,10 +204,8 @@ def reserved(file: Path, name: str, *, alone: bool) -> Iterator[None]:
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusyError(_busy(lock)) from None
+        if not try_lock(lock, shared=not alone):
+            raise BusyError(_busy(lock))
         if alone:
             lock.truncate(0)  # the processes named there have ended
         lock.write(f"{os.getpid()} {' '.join(name.split())}\n")
@@ -319,3 +318,45 @@ def _unmet_expectations(
         yield "the fault never struck" + ("" if result.failure is None else f", because the task ended before: {ended}")
     elif met is not None:
         yield from unmet_expectations(met, found, reached=good)
+
+
+# One campaign under way.
+
+
+class Size(Struct, frozen=True):
+    """How much is tried."""
+
+    trials: int
+    clean: int
+    seed: int
+
+
+@dataclass
+class Running:
+    """A campaign under way. What was done stays, however it ends."""
+
+    loaded: LoadedFaultPlan
+    attacks: Sequence[Attack]
+    size: Size
+    run: str
+    folder: Path
+    """The folder of its failures."""
+    done: list[Trial] = field(default_factory=list)
+
+    @property
+    def schedule(self) -> list[PlannedTrial]:
+        return list(turns(self.attacks, trials=self.size.trials, clean=self.size.clean, seed=self.size.seed))
+
+    @property
+    def ends_services(self) -> bool:
+        """Whether it changes services of the project, which other campaigns would notice."""
+        return ends_services(self.attacks)
+
+    def make(self, runner: TrialRunner, tell: Callable[[Trial], None]) -> None:
+        """Make the trials; `tell` receives each one that is over."""
+
+        def take(turn: PlannedTrial, outcome: Outcome) -> None:
+            self.done.append(judge_trial(turn, outcome, self.folder))
+            tell(self.done[-1])
+
+        runner.run([*trial_jobs(self.schedule, self.run, runner.settings, take)])

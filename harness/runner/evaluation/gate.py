@@ -9,8 +9,15 @@ from statistics import fmean
 from pydantic import ValidationError
 
 from harness.model.consumption import money_text
-from harness.model.evaluation import EvaluatedCell, Evaluation, GateResult, first_problem
-from harness.model.evaluation_words import interval_text, points_text, share_text
+from harness.model.evaluation import (
+    EvaluatedCell,
+    Evaluation,
+    GateResult,
+    first_problem,
+    interval_text,
+    points_text,
+    share_text,
+)
 from harness.model.statistics import FEWEST_TASKS, difference_interval, same_everywhere
 from harness.runner.evaluation.summary import Shape, says_nothing
 from harness.spec.evaluation_gate import EvaluationGate

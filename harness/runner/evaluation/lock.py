@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.model.agent_settings import AgentSettings
-from harness.model.cassette_settings import CASSETTES
+from harness.model.model_settings import CASSETTES
 from harness.model.plan import Plan
 from harness.model.settings import Settings
 from harness.runner.campaign.trials import Attack
@@ -44,24 +44,17 @@ def digests(
     found: Mapping[str, Sequence[Attack]], size: EvaluationSize, loaded: LoadedFaultPlan | None, settings: Settings
 ) -> Digests:
     """Everything that the evaluation depends on."""
-    parts = (
-        _of_command(found, size, loaded),
-        _of_tasks(found),
-        _of_settings(settings),
-        _of_code(found, settings),
-        _of_recordings(found, settings),
-    )
-    return {name: value for part in parts for name, value in part}
+    command = {
+        "--agents": ",".join(found),
+        "--trials": str(size.trials),
+        "--seed": str(size.seed),
+        "the fault plan": "none" if loaded is None else _digest(loaded.plan.model_dump(mode="json")),
+    }
+    parts = (_of_tasks(found), _of_settings(settings), _of_code(found, settings), _of_recordings(found, settings))
+    return {**command, **{name: value for part in parts for name, value in part}}
 
 
 _Parts = Iterator[tuple[str, str]]
-
-
-def _of_command(found: Mapping[str, Sequence[Attack]], size: EvaluationSize, loaded: LoadedFaultPlan | None) -> _Parts:
-    yield "--agents", ",".join(found)
-    yield "--trials", str(size.trials)
-    yield "--seed", str(size.seed)
-    yield "the fault plan", "none" if loaded is None else _digest(loaded.plan.model_dump(mode="json"))
 
 
 def _of_tasks(found: Mapping[str, Sequence[Attack]]) -> _Parts:
@@ -101,7 +94,8 @@ def _of_settings(settings: Settings) -> _Parts:
 
 def _of_code(found: Mapping[str, Sequence[Attack]], settings: Settings) -> _Parts:
     """Yield the code that chooses steps, and the versions of what runs it."""
-    yield "the prompt of language models", _sha("".join(_shipped(name) for name in _PROMPT).encode())
+    shipped = (files("harness.agents").joinpath(name).read_text("utf-8") for name in _PROMPT)
+    yield "the prompt of language models", _sha("".join(shipped).encode())
     for name in found:
         yield from _of_agent(name, settings)
         yield from _of_program(name, settings)
@@ -113,15 +107,9 @@ def _of_code(found: Mapping[str, Sequence[Attack]], settings: Settings) -> _Part
             yield f"version of {name}", "not installed"
 
 
-def _shipped(name: str) -> str:
-    return files("harness.agents").joinpath(name).read_text("utf-8")
-
-
 def _of_agent(name: str, settings: Settings) -> _Parts:
     """Yield the project's module of an agent, or the package that brings it."""
-    table = settings.agents.get(name)
-    while table is not None and table.agent is not None:
-        name, table = table.agent, settings.agents.get(table.agent)
+    name, table = _named(name, settings)
     if table is not None and table.python:
         module = settings.root / table.python.partition(":")[0].replace(".", "/")
         for file in (module.with_suffix(".py"), module / "__init__.py"):
@@ -134,7 +122,7 @@ def _of_agent(name: str, settings: Settings) -> _Parts:
 
 def _of_program(name: str, settings: Settings) -> _Parts:
     """Yield the files that the command of an agent names: the program itself, its script, its settings."""
-    table = _table(name, settings)
+    _, table = _named(name, settings)
     for number, word in enumerate(table.command or () if table else ()):
         file = Path(word.rpartition("=")[2])
         if number == 0 and "/" not in word:
@@ -144,20 +132,17 @@ def _of_program(name: str, settings: Settings) -> _Parts:
         elif table and table.cwd is not None:  # else it starts in an empty folder
             file = settings.root / table.cwd / file
         if file.is_absolute() and file.is_file():
-            yield f"agent {name} ({word.replace(str(settings.root), '')})", _digest_of(file)
+            with file.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+            yield f"agent {name} ({word.replace(str(settings.root), '')})", digest
 
 
-def _table(name: str, settings: Settings) -> AgentSettings | None:
-    """The table that says what the agent is: its own, or that of the agent for which it stands."""
+def _named(name: str, settings: Settings) -> tuple[str, AgentSettings | None]:
+    """The name and the table that say what the agent is: its own, or those of the agent for which it stands."""
     table = settings.agents.get(name)
     while table is not None and table.agent is not None:
-        table = settings.agents.get(table.agent)
-    return table
-
-
-def _digest_of(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+        name, table = table.agent, settings.agents.get(table.agent)
+    return name, table
 
 
 def _of_recordings(found: Mapping[str, Sequence[Attack]], settings: Settings) -> _Parts:
@@ -167,14 +152,8 @@ def _of_recordings(found: Mapping[str, Sequence[Attack]], settings: Settings) ->
     for attack in next(iter(found.values()), ()):
         if attack.fault is None:
             for plan in (attack.plan, *attack.preludes):
-                folder = plan.folder / CASSETTES / slug(plan.key)
-                yield from (
-                    (f"recording {slug(plan.key)}/{file.name}", _sha(file.read_bytes())) for file in _in(folder)
-                )
-
-
-def _in(folder: Path) -> Iterable[Path]:
-    return sorted(folder.glob("*.jsonl"))
+                for file in sorted((plan.folder / CASSETTES / slug(plan.key)).glob("*.jsonl")):
+                    yield f"recording {slug(plan.key)}/{file.name}", _sha(file.read_bytes())
 
 
 def _digest(value: Any) -> str:
@@ -210,24 +189,17 @@ def read_lock(folder: Path) -> Digests:
         raise ValueError(f"{folder / LOCK}: is no lock file of an evaluation: {error}") from None
 
 
-class BrowserLock:
-    """Keeps the version of the browser in the file, and refuses another one."""
+def lock_browser(folder: Path, described: str) -> None:
+    """Write the version that begins this text into the file, once. Raises ValueError for another one, or OSError.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def check(self, described: str) -> None:
-        """Write the version that begins this text into the file, once. Raises ValueError for another one, or OSError.
-
-        The text is empty as long as no browser has started.
-        """
-        version = described.partition(" (")[0]
-        before = read_lock(self._folder)
-        if not version or before.get(BROWSER) == version:
-            return
-        if BROWSER in before:
-            raise ValueError("\n".join(changes(before, {**before, BROWSER: version})))
-        write_lock(self._folder, {**before, BROWSER: version})
+    The text is empty as long as no browser has started.
+    """
+    version, before = described.partition(" (")[0], read_lock(folder)
+    if not version or before.get(BROWSER) == version:
+        return
+    if BROWSER in before:
+        raise ValueError("\n".join(changes(before, {**before, BROWSER: version})))
+    write_lock(folder, {**before, BROWSER: version})
 
 
 def changes(before: Digests, now: Digests) -> Iterator[str]:

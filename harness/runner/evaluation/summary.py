@@ -8,6 +8,7 @@ from math import ceil
 from statistics import fmean
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from harness.model.consumption import ModelFigures
 from harness.model.evaluation import (
@@ -23,15 +24,7 @@ from harness.model.evaluation import (
     rounded,
     rounded_interval,
 )
-from harness.model.statistics import (
-    SMALL,
-    Interval,
-    PairTally,
-    TaskTally,
-    difference_interval,
-    mean_bounds,
-    wilson,
-)
+from harness.model.statistics import SMALL, Interval, PairTally, TaskTally, difference_interval, mean_bounds, wilson
 from harness.recovery.catalog import CATALOG
 
 _MOST_VOID = 0.05
@@ -73,7 +66,12 @@ def summed_up(trials: Sequence[EvaluationTrial], shape: Shape) -> Evaluation:
         totals=tuple(_totals(name, trials, last) for name in shape.agents),
         comparisons=tuple(_comparisons(last, shape, void)),
         causes=tuple(_causes(last, shape)),
-        no_verdict=tuple(_too_void(each) for each in cells if says_nothing(each)),
+        no_verdict=tuple(
+            f"{each.agent}, {each.fault or 'clean'}: {each.void} of {each.trials} trials are void "
+            f"({each.void_share:.0%}, at most {_MOST_VOID:.0%} may be)"
+            for each in cells
+            if says_nothing(each)
+        ),
     )
 
 
@@ -122,13 +120,6 @@ def says_nothing(cell: EvaluatedCell) -> bool:
     return cell.void > _MOST_VOID * cell.trials
 
 
-def _too_void(cell: EvaluatedCell) -> str:
-    return (
-        f"{cell.agent}, {cell.fault or 'clean'}: {cell.void} of {cell.trials} trials are void "
-        f"({cell.void_share:.0%}, at most {_MOST_VOID:.0%} may be)"
-    )
-
-
 # Costs and causes.
 
 
@@ -138,10 +129,9 @@ def _totals(agent: str, trials: Iterable[EvaluationTrial], last: Iterable[Evalua
     models = sum((each.models for each in own), ModelFigures())
     passed = sum(each.outcome == "passed" for each in last if each.agent == agent)
     known = passed and not models.unpriced_calls
-    whole = {name: sum(getattr(each, name) for each in own) for name in ("steps", "recovered", "takeovers")}
-    times = {
+    sums = {
         name: round(sum(getattr(each, name) for each in own), 3)
-        for name in ("seconds", "thinking", "acting", "waiting")
+        for name in ("steps", "recovered", "takeovers", "seconds", "thinking", "acting", "waiting")
     }
     return AgentTotals(
         agent=agent,
@@ -149,8 +139,7 @@ def _totals(agent: str, trials: Iterable[EvaluationTrial], last: Iterable[Evalua
         trials=len(own),
         passed=passed,
         cost_per_success=round(models.cost_usd / passed, 6) if known else None,
-        **whole,
-        **times,
+        **sums,
     )
 
 
@@ -204,14 +193,9 @@ def _pairs(trials: Iterable[EvaluationTrial], first: str, second: str, fault: st
     for each in trials:
         if each.agent in by_agent and each.fault == fault and each.passed is not None:
             by_agent[each.agent][each.task_id, each.number] = each.passed
-    return _paired(by_agent[first], by_agent[second])
-
-
-def _paired(first: Mapping[tuple[str, int], bool], second: Mapping[tuple[str, int], bool]) -> _Pairs:
-    """The pairs of two sets of trials, which are named by task and number."""
-    found: dict[str, list[tuple[bool, bool]]] = {}
-    for place in sorted(first.keys() & second.keys()):
-        found.setdefault(place[0], []).append((first[place], second[place]))
+    one, other, found = by_agent[first], by_agent[second], dict[str, list[tuple[bool, bool]]]()
+    for place in sorted(one.keys() & other.keys()):
+        found.setdefault(place[0], []).append((one[place], other[place]))
     return found
 
 
@@ -224,7 +208,8 @@ def _comparison(first: str, second: str, fault: str | None, pairs: _Pairs, seed:
         second=second,
         fault=fault,
         tasks=len(pairs),
-        **Comparison.tally_fields(tally),
+        pairs=tally.pairs,
+        **asdict(tally),
         difference=rounded(difference),
         interval=rounded_interval(spread),
         p_value=float(f"{tally.p_value:.4g}"),

@@ -19,13 +19,12 @@ from harness.criteria import (
     parse_value,
 )
 from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
-from harness.recovery.vocabulary import ErrorType
+from harness.recovery.families import ErrorType
 from harness.resilience import Deadline
-from harness.spec.expressions import checked_cases, expressions
+from harness.spec.expressions import checked_cases, expressions, steps_of
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 from harness.spec.source import Origin
-from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
 # The texts of a task with references filled in, and the keys that are written while it runs.
@@ -36,26 +35,18 @@ _OF_A_RUN = ("${env:", "${totp:", "${fake.", "${now")
 
 def scopes(spec: TaskSpec) -> list[ReferenceScope]:
     """The values that references have in each case, at least one scope. Variables and memory stay unresolved."""
-    return [_scope(spec, ReferenceScope(param=case.values)) for case in checked_cases(spec)] or [
-        _scope(spec, ReferenceScope(param={}))
-    ]
+    found = []
+    for values in [case.values for case in checked_cases(spec)] or [{}]:
+        early = ReferenceScope(param=values)
+        inputs, persona = (interpolate(each, early, last=False) for each in (spec.inputs, spec.persona))
+        found.append(ReferenceScope(inputs, persona, param=values))
+    return found
 
 
-def _scope(spec: TaskSpec, early: ReferenceScope) -> ReferenceScope:
-    inputs, persona = (interpolate(values, early, last=False) for values in (spec.inputs, spec.persona))
-    return ReferenceScope(inputs, persona, param=early.param)
-
-
-def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
-    """All steps of the task and of its repairs."""
-    yield from ((("steps", number), step) for number, step in enumerate(spec.steps))
-    for number, repair in enumerate(spec.repairs):
-        yield from ((("repairs", number, "steps", inner), step) for inner, step in enumerate(repair.steps))
-
-
-def remembered(spec: TaskSpec) -> set[str]:
-    """The memory keys that the steps write."""
-    return {key for _, step in steps_of(spec) for key in step.remember}
+def written(spec: TaskSpec) -> set[str]:
+    """The memory keys that steps and repairs write."""
+    remembered = {key for _, step in steps_of(spec) for key in step.remember}
+    return remembered | {key for repair in spec.repairs for key in repair.memory}
 
 
 def shares_memory(spec: TaskSpec) -> bool:
@@ -78,24 +69,23 @@ def _judges_no_criteria(spec: TaskSpec) -> bool:
     expect = spec.expect
     if expect is None or not expect.fails or expect.step_index == len(spec.steps):
         return False
-    return expect.code != _UNMET if expect.code is not None else expect.error_type != ErrorType.ASSERTION_FAILED
+    return (
+        expect.code != "CRITERIA_UNMET" if expect.code is not None else expect.error_type != ErrorType.ASSERTION_FAILED
+    )
 
 
 def touches(key: str, keys: Iterable[str]) -> bool:
     """Return whether a key is this one, lies in it, or contains it. A key with a reference may be any key."""
-    return any("${" in key + other or _overlap(_parts(key), _parts(other)) for other in keys)
+    own = _parts(key)
+    return any(
+        "${" in key + other or all(a == b or "*" in (a, b) for a, b in zip(own, _parts(other), strict=False))
+        for other in keys
+    )
 
 
 def _parts(key: str) -> list[str]:
     """The parts of a path; a filter may lead to any record, as `*` does."""
     return [part for part in re.split(r"[.\[\]]+", re.sub(r"\[\?[^\]]*\]", ".*", key)) if part]
-
-
-def _overlap(one: list[str], other: list[str]) -> bool:
-    return all(a == b or "*" in (a, b) for a, b in zip(one, other, strict=False))
-
-
-_UNMET = "CRITERIA_UNMET"
 
 
 class UnknownError(Exception):
@@ -182,10 +172,14 @@ def _judging_criteria(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
 
 def _true_before(spec: TaskSpec, text: str, every: list[ReferenceScope]) -> str:
     """The reason why a criterion holds before the first step in every case; empty if it does not or is not known."""
-    if all(_is_precondition(spec, text, scope) for scope in every):
+    read = [(criterion, scope) for scope in every if (criterion := _read(text, scope)) is not None]
+    if len(read) < len(every):
+        return ""
+    if all(_is_precondition(spec, criterion, scope) for criterion, scope in read):
         return "it is a precondition too"
-    if all(_holds_initially(spec, text, scope) for scope in every):
-        return "memory has this value already, and no step changes it" if _reads_memory(text) else "it always holds"
+    if all(not _may_change(spec, criterion) and _verdict(spec, criterion, scope) is True for criterion, scope in read):
+        of_memory = any(f"{name}(" in text for name in MEMORY_FUNCTIONS) or "${memory." in text
+        return "memory has this value already, and no step changes it" if of_memory else "it always holds"
     return ""
 
 
@@ -196,20 +190,9 @@ def _read(text: str, scope: ReferenceScope) -> Criterion | None:
         return None
 
 
-def _reads_memory(text: str) -> bool:
-    return any(f"{name}(" in text for name in MEMORY_FUNCTIONS) or "${memory." in text
-
-
-def _is_precondition(spec: TaskSpec, text: str, scope: ReferenceScope) -> bool:
-    criterion = _read(text, scope)
+def _is_precondition(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> bool:
     others = (_read(other, scope) for other in spec.preconditions)
-    return criterion is not None and any(other is not None and other.tree == criterion.tree for other in others)
-
-
-def _holds_initially(spec: TaskSpec, text: str, scope: ReferenceScope) -> bool:
-    """Return whether the criterion is true of the initial memory and nothing changes that."""
-    criterion = _read(text, scope)
-    return criterion is not None and not _may_change(spec, criterion) and _verdict(spec, criterion, scope) is True
+    return any(other is not None and other.tree == criterion.tree for other in others)
 
 
 def _verdict(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> bool | None:
@@ -231,12 +214,11 @@ def _verdict(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> boo
 
 def _may_change(spec: TaskSpec, criterion: Criterion) -> bool:
     """Return whether a step, a repair, the environment or another task may write what the criterion reads."""
-    repaired = {key for repair in spec.repairs for key in repair.memory}
-    written = remembered(spec) | repaired | set(spec.state_bindings)
+    changing = written(spec) | set(spec.state_bindings)
     known_here = all(key in spec.memory for key in criterion.memory_keys)
     chosen_by_agent = not spec.only_its_steps
     others = shares_memory(spec) and not known_here
-    return chosen_by_agent or others or any(touches(key, written) for key in criterion.memory_keys)
+    return chosen_by_agent or others or any(touches(key, changing) for key in criterion.memory_keys)
 
 
 class MemoryAlone:

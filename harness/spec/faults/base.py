@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -11,13 +11,14 @@ from harness.spec.url_patterns import OF_URL
 
 LONGEST = 3600
 """The longest duration in a fault, in seconds."""
+Lasts = Annotated[
+    float | None,
+    Field(gt=0, le=LONGEST, description="How long the fault lasts. Default: to the end of the task, in seconds."),
+]
+"""The type of `seconds`, where a fault without them ends with the task."""
 
 
-class FaultPart(Declaration):
-    """A part of a fault: frozen, and no key but its own."""
-
-
-class FaultExpect(FaultPart):
+class FaultExpect(Declaration):
     """What a task is to make of a fault (`harness chaos` compares)."""
 
     code: str | None = Field(
@@ -125,6 +126,14 @@ class StepFault(FaultBase):
     @property
     def most(self) -> int | None:
         return self.times or 1
+
+
+class LastingFault(StepFault):
+    """One that ends by itself only if it has `seconds`, which are `Lasts`."""
+
+    @property
+    def transient(self) -> bool:
+        return getattr(self, "seconds", None) is not None
 
 
 class CallFault(FaultBase):

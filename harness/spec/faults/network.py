@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from harness.spec.faults.base import LONGEST, RequestFault, StepFault
+from harness.spec.faults.base import LONGEST, LastingFault, Lasts, RequestFault, StepFault
 from harness.spec.url_patterns import BODILESS
 
 NetError = Literal[
@@ -44,7 +44,7 @@ class Refuse(HostFault):
         return self
 
 
-class Tls(HostFault):
+class Tls(HostFault, LastingFault):
     """The host's https has a certificate that nobody accepts, or its answer is not TLS.
 
     Open connections go on; `api` steps use plain http for the host, so this fault does not strike them.
@@ -54,26 +54,14 @@ class Tls(HostFault):
     problem: TlsProblem = Field(
         "untrusted", description="A certificate that nobody trusts, or a response that is not TLS."
     )
-    seconds: float | None = Field(
-        None, gt=0, le=LONGEST, description="How long the fault lasts. Default: to the end of the task, in seconds."
-    )
-
-    @property
-    def transient(self) -> bool:
-        return self.seconds is not None
+    seconds: Lasts = None
 
 
-class Offline(StepFault):
+class Offline(LastingFault):
     """The browser has no network."""
 
     kind: Literal["offline"] = "offline"
-    seconds: float | None = Field(
-        None, gt=0, le=LONGEST, description="How long the fault lasts. Default: to the end of the task, in seconds."
-    )
-
-    @property
-    def transient(self) -> bool:
-        return self.seconds is not None
+    seconds: Lasts = None
 
 
 class Hang(RequestFault):

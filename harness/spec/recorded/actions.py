@@ -10,34 +10,11 @@ from msgspec import Struct
 from harness.spec.recorded.locators import Locator, Target, target_of
 
 ActionName = Literal[
-    "navigate",
-    "click",
-    "fill",
-    "press",
-    "check",
-    "uncheck",
-    "select",
-    "setInputFiles",
-    "hover",
-    "drag",
-    "scroll",
-    "wait",
-    "waitFor",
-    "screenshot",
-    "assertText",
-    "assertValue",
-    "assertVisible",
-    "assertChecked",
-    "assertCount",
-    "assertExists",
-    "assertEnabled",
-    "assertFocused",
-    "assertAttribute",
-    "assertUrl",
-    "assertTitle",
-    "assertSnapshot",
+    "navigate", "click", "fill", "press", "check", "uncheck", "select", "setInputFiles", "hover", "drag", "scroll",
+    "wait", "waitFor", "screenshot", "assertText", "assertValue", "assertVisible", "assertChecked", "assertCount",
+    "assertExists", "assertEnabled", "assertFocused", "assertAttribute", "assertUrl", "assertTitle", "assertSnapshot",
     "missing",
-]
+]  # fmt: skip
 
 
 class GivenAnswer(Struct, frozen=True):

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from harness.spec.recorded.actions import Action, GivenAnswer
-from harness.spec.recorded.journey import Journey, Omission, journey_of
+from harness.spec.recorded.journey import Omission, journey_of
 from harness.spec.recorded.locators import UnwritableError
 from harness.spec.recorded.python_calls import action_of_assert, action_of_call, action_of_expect, statuses_of_assert
-from harness.spec.recorded.python_locators import PlaceInTest, Places
-from harness.spec.recorded.python_values import Names
+from harness.spec.recorded.python_values import Names, PlaceInTest, Places
 from harness.spec.recorded.text import TaskText
 from harness.values import replace
 
@@ -38,13 +37,6 @@ class ImportedTest(Struct, frozen=True):
     """`tags` and `parametrize` of the task."""
     statements: int
     """The number of its statements."""
-
-
-def _imported_tests(source: str, file: str) -> list[ImportedTest]:
-    """The tests of a file. Raises SyntaxError."""
-    module = ast.parse(source, file)
-    names = Names(dict(_constants(module.body)))
-    return [_Reading(file, names).test(function) for function in _functions(module.body)]
 
 
 def _constants(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
@@ -87,7 +79,8 @@ class _Reading:
 
     def test(self, function: _Function) -> ImportedTest:
         keys = dict(self._decorated(function))
-        parameters = frozenset(_parameters(keys))
+        cases = keys.get("parametrize", {})
+        parameters = frozenset(cases if isinstance(cases, Mapping) else cases[0])
         self._names = self._names.inside(parameters)
         self._places = Places(self._names, {"page": PlaceInTest(0)})
         known = _KNOWN_FIXTURES | parameters
@@ -256,11 +249,6 @@ def _parametrize(cases: list[tuple[tuple[str, ...], list[Any]]]) -> Any:
     return rows
 
 
-def _parameters(keys: Mapping[str, Any]) -> Iterator[str]:
-    declared = keys.get("parametrize", {})
-    yield from declared if isinstance(declared, Mapping) else declared[0]
-
-
 _DISMISSING = re.compile(r"\w+\.on\('dialog', lambda (\w+): \1\.dismiss\(\)\)")
 
 
@@ -301,7 +289,9 @@ def imported_tasks(source: str, file: str, taken: Iterable[str] = ()) -> list[Im
     """The tasks of a file with tests; their ids are unlike those in `taken`. Raises SyntaxError."""
     known = {name.casefold() for name in taken}
     found = []
-    for test in _imported_tests(source, file):
+    module = ast.parse(source, file)
+    names = Names(dict(_constants(module.body)))
+    for test in [_Reading(file, names).test(function) for function in _functions(module.body)]:
         task_id = _id(test.name, file, known)
         known.add(task_id.casefold())
         found.append(_task(test, task_id, file))
@@ -318,9 +308,12 @@ def _id(name: str, file: str, taken: set[str]) -> str:
 
 def _task(test: ImportedTest, task_id: str, file: str) -> ImportedTask:
     journey = journey_of(test.actions)
-    notes = () if journey.criteria or _checks(journey) else (*_NOTHING_CHECKED, _EXAMPLE)
+    missing = len(journey.missing)
+    unfinished = f"It is not complete: {missing} parts of the test are missing; each has a comment `MISSING` below."
+    checks = any(step.keys.get("act") in ("assert", "wait") for step in journey.steps)
+    notes = () if journey.criteria or checks else (*_NOTHING_CHECKED, _EXAMPLE)
     text = TaskText(
-        head=(f"Imported from {file.rpartition('/')[2]}: {test.name}.", *_unfinished(journey.missing)),
+        head=(f"Imported from {file.rpartition('/')[2]}: {test.name}.", *((unfinished,) if missing else ())),
         keys={"task_id": task_id, "goal": test.goal, **test.keys, "expect_timeout": 5},
         steps=journey.steps,
         criteria=journey.criteria,
@@ -328,13 +321,3 @@ def _task(test: ImportedTest, task_id: str, file: str) -> ImportedTask:
     )
     steps = len([step for step in journey.steps if step.keys])
     return ImportedTask(task_id, str(text), steps, test.statements, journey.missing)
-
-
-def _checks(journey: Journey) -> bool:
-    return any(step.keys.get("act") in ("assert", "wait") for step in journey.steps)
-
-
-def _unfinished(missing: Sequence[Omission]) -> Sequence[str]:
-    if not missing:
-        return ()
-    return (f"It is not complete: {len(missing)} parts of the test are missing; each has a comment `MISSING` below.",)

@@ -47,13 +47,17 @@ def journey_of(actions: Sequence[Action]) -> Journey:
     for action in actions[: len(actions) - len(ending)]:
         try:
             if action.page != page and action.name != "missing":
-                steps.append(_switch(action))
+                steps.append(
+                    WrittenStep({"act": "switch_page", "value": -1 if action.newest and action.page else action.page})
+                )
                 page = action.page
             steps += _steps(action)
         except UnwritableError as error:
             found = Omission(action.text or action.name, action.why or str(error), action.place)
             missing.append(found)
-            steps.append(WrittenStep({}, _missing_notes(found)))
+            where = f"{found.place}: " if found.place else ""
+            notes = (f"MISSING: {where}{found.why}", *(f"  {line}" for line in found.what.splitlines()))
+            steps.append(WrittenStep({}, notes))
     return Journey(tuple(steps), tuple(map(_criterion_of, ending)), tuple(missing))
 
 
@@ -75,22 +79,15 @@ def _is_criterion(action: Action) -> bool:
     return True
 
 
-def _missing_notes(missing: Omission) -> tuple[str, ...]:
-    where = f"{missing.place}: " if missing.place else ""
-    return (f"MISSING: {where}{missing.why}", *(f"  {line}" for line in missing.what.splitlines()))
-
-
-def _switch(action: Action) -> WrittenStep:
-    return WrittenStep({"act": "switch_page", "value": -1 if action.newest and action.page else action.page})
-
-
 def _steps(action: Action) -> Iterator[WrittenStep]:
     """The step of an action, after those that it needs. Raises UnwritableError."""
     if action.name == "missing":
         raise UnwritableError(action.why)
     step = _asserting(action) if action.asserts else _acting(action)
     yield from map(_answering, action.dialogs)
-    yield _of_write(action, step) if action.sent else WrittenStep(step, _notes(action))
+    upload = "The file must lie in the folder of this task, or below it." if action.name == "setInputFiles" else ""
+    notes = tuple(filter(None, (action.note, upload)))
+    yield _of_write(action, step) if action.sent else WrittenStep(step, notes)
 
 
 def _answering(given: GivenAnswer) -> WrittenStep:
@@ -108,11 +105,6 @@ def _of_write(action: Action, step: dict[str, Any]) -> WrittenStep:
         f'say how to tell that it took effect, for example  done_when: "{sign}"',
     )
     return WrittenStep({**step, "effect": "write"}, notes)
-
-
-def _notes(action: Action) -> tuple[str, ...]:
-    upload = "The file must lie in the folder of this task, or below it." if action.name == "setInputFiles" else ""
-    return tuple(filter(None, (action.note, upload)))
 
 
 def _acting(action: Action) -> dict[str, Any]:
@@ -144,11 +136,9 @@ def _arrival(action: Action) -> dict[str, Any]:
 
 _ACTS: Mapping[str, Callable[[Action], dict[str, Any]]] = {
     "navigate": lambda action: {"act": "open", "url": action.text, **_arrival(action)},
-    "click": lambda action: {"act": "click", **_at(action)},
-    "check": lambda action: {"act": "check", **_at(action)},
-    "uncheck": lambda action: {"act": "uncheck", **_at(action)},
-    "hover": lambda action: {"act": "hover", **_at(action)},
-    "scroll": lambda action: {"act": "scroll", **_at(action)},
+    **dict.fromkeys(
+        ("click", "check", "uncheck", "hover", "scroll"), lambda action: {"act": action.name, **_at(action)}
+    ),
     "fill": lambda action: {"act": "type", **_at(action), "value": action.text},
     "press": lambda action: {"act": "press", **_optional_at(action), "value": action.text},
     "select": lambda action: {"act": "select", **_at(action), "value": _chosen(action)},
@@ -244,15 +234,9 @@ _STATES = {
 
 def _criterion_of(action: Action) -> str:
     """The criterion that says what an assertion says. Raises UnwritableError."""
-    said = _said(action)
+    read = {"assertUrl": "url()", "assertTitle": "title()"}.get(action.name)
+    said = _compared(read, action, action.text) if read else _of_element(action, action.target)
     return f"WITHIN({action.timeout:g}, {said})" if action.timeout else said
-
-
-def _said(action: Action) -> str:
-    if action.name in ("assertUrl", "assertTitle"):
-        read = "url()" if action.name == "assertUrl" else "title()"
-        return _compared(read, action, action.text)
-    return _of_element(action, action.target)
 
 
 def _of_element(action: Action, target: Target) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from msgspec import Struct
 
@@ -153,16 +153,10 @@ _FORMS: Mapping[str, Callable[[LocatorPart], str]] = {
 
 # The locators that Playwright's recorder describes as JSON.
 
-_TEXTS: Mapping[str, Kind] = {
-    "text": "text",
-    "label": "label",
-    "placeholder": "placeholder",
-    "alt": "alt",
-    "title": "title",
-    "test-id": "test-id",
-    "has-text": "has-text",
-    "has-not-text": "has-not-text",
-}
+_TEXTS = frozenset({
+    "text", "label", "placeholder", "alt", "title", "test-id", "has-text", "has-not-text",
+})  # fmt: skip
+"""The recorder's kinds that are about a text, with the same names here."""
 
 
 def recorded_locator(described: Mapping[str, Any], aria: str = "", ref: str = "") -> Locator:
@@ -193,17 +187,19 @@ def _one(kind: str, body: Any, options: Mapping[str, Any]) -> Iterator[LocatorPa
         raise UnwritableError("a regular expression of the recorder")
     exact = bool(options.get("exact"))
     if kind in _TEXTS:
-        yield LocatorPart(_TEXTS[kind], body, exact=exact)
+        yield LocatorPart(cast("Kind", kind), body, exact=exact)
     elif kind == "role":
-        states = tuple((_state(each["name"]), _value(each["value"])) for each in options.get("attrs", ()))
+        states = tuple(
+            ("include-hidden" if each["name"] == "includeHidden" else each["name"], _written(each["value"]))
+            for each in options.get("attrs", ())
+        )
         yield LocatorPart("role", body, exact=exact, name=options.get("name"), states=states)
     elif kind in _PLACES:
         yield from _PLACES[kind](body)
     else:
         raise UnwritableError(f"the recorder's locator `{kind}`")
-    for option, text in (("hasText", "has-text"), ("hasNotText", "has-not-text")):
-        if option in options:
-            yield LocatorPart(_TEXTS[text], options[option])
+    conditions: tuple[tuple[str, Kind], ...] = (("hasText", "has-text"), ("hasNotText", "has-not-text"))
+    yield from (LocatorPart(each, options[option]) for option, each in conditions if option in options)
 
 
 _PLACES: Mapping[str, Callable[[str], tuple[LocatorPart, ...]]] = {
@@ -218,11 +214,7 @@ _PLACES: Mapping[str, Callable[[str], tuple[LocatorPart, ...]]] = {
 }
 
 
-def _state(name: str) -> str:
-    return "include-hidden" if name == "includeHidden" else name
-
-
-def _value(value: Any) -> str:
+def _written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 

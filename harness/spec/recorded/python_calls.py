@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from harness.spec.recorded.actions import Action, ActionName
 from harness.spec.recorded.locators import LocatorPart, UnwritableError
-from harness.spec.recorded.python_locators import PlaceInTest, Places
-from harness.spec.recorded.python_values import Names, arguments
+from harness.spec.recorded.python_values import Names, PlaceInTest, Places, arguments
 from harness.values import replace
 
 _IDLE = frozenset({"wait_for_load_state", "bring_to_front", "close"})
@@ -211,12 +210,8 @@ _STATES: Mapping[str, tuple[ActionName, bool]] = {
     "to_be_attached": ("assertExists", False),
 }
 """The assertion about a state -> the action, and whether it claims the opposite."""
-_STATE_OPTIONS = {
-    "to_be_visible": "visible",
-    "to_be_checked": "checked",
-    "to_be_enabled": "enabled",
-    "to_be_attached": "attached",
-}
+_WITH_OPTION = ("to_be_visible", "to_be_checked", "to_be_enabled", "to_be_attached")
+"""Assertions with an option of the name of their state: `to_be_checked(checked=False)`."""
 _TEXTS: Mapping[str, tuple[ActionName, bool]] = {
     "to_have_text": ("assertText", True),
     "to_contain_text": ("assertText", False),
@@ -255,8 +250,8 @@ def _expected(method: str, call: ast.Call, known: Action, places: Places) -> Act
 
 
 def _of_state(method: str, call: ast.Call, known: Action, names: Names) -> Action:
-    option = _STATE_OPTIONS.get(method)
-    given = arguments(call, (), ("timeout", *((option,) if option else ())), least=0)
+    option = method.removeprefix("to_be_")
+    given = arguments(call, (), ("timeout", *((option,) if method in _WITH_OPTION else ())), least=0)
     name, opposite = _STATES[method]
     if option in given:
         opposite = not names.plain(given[option])
@@ -374,12 +369,8 @@ def _read(node: ast.expr, places: Places) -> tuple[PlaceInTest, str]:
     raise UnwritableError(f"`{ast.unparse(node)}` does not read a page or a locator of this test")
 
 
-_ASSERTED_STATES: Mapping[str, tuple[ActionName, bool]] = {
-    "is_visible": ("assertVisible", False),
-    "is_hidden": ("assertVisible", True),
-    "is_checked": ("assertChecked", False),
-    "is_enabled": ("assertEnabled", False),
-    "is_disabled": ("assertEnabled", True),
+_ASSERTED_STATES = {
+    f"is_{state}": _STATES[f"to_be_{state}"] for state in ("visible", "hidden", "checked", "enabled", "disabled")
 }
 _READ: Mapping[str, ActionName] = {
     "url": "assertUrl",

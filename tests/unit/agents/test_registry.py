@@ -312,7 +312,7 @@ def test_only_its_own_failures_count_for_the_circuit_of_an_agent(root: Path, cod
 
 
 def test_a_run_without_agents_does_not_load_what_asks_them_again() -> None:
-    look = "import sys, harness.runner.harness; print({'tenacity', 'harness.agents.crashes'} & {*sys.modules})"
+    look = "import sys, harness.runner.harness; print({'tenacity', 'harness.resilience.retry'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

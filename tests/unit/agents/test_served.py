@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agents.served import (
+from harness.agents.tools import (
     LONGEST_DESCRIPTION,
     LONGEST_NAME,
     LONGEST_OF_ALL,
     LONGEST_SCHEMA,
-    MOST,
+    MOST_SERVED,
     REMEMBER_AS,
+    InvalidCallError,
     ServedTools,
     served_tools,
 )
-from harness.agents.tools import InvalidCallError
 from harness.criteria import parse_value
 from harness.model.inference import FunctionCall
 from harness.model.tools import OfferedTool, ToolDescription
@@ -104,9 +104,9 @@ def test_secrets_are_taken_out_of_all_that_a_server_says() -> None:
 
 
 def test_what_is_too_much_is_left_out_and_named() -> None:
-    many = served(*(offered(f"t{number:03}") for number in range(MOST + 2)))
-    assert len(many.definitions) == MOST
-    assert many.left_out == (f"shop.t{MOST:03}", f"shop.t{MOST + 1:03}")
+    many = served(*(offered(f"t{number:03}") for number in range(MOST_SERVED + 2)))
+    assert len(many.definitions) == MOST_SERVED
+    assert many.left_out == (f"shop.t{MOST_SERVED:03}", f"shop.t{MOST_SERVED + 1:03}")
     huge = {"properties": {"x": {"description": "x" * LONGEST_SCHEMA}}}
     found = served(offered("huge", parameters=huge), offered("small"))
     assert ([each.name for each in found.definitions], found.left_out) == (["shop__small"], ("shop.huge",))

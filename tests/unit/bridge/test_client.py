@@ -15,9 +15,9 @@ from harness.bridge.client import (
     QueueFullError,
     ReconnectionExhausted,
 )
+from harness.bridge.client.connection import Outbox
 from harness.bridge.client.link import bridge_url, read_pin
 from harness.bridge.client.losses import BridgeError, LinkLost, refusal
-from harness.bridge.client.outbox import Outbox
 from tests.unit.bridge.small_server import LOST, Network, SmallServer
 from tests.unit.resilience.virtual import LoopClock, now, play
 

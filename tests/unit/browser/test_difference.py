@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 from playwright.async_api import StorageState
 
-from harness.browser.checkpoint import PageCheckpoint
-from harness.browser.form_state import FormField, PageState, is_same_value, page_differences, storage_differences
+from harness.browser.checkpoint import (
+    FormField,
+    PageCheckpoint,
+    PageState,
+    is_same_value,
+    page_differences,
+    storage_differences,
+)
 from harness.values import replace
 
 PAGE = PageState(

@@ -63,7 +63,7 @@ async def test_the_executable_that_is_likely_there_comes_first(
 ) -> None:
     """Each launch of one that is not there costs the server two folders that Playwright never removes."""
     monkeypatch.setattr("harness.browser.endpoints.serves_here", lambda port: here and port == 1001)
-    monkeypatch.setattr("harness.browser.endpoints.find", lambda *_: "/ours")
+    monkeypatch.setattr("harness.browser.executable.find", lambda *_: "/ours")
     monkeypatch.delenv("HARNESS_BROWSER_EXECUTABLE", raising=False)
     endpoint, server = BrowserEndpoint(f"{ONE}/x", ONE, BrowserSettings()), Server(*has)
     front = SimpleNamespace(hosts={}, ports={}, spki="")

@@ -29,9 +29,9 @@ def taken(tmp_path: Path, scale: float) -> tuple[str, str]:
         return ""
 
     scene = cast("Any", SimpleNamespace(clock=clock))
-    collector = EvidenceCollector(
-        scene, cast("Any", None), tmp_path, Deadline.after(600, clock.now()), cast("Any", None), scale=scale
-    )
+    nothing, until = cast("Any", None), Deadline.after(600, clock.now())
+    request = SessionRequest("world", tmp_path, tmp_path, scale=scale)
+    collector = EvidenceCollector(scene, nothing, tmp_path, until, nothing, request)
     asyncio.run(collector.file("x", 0.05, make))
     (item,) = collector.items
     return item.status, item.reason

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.browser.expectation import contains, mismatch
 from harness.model.record import PageRequest
-from harness.spec.expected_request import ExpectedRequest
+from harness.spec.step_keys import ExpectedRequest
 
 FORM = "application/x-www-form-urlencoded; charset=utf-8"
 documents: st.SearchStrategy[Any] = st.recursive(

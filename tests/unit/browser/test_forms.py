@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from harness.browser.form_state import FormField, PageState, state_of_answer
+from harness.browser.checkpoint import FormField, PageState, state_of_answer
 from harness.browser.storage import session_script, without_databases
 
 

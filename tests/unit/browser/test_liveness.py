@@ -9,6 +9,8 @@ from typing import Any, cast
 import pytest
 
 from harness.browser.driver import GONE, DriverLoss
+from harness.browser.failures import classify
+from harness.browser.failures.classify import failure_of
 from harness.browser.failures.liveness import (
     DYING_SECONDS,
     ENDING_SECONDS,
@@ -33,7 +35,7 @@ class World:
 
     ended_by, lost_many, sessions = None, False, 1
     process = SimpleNamespace(stopped=False)
-    silent = False
+    silent = blocked = False
 
     def __init__(self, **changes: Any) -> None:
         self.clock = FakeClock()
@@ -50,6 +52,10 @@ class World:
 
     @property
     def driver(self) -> World:
+        return self
+
+    @property
+    def frame(self) -> World:
         return self
 
     @property
@@ -237,3 +243,24 @@ def test_a_form_may_have_been_submitted_by_a_script_that_hangs() -> None:
     assert performed(World().scene(submits=True), found) is Effect.POSSIBLE
     assert performed(World().scene(), found) is Effect.NONE
     assert performed(World().scene(submits=True), CallLog(found.lines[:1])) is Effect.NONE
+
+
+@pytest.mark.fake_clock
+@pytest.mark.parametrize("heavy", [True, False])
+async def test_a_page_that_floods_is_asked_all_at_once(monkeypatch: pytest.MonkeyPatch, heavy: bool) -> None:
+    """Who answers and what it shows are two questions with one bound, or its step would end long after its limit."""
+
+    async def never(*_: object, **__: object) -> None:
+        await asyncio.sleep(3600)
+
+    async def late(*_: object) -> None:
+        await asyncio.sleep(0.3)
+
+    monkeypatch.setattr(classify, "ask", never)
+    world = World(pace=SimpleNamespace(floods=True, heavy=heavy, counts={"requests": 400}), send=late)
+    scene = world.scene(selector="#buy", what="click #buy", acts=False)
+    began = asyncio.get_running_loop().time()
+    failure = await failure_of(TimeoutError(), scene)
+    assert asyncio.get_running_loop().time() - began <= OVERTIME + 0.01
+    assert failure.code == ("PAGE_UNRESPONSIVE" if heavy else "STEP_TIMEOUT")
+    assert ("floods the browser (400 requests" in failure.message) is heavy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -44,8 +44,7 @@ class Listener:
         announcer.heard = self.told.append
         self.sending = Sending(FakeClock().now, announcer)
         self.sending.begin(looks=False)
-        self.worker_answered, self.worker_failed = self.sending.answered, self.sending.failed
-        self.worker_doubt, self.worker_unwatched = self.sending.doubt, self.sending.announce
+        self.worker_unwatched = self.sending.announce
         self.now = FakeClock().now
 
     def worker_leaves(self, method: str, url: str, body: bytes | None, after: Sent | None, began: float) -> Sent | None:
@@ -53,7 +52,7 @@ class Listener:
 
     def hears(self, kind: str, *messages: dict[str, Any]) -> list[tuple[str, str]]:
         """What is told of a worker that sends these messages."""
-        worker = WatchedWorker(kind, self, 0.0)
+        worker = WatchedWorker(kind, cast("Any", self), 0.0)
         worker.doubt = self.sending.doubt(UNWATCHED) if kind == SHARED else None
         for message in messages:
             worker.hear(message)

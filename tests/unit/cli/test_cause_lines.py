@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.cli.failed_tasks import FailedTasks
-from harness.cli.triage import document, lines
+from harness.cli.triage import FailedTasks, document, lines
 from harness.reporting.triage import causes, troubles
 from tests.unit.reporting.history.runs import execution, failed, nodeid, run
 

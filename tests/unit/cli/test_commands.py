@@ -61,7 +61,7 @@ NEEDLESS = {
     ("validate", "tasks/first.task.yaml"): (
         *COSTLY, "harness.runner", "harness.reporting", "harness.agents", "harness.faults.network", "psutil",
     ),
-    ("schema",): (*COSTLY, "harness.runner.compile", "harness.runner.campaign.run", "harness.reporting", "psutil"),
+    ("schema",): (*COSTLY, "harness.runner.compile", "harness.runner.campaign.trials", "harness.reporting", "psutil"),
     ("show",): (*COSTLY, "harness.runner", "harness.faults", "harness.reporting.allure"),
     ("history", "--json"): (*COSTLY, "harness.runner", "harness.faults", "harness.reporting.allure"),
 }  # fmt: skip
@@ -78,7 +78,7 @@ def test_a_command_imports_only_what_it_needs(
     task.write_text("task_id: T\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n", "utf-8")
     save_run(tmp_path, run())
     modules = imported_by(*call)
-    assert COMMANDS[call[0]].place.partition(":")[0] in modules
+    assert f"harness.cli.{COMMANDS[call[0]].place.partition(':')[0]}" in modules
     assert [name for name in NEEDLESS[call] if name in modules] == []
     assert OF_MODELS & modules == set()
     assert OF_TOOLS & modules == set()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from harness.cli import evaluate as command
 from harness.cli.main import app
-from harness.runner.evaluation.journal import TRIALS, TrialJournal
+from harness.runner.evaluation.run import TRIALS, TrialJournal
 from tests.unit.runner.evaluation.lines import PASSED, VOID, line
 from tests.unit.spec.files import HEAD, write
 

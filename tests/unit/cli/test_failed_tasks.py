@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.failed_tasks import of_directories
+from harness.cli.triage import of_directories
 from harness.reporting.files import mark
 from tests.unit.cli.test_show import keep
 

@@ -15,9 +15,9 @@ from harness.cli import replay as replayed
 from harness.cli.failures import ArtifactDirectory, read_kept
 from harness.cli.open_trace import has_desktop, has_display
 from harness.cli.replay import (
-    Pause,
     foreign_hosts,
     left_out,
+    pause,
     place,
     plan_of,
     setting,
@@ -176,7 +176,7 @@ def test_a_person_may_look_until_enter_the_end_or_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], person: io.StringIO
 ) -> None:
     monkeypatch.setattr(sys, "stdin", person)
-    Pause(headed=True, place="step 3")("http://shop.local/\x1b[2J")
+    pause(True, "step 3", "http://shop.local/\x1b[2J")
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == [
         "stopped before step 3, at http://shop.local/ [2J",
@@ -188,7 +188,7 @@ def test_without_a_window_nobody_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Impatient())
-    Pause(headed=False, place="step 3")("")
+    pause(False, "step 3", "")
     assert capsys.readouterr().err == "stopped before step 3, at no page\n"
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness.cli.demo import free_ports, settings_text
 from harness.cli.new import demo_task, isolated, site_task
 from harness.demo import VERSION
-from harness.demo.sites import HOSTS
+from harness.demo.server import HOSTS
 from harness.model.settings import Settings
 from harness.spec.advice import advice
 from harness.spec.load import load_file

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cluster.archives import TaskArchives, fitting
+from harness.cluster.slot import TaskArchives, fitting
 
 
 @pytest.fixture

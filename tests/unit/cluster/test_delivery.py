@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cluster.delivery import ReceiveBuffer, SendBuffer
+from harness.cluster.messages import ReceiveBuffer, SendBuffer
 
 ARRIVES = st.lists(st.sampled_from(["now", "late", "never"]), max_size=20)
 

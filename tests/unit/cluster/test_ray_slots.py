@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from harness.cluster import ray_slots
-from harness.cluster.delivery import ReceiveBuffer
 from harness.cluster.driver import Down, News, Up
-from harness.cluster.messages import BeatSeen, Idle, encode
+from harness.cluster.messages import BeatSeen, Idle, ReceiveBuffer, encode
 from harness.cluster.place import ClusterPlace
 from harness.cluster.ray_slots import AGAIN, BROKEN_FOR, ClusterError, RaySlots, cause, check
 from tests.unit.cluster.simulation import Time

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from harness.demo.sites import HOSTS, applications
+from harness.demo.server import HOSTS, applications
 from harness.demo.worlds import SEED, Worlds
 
 Visit = Callable[..., TestClient]

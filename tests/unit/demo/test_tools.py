@@ -16,10 +16,10 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from starlette.testclient import TestClient
 
+from harness.demo.server import HOSTS, applications
 from harness.demo.shop import RefusedError
-from harness.demo.sites import HOSTS, applications
+from harness.demo.tools import NOT_INSTALLED
 from harness.demo.tools.shop import TOOLS, BrokenDownError
-from harness.demo.tools.streamable import NOT_INSTALLED
 from harness.demo.worlds import DEFAULT_WORLD, Worlds
 from tests.unit.demo.conftest import Visit
 from tests.unit.demo.test_server import ROOT, running

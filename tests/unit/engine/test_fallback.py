@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from harness.model.outcome import attempts_of, metrics
 from harness.model.record import TaskResult
-from harness.model.score import attempts_of, metrics
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
-from harness.spec.advice.rules import METRICS
+from harness.spec.advice import METRICS
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 from harness.spec.source import Origin

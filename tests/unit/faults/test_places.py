@@ -8,7 +8,7 @@ import pytest
 
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.settings import Settings
-from harness.pytest_plugin.settings import check_plans
+from harness.pytest_plugin.session import check_plans
 from harness.spec.fault_plan import load_fault_plan
 from harness.spec.problems import SpecError
 from tests.unit.spec.files import loaded, write

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.http import RequestHead
+from harness.faults.answers import RequestHead
 
 
 def parse(*lines: str) -> RequestHead:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.http import AnswerHead
+from harness.faults.answers import AnswerHead
 
 
 def parse(*lines: str) -> AnswerHead:

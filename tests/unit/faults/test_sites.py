@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.faults.services import PortOccupier, SiteTarget
+from harness.faults.state import PortOccupier, SiteTarget
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault

@@ -11,9 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from harness.model.cassette_settings import CassetteMode
-from harness.model.forwarding import ForwardedRequest
-from harness.model.inference import Usage
+from harness.model.inference import ForwardedRequest, Usage
+from harness.model.model_settings import CassetteMode
 from harness.models.cassettes import Cassette, CassetteError
 from harness.models.gateway import ModelGateway
 from harness.models.task import Sender, TaskModels

@@ -27,13 +27,13 @@ DOWN = failing(503)
 
 async def code_of(task: Any, name: str = "claude", prompt: Prompt = PROMPT) -> str:
     with pytest.raises(Failed) as caught:
-        await task.ask("builder", 7, name, prompt)
+        await task.client("builder", 7).ask(name, prompt)
     return caught.value.failure.code
 
 
 async def test_a_transient_failure_is_retried_after_1_2_and_4_seconds() -> None:
     run = ScriptedRun({"claude": [DOWN, DOWN, DOWN, DONE]})
-    answer = await run.task().ask("builder", 7, "claude", PROMPT)
+    answer = await run.task().client("builder", 7).ask("claude", PROMPT)
 
     assert answer.calls == DONE.calls
     assert answer.call.attempt == 4
@@ -53,7 +53,7 @@ def test_after_three_retries_the_failure_has_its_code() -> None:
 
 async def test_the_wait_that_the_provider_asks_for_replaces_the_schedule() -> None:
     run = ScriptedRun({"claude": [failing(429, retry_after=5), DONE]})
-    await run.task().ask("builder", 0, "claude", PROMPT)
+    await run.task().client("builder", 0).ask("claude", PROMPT)
     assert run.wires["claude"].at == [0, 5]
 
 
@@ -70,10 +70,10 @@ async def test_a_floor_binds_all_tasks() -> None:
     run = ScriptedRun({"claude": [failing(429, retry_after=2), DONE]})
     run.wires["claude"].seconds = 0.1
     tasks = [run.task(task_id=f"T-{number}") for number in range(20)]
-    await tasks[0].ask("builder", 0, "claude", PROMPT)  # its own 429 and retry
+    await tasks[0].client("builder", 0).ask("claude", PROMPT)  # its own 429 and retry
     run.wires["claude"].script = [failing(429, retry_after=2), DONE]
     since = now()
-    await asyncio.gather(*(task.ask("builder", 0, "claude", PROMPT) for task in tasks))
+    await asyncio.gather(*(task.client("builder", 0).ask("claude", PROMPT) for task in tasks))
     left = [at - since for at in run.wires["claude"].at if at >= since]
     early = [at for at in left if at < 2]
     assert len(early) <= 4, "no more than the requests that were under way together"
@@ -88,10 +88,10 @@ async def test_five_failures_open_the_circuit_and_the_sixth_question_sends_nothi
     run = ScriptedRun({"claude": [DOWN], "gpt": [DONE]}, claude=model(fallback=["gpt"], retry={"retries": 0}))
     task = run.task()
     for _ in range(5):
-        await task.ask("builder", 0, "claude", PROMPT)
+        await task.client("builder", 0).ask("claude", PROMPT)
     assert run.breaker("claude").state is CircuitState.OPEN
 
-    answer = await task.ask("builder", 0, "claude", PROMPT)
+    answer = await task.client("builder", 0).ask("claude", PROMPT)
 
     assert answer.call.model == "gpt"
     assert len(run.wires["claude"].at) == 5
@@ -104,12 +104,12 @@ async def test_after_30_seconds_one_of_50_callers_is_the_probe() -> None:
     run = ScriptedRun({"claude": [DOWN], "gpt": [DONE]}, claude=model(fallback=["gpt"], retry={"retries": 0}))
     task = run.task()
     for _ in range(5):
-        await task.ask("builder", 0, "claude", PROMPT)
+        await task.client("builder", 0).ask("claude", PROMPT)
     await asyncio.sleep(30)
     run.wires["claude"].script, run.wires["claude"].seconds = [DONE], 1.0
     assert run.breaker("claude").state is CircuitState.HALF_OPEN
 
-    answers = await asyncio.gather(*(run.task().ask("builder", 0, "claude", PROMPT) for _ in range(50)))
+    answers = await asyncio.gather(*(run.task().client("builder", 0).ask("claude", PROMPT) for _ in range(50)))
 
     assert sum(each.call.model == "claude" for each in answers) >= 1
     assert len([at for at in run.wires["claude"].at if at < 31]) == 6, "one probe until it has ended"
@@ -121,7 +121,7 @@ async def test_after_30_seconds_one_of_50_callers_is_the_probe() -> None:
 @pytest.mark.parametrize("code", ["MODEL_AUTH", "MODEL_QUOTA", "MODEL_REJECTED", "MODEL_REFUSED", "MODEL_NOT_FOUND"])
 async def test_what_a_retry_cannot_cure_goes_to_the_fallback_at_once_and_counts_nowhere(code: str) -> None:
     run = ScriptedRun({"claude": [ModelError(code, "no")], "gpt": [DONE]}, claude=model(fallback=["gpt"]))
-    answer = await run.task().ask("builder", 0, "claude", PROMPT)
+    answer = await run.task().client("builder", 0).ask("claude", PROMPT)
     assert answer.call.model == "gpt"
     assert (run.wires["claude"].at, run.wires["gpt"].at) == ([0], [0])
     assert run.breaker("claude").failures == 0
@@ -141,7 +141,7 @@ async def test_an_unreadable_answer_is_the_providers_failure() -> None:
     run = ScriptedRun(
         {"claude": [ModelError("MODEL_GARBLED", "<html>")], "gpt": [DONE]}, claude=model(fallback=["gpt"])
     )
-    answer = await run.task().ask("builder", 7, "claude", PROMPT)
+    answer = await run.task().client("builder", 7).ask("claude", PROMPT)
     assert answer.call.model == "gpt"
     assert (len(run.wires["claude"].at), len(run.wires["gpt"].at)) == (4, 1), "retried as others are, then replaced"
     assert run.breaker("claude").failures == 4
@@ -162,7 +162,7 @@ async def test_when_all_fail_the_first_failure_is_told_with_the_others() -> None
         local=model(retry={"retries": 0}),
     )
     with pytest.raises(Failed) as caught:
-        await run.task().ask("builder", 0, "claude", PROMPT)
+        await run.task().client("builder", 0).ask("claude", PROMPT)
     failure = caught.value.failure
     assert failure.code == "MODEL_UNAVAILABLE"
     assert "gpt failed too" in failure.message
@@ -173,7 +173,7 @@ async def test_a_prompt_that_is_too_long_is_shortened_once() -> None:
     overflow = ModelError("MODEL_CONTEXT_OVERFLOW", "too long")
     short = Prompt("Rules.", ("short",), smaller=lambda: Prompt("", ()))
     run = ScriptedRun({"claude": [overflow, DONE]})
-    await run.task().ask("builder", 0, "claude", Prompt("Rules.", ("long",), smaller=lambda: short))
+    await run.task().client("builder", 0).ask("claude", Prompt("Rules.", ("long",), smaller=lambda: short))
     assert [prompt.parts for prompt in run.wires["claude"].prompts] == [("long",), ("short",)]
 
 
@@ -205,7 +205,7 @@ async def test_the_failures_of_a_task_with_faults_open_no_circuit_of_others() ->
         assert await code_of(task) == "MODEL_RATE_LIMITED"
     run.wires["claude"].script = [DONE]
     at = now()
-    await run.task().ask("builder", 0, "claude", PROMPT)
+    await run.task().client("builder", 0).ask("claude", PROMPT)
     assert run.wires["claude"].at[-1] == at
     assert run.breaker("claude").failures == 0
 
@@ -217,7 +217,7 @@ def test_each_request_is_in_the_ledger_and_has_two_events() -> None:
     run = ScriptedRun({"claude": [DOWN, DONE]}, claude=model(price={"input": 1, "output": 5}))
     task = run.task()
 
-    play(task.ask("builder", 7, "claude", PROMPT))
+    play(task.client("builder", 7).ask("claude", PROMPT))
 
     first, second = task.ledger.calls
     assert (first.outcome, first.code, first.attempt, first.usage, first.cost) == (
@@ -234,7 +234,7 @@ async def test_a_cancelled_request_is_never_free() -> None:
     task = run.task()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(3):
-            await task.ask("builder", 0, "claude", PROMPT)
+            await task.client("builder", 0).ask("claude", PROMPT)
     (call,) = task.ledger.calls
     assert (call.outcome, call.seconds, call.usage.estimated) == ("cancelled", 3, True)
     assert call.usage.input == 100
@@ -266,9 +266,9 @@ async def test_a_budget_is_asked_before_each_request(budget: Any, words: str, re
     )
     task = run.task(budget=budget)
     for _ in range(requests):
-        await task.ask("builder", 0, "claude", PROMPT)
+        await task.client("builder", 0).ask("claude", PROMPT)
     with pytest.raises(Failed) as caught:
-        await task.ask("builder", 0, "claude", PROMPT)
+        await task.client("builder", 0).ask("claude", PROMPT)
     assert caught.value.failure.code == "BUDGET_EXCEEDED"
     assert words in caught.value.failure.message
     assert f"Raise `{next(iter(budget))}` in `budget`" in caught.value.failure.hint
@@ -294,7 +294,7 @@ def test_max_cost_with_an_unknown_price_is_refused() -> None:
 async def test_an_unknown_model_is_named_with_what_was_meant() -> None:
     run = ScriptedRun({"claude": [DONE]})
     with pytest.raises(Failed) as caught:
-        await run.task().ask("builder", 0, "cloude", PROMPT)
+        await run.task().client("builder", 0).ask("cloude", PROMPT)
     assert caught.value.failure.code == "MODEL_NOT_FOUND"
     assert "did you mean `claude`?" in caught.value.failure.message
 
@@ -324,7 +324,7 @@ def run_of(**environ: str) -> RunModels:
 async def refused(run: RunModels) -> Failed:
     task = run.of(plan(), dict, lambda _: None, lambda: 0.5, lambda _: Way())
     with pytest.raises(Failed) as caught:
-        await task.ask("builder", 0, "claude", PROMPT)
+        await task.client("builder", 0).ask("claude", PROMPT)
     assert task.ledger.calls == (), "nothing was sent"
     await task.close()
     await run.close()

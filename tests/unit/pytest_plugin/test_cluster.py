@@ -12,9 +12,9 @@ import pytest
 
 from harness.cluster.place import ClusterPlace
 from harness.model.settings import Settings
+from harness.pytest_plugin.cluster import REFUSED, refuse_options
 from harness.pytest_plugin.cluster_child import ChildSession
 from harness.pytest_plugin.cluster_line import DriverLink
-from harness.pytest_plugin.cluster_options import REFUSED, refuse_options
 from harness.pytest_plugin.state import STATE, SessionState
 from harness.recovery.failure import Failed, Failure
 from harness.runner.slot_store import StoredFolder

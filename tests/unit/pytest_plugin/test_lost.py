@@ -9,6 +9,8 @@ from typing import Any, cast
 
 from harness.model.settings import Settings
 from harness.pytest_plugin.lost import report_lost_task
+from harness.pytest_plugin.state import STATE
+from harness.pytest_plugin.telemetry import TELEMETRY
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.fence import OutputFence
 from harness.runner.not_run import died
@@ -25,11 +27,11 @@ def test_the_record_of_a_lost_task_has_no_text_that_the_project_redacts(tmp_path
         settings=settings, run_id="run-1", chosen=None, fence=OutputFence(), harness=lambda: harness
     )
     stage = Stage(settings.redact)
-    record = report_lost_task(
-        cast("Any", state), stage.telemetry, "t.task.json::T-1", died("the end of its log: sess-4711")
-    )
-    assert record is not None
-    assert record.code == "WORKER_CRASHED"
-    assert "[redacted]" in record.message
-    assert "sess-4711" not in record.model_dump_json()
+    config = SimpleNamespace(stash={STATE: state, TELEMETRY: SimpleNamespace(stream=stage.telemetry)})
+    report = SimpleNamespace(longrepr="worker 'gw0' crashed")
+    why = died("the end of its log: sess-4711")
+    report_lost_task(cast("Any", config), report, "t.task.json::T-1", why)
+    assert report.taskspec["code"] == "WORKER_CRASHED"
+    assert "[redacted]" in report.taskspec["message"]
+    assert "sess-4711" not in json.dumps(report.taskspec) + report.longrepr
     assert stage.events[-1].code == "WORKER_CRASHED"

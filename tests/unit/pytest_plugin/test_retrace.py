@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from harness.model.record import StepRecord, TaskResult
 from harness.model.settings import Settings
-from harness.pytest_plugin.retrace import command, refusal
+from harness.pytest_plugin.run import command, refusal
 from harness.recovery import Rulebook
 from harness.recovery.failure import Failure
 from harness.spec.faults import Fault

@@ -58,7 +58,7 @@ def test_collecting_needs_no_engine_and_no_browser(tmp_path: Path) -> None:
     task = '{"task_id": "t", "goal": "g", "steps": [{"act": "open", "url": "http://x/"}]}'
     tmp_path.joinpath("a.task.json").write_text(task, "utf-8")
     loaded = loaded_by(tmp_path, "--collect-only")
-    assert "harness.pytest_plugin.collect" in loaded
+    assert "harness.pytest_plugin.items" in loaded
     assert not loaded & {
         "playwright", "sqlite3", "harness.browser", "harness.engine", "harness.reporting.history",
         "harness.reporting.telemetry", "harness.reporting.triage", "harness.runner.harness",

@@ -34,7 +34,7 @@ def state(tmp_path: Path) -> SessionState:
 
 def begin(state: SessionState, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first task runs, in this harness."""
-    monkeypatch.setattr("harness.runner.harness.SyncHarness", lambda *_: harness)
+    monkeypatch.setattr("harness.runner.sync.SyncHarness", lambda *_: harness)
     assert state.harness() is cast("Any", harness)
 
 

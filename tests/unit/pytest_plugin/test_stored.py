@@ -10,11 +10,10 @@ from uuid import uuid4
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin import stored_journal
+from harness.pytest_plugin import stored
 from harness.pytest_plugin.role import ROLE, Role
 from harness.pytest_plugin.state import SessionState
-from harness.pytest_plugin.stored import StoredRun, begin_store
-from harness.pytest_plugin.stored_journal import StoredJournal
+from harness.pytest_plugin.stored import StoredJournal, StoredRun, begin_store
 from harness.pytest_plugin.stored_workers import StorePlace, WorkerOfStore, WorkersOfStore
 from harness.resilience import SystemClock
 from harness.runner.slot_store import SlotStore, StoredFolder
@@ -113,7 +112,7 @@ def test_no_repetition_is_asked_for_that_would_do_a_write_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unseen: bool
 ) -> None:
     """A worker saw that its task writes, could not tell the store, and its controller cannot either."""
-    monkeypatch.setattr(stored_journal, "LAST", 0.1)
+    monkeypatch.setattr(stored, "LAST", 0.1)
     place = a_place()
     store = Unwilling(place.open(), failures=10**6)
     own, journal = StoreWriter(store, place.attempt, SystemClock()), journal_of(tmp_path, place, store)

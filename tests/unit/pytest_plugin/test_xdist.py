@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from xdist import newhooks
 
-from harness.pytest_plugin import xdist
+from harness.pytest_plugin import selection, xdist
 from harness.pytest_plugin.gc import RARE
 from harness.pytest_plugin.xdist import XdistHooks, group_names, tasks_in
 from tests.unit.spec.files import task, write
@@ -73,13 +73,13 @@ def test_the_controller_reads_each_file_once(tmp_path: Path, monkeypatch: pytest
     put(tmp_path, "T", **CASES)
     put(tmp_path, "U")
     loads: list[tuple[str, bool]] = []
-    real = xdist.load_file
+    real = selection.load_file
 
     def load(path: Path, **options: Any) -> Any:
         loads.append((path.name, gc.get_threshold()[0] == RARE))
         return real(path, **options)
 
-    monkeypatch.setattr(xdist, "load_file", load)
+    monkeypatch.setattr(selection, "load_file", load)
     config: Any = SimpleNamespace(rootpath=tmp_path, stash=pytest.Stash())
     usual, asked = gc.get_threshold(), ids("T[a]", "T[b]", "U")
     first, second = tasks_in(config, asked), tasks_in(config, asked)

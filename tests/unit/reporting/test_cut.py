@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.criteria import difference
-from harness.criteria.written import in_sentence
+from harness.criteria.texts import in_sentence
 from harness.reporting.redaction import MARK, Redactor
 from harness.reporting.words import shortened
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.model.settings import Settings
 from harness.reporting.workspace import unusable_folders
-from harness.runner.harness import SyncHarness
+from harness.runner.sync import SyncHarness
 
 
 @pytest.mark.parametrize("name", ["errors", ".harness"])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from harness.browser.failures.scene import shortened as scene_shortened
 from harness.criteria import difference
-from harness.criteria.written import in_sentence
+from harness.criteria.texts import in_sentence
 from harness.environment.world import Difference
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Item, Snapshot

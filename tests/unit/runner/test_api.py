@@ -18,7 +18,7 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import LOGGER
 from harness.reporting.telemetry.stream import in_task
 from harness.resilience.events import CircuitChanged, Emit, GaveUp
-from harness.runner import begun
+from harness.runner import sync
 from harness.runner.api import execute_task
 from harness.spec.task import TaskSpec
 from tests.unit.reporting import sample
@@ -48,7 +48,7 @@ class Failing:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     logger = logging.getLogger(LOGGER)
     level, handlers = logger.level, [*logger.handlers]
-    monkeypatch.setattr(begun, "SyncHarness", Failing)
+    monkeypatch.setattr(sync, "SyncHarness", Failing)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     logger.setLevel(level)

@@ -11,7 +11,7 @@ from harness.bridge.store import SessionStore, StoredSession
 from harness.model.settings import load_settings
 from harness.reporting.telemetry.log import events_of
 from harness.resilience.owner import Owner
-from harness.runner.dead_runs import dead_tasks, report_dead_tasks
+from harness.runner.requested import dead_tasks, report_dead_tasks
 
 DEAD = 2**22 + 1
 """A pid that no process has."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.model.settings import LoginSettings
-from harness.runner.login_checks import limits_of, login_checks
+from harness.runner.compile import limits_of, login_checks
 from harness.spec.defaults import Defaults
 from harness.spec.steps import Open
 from harness.spec.task import TaskSpec

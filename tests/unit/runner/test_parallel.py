@@ -13,10 +13,10 @@ from typing import Any, cast
 import pytest
 
 from harness.runner import parallel
-from harness.runner.harness import SyncHarness
 from harness.runner.loop import LoopThread
 from harness.runner.parallel import BrokenTask, ParallelRunner, Ran, keep
 from harness.runner.schedule import Job
+from harness.runner.sync import SyncHarness
 
 
 def test_output_that_cannot_be_said_takes_no_outcome_away(monkeypatch: pytest.MonkeyPatch) -> None:

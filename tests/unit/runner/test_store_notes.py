@@ -9,8 +9,16 @@ from uuid import uuid4
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from harness.runner.store_notes import NotedStore, WriteMemory, refuse_lost
-from harness.runner.stored_part import ATTEMPTS, join_run, lost_attempts, show_attempt, wrote_name
+from harness.runner.stored_part import (
+    ATTEMPTS,
+    NotedStore,
+    WriteMemory,
+    join_run,
+    lost_attempts,
+    refuse_lost,
+    show_attempt,
+    wrote_name,
+)
 from harness.runner.stored_part import CommonRun as Common
 from harness.store import Store, StoreError, open_store
 

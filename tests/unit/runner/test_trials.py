@@ -12,7 +12,8 @@ import pytest
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
-from harness.runner.campaign.run import Running, Size
+from harness.runner.campaign.summary import summed_up
+from harness.runner.campaign.trials import Running, Size
 from harness.runner.trials import runs_alone
 from tests.unit.reporting.sample import START
 from tests.unit.runner.campaign.stage import Runner, made, plan, trials
@@ -76,7 +77,7 @@ def test_the_document_does_not_depend_on_which_trial_ended_first(tmp_path: Path)
     with trials(LastFirst(), 4) as several:
         running.make(several, lambda _: None)
     assert running.done[0].number == 1
-    found = running.document(START, START, artifacts="", interrupted=False)
+    found = summed_up(running, START, START, artifacts="", interrupted=False)
     assert [each.number for each in found.clean] == [0, 1]
 
 

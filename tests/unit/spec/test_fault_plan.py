@@ -8,8 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from harness.cli.schema import schemas
-from harness.spec.fault_plan import LoadedFaultPlan, find_fault_plans, idle_patterns, load_fault_plan
-from harness.spec.file_names import is_task_file
+from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns, load_fault_plan
+from harness.spec.file_names import find_files, is_fault_plan, is_task_file
 from harness.spec.load import find_tasks
 from harness.spec.problems import SpecError
 from tests.unit.spec.files import HEAD, loaded, write
@@ -244,7 +244,7 @@ def test_a_plan_is_no_task(tmp_path: Path) -> None:
     task = write(tmp_path, HEAD)
     assert not is_task_file(path, ("*.yaml",))
     assert find_tasks([tmp_path], ("*.yaml",)) == [task]
-    assert find_fault_plans([tmp_path, task]) == [path]
+    assert find_files([tmp_path, task], is_fault_plan) == [path]
 
 
 def test_the_schema_takes_what_the_reader_takes(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ OF_A_RUN = {
     "pytest", "regex", "rich", "sqlite3", "ssl", "tenacity", "typer", "uvicorn",
 }  # fmt: skip
 OF_FAULTS = {"harness.spec.faults", "harness.spec.fault_checks", "harness.spec.warnings"}
-OF_OTHER_FILES = {"harness.spec.directory", "harness.spec.documents", "harness.spec.fault_plan"}
-OF_DATA = {"faker", "harness.spec.data_file", "harness.spec.fakes", "harness.spec.moments"}
+OF_OTHER_FILES = {"harness.spec.documents", "harness.spec.fault_plan"}
+OF_DATA = {"faker", "harness.spec.data_file", "harness.spec.moments"}
 OF_FAILURES = {"harness.recovery.failure", "harness.resilience.clock", "harness.criteria.patterns"}
 
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.spec.file_names import find_files, is_step_group
 from harness.spec.load import check_group, load_file
 from harness.spec.problems import SpecError
 from harness.spec.references import ReferenceScope, escape_references, interpolate_criterion
-from harness.spec.step_groups import fill, fill_criterion, find_groups
+from harness.spec.step_groups import fill, fill_criterion
 from harness.spec.steps import Step
 from tests.unit.spec.files import problems, write
 
@@ -137,7 +138,7 @@ def test_a_group_is_checked_on_its_own(tmp_path: Path, group: str, message: str)
 def test_a_sound_group_has_no_problems(tmp_path: Path) -> None:
     assert check_group(write(tmp_path, GROUP, "login.steps.yaml")) == []
     write(tmp_path, GROUP, ".hidden/x.steps.yaml")
-    assert find_groups([tmp_path]) == [tmp_path / "login.steps.yaml"]
+    assert find_files([tmp_path], is_step_group) == [tmp_path / "login.steps.yaml"]
 
 
 def test_a_repair_may_use_a_group(tmp_path: Path) -> None:

@@ -8,10 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.demo.models.brain import MODELS, Move, TaskScript, all_scripts, next_move, past_steps, progress, read_line
+from harness.demo.models import reply
+from harness.demo.models.brain import (
+    MODELS,
+    Move,
+    PageSnapshot,
+    TaskScript,
+    all_scripts,
+    next_move,
+    past_steps,
+    progress,
+    read_line,
+)
 from harness.demo.models.protocol import Function, PastCall, Question
-from harness.demo.models.service import reply
-from harness.demo.models.snapshot import PageSnapshot
 
 GOAL = "goal: Return the defective mouse of order O-10001 and get the money back."
 ORDERS = """\

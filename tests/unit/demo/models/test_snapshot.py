@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.demo.models.snapshot import PageSnapshot, last_page
+from harness.demo.models.brain import PageSnapshot, last_page
 
 CARDS = """\
 - main [ref=f2e1]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from harness.environment.channel import SlotPlaceholders
 from harness.environment.channels import Channels
-from harness.environment.placeholders import SlotPlaceholders
 from harness.model.channel_settings import ChannelSettings
 
 CODE = """

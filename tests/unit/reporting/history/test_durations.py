@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli.main import app
-from harness.reporting.history.durations import Durations, read_durations
 from harness.reporting.history.file import HISTORY, HistoryError
+from harness.reporting.history.reading import Durations, read_durations
 from harness.reporting.history.writing import save_run
 from tests.unit.reporting.history.runs import execution, failed, record, run
 

@@ -13,8 +13,8 @@ from harness.model.record import Attempt, MetFault, StepRecord, TaskResult
 from harness.model.settings import Settings
 from harness.recovery.failure import Failure, Passed
 from harness.runner.campaign.trials import Attack, attacks
-from harness.runner.harness import SyncHarness
 from harness.runner.loop import LoopThread
+from harness.runner.sync import SyncHarness
 from harness.runner.trials import TrialRunner
 from harness.spec.fault_plan import LoadedFaultPlan, load_fault_plan
 from harness.spec.loaded import Loaded

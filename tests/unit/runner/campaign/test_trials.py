@@ -14,8 +14,8 @@ from harness.cli.schema import schemas
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.runner.campaign.document import Campaign
-from harness.runner.campaign.run import Running, Size
-from harness.runner.campaign.summary import markdown, show
+from harness.runner.campaign.summary import markdown, show, summed_up
+from harness.runner.campaign.trials import Running, Size
 from harness.values import replace
 from tests.unit.runner.campaign.stage import CRASHED, FAULTS, REFUSED, Runner, made, plan, trials
 
@@ -32,7 +32,8 @@ def campaign(folder: Path, runner: Runner, text: str = FAULTS, *, number: int = 
 
     with trials(runner) as several, suppress(KeyboardInterrupt):
         running.make(several, tell)
-    return running.document(START, START + timedelta(seconds=9), artifacts="errors", interrupted=stop is not None)
+    end = START + timedelta(seconds=9)
+    return summed_up(running, START, end, artifacts="errors", interrupted=stop is not None)
 
 
 def shown(found: Campaign, width: int = 120) -> str:
@@ -170,12 +171,11 @@ def test_what_was_not_tried_is_not_called_none(tmp_path: Path) -> None:
     running = Running(plan(tmp_path), made(tmp_path), Size(1, 0, 5), "run", tmp_path)
     with trials(Runner()) as several:
         running.make(several, lambda _: None)
-    text = shown(running.document(START, START, artifacts="errors", interrupted=False))
+    text = shown(summed_up(running, START, START, artifacts="errors", interrupted=False))
     assert "artifacts: no task failed, nothing to keep\n" in text
     assert "clean trials that pass: not tried\n" in text
-    nothing = shown(Running(plan(tmp_path), made(tmp_path), Size(1, 1, 5), "run", tmp_path).document(
-        START, START, artifacts="errors", interrupted=True
-    ))  # fmt: skip
+    untried = Running(plan(tmp_path), made(tmp_path), Size(1, 1, 5), "run", tmp_path)
+    nothing = shown(summed_up(untried, START, START, artifacts="errors", interrupted=True))
     assert "recovered: no such fault struck\nclassified: no fault struck that declares a code\n" in nothing
     assert "struck: none was tried\n" in nothing
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.model.evaluation import EvaluationTrial
 from harness.runner.campaign.trials import BusyError
-from harness.runner.evaluation.journal import TRIALS, JournalError, TrialJournal, opened
+from harness.runner.evaluation.run import TRIALS, JournalError, TrialJournal, opened
 from tests.unit.runner.evaluation.lines import line
 
 ONE, TWO = line("T", "a", 0, "p"), line("T", "a", 1, "v")

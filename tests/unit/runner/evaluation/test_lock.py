@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.model.settings import load_settings
-from harness.runner.evaluation.lock import BROWSER, BrowserLock, Digests, changes, digests, read_lock, write_lock
+from harness.runner.evaluation.lock import BROWSER, Digests, changes, digests, lock_browser, read_lock, write_lock
 from harness.runner.evaluation.trials import EvaluationSize, agents_attacks
 from tests.unit.runner.campaign.stage import FAULTS, plan, tasks
 
@@ -150,15 +150,14 @@ def test_a_change_of_the_program_of_a_command_is_named(tmp_path: Path, monkeypat
 
 def test_the_browser_of_the_first_trial_is_that_of_all(tmp_path: Path) -> None:
     write_lock(tmp_path, {"--seed": "1"})
-    browser = BrowserLock(tmp_path)
-    browser.check("")
+    lock_browser(tmp_path, "")
     assert BROWSER not in read_lock(tmp_path)
-    browser.check("Chromium 140.0 (/usr/bin/chromium), sandbox on")
-    browser.check("Chromium 140.0 (at ws://127.0.0.1:1/)")
+    lock_browser(tmp_path, "Chromium 140.0 (/usr/bin/chromium), sandbox on")
+    lock_browser(tmp_path, "Chromium 140.0 (at ws://127.0.0.1:1/)")
     assert read_lock(tmp_path) == {"--seed": "1", BROWSER: "Chromium 140.0"}
     assert list(changes(read_lock(tmp_path), {"--seed": "1"})) == []  # not known before one has started
     with pytest.raises(ValueError, match=r"browser: was Chromium 140\.0, is Chromium 141\.0"):
-        browser.check("Chromium 141.0 (/usr/bin/chromium), sandbox on")
+        lock_browser(tmp_path, "Chromium 141.0 (/usr/bin/chromium), sandbox on")
 
 
 def test_a_file_that_is_no_lock(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from harness.model.evaluation import EvaluationTrial
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
-from harness.runner.evaluation.journal import TrialJournal, opened
-from harness.runner.evaluation.run import EvaluationRun
+from harness.runner.evaluation.run import EvaluationRun, TrialJournal, opened
 from harness.runner.evaluation.trials import EvaluationSize
 from tests.unit.runner.campaign.stage import Runner, trials
 from tests.unit.runner.evaluation.test_schedule import attacks, judging

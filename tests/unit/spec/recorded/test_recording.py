@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from harness.spec.load import load_file
 from harness.spec.readers import read_yaml
 from harness.spec.recorded.actions import Action, GivenAnswer, Recording
-from harness.spec.recorded.events import Effects, RecordedEvent, action_of
 from harness.spec.recorded.journey import WrittenStep, journey_of, tidied
 from harness.spec.recorded.locators import LocatorPart
-from harness.spec.recorded.recording import recorded_task, variables_of
+from harness.spec.recorded.recording import Effects, RecordedEvent, action_of, recorded_task, variables_of
 from harness.spec.recorded.text import TaskText, scalar
 
 USER, BUTTON = (LocatorPart("css", "#user"),), (LocatorPart("role", "button", exact=True, name="Buy"),)

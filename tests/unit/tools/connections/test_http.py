@@ -12,8 +12,7 @@ import pytest
 from harness.resilience import SystemClock
 from harness.tools.connection import ToolConnection
 from harness.tools.exchange import Connect, SentCall, ServerInfo, ToolProblem, current
-from harness.tools.http import over_http
-from harness.tools.http_transport import SESSION, ToolTransport
+from harness.tools.http import SESSION, ToolTransport, over_http
 from tests.ports import free_port
 from tests.unit.tools.connections.conftest import HttpServer, Play, Serve, Told, eventually
 from tests.unit.tools.connections.test_stdio import ERAS, call, not_opened, refused

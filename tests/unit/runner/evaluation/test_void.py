@@ -11,7 +11,9 @@ import pytest
 
 from harness.model.inference import ModelCall, Usage
 from harness.model.record import Attempt, StepRecord, TaskResult
-from harness.model.void import (
+from harness.recovery.catalog import CATALOG, Category
+from harness.recovery.failure import Circumstances, Failure
+from harness.runner.evaluation.trials import (
     BROWSER_CODES,
     MODEL_CODES,
     RUN_CODES,
@@ -20,8 +22,6 @@ from harness.model.void import (
     void_reason,
     waited_for_models,
 )
-from harness.recovery.catalog import CATALOG, Category
-from harness.recovery.failure import Circumstances, Failure
 from tests.unit.reporting.sample import START, step
 
 COUNTS = {
@@ -68,7 +68,7 @@ def test_everything_else_counts(code: str) -> None:
 
 
 def test_the_page_names_them_all() -> None:
-    page = (Path(__file__).parents[3] / "docs/evaluation.md").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs/evaluation.md").read_text("utf-8")
     rows = [line for line in page.partition("| void | codes |")[2].partition("\n\n")[0].splitlines() if "`" in line]
     named = [set(re.findall(r"`([A-Z_]+)`", row)) for row in rows]
     assert named == [MODEL_CODES, BROWSER_CODES, SITE_CODES, RUN_CODES]
