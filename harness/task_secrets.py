@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from typing import Any
 
 from harness.masking import COMMON, MARK
 
@@ -21,6 +22,22 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 def is_secret_name(name: str) -> bool:
     """Return whether a field of this name has a secret: `password`, `userPin`, `csrf_token`, not `shipping`."""
     return bool(_ANYWHERE.search(name)) or any(word.lower() in _WORDS for word in _WORD.findall(name))
+
+
+def masked_fields(value: Any) -> Any:
+    """A document without the values of its fields that have the name of a secret."""
+    match value:
+        case dict():
+            return {key: _masked_field(str(key), item) for key, item in value.items()}
+        case list() | tuple():
+            return [masked_fields(item) for item in value]
+        case _:
+            return value
+
+
+def _masked_field(name: str, value: Any) -> Any:
+    plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return MARK if plain and value != "" and is_secret_name(name) else masked_fields(value)
 
 
 _SENTENCE = re.compile(r"\b(?:is|are|must|should|required|least|too|not|cannot|incorrect|invalid|wrong)\b|[.!]\Z")

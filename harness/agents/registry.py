@@ -13,7 +13,7 @@ from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Ask, Observation, Observe, Sight
-from harness.model.record import History, TaskResult
+from harness.model.record import History, TaskEnding
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, Call, CircuitOpen, Policy, describe_error, guard
@@ -147,8 +147,8 @@ class RemoteAgent(Protocol):
     ) -> Mapping[str, Any] | None:
         """The step that it chooses, unchecked; None when it is done. Raises Failed."""
 
-    def end(self, result: TaskResult | None) -> None:
-        """The task is over. `result`: None if it has none."""
+    def end(self, verdict: TaskEnding | None) -> None:
+        """The task is over. `verdict`: None if it has none, as after Ctrl-C."""
 
 
 class CommandProcess(RemoteAgent, Protocol):
@@ -285,12 +285,12 @@ class TaskAgent:
         policy: Policy[Step | None] = retry(waits, classify=judge, emit=emit_retry, name=name)
         return policy(call)
 
-    async def close(self, result: TaskResult | None = None) -> None:
-        """Close the agents after the run, whose result a remote one is told. Bounded; it never raises."""
+    async def close(self, verdict: TaskEnding | None = None) -> None:
+        """Close the agents after the run, whose end a remote one is told. Bounded; it never raises."""
         if self._remote is not None:
-            self._remote.end(result)
+            self._remote.end(verdict)
         for command in self._commands.values():
-            command.end(result)
+            command.end(verdict)
             await command.close()
         for agent in self._python_agents.values():
             await agent.close()

@@ -34,7 +34,7 @@ from harness.model.events import Event, WriteSeen
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy
 from harness.model.ports import Observation, Ports, Sight
-from harness.model.record import History, TaskResult
+from harness.model.record import History, TaskEnding
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.resilience.breaker import Policy
@@ -514,11 +514,11 @@ class HubAgent:
             self._tasks[plan.key] = hub.begin(plan, policy, self._wanted_by)
         return await self._tasks[plan.key].propose(plan, history, observe)
 
-    def end(self, result: TaskResult | None) -> None:
-        """The task is over. `result`: None if it has none."""
+    def end(self, verdict: TaskEnding | None) -> None:
+        """The task is over. `verdict`: None if it has none."""
         for key, task in self._tasks.items():
             self._hub.end(key, task)
-            task.end(result if result is not None and result.key == key else None)
+            task.end(verdict if verdict is not None and verdict.key == key else None)
         self._tasks.clear()
 
 

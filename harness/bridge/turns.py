@@ -17,7 +17,7 @@ from harness.model.agent_events import MOST_EVENTS, AgentEvent
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
 from harness.model.ports import Observation, Resume, Sight
-from harness.model.record import History, StepRecord, TaskResult
+from harness.model.record import History, StepRecord, TaskEnding
 from harness.model.warnings import warnings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
@@ -238,12 +238,12 @@ class RemoteTask:
         self._acted = None
         acted.set_result(("outcome", payload))
 
-    def end(self, result: TaskResult | None) -> None:
-        """Tell the agent that the task is over. `result`: None if there is none, as after Ctrl-C."""
+    def end(self, verdict: TaskEnding | None) -> None:
+        """Tell the agent that the task is over. `verdict`: None if there is none, as after Ctrl-C."""
         told: dict[str, Any] = {"task_id": self.task_id, "turn": self.number}
-        if result is not None and self._rules.reveal:
-            shown = described(result.failure) if result.failure is not None else {}
-            told |= {"passed": result.ok, "state": result.final_state, **shown}
+        if verdict is not None and self._rules.reveal:
+            shown = described(verdict.failure) if verdict.failure is not None else {}
+            told |= {"passed": verdict.passed, "state": verdict.state, **shown}
         self.over = "task_ended", self._desk.redact(told, self.plan)
         self._desk.withdraw(self)
         acted, session = self._acted, self.session

@@ -275,7 +275,10 @@ def make_trials(folder: Path, evaluation: EvaluationRun, found: EvaluationFiles,
     settings, of = without_memory(found.settings, found.agents), evaluation.shape.planned
     hosts = frozenset(host for each in settings.services.values() for host in each.hosts)
     with begun_run(settings.model_copy(update={"artifacts": folder / "errors"}), evaluation.run) as run:
-        judging = Judging(hosts, folder, run.harness.redactor, SystemClock().wall)
+        redactor = run.harness.archive.redactor
+        judging = Judging(
+            hosts, folder, lambda text, plan: redactor.plus(plan.all_secrets).text(text), SystemClock().wall
+        )
         if journal.trials:
             say(f"going on after {len(journal.by_place)} of {of} trials")
         try:

@@ -13,7 +13,7 @@ import typer
 
 from harness.cli.ending import AsJson, fail
 from harness.cli.project import project_of, settings_here
-from harness.reporting.passing import EVIDENCE
+from harness.reporting.archive import EVIDENCE
 from harness.reporting.regrade import TaskFiles, evidence_folders, lines
 from harness.reporting.regrade import regrade as judge
 from harness.spec.problems import SpecError

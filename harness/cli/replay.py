@@ -28,13 +28,13 @@ from harness.cli.project import settings_here
 from harness.environment.ownership import LOGS, label, owner_file, read_held
 from harness.model.plan import Plan
 from harness.model.ports import Ask, Sight
-from harness.model.record import History, TaskResult
+from harness.model.record import History
 from harness.model.settings import Settings
 from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.files import is_inside, printable, shown_path
-from harness.reporting.redaction import Redactor
-from harness.reporting.words import shortened, step_target
+from harness.reporting.story import TaskStory
+from harness.reporting.telling import step_text, story_of
 from harness.runner.compile import compile_plan
 from harness.runner.harness import Harness
 from harness.runner.loop import Caller, LoopThread
@@ -98,6 +98,16 @@ class StoppingAgent(TaskAgent):
         raise Failed(Failure("INTERRUPTED", f"The replay stopped before step {self.stop.index}"))
 
 
+class Replayed(Struct, frozen=True):
+    """How a replay ended, without secrets."""
+
+    story: TaskStory
+    stopped: bool
+    """Whether it got to the place where it stops."""
+    blocked: tuple[str, ...]
+    """Lines about requests that were not sent, or could not be stopped."""
+
+
 def _replay_until(
     plan: Plan,
     settings: Settings,
@@ -105,8 +115,8 @@ def _replay_until(
     index: int,
     at_stop: Callable[[str], None],
     held: RequestBlocker | None = None,
-) -> tuple[TaskResult, bool]:
-    """Run up to a step, and call `at_stop` with the page's address; return the result, and whether it got there.
+) -> Replayed:
+    """Run up to a step, and call `at_stop` with the page's address.
 
     `held` decides which requests are blocked; without it, none is. The evidence is taken after that, and kept under
     `settings.artifacts`. Raises ValueError or OSError for bad settings.
@@ -114,22 +124,25 @@ def _replay_until(
     there: list[str] = []
     alone = replace(plan, alternative=None, chain=None)  # neither goes on after the replay
 
-    async def main(caller: Caller) -> TaskResult:
+    async def main(caller: Caller) -> Replayed:
         async def reached(address: str) -> None:
             there.append(address)
-            await caller.call(partial(at_stop, address))
+            await caller.call(partial(at_stop, harness.redactor.text(address)))
 
         harness = Harness(settings, run_id) if held is None else CarefulHarness(settings, run_id, held)
         harness.agents = StoppingAgents(settings, ReplayStop(plan.key, index, reached))
         try:
-            return await harness.run(alone, caller)
+            story = story_of(alone, await harness.run(alone, caller), harness.redactor)
+            redact = harness.redactor.plus(plan.all_secrets).text
+            blocked = () if held is None else tuple(_blocked(held, redact, settings))
+            return Replayed(story, bool(there), blocked)
         finally:  # browser and driver got the same Ctrl-C, so their errors after it say nothing
             asyncio.get_running_loop().set_exception_handler(lambda *_: None)
             await harness.close()
 
     loop = LoopThread()
     try:
-        return loop.run(main, lambda _: None), bool(there)
+        return loop.run(main, lambda _: None)
     finally:
         loop.close()
 
@@ -253,7 +266,8 @@ def stop_index(kept: ArtifactDirectory, plan: Plan, step: int | None) -> int:
 
 def writes(plan: Plan, index: int, settings: Settings) -> tuple[str, ...]:
     """The steps before the stop that write, as text."""
-    return tuple(step_text(plan, number) for number in range(index) if _writes(plan.steps[number], settings))
+    found = (number for number in range(index) if _writes(plan.steps[number], settings))
+    return tuple(step_text(plan, number, settings, _LONGEST) for number in found)
 
 
 def _writes(step: Step, settings: Settings) -> bool:
@@ -267,15 +281,9 @@ def _writes(step: Step, settings: Settings) -> bool:
     return table is not None and table.declared_effect(step.tool) == "write"
 
 
-def place(plan: Plan, index: int) -> str:
+def place(plan: Plan, index: int, settings: Settings) -> str:
     """The place where the replay stops, as text."""
-    return "the success criteria" if index == len(plan.steps) else f"step {step_text(plan, index)}"
-
-
-def step_text(plan: Plan, index: int) -> str:
-    """A step as text, such as `4 click #buy`, without secrets."""
-    step = plan.steps[index]
-    return printable(Redactor(plan.secrets).text(shortened(f"{index} {step.act} {step_target(step)}", _LONGEST)))
+    return "the success criteria" if index == len(plan.steps) else f"step {step_text(plan, index, settings, _LONGEST)}"
 
 
 def setting(settings: Settings) -> str:
@@ -373,16 +381,16 @@ def replay(
     plan = plan_of(kept, settings, run_id := new_run_id(datetime.now(UTC), os.getpid()))
     index = stop_index(kept, plan, step)
     _announce(plan, index, settings, yes)
-    redactor = Redactor.of(settings, plan.secrets)
     held = None if yes else RequestBlocker(_own_hosts(settings))
-    at_stop = partial(pause, headed, place(plan, index), redactor)
+    at_stop = partial(pause, headed, place(plan, index, settings))
     try:
-        result, stopped = _replay_until(plan, settings, run_id, index, at_stop, held)
+        replayed = _replay_until(plan, settings, run_id, index, at_stop, held)
     except (ValueError, OSError) as error:
         fail(str(error))
-    _tell_blocked(held, redactor, settings)
-    _tell(result, stopped, redactor) if not as_json else typer.echo(_document(result, index, stopped, redactor))
-    if not stopped:
+    for line in replayed.blocked:
+        typer.echo(line, err=True)
+    _tell(replayed) if not as_json else typer.echo(document(replayed, index))
+    if not replayed.stopped:
         raise typer.Exit(1)
 
 
@@ -397,7 +405,8 @@ def _settings(headed: bool) -> Settings:
 
 
 def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
-    typer.echo(f"{plan.task_id} {setting(settings)}, up to {place(plan, index)} (of 0-{len(plan.steps) - 1})", err=True)
+    where = place(plan, index, settings)
+    typer.echo(f"{plan.task_id} {setting(settings)}, up to {where} (of 0-{len(plan.steps) - 1})", err=True)
     for line in left_out(plan, settings):
         typer.echo(line, err=True)
     if not (found := writes(plan, index, settings)):
@@ -409,9 +418,9 @@ def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
         )
 
 
-def pause(headed: bool, place: str, redactor: Redactor, address: str) -> None:
+def pause(headed: bool, place: str, address: str) -> None:
     """Say where the task has stopped; a person may look around in the window until Enter, Ctrl-C or the input's end."""
-    typer.echo(printable(f"stopped before {place}, at {redactor.text(address) or 'no page'}"), err=True)
+    typer.echo(printable(f"stopped before {place}, at {address or 'no page'}"), err=True)
     if not headed:
         return
     typer.echo("you can use the window now; Enter or Ctrl-C ends the replay", err=True)
@@ -421,38 +430,37 @@ def pause(headed: bool, place: str, redactor: Redactor, address: str) -> None:
         typer.echo("", err=True)
 
 
-def _tell_blocked(held: RequestBlocker | None, redactor: Redactor, settings: Settings) -> None:
-    for request in held.found if held else ():
-        shown = printable(redactor.text(request))
+def _blocked(held: RequestBlocker, redact: Callable[[str], str], settings: Settings) -> Iterator[str]:
+    for request in held.found:
         why = why_asked([host_of(request.partition(" ")[2])], settings)
-        typer.echo(f"not sent: {shown}: {why}; --yes sends it", err=True)
-    for request in held.redirected if held else ():
-        shown = printable(redactor.text(request))
-        typer.echo(f"sent nevertheless: {shown}: a redirect led there, which cannot be stopped", err=True)
+        yield f"not sent: {printable(redact(request))}: {why}; --yes sends it"
+    for request in held.redirected:
+        yield f"sent nevertheless: {printable(redact(request))}: a redirect led there, which cannot be stopped"
 
 
-def _tell(result: TaskResult, stopped: bool, redactor: Redactor) -> None:
-    if not stopped:
-        failure = result.failure
-        why = f"{failure.code} at step {result.failed_index}: {failure.message}" if failure else result.final_state
-        typer.echo(printable(redactor.text(f"the task ended before it reached that step: {why}")))
-    if result.artifacts is None:
+def _tell(replayed: Replayed) -> None:
+    story, failure = replayed.story, replayed.story.failure
+    if not replayed.stopped:
+        why = f"{failure.code} at step {story.failed_index}: {failure.message}" if failure else story.final_state
+        typer.echo(printable(f"the task ended before it reached that step: {why}"))
+    if not story.artifacts:
         return
-    folder, picture = shlex.quote(shown_path(result.artifacts)), result.artifacts / "screenshot.png"
+    folder, picture = shlex.quote(shown_path(Path(story.artifacts))), Path(story.artifacts, "screenshot.png")
     typer.echo(f"screenshot: {shown_path(picture)}" if picture.is_file() else "no screenshot could be taken")
     typer.echo(f"more: harness show {folder}; harness open {folder}")
 
 
-def _document(result: TaskResult, index: int, stopped: bool, redactor: Redactor) -> str:
-    context, failure = result.error.context if result.error else None, None if stopped else result.failure
-    why = failure and {"code": failure.code, "step_index": result.failed_index, "message": failure.message}
-    document = {
-        "task_id": result.task_id,
+def document(replayed: Replayed, index: int) -> str:
+    """What `--json` prints."""
+    story, page = replayed.story, replayed.story.page
+    failure = None if replayed.stopped else story.failure
+    found = {
+        "task_id": story.task_id,
         "step_index": index,
-        "stopped": stopped,
-        "url": redactor.json(context.url) if context else None,
-        "folder": str(result.artifacts) if result.artifacts else None,
-        "screenshot": context.screenshot_id if context else None,
-        "failure": redactor.json(why),
+        "stopped": replayed.stopped,
+        "url": (page and page.url) or None,
+        "folder": story.artifacts or None,
+        "screenshot": (page and page.picture) or None,
+        "failure": failure and {"code": failure.code, "step_index": story.failed_index, "message": failure.message},
     }
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return json.dumps(found, indent=2, ensure_ascii=False)

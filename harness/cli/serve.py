@@ -230,7 +230,6 @@ async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[S
     if limits.page_only:
         yield ServedAgents()
         return
-    from harness.reporting.redaction import Redactor
     from harness.resilience import SystemClock
     from harness.runner.bridging import BridgeHost
     from harness.runner.requested import RequestedRuns, report_dead_tasks
@@ -238,7 +237,7 @@ async def _agents_of(settings: Settings, limits: ServeLimits) -> AsyncIterator[S
     for told in await asyncio.to_thread(report_dead_tasks, settings):  # before a session goes on here
         typer.echo(told)
     runs = RequestedRuns(settings.root, settings.serve.workers, typer.echo)
-    host = BridgeHost(settings, Redactor.of(settings), SystemClock(), runs.emit, _TAKEN_WITHIN)
+    host = BridgeHost(settings, SystemClock(), runs.emit, _TAKEN_WITHIN)
     runs.serve(host)
     if host.note:
         typer.echo(host.note)

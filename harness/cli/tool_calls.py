@@ -18,7 +18,6 @@ from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import ToolAnswer, ToolDescription, ToolRequest
 from harness.recovery.failure import Failed
 from harness.reporting.files import printable, visible
-from harness.reporting.redaction import Redactor
 from harness.reporting.tables import columns
 from harness.resilience import Deadline, SystemClock
 from harness.resilience.events import discard
@@ -115,7 +114,7 @@ async def _list_one(settings: Settings, server: ToolServer, within: float | None
     try:
         await _know(server, within or table.ready_timeout)
     except (ToolServerError, Failed) as error:
-        return ListedServer(server.name, table, problem=Redactor.of(settings).text(_problem(server, error)))
+        return ListedServer(server.name, table, problem=_problem(server, error))
     info = server.info
     introduced = f"{printable(f'{info.name} {info.version}')}, MCP {info.protocol}" if info else ""
     if not server.catalogue.known:
@@ -133,6 +132,7 @@ class CallByHand(Struct, frozen=True):
     tool: str
     arguments: Mapping[str, Any]
     within: float | None
+    redact: Callable[[str], str]
 
     async def made(self, agreed: Callable[[EffectClass, str], None]) -> Called:
         """Connect, tell the effect, and call. `agreed` ends the command if nobody agrees. It ends for a failure."""
@@ -151,7 +151,7 @@ class CallByHand(Struct, frozen=True):
                 request = ToolRequest(self.server, self.tool, self.arguments, effect)
                 return Called(request, source, await self._call(server, request))
             except (ToolServerError, Failed) as error:
-                fail(Redactor.of(self.settings).text(visible(_problem(server, error))))
+                fail(self.redact(visible(_problem(server, error))))
 
     def _found(self, server: ToolServer) -> ToolDescription:
         """The tool as the server lists it; ends for one that it does not list."""

@@ -187,10 +187,10 @@ def call(
     from harness.cli.tool_calls import CallByHand
 
     settings = _project()
-    by_hand = CallByHand(settings, _placed(settings, server), tool, _object(arguments), seconds)
+    redactor = Redactor.of(settings)
+    by_hand = CallByHand(settings, _placed(settings, server), tool, _object(arguments), seconds, redactor.text)
     name = printable(f"{server}.{tool}")
     found = asyncio.run(by_hand.made(lambda effect, source: ask_before(name, effect, source, yes)))
-    redactor = Redactor.of(settings)
     if as_json:
         typer.echo(json.dumps(redactor.json(found.as_json()), indent=2, ensure_ascii=False, default=str))
     else:

@@ -21,15 +21,13 @@ from msgspec import Struct
 
 from harness.cli.ending import fail
 from harness.cli.project import project_of, settings_at, settings_here
-from harness.model.outcome import ended_as_declared
-from harness.model.plan import Plan
-from harness.model.record import TaskResult
 from harness.model.settings import Settings
 from harness.model.settings_errors import SettingsError
 from harness.reporting.console import failure_text
 from harness.reporting.files import printable, shown_path
+from harness.reporting.story import TaskStory
 from harness.reporting.telemetry.log import events_of
-from harness.reporting.telling import story_of, written_baselines
+from harness.reporting.telling import story_of
 from harness.runner.compile import compile_plan
 from harness.runner.sync import BegunRun, SyncHarness
 from harness.spec.file_names import is_step_group
@@ -254,11 +252,12 @@ class WatchSession:
         try:
             begun = self._begin()
             plan = compile_plan(task, settings=settings, run_id=f"{self._run}-{self._rounds}")
-            result = begun.harness.run(plan, begun.stream.on)
+            story = story_of(plan, begun.harness.run(plan, begun.stream.on), begun.harness.archive.redactor)
         except (ValueError, OSError) as error:
             _say(f"FAILED {task.spec.task_id}: {printable(str(error))}")
             return False
-        return _show_result(plan, result, begun.harness)
+        _show_result(story)
+        return story.as_declared
 
     def _begin(self) -> BegunRun:
         """Go on with the run, or begin it. Raises ValueError and OSError."""
@@ -280,15 +279,13 @@ class WatchSession:
         self._viewers.append(subprocess.Popen(command, cwd=self._settings.root, stdin=subprocess.DEVNULL))
 
 
-def _show_result(plan: Plan, result: TaskResult, harness: SyncHarness) -> bool:
-    if ended_as_declared(plan.spec, result):
-        _say(f"passed {plan.task_id}  {result.elapsed:.1f} s")
-        for file in written_baselines(plan, result):
-            _say(f"baseline written: {shown_path(Path(file))}")
-        return True
-    story = story_of(plan, result, harness.redactor)
-    _say(failure_text(story, shutil.get_terminal_size((100, 24)).columns))
-    return False
+def _show_result(story: TaskStory) -> None:
+    if not story.as_declared:
+        _say(failure_text(story, shutil.get_terminal_size((100, 24)).columns))
+        return
+    _say(f"passed {story.task_id}  {story.seconds:.1f} s")
+    for file in story.baselines:
+        _say(f"baseline written: {shown_path(Path(file))}")
 
 
 def _help_line() -> str:

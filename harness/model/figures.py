@@ -8,15 +8,18 @@ docs/figures.md has the same table in words (`FIGURES` is its source).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, field
 
+from harness.model.consumption import by_model
 from harness.model.inference import ModelCall
 from harness.model.record import Answer, Attempt, StepRecord, TaskResult
+from harness.model.tool_use import by_tool
 from harness.model.tools import ToolCall
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
+from harness.resilience.events import one_line
 from harness.spec.steps import Step
 
 Verdict = Literal["passed", "passed as declared", "failed", "not judged"]
@@ -193,3 +196,73 @@ def tool_calls(result: TaskResult) -> tuple[ToolCall, ...]:
 
 def _others(result: TaskResult) -> tuple[TaskResult, ...]:
     return (*result.inner, *((result.alternative,) if result.alternative else ()))
+
+
+class TaskDone(Struct, frozen=True):
+    """A task has ended."""
+
+    type: ClassVar[str] = "task"
+    final_state: str
+    """As in the result; `skipped` for a task that was left out."""
+    seconds: float
+    steps: int
+    """The number of completed steps."""
+    attempts: int
+    """Attempts at all steps, with preconditions and criteria, without those that a circuit refused."""
+    failures: int
+    """The number of failed attempts."""
+    code: str = ""
+    """The code of the failure, if there is one."""
+    severity: str = ""
+    source: str = ""
+    """The source of the failure, as for a step."""
+    reason: str = ""
+    """The reason why the task was left out."""
+    expected: bool = False
+    """It failed as its file declares."""
+    retries: int = 0
+    """This and the following counts are those of `Figures`."""
+    successful_retries: int = 0
+    fallbacks: int = 0
+    recovered: int = 0
+    recovery_seconds: float = 0.0
+    agent: str = ""
+    """The agent that chose its last step; empty if its file did."""
+    takeovers: int = 0
+    """How often another agent went on in place of one that failed."""
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name of a model -> what the task's calls of it have used (`ModelFigures`)."""
+    tools: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Name of a tool server -> name of a tool -> what the task's calls of it have done (`ToolFigures`)."""
+
+    @classmethod
+    def of(cls, result: TaskResult, agent: str | None = None) -> TaskDone:
+        """`agent`: the one that began; None: the steps of the file."""
+        counted = figures(result)
+        return cls(
+            final_state="skipped" if result.skipped else result.final_state,
+            seconds=round(result.elapsed, 3),
+            steps=result.steps_completed,
+            attempts=counted.attempts,
+            failures=counted.failed_attempts,
+            retries=counted.retries,
+            successful_retries=counted.successful_retries,
+            fallbacks=counted.fallbacks,
+            recovered=counted.recovered,
+            recovery_seconds=round(counted.recovery_seconds, 3),
+            reason=result.skipped,
+            **(result.failure.origin if result.failure else {}),
+            expected=bool(result.error and result.error.expected),
+            agent=result.ended_by(agent),
+            takeovers=len(result.takeovers),
+            models={name: used.model_dump() for name, used in by_model(model_calls(result)).items()},
+            tools={
+                server: {tool: used.model_dump() for tool, used in tools.items()}
+                for server, tools in by_tool(tool_calls(result)).items()
+            },
+        )
+
+    def line(self) -> str:
+        course = f"{self.seconds:.1f} s, {self.attempts} attempts, {self.failures} failed"
+        why = one_line(self.code or self.reason)
+        return f"task {self.final_state}{f': {why}' if why else ''} ({course})"

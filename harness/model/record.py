@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from harness.model.agent_events import AgentEvent
 from harness.model.dialogs import MetDialog
 from harness.model.inference import ModelCall
-from harness.model.report import ErrorReport
+from harness.model.report import ErrorReport, control_of
 from harness.model.snapshot import with_selectors
 from harness.model.tools import ToolCall
 from harness.recovery import Remedy
@@ -246,11 +246,6 @@ class Warning_(Struct, frozen=True):  # noqa: N801 - `Warning` is a builtin
         return {"type": self.type, "step_index": self.step_index, "message": self.message, **self.details}
 
 
-def control_of(warnings: Iterable[Mapping[str, Any]]) -> str:
-    """`observed` if one of these warnings, or their details, says so; else empty."""
-    return next((str(each["control"]) for each in warnings if "control" in each), "")
-
-
 class MetFault(Struct, frozen=True):
     """The result of one declared fault. Times are seconds since the start of the task."""
 
@@ -423,6 +418,15 @@ def answer_text(record: StepRecord) -> str:
     return dumps(outcome.details[RESULT], ensure_ascii=False, default=str)
 
 
+class TaskEnding(Struct, frozen=True):
+    """What the agent of a task is told of its end."""
+
+    key: str
+    passed: bool
+    state: FinalState
+    failure: Failure | None
+
+
 class TaskResult(Struct, frozen=True):
     """The end of a task: `final_state`, `error`, `warnings`."""
 
@@ -472,6 +476,10 @@ class TaskResult(Struct, frozen=True):
     @property
     def ok(self) -> bool:
         return self.final_state in ("completed", "partial_success") and not self.skipped
+
+    @property
+    def verdict(self) -> TaskEnding:
+        return TaskEnding(self.key, self.ok, self.final_state, self.failure)
 
     @property
     def written(self) -> tuple[StepRecord, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -145,3 +147,8 @@ OF_TOOLS = {"tools", "tools_total", "tool_calls", "tool_error"}
 """The fields that only a task that has called tools has."""
 OF_AGENTS = {"agent", "takeovers", "models", "models_total", "model_calls"}
 """The fields that only a task with an agent has."""
+
+
+def control_of(warnings: Iterable[Mapping[str, Any]]) -> str:
+    """`observed` if one of these warnings, or their details, says so; else empty."""
+    return next((str(each["control"]) for each in warnings if "control" in each), "")

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from harness.model.inference import ModelCall
 
-# What is noted while a task runs (`harness/runner/kept_ways.py`).
+# What is noted while a task runs (`harness/runner/proposal_notes.py`).
 
 
 class SeenByAgent(Struct, frozen=True):

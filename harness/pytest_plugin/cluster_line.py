@@ -17,7 +17,7 @@ from harness.model.ledger import NewWords, cut_off
 from harness.model.plan import Plan
 from harness.reporting.telemetry.log import as_line
 from harness.reporting.telemetry.record import Record
-from harness.reporting.telemetry.stream import Sink, TextRedactor
+from harness.reporting.telemetry.stream import Sink
 from harness.resilience import Clock
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class ClusterJournal(Sink):
         self._wire, self._permits = link.wire, link.permits
         self._new = NewWords(asks=True)
 
-    def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
+    def on_event(self, event: Event) -> None:
         self._wire.check()
         if isinstance(event, TaskStarted):
             self._permits.began(event.plan.task_id)

@@ -18,7 +18,7 @@ from harness.model.events import Event
 from harness.model.ledger import Gone, ItemFacts, LossVerdict, NewWords, Note, facts_of, read_note, what_runs_again
 from harness.pytest_plugin.role import worker_input
 from harness.pytest_plugin.state import STATE, SessionState
-from harness.reporting.telemetry.stream import Sink, TextRedactor
+from harness.reporting.telemetry.stream import Sink
 from harness.spec.file_names import NAMED_SUFFIXES, is_task_file
 from harness.values import replace
 
@@ -47,7 +47,7 @@ class WorkerJournal(Sink):
             return cls(Path(path)) if path else None
         return None
 
-    def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
+    def on_event(self, event: Event) -> None:
         for word in self._new.of(event):
             self._write(Note(word, event.plan.task_id).line())
 

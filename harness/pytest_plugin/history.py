@@ -13,7 +13,6 @@ import pytest
 
 from harness.masking import MARK
 from harness.model.browser_settings import OPTIONS, names
-from harness.model.settings import Settings
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import SessionState
@@ -24,7 +23,7 @@ from harness.reporting.history.file import BrokenFileError, HistoryError, put_as
 from harness.reporting.history.reading import kept_place
 from harness.reporting.history.record import Execution, Outcome, RunRecord
 from harness.reporting.history.writing import RunWriter, begun_record, ended_record
-from harness.reporting.redaction import Redactor
+from harness.reporting.redaction import redactor_of
 from harness.reporting.task_record import TaskRecord
 from harness.resilience.owner import Owner
 from harness.spec.expressions import environment_names
@@ -119,14 +118,7 @@ def first_line(report: pytest.TestReport) -> str:
 _Hide = Callable[[str], str]
 
 
-def redactor_of(settings: Settings, tasks: Sequence[Loaded], environ: Mapping[str, str]) -> Redactor:
-    """A redactor for the secrets of tasks and settings, and for environment variables with secret names."""
-    names = {name for task in tasks for name in environment_names(task.spec)}
-    secrets = (value for name, value in environ.items() if name in names or is_secret_name(name))
-    return Redactor.of(settings, secrets)
-
-
-def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator[str]:
+def without_secrets(arguments: Sequence[object], redact: _Hide) -> Iterator[str]:
     """The arguments without secrets: an option with a secret name hides its value, after `=` or as the next word.
 
     Of the URLs of browser endpoints the hosts stay visible.
@@ -140,7 +132,7 @@ def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator
         elif hidden and equals:
             yield f"{name}={hidden(value)}"
         else:
-            yield redactor.text(argument)
+            yield redact(argument)
         hide = None if equals else hidden
 
 
@@ -176,7 +168,6 @@ class RunHistory:
         self._fence = state.fence
         self._notes: list[str] = []
         self._status: int | None = None
-        self._redactor = Redactor()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -248,9 +239,10 @@ class RunHistory:
         if self._begun or not self._writes:
             return
         self._begun = True
-        self._redactor = redactor_of(self._state.settings, list(tasks.values()), os.environ)
-        self._executions = Executions(self._root, tasks, self._redactor.text)
-        run = self._run = self._begun_record()
+        names = {name for task in tasks.values() for name in environment_names(task.spec)}
+        redact = redactor_of(self._state.settings, names, os.environ).text
+        self._executions = Executions(self._root, tasks, redact)
+        run = self._run = self._begun_record(redact)
         if self._stored is not None:
             self._fence.call(_STORE_OUTPUT, self._stored.begin, run, tasks)
         if self._state.settings.history_runs > 0:
@@ -264,8 +256,8 @@ class RunHistory:
             self._notes.append(put_aside(self._root, run.run))
             return RunWriter(self._root, run, Owner.this())
 
-    def _begun_record(self) -> RunRecord:
-        arguments = without_secrets(self._config.invocation_params.args, self._redactor)
+    def _begun_record(self, redact: _Hide) -> RunRecord:
+        arguments = without_secrets(self._config.invocation_params.args, redact)
         shard = str(self._config.getoption("--task-shard", None) or "")
         durations = self._state.durations.digest if self._state.durations else ""
         told = environment(self._config, self._state)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from harness.model.figures import TaskDone
 from harness.pytest_plugin.state import STATE
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.task_record import task_record
-from harness.reporting.telemetry.record import TaskDone
 from harness.reporting.telling import story_of
 from harness.runner.compile import compile_plan
 from harness.runner.not_run import PROCESS_DIED, not_run_result
@@ -38,9 +38,9 @@ def report_lost_task(config: pytest.Config, report: Any, node_id: str, failure: 
     if plan is None:
         return
     result = not_run_result(state.harness().archive, plan, failure, PROCESS_DIED)
-    story = story_of(plan, result, state.harness().redactor)
+    story = story_of(plan, result, state.harness().archive.redactor)
     state.fence.call("Allure", AllureSink().write_lost, node_id, plan.spec, story)
     telemetry_of(config).stream.tell(TaskDone.of(result, plan.agent), plan)
-    record = task_record(story_of(plan, result))
+    record = task_record(story)
     report.taskspec = record.model_dump(mode="json")
     report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"

@@ -120,15 +120,14 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, py
     """Add the failed tasks of a failed test to its report, since its `assert` cannot show them."""
     report = yield
     if call.when == "call" and report.failed and _API in sys.modules:
-        executed: list[TaskExecution] = [each for each in sys.modules[_API].EXECUTED if each.result.failure is not None]
-        report.sections += [(f"task {each.plan.task_id}", _explain_failure(each)) for each in executed]
+        executed: list[TaskExecution] = [each for each in sys.modules[_API].EXECUTED if each.story.failure is not None]
+        report.sections += [(f"task {each.story.task_id}", _explain_failure(each)) for each in executed]
     return report
 
 
 def _explain_failure(executed: TaskExecution) -> str:
     from harness.reporting.console import failure_text  # loaded already where a task has run
-    from harness.reporting.telling import story_of
 
     settings = executed.settings
     unserved = None if settings.services else settings.root / "pyproject.toml"
-    return failure_text(story_of(executed.plan, executed.result, executed.redactor), unserved=unserved)
+    return failure_text(executed.story, unserved=unserved)

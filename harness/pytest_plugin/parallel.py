@@ -155,7 +155,7 @@ def end(state: SessionState) -> None:
     """End the look-ahead. Tasks that ran ahead and were not requested are listed: pytest reports nothing of them."""
     ahead, state.ahead = state.ahead, None
     for left in ahead.stop() if ahead else ():
-        redactor = state.harness().redactor
+        redactor = state.harness().archive.redactor
         if isinstance(left, BrokenTask):
             why = redactor.text(f"{type(left.error).__name__}: {left.error}")
             state.broken_off.append(f"{left.name.rpartition('::')[2]} ({why})")

@@ -16,7 +16,7 @@ import pytest
 from msgspec import Struct
 
 from harness.model.events import Event, TaskEnded
-from harness.model.outcome import ended_as_declared, outcome_differences
+from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
@@ -59,7 +59,7 @@ def asking(state: SessionState, config: pytest.Config) -> _Ask | None:
     """A function that asks a person, without showing secrets; None under xdist. Without a terminal no answer comes."""
     if role_of(config) is not Role.ALONE:
         return None
-    redactor = state.harness().redactor
+    redactor = state.harness().archive.redactor
     return lambda question, choices: _ask(config, redactor.text(question), choices)
 
 
@@ -169,13 +169,13 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         raise _skipped(story.skipped)
     item.user_properties += list(loaded.spec.own.notes)
     _tell(item, story, record)
-    _judge(state, plan, result, story, full)
+    _judge(state, plan, story, full)
 
 
 def _story(state: SessionState, plan: Plan, result: TaskResult, *, unexpected: bool = False) -> TaskStory:
-    redactor = state.harness().redactor
+    redactor = state.harness().archive.redactor
     told = state.fence.call("story", partial(story_of, unexpected=unexpected), plan, result, redactor)
-    return told or bare_story(result)
+    return told or bare_story(plan, result)
 
 
 class RepairFailed(Exception):  # noqa: N818 - its name is shown to people
@@ -322,25 +322,24 @@ def _tell(item: pytest.Item, story: TaskStory, record: TaskRecord | None) -> Non
         item.stash[RECORD] = record
 
 
-def _judge(state: SessionState, plan: Plan, result: TaskResult, story: TaskStory, full_trace: str) -> None:
+def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str) -> None:
     __tracebackhide__ = True
-    settings, expect = state.settings, plan.spec.expect
+    settings = state.settings
     unserved = None if settings.services else settings.root / "pyproject.toml"
     shown = partial(failure_text, unserved=unserved, full_trace=full_trace)
     text = state.fence.call("terminal", shown, story) or story.headline
-    if expect is not None:
-        if wrong := outcome_differences(expect, result):
-            told = f"did not end as it declares: {'; '.join(wrong)}"
-            headline = f"{plan.task_id} {told}"
+    if plan.spec.expect is not None:
+        if not story.as_declared:
+            told = f"did not end as it declares: {'; '.join(story.differences)}"
+            headline = f"{story.task_id} {told}"
             raise CriterionFailed(headline, f"{headline}\n\n{text}", told)
-    elif result.failure is not None:
-        kind = CriterionFailed if result.failure.family is Family.ASSERTION else TaskFailed
+    elif story.failure is not None:
+        kind = CriterionFailed if story.failure.family is Family.ASSERTION else TaskFailed
         raise kind(brief(story), text, printed([story.cause]))
-    elif result.makeshift and plan.strict:
-        how = (
-            f"was ended by the agent `{result.takeovers[-1].after}`" if result.takeovers else "ended as partial_success"
-        )
-        raise TaskFailed(f"{plan.task_id} {how}, which --taskspec-strict refuses", text)
+    elif story.refused:
+        others = story.takeovers
+        how = f"was ended by the agent `{others[-1].after}`" if others else f"ended as {story.final_state}"
+        raise TaskFailed(f"{story.task_id} {how}, which --taskspec-strict refuses", text)
 
 
 # `--task-retrace`: runs a failed task once more, recorded in full, if that does no harm.

@@ -23,9 +23,9 @@ from harness.pytest_plugin.state import BROWSER, RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import OUTPUT, TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import add_properties, environment, torn_properties, write_summary
 from harness.reporting.allure.labels import attach_text
-from harness.reporting.archive import moved_aside
 from harness.reporting.summary import rerun_lines
 from harness.reporting.task_record import LAST_RUN, TaskRecord, torn_down, write_last_run
+from harness.reporting.workspace import moved_aside
 from harness.runner.chain import is_remote
 from harness.spec.agents import BRIDGE
 

@@ -159,7 +159,7 @@ class SessionState(Struct):
 
     def check_folders(self) -> None:
         """Raise UsageError, with a sentence for each, if folders that every run writes to cannot be used."""
-        from harness.reporting.archive import links_in, unusable_folders
+        from harness.reporting.workspace import links_in, unusable_folders
 
         if found := unusable_folders(self.settings):
             raise pytest.UsageError("\n".join(found))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from harness.model.figures import TaskDone
 from harness.model.settings import Settings
 from harness.pytest_plugin.crashed_workers import WorkerJournal
 from harness.pytest_plugin.role import Role, role_of, worker_input
@@ -21,7 +22,6 @@ from harness.pytest_plugin.terminal import live_progress
 from harness.reporting.allure.labels import running_test
 from harness.reporting.files import write_json, write_text
 from harness.reporting.progress import ProgressLine
-from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, error_metrics
 from harness.reporting.telemetry.log import LOGGER, EventLog, Tail, append_line, begin, events_of, level_name, line
 from harness.reporting.telemetry.metrics import MetricsSink
@@ -31,7 +31,6 @@ from harness.reporting.telemetry.record import (
     Record,
     RunBegun,
     StepDone,
-    TaskDone,
     TelemetryEvent,
 )
 from harness.reporting.telemetry.sinks import PytestSinks, stream_of
@@ -172,8 +171,7 @@ class RunTelemetry:
         """The stream, made when it is first needed. Raises ValueError for a `redact` that is no regular expression."""
         if self._stream is None:
             settings, run, made = self._settings, self._state.run_id, self._sinks()
-            redactor = Redactor.of(settings)
-            self._stream = stream_of(settings, run, redactor, made, worker=self._worker, fence=self._fence)
+            self._stream = stream_of(settings, run, made, worker=self._worker, fence=self._fence)
         return self._stream
 
     def spare_reports(self) -> None:

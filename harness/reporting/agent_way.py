@@ -10,7 +10,7 @@ from typing import Any
 from harness.model.consumption import ModelFigures, is_unpriced, money_text, tokens_text
 from harness.model.inference import ModelCall
 from harness.model.policy import CALLS
-from harness.model.trajectory import SaidAnswer, SeenPage, TrajectoryChoice, TrajectoryStep
+from harness.model.trajectory import SaidAnswer, TrajectoryChoice, TrajectoryStep
 from harness.reporting.files import shown_path, visible
 from harness.reporting.still_page import row, still_page
 from harness.reporting.trajectory import Trajectory
@@ -73,7 +73,8 @@ def _how(choice: _Choice) -> Iterator[str]:
     """What the agent saw, asked and was told for the choice, and what a tool has answered."""
     said = (line for each in choice.said for line in _said(each))
     answered = [f"answered {choice.answer}"] if isinstance(choice, TrajectoryStep) and choice.answer else []
-    yield from (*map(_saw, choice.seen), *map(_asked, choice.asked), *said, *answered)
+    saw = (f"saw {each.url} ({each.file})" for each in choice.seen)
+    yield from (*saw, *map(_asked, choice.asked), *said, *answered)
 
 
 def _done(choice: _Choice) -> str:
@@ -96,10 +97,6 @@ def _called(step: Mapping[str, Any]) -> str:
 def _ended(choice: TrajectoryStep) -> str:
     outcome = "passed" if choice.passed else f"failed: {choice.code}: {choice.message}"
     return f"{outcome} ({choice.seconds:.1f} s)"
-
-
-def _saw(seen: SeenPage) -> str:
-    return f"saw {seen.url} ({seen.file})"
 
 
 def _asked(call: ModelCall) -> str:

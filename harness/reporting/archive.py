@@ -1,50 +1,51 @@
-"""`errors/<task>/`: one complete, redacted, inert directory for every failed task, published by a rename."""
+"""`errors/<task>/`: one complete, redacted, inert directory for every failed task, published by a rename.
+
+And `.harness/evidence/<run>/<key>`: with `evidence = "all"`, the final state of a passed task, for regrading.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
-import os
-import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
 
-from harness.criteria import difference
+from harness.criteria import Criterion, difference
+from harness.masking import MARK
 from harness.model.agent_events import shown
 from harness.model.diagnosis import trace
+from harness.model.outcome import attempts_of, ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json, Snapshot
 from harness.model.record import TaskResult
 from harness.model.report import OF_AGENTS, OF_TOOLS, ErrorReport
 from harness.model.settings import Settings
 from harness.model.tool_evidence import bounded, bounded_call
+from harness.recovery.failure import Failed
 from harness.reporting.files import (
     MANIFEST,
     NAMES,
-    UNREADABLE,
+    PAGE_STATE,
     ManifestEntry,
     absent_entry,
-    copy_files,
-    copy_trace,
     manifest,
     names_of,
     read_json,
-    redacted_copy,
     safe_name,
-    shown_path,
     taken_entry,
     write_json,
     write_text,
 )
-from harness.reporting.grading import grading
-from harness.reporting.redact_files import redact_trace
-from harness.reporting.redaction import Redactor, masked_call, masked_fields, masked_step
+from harness.reporting.redact_files import UNREADABLE, copy_files, copy_trace, redact_trace, redacted_copy
+from harness.reporting.redaction import Redactor, masked_call, masked_step
 from harness.reporting.whole_trace import TRACE, write_whole_trace
-from harness.resilience.owner import Owner, is_abandoned
+from harness.reporting.workspace import Previous, Workspace, run_of, runs_in
+from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
+from harness.task_secrets import is_secret_name, masked_fields
 
 _KEPT = ".kept"
 _REPORT = "error_report.json"
@@ -59,7 +60,8 @@ class DirectoryArchive:
         """Raises ValueError for a run id that is no safe directory name."""
         self._root = root.absolute()
         self._run_id = safe_name(run_id)
-        self._redactor = redactor
+        self.redactor = redactor
+        """The redactor of the run, which learns the secrets of its tasks."""
         self._root.mkdir(parents=True, exist_ok=True)
         self._workspace = Workspace(self._root, run_id)
         self._previous = Previous(self._root, keep_previous, self._workspace)
@@ -67,6 +69,11 @@ class DirectoryArchive:
         self._held: dict[str, Path] = {}
         """Key of a task that is judged later -> its directory, which is complete and not published."""
         self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, settings: Settings, run_id: str) -> DirectoryArchive:
+        """The archive of a run. Raises ValueError for a `redact` that is no regular expression, too."""
+        return cls(settings.artifacts, run_id, Redactor.of(settings), settings.keep_previous)
 
     @property
     def workspace(self) -> Path:
@@ -79,7 +86,7 @@ class DirectoryArchive:
         The task's secrets are redacted from everything written from now on, since other tasks of its episode share its
         memory.
         """
-        self._redactor.learn(plan.all_secrets)
+        self.redactor.learn(plan.all_secrets)
         folder = self._workspace.folder(safe_name(plan.key))
         with self._lock:
             self._scratch.setdefault(plan.key, []).append(folder)
@@ -88,20 +95,24 @@ class DirectoryArchive:
     def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
         """Write `errors/<key>` completely, then rename it. Raises ValueError if the key would lead out of the root."""
         target = self._root / safe_name(plan.key)
-        build = self._workspace.folder(f"{plan.key}-whole")
-        self._redactor.learn(plan.all_secrets)  # one-time passwords were not known before
-        assemble(build, plan, result, report, evidence, state, self._redactor, self._run_id)
+        build = self._assembled("whole", plan, result, report, evidence, state)
         with self._lock:
             self._previous.take(target)
             build.rename(target)
         self._forget(plan, evidence.folder)
         return target
 
+    def _assembled(
+        self, kind: str, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot
+    ) -> Path:
+        build = self._workspace.folder(f"{plan.key}-{kind}")
+        self.redactor.learn(plan.all_secrets)  # one-time passwords were not known before
+        assemble(build, plan, result, report, evidence, state, self.redactor, self._run_id)
+        return build
+
     def hold(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> None:
         """Write the directory of a task that passed; `judged` publishes or deletes it. Raises OSError."""
-        build = self._workspace.folder(f"{plan.key}-held")
-        self._redactor.learn(plan.all_secrets)
-        assemble(build, plan, result, report, evidence, state, self._redactor, self._run_id)
+        build = self._assembled("held", plan, result, report, evidence, state)
         with self._lock:
             self._held[plan.key] = build
 
@@ -116,7 +127,7 @@ class DirectoryArchive:
             return None
         target, report = self._root / safe_name(key), build / _REPORT
         document = read_json(report)
-        document["error_message"] = self._redactor.text(f"{document['error_message']}: {failed}")
+        document["error_message"] = self.redactor.text(f"{document['error_message']}: {failed}")
         write_json(report, document)
         with self._lock:
             self._previous.take(target)
@@ -132,11 +143,11 @@ class DirectoryArchive:
         with self._lock:
             self._previous.take(self._root / safe_name(plan.key))
             folders = tuple(self._scratch.get(plan.key, ()))
-        self._redactor.learn(plan.all_secrets)
+        self.redactor.learn(plan.all_secrets)
         build = self._workspace.folder(f"{plan.key}-kept")
         for folder in folders:
-            copy_files(folder, build, self._redactor)
-            copy_trace(folder, build, self._redactor)
+            copy_files(folder, build, self.redactor)
+            copy_trace(folder, build, self.redactor)
         kept = self._root / _KEPT / plan.key
         self._workspace.discard(kept)
         if any(build.iterdir()):
@@ -148,7 +159,7 @@ class DirectoryArchive:
         """Move what an earlier run has left of a task to `.previous`; what this run has left stays."""
         target = self._root / safe_name(plan.key)
         with self._lock:
-            if _run_of(target) != self._run_id:
+            if run_of(target) != self._run_id:
                 self._previous.take(target)
 
     def retraced(self, first: Plan, second: Plan, result: TaskResult) -> Path | None:
@@ -221,7 +232,7 @@ def assemble(
             entries.append(_artifact(folder / name, writers.get(name), evidence, state))
     files = list(copy_files(evidence.folder, folder / "files", redactor))
     document = manifest(report, plan.key, run, entries, files)
-    document["grading"] = grading(folder, plan, result, evidence, redactor)
+    document["grading"] = _grading(folder, plan, result, evidence, redactor)
     write_json(folder / MANIFEST, redactor.json(document))
 
 
@@ -328,154 +339,124 @@ def _artifact(path: Path, write: _Writer | None, evidence: Evidence, state: Snap
     return taken_entry(path, time.perf_counter() - began, item)
 
 
-# The folders that every run writes to, and whether they are usable.
+# What `harness regrade` reads beside the snapshots: the criteria that ran, and the page as they read it.
+
+UNMET = "CRITERIA_UNMET"
 
 
-def unusable_folders(settings: Settings) -> list[str]:
-    """A sentence for each folder that cannot be written: what it is instead, and the remedy."""
-    own = settings.root / ".harness"
-    folders = {own: "the events of a run are kept there: move it away"}
-    if not settings.artifacts.is_relative_to(own):
-        advice = "failed tasks are kept there: move it away, or name another with `--task-artifacts`"
-        folders = {settings.artifacts: advice, **folders}
-    return [f"{shown_path(each)} {why}; {advice}" for each, advice in folders.items() if (why := unusable(each))]
+def _grading(folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, redactor: Redactor) -> dict[str, Json]:
+    """The part of the manifest that regrading reads. Writes `page_state.json` if the page answered."""
+    page, planned = evidence.page, len(plan.steps) or result.steps_total
+    if isinstance(page, Mapping):
+        elements = [_masked_element(element) for element in page["elements"]]
+        write_json(folder / PAGE_STATE, redactor.strings({**page, "elements": elements}))
+    now = (plan.start or result.started) + timedelta(seconds=result.elapsed)
+    spec = plan.spec
+    return {
+        "world_time": now.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "url": evidence.url,
+        "locale": plan.context.locale,
+        "page": PAGE_STATE if isinstance(page, Mapping) else page,
+        "success_criteria": list(_criteria_outcomes(spec.success_criteria, plan.success_criteria, result)),
+        "score": None if result.score is None else result.score.total,
+        "attempts": attempts_of(result.history, planned),
+        "skipped": any(record.skipped for record in result.history),
+        "generated": {} if plan.generated is None else plan.generated.made,
+        "alternative": result.alternative.task_id if result.alternative else None,
+    }
 
 
-# `errors/.previous/<run>/<key>`: directories of earlier runs and attempts, for the latest runs.
+def _criteria_outcomes(
+    texts: Sequence[str], ready: Sequence[Criterion], result: TaskResult
+) -> Iterator[dict[str, Json]]:
+    """Each criterion as the file has it, and its outcome; `held` is null for one that was never reached."""
+    unmet = _unmet_criteria(result)
+    for place, text in enumerate(texts):
+        as_judged = _resolve_references(str(ready[place]), result) if place < len(ready) else text
+        yield {"text": text, "held": None if unmet is None else as_judged not in unmet}
 
 
-class Previous:
-    """Moves old directories away by rename, and deletes the oldest runs."""
+def _unmet_criteria(result: TaskResult) -> frozenset[str] | None:
+    """The criteria that did not hold; None if that is not known for each."""
+    if result.failure is None:
+        made_up = result.alternative or any(warning.type == "criteria_relaxed" for warning in result.warnings)
+        return None if made_up else frozenset()
+    if result.failure.code != UNMET:
+        return None
+    details = result.failure.details
+    return frozenset(map(str, details.get("unmet_criteria") or [details.get("criterion")]))
 
-    def __init__(self, root: Path, keep: int, workspace: Workspace) -> None:
-        self._root = root / ".previous"
-        self._keep = keep
-        self._workspace = workspace
 
-    def take(self, directory: Path) -> None:
-        """Move `errors/<key>` into the folder of the run that wrote it, if it exists.
+def _resolve_references(text: str, result: TaskResult) -> str:
+    try:
+        return interpolate_criterion(text, ReferenceScope(memory=result.memory))
+    except (BadReferenceError, MissingMemory, Failed):
+        return text
 
-        A link itself is moved, even a broken one: its target is neither changed nor deleted.
+
+def _masked_element(element: dict[str, Json]) -> dict[str, Json]:
+    """The element of a page without the value of a field that is for secrets."""
+    attributes = element["attributes"]
+    names = (element["selector"], *(attributes.get(naming, "") for naming in ("id", "name", "autocomplete")))
+    secret = attributes.get("type", "").lower() == "password" or any(map(is_secret_name, map(str, names)))
+    if not element["field"] or not secret:
+        return element
+    hidden = {name: MARK for name in ("text", "text_content", "value") if element[name]}
+    shown = {"value": MARK} if attributes.get("value") else {}
+    return {**element, **hidden, "attributes": {**attributes, **shown}}
+
+
+# The evidence of passed tasks. Usual runs have no costs for them (docs/design/bounds.md).
+
+EVIDENCE = Path(".harness/evidence")
+_DOM = "dom_snapshot.html"
+
+
+class PassedEvidence:
+    """Writes the directories of one run, each by a rename; deletes those of the oldest runs."""
+
+    def __init__(self, root: Path, run_id: str, redactor: Redactor, runs: int) -> None:
+        """`runs`: the number of runs that are kept, with this one. ValueError for a run id that is no safe folder
+        name.
         """
-        if not os.path.lexists(directory):
-            return
-        if self._keep == 0:
-            self._workspace.discard(directory)
-            return
-        run = self._root / _run_of(directory)
-        run.mkdir(parents=True, exist_ok=True)
-        for name in _numbered_names(directory.name):
-            try:
-                directory.rename(run / name)
-                break
-            except OSError:
-                if not (run / name).exists():
-                    raise
-        self.prune()
-
-    def prune(self) -> None:
-        """Keep the runs that were moved last."""
-        runs = sorted(filter(Path.is_dir, self._root.iterdir()), key=_filing_time, reverse=True)
-        for old in runs[self._keep :]:
-            self._workspace.discard(old)
-
-
-def _numbered_names(name: str) -> Iterator[str]:
-    yield name
-    yield from (f"{name}-{number}" for number in itertools.count(2))
-
-
-def _filing_time(run: Path) -> float:
-    try:
-        return run.stat().st_mtime_ns
-    except FileNotFoundError:  # a parallel worker removed it
-        return 0
-
-
-def _run_of(directory: Path) -> str:
-    try:
-        return safe_name(str(read_json(directory / "manifest.json")["run"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return "unknown"
-
-
-# Temporary folders under `errors/.tmp`, one subfolder for each process; those of ended processes are removed.
-
-
-class Workspace:
-    """Makes folders on the file system of the artifacts, so that a rename is enough to publish one."""
-
-    def __init__(self, root: Path, run_id: str) -> None:
-        self._base = root / ".tmp"
-        self._own = self._base / f"{Owner.this().label}-{run_id}"
-        self._numbers = itertools.count(1)
+        self._root = root / EVIDENCE
+        self._run = safe_name(run_id)
+        self._redactor = redactor
+        self._runs = max(1, runs)
+        self._workspace = Workspace(self._root, self._run)
         self._lock = threading.Lock()
-        sweep(self._base)
 
-    @property
-    def own(self) -> Path:
-        """The folder that contains all folders of this process."""
-        return self._own
-
-    def folder(self, name: str) -> Path:
-        """Make an empty folder; `name` is a part of its name."""
-        path = self._own / f"{name}-{next(self._numbers)}"
+    def keep(self, plan: Plan, result: TaskResult, evidence: Evidence, state: Snapshot) -> Path:
+        """Write the directory and return it. Raises OSError if it cannot be written, ValueError for an unsafe key."""
+        target = self._root / self._run / safe_name(plan.key)
+        build = self._workspace.folder(plan.key)
+        self._fill(build, plan, result, evidence, state)
         with self._lock:
-            _make(path)
-        return path
+            self._workspace.discard(target)  # an earlier execution in the same run
+            target.parent.mkdir(parents=True, exist_ok=True)
+            build.rename(target)
+            for old in runs_in(self._root)[self._runs :]:
+                self._workspace.discard(old)
+        self._workspace.discard(build)
+        return target
 
-    def discard(self, path: Path) -> None:
-        """Delete a folder; it is renamed first, so that a kill leaves no half of it."""
-        grave = self.folder("discarded")
-        with contextlib.suppress(FileNotFoundError):
-            path.rename(grave / path.name)
-        shutil.rmtree(grave, ignore_errors=True)
-        with self._lock, contextlib.suppress(OSError):  # still in use
-            self._own.rmdir()
-            self._base.rmdir()
-
-
-def _make(path: Path) -> None:
-    """Make a folder, again if a parallel worker that is done has just removed the empty base."""
-    for _ in range(20):
-        with contextlib.suppress(FileNotFoundError):
-            path.mkdir(parents=True)
-            return
-    path.mkdir(parents=True)
-
-
-def unusable(folder: Path) -> str | None:
-    """The reason why the folder cannot be written, as the end of a sentence; None if it can, or will be made."""
-    if folder.is_symlink() and not folder.exists():
-        return f"is a link that leads nowhere ({folder.readlink()})"
-    if folder.exists() and not folder.is_dir():
-        return "is a file, where a folder is needed"
-    first = next((each for each in (folder, *folder.parents) if each.exists()), folder)
-    return None if os.access(first, os.W_OK | os.X_OK) else "cannot be written"
-
-
-def links_in(root: Path) -> dict[Path, str]:
-    """The links in place of tasks' folders, with their targets; none without the folder."""
-    with contextlib.suppress(OSError):
-        found = [each for each in root.iterdir() if each.is_symlink() and not each.name.startswith(".")]
-        return {each: str(each.readlink()) for each in found}
-    return {}
-
-
-def moved_aside(links: Mapping[Path, str], keeps: bool) -> list[str]:
-    """A line for each link that was replaced by a task's folder. `keeps`: earlier artifacts are kept."""
-    where = "is under .previous now" if keeps else "is gone"
-    return [
-        f"{shown_path(path)} was a link to {target}: the link {where}; its target is unchanged"
-        for path, target in sorted(links.items())
-        if not path.is_symlink()
-    ]
-
-
-def sweep(base: Path) -> None:
-    """Delete the temporary folders of processes that have ended, but not those of parallel workers."""
-    found: list[Path] = []
-    with contextlib.suppress(FileNotFoundError):  # it does not exist, or a parallel worker has just removed it
-        found = list(base.iterdir())
-    for folder in filter(is_abandoned, found):
-        shutil.rmtree(folder, ignore_errors=True)
+    def _fill(self, folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, state: Snapshot) -> None:
+        redactor = self._redactor.plus(plan.all_secrets)
+        write_json(folder / "memory_snapshot.json", redactor.json(state.memory or {}))
+        write_json(folder / "env_snapshot.json", redactor.json(state.environment or {}))
+        if (evidence.folder / _DOM).is_file():
+            with contextlib.suppress(*UNREADABLE):
+                redacted_copy(evidence.folder / _DOM, folder / _DOM, redactor)
+            (evidence.folder / _DOM).unlink()
+        document: dict[str, Json] = {
+            "task_id": plan.task_id,
+            "key": plan.key,
+            "run": self._run,
+            "source": plan.source,
+            "final_state": result.final_state,
+            "code": None,
+            "expected": False,
+            "unexpected": not ended_as_declared(plan.spec, result),
+            "grading": _grading(folder, plan, result, evidence, redactor),
+        }
+        write_json(folder / MANIFEST, redactor.json(document))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
 import html
 import io
 import json
 import mimetypes
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +22,7 @@ from harness.reporting.comparisons import IMAGE_DIFF, compared_pictures, image_d
 from harness.reporting.files import ARTIFACTS, TRACE_MIME, Artifact, read_json, read_regular
 from harness.reporting.still_page import row, still_page
 from harness.reporting.story import StoryCall, StoryScore, StoryStep, TaskStory
-from harness.reporting.trajectory import FILE, TrajectoryError
+from harness.reporting.trajectory import FILE
 from harness.reporting.trajectory import read as read_trajectory
 from harness.reporting.words import shortened
 from harness.spec.pictures import COMPARISONS
@@ -248,17 +249,14 @@ def side_by_side(picture: bytes | None, snapshot: str | None) -> str | None:
     if shown is None or elements is None:
         return None
     data = base64.b64encode(shown).decode()
+    # the frame is sandboxed, and its style sheets affect nothing else
+    frame = f'<iframe class="page" sandbox="" title="elements of the page" srcdoc="{html.escape(elements)}"></iframe>'
     body = (
         f'<div class="two"><figure><figcaption>screenshot</figcaption><img class="picture" alt="screenshot" '
         f'src="data:image/png;base64,{data}"></figure>\n<figure><figcaption>elements of the page, without its scripts '
-        f"and without what it loaded</figcaption>{_in_frame(elements)}</figure></div>\n"
+        f"and without what it loaded</figcaption>{frame}</figure></div>\n"
     )
     return still_page("Page at the failure", body, _PAIR_STYLE)
-
-
-def _in_frame(snapshot: str) -> str:
-    """The snapshot in a sandboxed frame, so that its style sheets affect nothing else."""
-    return f'<iframe class="page" sandbox="" title="elements of the page" srcdoc="{html.escape(snapshot)}"></iframe>'
 
 
 def size(count: float) -> str:
@@ -376,32 +374,15 @@ def _score(score: StoryScore) -> str:
 
 def _readable_files(folder: Path) -> Iterator[Content]:
     """The kept files in a readable form; they were redacted when they were kept."""
-    if page := side_by_side(_bytes(folder / "screenshot.png"), _text(folder / "dom_snapshot.html")):
-        yield Content("page at the failure", HTML, "html", data=page)
-    if way := _way_of_agent(folder / FILE):
-        yield Content("agent's way", HTML, "html", data=way)
-    try:
-        table = har_page(read_json(folder / "network_logs.har"))
-    except (OSError, ValueError):
-        return
-    if table:
-        yield Content("requests", HTML, "html", data=table)
-
-
-def _way_of_agent(file: Path) -> str | None:
-    try:
-        return way_page(read_trajectory(file))
-    except (OSError, TrajectoryError):  # there is none, or a newer version has written it
-        return None
-
-
-def _bytes(path: Path) -> bytes | None:
-    try:
-        return read_regular(path)
-    except OSError:
-        return None
-
-
-def _text(path: Path) -> str | None:
-    found = _bytes(path)
-    return None if found is None else found.decode("utf-8", "replace")
+    pages: Mapping[str, Callable[[], str | None]] = {
+        "page at the failure": lambda: side_by_side(
+            read_regular(folder / "screenshot.png"),
+            read_regular(folder / "dom_snapshot.html").decode("utf-8", "replace"),
+        ),
+        "agent's way": lambda: way_page(read_trajectory(folder / FILE)),
+        "requests": lambda: har_page(read_json(folder / "network_logs.har")),
+    }
+    for name, made in pages.items():
+        with contextlib.suppress(OSError, ValueError):  # there is none, or a newer version has written it
+            if page := made():
+                yield Content(name, HTML, "html", data=page)

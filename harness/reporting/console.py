@@ -36,7 +36,6 @@ class TableRow(Struct, frozen=True):
     seconds: float | None = None
     attempts: int = 1
     failing: bool = False
-    went_back: str = ""
 
 
 def table(story: TaskStory, before: int = BEFORE) -> Iterator[TableRow]:
@@ -90,7 +89,7 @@ def _row(step: StoryStep) -> TableRow:
     ran = step.attempts or step.status == "done"
     status, seconds = (step.status, step.seconds) if ran else ("not run", None)
     count = len(step.attempts) if ran else 1
-    return TableRow(step.place, step.act, step.worked_on, status, seconds, count, went_back=step.went_back)
+    return TableRow(step.place, step.act, step.worked_on, status, seconds, count)
 
 
 # The room that a screen has for each part.

@@ -1,15 +1,11 @@
-"""The files of an artifact directory: their table (`ARTIFACTS`), manifest, copies by type, safe names and texts."""
+"""The files of an artifact directory: their table (`ARTIFACTS`), manifest, safe names and texts."""
 
 from __future__ import annotations
 
 import errno
 import json
-import os
 import re
-import shutil
 import stat
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from os.path import relpath
@@ -20,92 +16,8 @@ from msgspec import Struct
 
 from harness.model.ports import Item, Json
 from harness.model.report import ErrorReport
-from harness.reporting.redact_files import inert, redact_har, redact_trace
-from harness.reporting.redaction import Redactor
 from harness.resilience.replaced import replaced
 from harness.spec.names import blank_unprintable, commandless
-from harness.spec.pictures import COMPARISONS
-
-_KEPT_FOLDERS = ("accessibility", COMPARISONS, "downloads", "files", "screenshots")
-"""The folders of a scratch folder where a session puts the files that its steps keep."""
-
-_LARGEST = 64 * 1024 * 1024
-"""The largest file of a step, in bytes; a larger one is not copied, since it could not be redacted in memory."""
-
-UNREADABLE = (
-    OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, EOFError,
-    NotImplementedError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
-"""Errors of a broken file while it is redacted: then it is left out, never kept unredacted."""
-
-_VIEWED = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".webm")
-
-
-def redacted_copy(source: Path, target: Path, redactor: Redactor) -> None:
-    """Copy one file, redacted by its type. Raises one of `UNREADABLE` for a broken one."""
-    match source.suffix.lower():
-        case ".html" | ".htm":
-            write_text(target, redactor.text(inert(source.read_text("utf-8", "replace"))))
-        case ".har":
-            write_json(target, redact_har(json.loads(source.read_text("utf-8")), redactor))
-        case ".zip" if source.name == "trace.zip":
-            redact_trace(source, target, redactor)
-        case suffix if suffix in _VIEWED:
-            shutil.copyfile(source, target)
-        case ".json":
-            write_json(target, redactor.json(json.loads(source.read_text("utf-8"))))
-        case _:
-            target.write_bytes(redactor.data(source.read_bytes()))
-
-
-def copy_files(scratch: Path, target: Path, redactor: Redactor) -> list[ManifestEntry]:
-    """Copy named screenshots and downloads, which lie in these folders of the scratch folder."""
-    return [_copy_entry(scratch, source, target, redactor) for source in sorted(_files_to_keep(scratch))]
-
-
-def copy_trace(scratch: Path, target: Path, redactor: Redactor) -> None:
-    """Copy the trace of a task that passed, if `--tracing on` left one; a broken one is left out."""
-    source, path = scratch / "trace.zip", target / "trace.zip"
-    if source.is_file():
-        try:
-            redact_trace(source, path, redactor)
-        except UNREADABLE:
-            path.unlink(missing_ok=True)
-
-
-def _files_to_keep(scratch: Path) -> Iterator[Path]:
-    """The files to keep. Links are left out, since they could lead anywhere."""
-    for name in _KEPT_FOLDERS:
-        for folder, folders, names in os.walk(scratch / name):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            paths = (Path(folder, name) for name in names if not name.startswith("."))
-            yield from (path for path in paths if not path.is_symlink() and is_inside(scratch, path))
-
-
-def _copy_entry(scratch: Path, source: Path, target: Path, redactor: Redactor) -> ManifestEntry:
-    parts = source.relative_to(scratch).parts
-    name = Path(*(parts[1:] if parts[0] == "files" else parts))
-    if source.stat().st_size > _LARGEST:
-        return ManifestEntry(str(name), "missed", f"larger than {_LARGEST} bytes")
-    path = target / redactor.text(str(name)).replace("\\", "_")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _file_copy(source, path, redactor, pictured=parts[0] in (COMPARISONS, "screenshots"))
-    except UNREADABLE as error:
-        path.unlink(missing_ok=True)
-        return ManifestEntry(str(name), "missed", f"could not be redacted: {type(error).__name__}: {error}")
-    return ManifestEntry(str(name), "taken", bytes=path.stat().st_size)
-
-
-def _file_copy(source: Path, target: Path, redactor: Redactor, *, pictured: bool) -> None:
-    """Copy a file. A download is kept as received, except for secrets. `pictured`: the browser took the picture."""
-    if source.suffix.lower() == ".har":
-        redacted_copy(source, target, redactor)
-    elif pictured and source.suffix.lower() in _VIEWED:
-        shutil.copyfile(source, target)
-    else:
-        target.write_bytes(redactor.data(source.read_bytes()))
-
 
 # Reads and writes JSON files; a written file is complete or absent.
 
@@ -142,11 +54,12 @@ def read_regular(path: Path) -> bytes:
 # manifest.json: each artifact taken, skipped or missed, with reason and time (docs/design/evidence.md).
 
 MANIFEST = "manifest.json"
+PAGE_STATE = "page_state.json"
 TRACE_MIME = "application/vnd.allure.playwright-trace"
 IN_FULL = "Playwright trace of the second run, in full"
 
 
-class Artifact(Struct, frozen=True, kw_only=True):
+class Artifact(Struct, frozen=True):
     """One file in the folder of a failed task, with the facts about it for every list of artifacts."""
 
     name: str
@@ -166,76 +79,30 @@ class Artifact(Struct, frozen=True, kw_only=True):
     """Functions of criteria that read what it shows: if such a criterion fails, it is looked at first."""
 
 
+_JSON = "application/json"
 ARTIFACTS = (
+    Artifact("error_report.json", "report", "error report", _JSON, "json"),
+    Artifact("screenshot.png", "browser", "screenshot", "image/png", "png", at_the_step=True, hint_words="screenshot"),
+    Artifact("trace.zip", "browser", "Playwright trace", TRACE_MIME, "zip", opened_elsewhere=True),
+    Artifact("trace_full.zip", "beside", IN_FULL, TRACE_MIME, "zip"),
+    Artifact("dom_snapshot.html", "browser", "DOM snapshot", "text/html", "html", hint_words="dom_snapshot.html"),
     Artifact(
-        name="error_report.json", origin="report", title="error report", mime="application/json", extension="json"
-    ),
-    Artifact(
-        name="screenshot.png",
-        origin="browser",
-        title="screenshot",
-        mime="image/png",
-        extension="png",
-        at_the_step=True,
-        hint_words="screenshot",
-    ),
-    Artifact(
-        name="trace.zip",
-        origin="browser",
-        title="Playwright trace",
-        mime=TRACE_MIME,
-        extension="zip",
-        opened_elsewhere=True,
-    ),
-    Artifact(name="trace_full.zip", origin="beside", title=IN_FULL, mime=TRACE_MIME, extension="zip"),
-    Artifact(
-        name="dom_snapshot.html",
-        origin="browser",
-        title="DOM snapshot",
-        mime="text/html",
-        extension="html",
-        hint_words="dom_snapshot.html",
-    ),
-    Artifact(
-        name="memory_snapshot.json",
-        origin="state",
-        title="memory",
-        mime="application/json",
-        extension="json",
+        "memory_snapshot.json", "state", "memory", _JSON, "json",
         functions=frozenset({"mem", "time_since", "time_until"}),
     ),
     Artifact(
-        name="env_snapshot.json",
-        origin="state",
-        title="environment",
-        mime="application/json",
-        extension="json",
-        hint_words="env_snapshot.json",
-        functions=frozenset({"json"}),
+        "env_snapshot.json", "state", "environment", _JSON, "json",
+        hint_words="env_snapshot.json", functions=frozenset({"json"}),
     ),
-    Artifact(
-        name="console_logs.txt",
-        origin="browser",
-        title="console",
-        mime="text/plain",
-        extension="txt",
-        hint_words="console log",
-    ),
-    Artifact(
-        name="network_logs.har",
-        origin="browser",
-        title="network (HAR)",
-        mime="application/json",
-        extension="json",
-        hint_words="network log",
-    ),
-    Artifact(name="partial_trace.json", origin="report", title="step trace", mime="application/json", extension="json"),
-    Artifact(name="trajectory.jsonl", origin="beside", title="agent trajectory", mime="text/plain", extension="jsonl"),
-    Artifact(name=MANIFEST, origin="beside", title="manifest", mime="application/json", extension="json"),
-)
+    Artifact("console_logs.txt", "browser", "console", "text/plain", "txt", hint_words="console log"),
+    Artifact("network_logs.har", "browser", "network (HAR)", _JSON, "json", hint_words="network log"),
+    Artifact("partial_trace.json", "report", "step trace", _JSON, "json"),
+    Artifact("trajectory.jsonl", "beside", "agent trajectory", "text/plain", "jsonl"),
+    Artifact(MANIFEST, "beside", "manifest", _JSON, "json"),
+)  # fmt: skip
 """All artifacts of a failure, the most helpful first. Every other list of them is made from this one.
 
-`page_state.json` is the evidence for `harness regrade`, and stands in `grading.py`.
+`page_state.json` is the evidence for `harness regrade`.
 """
 
 NAMES = tuple(

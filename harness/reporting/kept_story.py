@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.model.diagnosis import after_faults, undone_fault
-from harness.model.record import control_of
-from harness.model.report import AssertionContext, ErrorReport
+from harness.model.diagnosis import undone_fault
+from harness.model.report import ErrorReport, control_of
 from harness.recovery.catalog import CATALOG
 from harness.reporting.story import (
     StepStatus,
     StoryAttempt,
     StoryCall,
-    StoryComparison,
     StoryFailure,
     StoryFile,
     StoryPage,
@@ -23,21 +21,17 @@ from harness.reporting.story import (
     StoryStep,
     StoryTakeOver,
     TaskStory,
+    cause_of,
     cleaned,
+    compared,
+    failed,
     writable,
 )
 from harness.reporting.words import (
-    CRITERION,
     absent_words,
     fails_the_choice,
     failure_place,
-    other_reasons,
     place,
-    reason_text,
-    relation,
-    repeats,
-    shortened,
-    shown_value,
     target_text,
 )
 
@@ -58,8 +52,8 @@ class _KeptReader:
         self._total = report.metrics.steps_total if report.metrics else None
 
     def story(self) -> TaskStory:
-        report, metrics = self._report, self._report.metrics
-        cause = self._cause()
+        report, metrics, failure = self._report, self._report.metrics, self._failure()
+        cause = cause_of(failure, report.faults, self._tried(), self._details.get("problems") or ())
         return TaskStory(
             task_id=report.task_id,
             key=self._folder.name,
@@ -68,7 +62,7 @@ class _KeptReader:
             cause=cause,
             file=StoryFile(source=report.source, location=report.source),
             seconds=metrics.time_elapsed_seconds if metrics else 0.0,
-            failure=self._failure(),
+            failure=failure,
             failed_index=report.step_index,
             steps_total=self._total if self._total is not None else report.step_index + 1,
             steps_completed=metrics.steps_completed if metrics else 0,
@@ -84,19 +78,12 @@ class _KeptReader:
             expected=report.expected,
             agent=report.agent,
             control=control_of(report.warnings),
-            **self._agents(),
+            takeovers=tuple(StoryTakeOver(each, 0.0, "") for each in report.takeovers),
+            models=report.models,
+            model_calls=report.model_calls,
+            tools=report.tools,
+            calls=tuple(StoryCall(call, step=line.get("step_index")) for line, call in self._calls()),
         )
-
-    def _agents(self) -> dict[str, Any]:
-        """Agents, models and tools."""
-        report = self._report
-        return {
-            "takeovers": tuple(StoryTakeOver(each, 0.0, "") for each in report.takeovers),
-            "models": report.models,
-            "model_calls": report.model_calls,
-            "tools": report.tools,
-            "calls": tuple(StoryCall(call, step=line.get("step_index")) for line, call in self._calls()),
-        }
 
     def _calls(self) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
         for line in self._lines:
@@ -105,13 +92,6 @@ class _KeptReader:
 
     # The failure.
 
-    def _cause(self) -> str:
-        report = self._report
-        problems = self._details.get("problems") or ("",)
-        what = self._details.get("criterion") or self._tried() or str(problems[0]).partition("\n")[0]
-        named = f": {shortened(str(what), CRITERION)}" if what else ""
-        return f"{report.code} {self._place()}{after_faults(report.faults)}{named}"
-
     def _tried(self) -> str:
         """The step that failed, as written."""
         report = self._report
@@ -119,35 +99,23 @@ class _KeptReader:
             return ""
         return f"{report.step.get('act', '')} {target_text(report.step)}".strip()
 
-    def _place(self) -> str:
-        report = self._report
-        began = report.step_index >= 0 or report.code == "PRECONDITION_NOT_MET" or bool(report.step)
-        return failure_place(report.code, report.step_index, self._total, began=began)
-
     def _failure(self) -> StoryFailure:
         report, details = self._report, self._details
-        criterion, others = str(details.get("criterion") or ""), _texts(details.get("also_unmet"))
-        assertion, undone = report.context.assertion, undone_fault(report.faults)
-        crashes = details.get("service_crashes")
+        found, undone = report.context.assertion, undone_fault(report.faults)
+        began = report.step_index >= 0 or report.code == "PRECONDITION_NOT_MET" or bool(report.step)
         usual = report.code in CATALOG and CATALOG[report.code].hint in report.hint
-        return StoryFailure(
-            code=report.code,
-            place=self._place(),
-            message=report.error_message,
-            reason=reason_text(report.error_message, "", criterion, others),
-            criterion=criterion,
-            also_unmet=tuple(other_reasons(_texts(details.get("unmet_criteria"))[1:], others)),
-            comparison=_comparison(assertion) if assertion else None,
-            limit=str(details.get("limit") or ""),
-            unanswered=_texts(details.get("unanswered")),
-            matches=_texts(details.get("matches")),
-            crashes={name: str(when) for name, when in crashes.items()} if isinstance(crashes, dict) else {},
+        return failed(
+            report.code,
+            failure_place(report.code, report.step_index, self._total, began=began),
+            report.error_message,
+            details,
+            "",
+            comparison=found and compared(found.expression, found.expected, found.actual, found.diff, found.diff),
             call=self._failed_call(),
             selector=str(details.get("selector") or (report.step or {}).get("selector") or ""),
             url=report.context.url or "",
-            service=str(details.get("service") or ""),
             hint=report.hint,
-            absent=absent_words(self._folder, assertion.diff if assertion else "") if usual else (),
+            absent=absent_words(self._folder, found.diff if found else "") if usual else (),
             advised=not usual,
             suspect=str(report.suspect or ""),
             fault=f"{undone.kind} {undone.target}" if undone else "",
@@ -183,7 +151,7 @@ class _KeptReader:
         first, last = lines[0], lines[-1]
         index = last.get("step_index")
         index = index if isinstance(index, int) else -1
-        back = str(last.get("note", "")).partition(_WENT_BACK)[2]
+        back = str(last.get("note", "")).partition(_WENT_BACK)[2].rpartition(" ")[2]
         act, total = str(first.get("act", "")), self._total
         fixed = total is not None and not fails_the_choice(self._report.code)
         return StoryStep(
@@ -195,7 +163,7 @@ class _KeptReader:
             status=self._status(last, index),
             attempts=tuple(map(_attempt, lines)),
             written=f"{act} {target_text(first)}",
-            went_back_to=_number(back.rpartition(" ")[2]) if back else None,
+            went_back_to=int(back) if back.lstrip("-").isdecimal() else None,
             agent=str(last.get("agent", "")),
         )
 
@@ -245,17 +213,6 @@ def _instead(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
     return f" by {'opening' if last.get('act') == 'open' else last.get('act')} {target_text(last)}"
 
 
-def _comparison(found: AssertionContext) -> StoryComparison:
-    return StoryComparison(
-        expression=found.expression,
-        relation=relation(found.expression),
-        expected=shown_value(found.expected),
-        actual=shown_value(found.actual),
-        diff=found.diff,
-        repeated=repeats(found.expected, found.actual, found.diff),
-    )
-
-
 def _score(found: Mapping[str, Any]) -> StoryScore:
     parts = (each for each in found.get("parts") or () if isinstance(each, dict))
     names = StoryPart.__struct_fields__
@@ -264,11 +221,3 @@ def _score(found: Mapping[str, Any]) -> StoryScore:
         tuple(StoryPart(**{name: each[name] for name in names if name in each}) for each in parts),
         dict(found.get("rubrics") or {}),
     )
-
-
-def _texts(found: Any) -> tuple[str, ...]:
-    return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.lstrip("-").isdecimal() else None

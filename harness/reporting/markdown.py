@@ -21,6 +21,7 @@ from harness.reporting.triage import Cause, Trouble, first_look
 from harness.reporting.words import shortened
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
+from harness.spec.names import how_many
 from harness.spec.problems import Problem, SpecError
 
 # The failures that are shown at the lines of their files.
@@ -175,7 +176,8 @@ def markdown(page: Page, limit: int = LIMIT) -> str:
 
 def _lines(page: Page, rows: int) -> Iterator[str]:
     yield from _head(page)
-    yield from _uncollected_section(page.uncollected, rows)
+    uncollected = [f"{code(file)}: {escape_markdown(why, 300)}" for file, why in page.uncollected.items()]
+    yield from _list_section("Files that could not be collected", uncollected, rows)
     troubles = [task for cause in page.causes for task in cause.tasks]
     if len(troubles) > 1:
         yield from _causes(page.causes, rows)
@@ -200,17 +202,14 @@ def _head(page: Page) -> Iterator[str]:
         return
     mark = "❌" if failed or page.uncollected else "⚠️" if unjudged else "✅"
     beside = f", {unjudged} not judged" if unjudged else ""
-    said = f"{failed} of {len(last)} tasks failed" if failed else f"{_tasks_of(len(last))}, none failed{beside}"
+    said = f"{failed} of {len(last)} tasks failed" if failed else f"{how_many(len(last), 'task')}, none failed{beside}"
     yield f"## {mark} {said}\n"
     yield f"{', '.join(_counts(last))} in {page.run.seconds:.0f} s. Run {code(page.run.run)}.\n"
 
 
-def _tasks_of(count: int) -> str:
-    return "1 task" if count == 1 else f"{count} tasks"
-
-
 def _counts(last: Sequence[Execution]) -> Iterator[str]:
-    expected, found = sum(_expected(each) for each in last), Counter(each.counted_as for each in last)
+    expected = sum(each.outcome == "passed" and bool(each.record and each.record.expected) for each in last)
+    found = Counter(each.counted_as for each in last)
     counts = {
         "passed": found["passed"],
         "failed": found["failed"],
@@ -221,15 +220,6 @@ def _counts(last: Sequence[Execution]) -> Iterator[str]:
     }
     of_them = f" ({expected} as declared)" if expected else ""
     return (f"{count} {name}{of_them if name == 'passed' else ''}" for name, count in counts.items() if count)
-
-
-def _expected(execution: Execution) -> bool:
-    return execution.outcome == "passed" and execution.record is not None and execution.record.expected
-
-
-def _uncollected_section(found: Mapping[str, str], rows: int) -> Iterator[str]:
-    lines = [f"{code(file)}: {escape_markdown(why, 300)}" for file, why in found.items()]
-    yield from _list_section("Files that could not be collected", lines, rows)
 
 
 def _causes(causes: Sequence[Cause], rows: int) -> Iterator[str]:

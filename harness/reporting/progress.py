@@ -19,9 +19,7 @@ from harness.model.events import (
     ToolAnswered,
     ToolCalled,
 )
-from harness.model.plan import Plan
 from harness.recovery import Remedy, RepairPrecondition, Rewind, Substitute
-from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.reporting.telemetry.stream import Sink
 from harness.reporting.words import place, shortened, step_label
@@ -43,13 +41,11 @@ class ProgressLine(Sink):
         self,
         stream: TextIO,
         room: Callable[[], int] = lambda: 79,
-        redactor: Redactor | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`room` returns the number of free columns after the cursor."""
         self._stream = stream
         self._room = room
-        self._redactor = redactor or Redactor()
         self._clock = clock or SystemClock()
         self._shown = 0
         self._waiting: tuple[ModelAsked | ToolCalled, float] | None = None
@@ -66,7 +62,7 @@ class ProgressLine(Sink):
         if isinstance(event, TaskEnded):
             self.clear()
         else:
-            self._tell(event, lambda: line(event))
+            self._tell(lambda: line(event))
 
     def tick(self) -> None:
         """Show how long an agent has been thinking, or a tool is called; call it several times a second."""
@@ -75,15 +71,12 @@ class ProgressLine(Sink):
             event, since = self._waiting
             self._next = now + _OFTEN
             took = now - since
-            self._tell(
-                event, lambda: _thinking(event, took) if isinstance(event, ModelAsked) else _calling(event, took)
-            )
+            self._tell(lambda: _thinking(event, took) if isinstance(event, ModelAsked) else _calling(event, took))
 
-    def _tell(self, event: Event, text: Callable[[], str]) -> None:
-        redact = self._redactor.plus(event.plan.all_secrets).text
-        with masking(redact):
+    def _tell(self, text: Callable[[], str]) -> None:
+        with masking(self.clean):
             if told := text():
-                self._show(redact(told))
+                self._show(self.clean(told))
 
     def clear(self) -> None:
         """Remove the line before other output."""
@@ -106,10 +99,10 @@ def line(event: Event) -> str:
     match event:
         case TaskStarted(plan=plan):
             return f" {plan.task_id}"
-        case StepStarted(plan=plan, index=index, step=step):
-            return f" {_task_and_place(plan, index)} {step.act}"
-        case ResilienceActed(plan=plan, index=index) if words := _acted(event):
-            return f" {_task_and_place(plan, index)} {words}"
+        case StepStarted(index=index, step=step):
+            return f" {_task_and_place(event, index)} {step.act}"
+        case ResilienceActed(index=index) if words := _acted(event):
+            return f" {_task_and_place(event, index)} {words}"
         case ModelAsked() | ModelAnswered() | ToolCalled() | ToolAnswered():
             return _call_line(event)
         case _:
@@ -124,8 +117,8 @@ def _call_line(event: ModelAsked | ModelAnswered | ToolCalled | ToolAnswered) ->
             return f" {plan.task_id} step {call.step}: {describe(ModelReply.of(call))}"
         case ToolCalled():
             return _calling(event)
-        case ToolAnswered(plan=plan, call=answered):
-            return f" {_caller(plan, answered.step)} {describe(ToolReply.of(answered))}"
+        case ToolAnswered(call=answered):
+            return f" {_task_and_place(event, answered.step)} {describe(ToolReply.of(answered))}"
 
 
 def _thinking(event: ModelAsked, seconds: float | None = None) -> str:
@@ -137,11 +130,7 @@ def _thinking(event: ModelAsked, seconds: float | None = None) -> str:
 def _calling(event: ToolCalled, seconds: float | None = None) -> str:
     """` B1 step 7 (of 0-9) calling mail.get_code (3.2 s)`. `seconds`: since when; None: it has just begun."""
     since = "" if seconds is None else f" ({seconds:.1f} s)"
-    return f" {_caller(event.plan, event.step)} calling {event.server}.{event.tool}{since}"
-
-
-def _caller(plan: Plan, step: int | None) -> str:
-    return plan.task_id if step is None else _task_and_place(plan, step)
+    return f" {_task_and_place(event, event.step)} calling {event.server}.{event.tool}{since}"
 
 
 def _acted(event: ResilienceActed) -> str:
@@ -170,7 +159,10 @@ def _again(event: Retrying, remedy: Remedy | None) -> str:
     return describe(event)
 
 
-def _task_and_place(plan: Plan, index: int) -> str:
+def _task_and_place(event: Event, index: int | None) -> str:
+    plan = event.plan
+    if index is None:
+        return plan.task_id
     if plan.agent is not None:
         return f"{plan.task_id} step {index}"  # nobody knows how many there will be
     total = len(plan.steps)

@@ -7,8 +7,11 @@ import binascii
 import html
 import json
 import mimetypes
+import os
 import re
+import shutil
 import zipfile
+import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
@@ -16,7 +19,9 @@ from urllib.parse import parse_qsl
 
 from harness.masking import MARK
 from harness.model.ports import Json
+from harness.reporting.files import ManifestEntry, is_inside, write_json, write_text
 from harness.reporting.redaction import HEADERS, Redactor, redact_packed
+from harness.spec.pictures import COMPARISONS
 from harness.task_secrets import is_secret_name
 
 _PAIR = re.compile(r"(?P<lead>^|&)(?P<name>[^=&\s]+)=(?P<value>[^&\s]*)")
@@ -407,3 +412,86 @@ def _passwords(node: Json) -> Iterator[str]:
             yield from (str(node[1][key]) for key in ("value", "__playwright_value_") if node[1].get(key))
         for item in node:
             yield from _passwords(item)
+
+
+# Copies of files, redacted by their type; those that a session puts into its scratch folder.
+
+_KEPT_FOLDERS = ("accessibility", COMPARISONS, "downloads", "files", "screenshots")
+"""The folders of a scratch folder where a session puts the files that its steps keep."""
+
+_LARGEST = 64 * 1024 * 1024
+"""The largest file of a step, in bytes; a larger one is not copied, since it could not be redacted in memory."""
+
+UNREADABLE = (
+    OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, EOFError,
+    NotImplementedError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""Errors of a broken file while it is redacted: then it is left out, never kept unredacted."""
+
+_VIEWED = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".webm")
+
+
+def redacted_copy(source: Path, target: Path, redactor: Redactor) -> None:
+    """Copy one file, redacted by its type. Raises one of `UNREADABLE` for a broken one."""
+    match source.suffix.lower():
+        case ".html" | ".htm":
+            write_text(target, redactor.text(inert(source.read_text("utf-8", "replace"))))
+        case ".har":
+            write_json(target, redact_har(json.loads(source.read_text("utf-8")), redactor))
+        case ".zip" if source.name == "trace.zip":
+            redact_trace(source, target, redactor)
+        case suffix if suffix in _VIEWED:
+            shutil.copyfile(source, target)
+        case ".json":
+            write_json(target, redactor.json(json.loads(source.read_text("utf-8"))))
+        case _:
+            target.write_bytes(redactor.data(source.read_bytes()))
+
+
+def copy_files(scratch: Path, target: Path, redactor: Redactor) -> list[ManifestEntry]:
+    """Copy named screenshots and downloads, which lie in these folders of the scratch folder."""
+    return [_copy_entry(scratch, source, target, redactor) for source in sorted(_files_to_keep(scratch))]
+
+
+def copy_trace(scratch: Path, target: Path, redactor: Redactor) -> None:
+    """Copy the trace of a task that passed, if `--tracing on` left one; a broken one is left out."""
+    source, path = scratch / "trace.zip", target / "trace.zip"
+    if source.is_file():
+        try:
+            redact_trace(source, path, redactor)
+        except UNREADABLE:
+            path.unlink(missing_ok=True)
+
+
+def _files_to_keep(scratch: Path) -> Iterator[Path]:
+    """The files to keep. Links are left out, since they could lead anywhere."""
+    for name in _KEPT_FOLDERS:
+        for folder, folders, names in os.walk(scratch / name):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            paths = (Path(folder, name) for name in names if not name.startswith("."))
+            yield from (path for path in paths if not path.is_symlink() and is_inside(scratch, path))
+
+
+def _copy_entry(scratch: Path, source: Path, target: Path, redactor: Redactor) -> ManifestEntry:
+    parts = source.relative_to(scratch).parts
+    name = Path(*(parts[1:] if parts[0] == "files" else parts))
+    if source.stat().st_size > _LARGEST:
+        return ManifestEntry(str(name), "missed", f"larger than {_LARGEST} bytes")
+    path = target / redactor.text(str(name)).replace("\\", "_")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _file_copy(source, path, redactor, pictured=parts[0] in (COMPARISONS, "screenshots"))
+    except UNREADABLE as error:
+        path.unlink(missing_ok=True)
+        return ManifestEntry(str(name), "missed", f"could not be redacted: {type(error).__name__}: {error}")
+    return ManifestEntry(str(name), "taken", bytes=path.stat().st_size)
+
+
+def _file_copy(source: Path, target: Path, redactor: Redactor, *, pictured: bool) -> None:
+    """Copy a file. A download is kept as received, except for secrets. `pictured`: the browser took the picture."""
+    if source.suffix.lower() == ".har":
+        redacted_copy(source, target, redactor)
+    elif pictured and source.suffix.lower() in _VIEWED:
+        shutil.copyfile(source, target)
+    else:
+        target.write_bytes(redactor.data(source.read_bytes()))

@@ -8,7 +8,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
@@ -22,7 +22,7 @@ from harness.model.tool_evidence import bounded_call
 from harness.model.tool_settings import secrets as secrets_of_tools
 from harness.model.tool_settings import secrets_of_commands
 from harness.spec.names import well_formed
-from harness.task_secrets import is_secret_name
+from harness.task_secrets import is_secret_name, masked_fields
 
 # Secrets in addresses: `user:password@`, and values of the query and the fragment, by their names.
 
@@ -168,7 +168,7 @@ def _zip(data: bytes, inside: Redact) -> bytes:
     return target.getvalue() if changed else data
 
 
-__all__ = ["HEADERS", "MARK", "Redactor", "kept_call", "masked_call", "masked_fields", "masked_step"]
+__all__ = ["HEADERS", "MARK", "Redactor", "kept_call", "masked_call", "masked_step", "redactor_of"]
 
 HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 """Headers whose value is always a secret, in lower case."""
@@ -253,7 +253,7 @@ class Redactor:
                 return self.text(value)
             case dict():
                 return {well_formed(str(key)): self.strings(item) for key, item in value.items()}
-            case list():
+            case list() | tuple():
                 return [self.strings(item) for item in value]
             case _:
                 return value
@@ -265,6 +265,12 @@ class Redactor:
         if secret or any(found.group() for p in self._compiled for found in p.finditer(text)):
             return MARK
         return value if isinstance(value, int) or math.isfinite(value) else text
+
+
+def redactor_of(settings: Settings, names: Collection[str], environ: Mapping[str, str]) -> Redactor:
+    """The redactor of settings and of the environment: of variables with these names, and with names of secrets."""
+    secrets = (value for name, value in environ.items() if name in names or is_secret_name(name))
+    return Redactor.of(settings, secrets)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -291,19 +297,3 @@ def masked_call(call: dict[str, Any]) -> dict[str, Any]:
 def kept_call(call: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
     """A call of a tool as reports keep it: redacted, and then bounded, so that no secret is cut in two."""
     return bounded_call(redactor.json(masked_call(call)))
-
-
-def masked_fields(value: Json) -> Json:
-    """A document without the values of its fields that have the name of a secret."""
-    match value:
-        case dict():
-            return {key: _masked_field(str(key), item) for key, item in value.items()}
-        case list() | tuple():
-            return [masked_fields(item) for item in value]
-        case _:
-            return value
-
-
-def _masked_field(name: str, value: Json) -> Json:
-    plain = isinstance(value, str | int | float) and not isinstance(value, bool)
-    return MARK if plain and value != "" and is_secret_name(name) else masked_fields(value)

@@ -10,7 +10,7 @@ tab. What identifies a task and its files is as it was, and so are the words of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -19,10 +19,12 @@ from msgspec import Struct, field
 from pydantic import BaseModel
 
 from harness.model.consumption import ModelCallLine, ModelFigures
+from harness.model.diagnosis import after_faults
 from harness.model.figures import Figures
 from harness.model.report import FaultReport, RouteReport
 from harness.model.tool_use import ToolFigures
 from harness.recovery.catalog import CATALOG, Family, Row
+from harness.reporting.words import CRITERION, other_reasons, reason_text, relation, repeats, shortened, shown_value
 from harness.spec.names import well_formed
 from harness.spec.task import FinalState
 
@@ -247,6 +249,8 @@ class StoryPage(Struct, frozen=True):
     vanished: tuple[str, ...] = ()
     """Texts that it showed after the last act, and no longer shows."""
     console: tuple[str, ...] = ()
+    picture: str = ""
+    """The name of its screenshot."""
 
 
 class StoryFile(Struct, frozen=True):
@@ -315,6 +319,10 @@ class TaskStory(Struct, frozen=True):
     """None for a task without a report."""
     artifacts: str = ""
     """The directory of its evidence, if one was written."""
+    as_declared: bool = False
+    """It did what it should: it passed, or showed the outcome that its `expect` declares."""
+    differences: tuple[str, ...] = ()
+    """How its end differs from that outcome."""
     expected: bool = False
     """It failed, and `expect` declares that."""
     unexpected: bool = False
@@ -353,22 +361,63 @@ class TaskStory(Struct, frozen=True):
     @property
     def told_warnings(self) -> list[str]:
         """The warnings as lines, without those that the list of faults says."""
-        return [f"{each.get('type')}: {each.get('message', '')}" for each in self.warnings if _is_told(each)]
+        return [
+            f"{each.get('type')}: {each.get('message', '')}"
+            for each in self.warnings
+            if each.get("type") != "fault_not_met"
+        ]
 
     @property
     def last_try(self) -> StoryStep | None:
         """The last try of the step that failed, whether it failed there or after it."""
         return next((each for each in reversed(self.steps) if each.index == self.failed_index), None)
 
-    @property
-    def failed_step(self) -> StoryStep | None:
-        """The last failed try of the step that failed; None if none was tried."""
-        own = (each for each in reversed(self.steps) if each.index == self.failed_index and not each.passed)
-        return next(own, None)
+
+# What a story that is told and one that is read back say alike.
 
 
-def _is_told(warning: Mapping[str, Any]) -> bool:
-    return warning.get("type") != "fault_not_met"
+def cause_of(failure: StoryFailure, faults: Sequence[FaultReport], tried: str, problems: Sequence[object]) -> str:
+    """The code, the place, and the criterion or step that failed there. `problems`: of a file that cannot be loaded."""
+    what = failure.criterion or tried or next(iter(map(str, problems)), "").partition("\n")[0]
+    named = f": {shortened(what, CRITERION)}" if what else ""
+    return f"{failure.code} {failure.place}{after_faults(faults)}{named}"
+
+
+def failed(code: str, place: str, message: str, details: Mapping[str, Any], plain: str, **more: Any) -> StoryFailure:
+    """A failure with what its `details` say. `plain`: the end of its message, if that only repeats compared values."""
+    criterion, others = str(details.get("criterion") or ""), _texts(details.get("also_unmet"))
+    crashes = details.get("service_crashes")
+    return StoryFailure(
+        code=code,
+        place=place,
+        message=message,
+        reason=reason_text(message, plain, criterion, others),
+        criterion=criterion,
+        also_unmet=tuple(other_reasons(_texts(details.get("unmet_criteria"))[1:], others)),
+        limit=str(details.get("limit") or ""),
+        unanswered=_texts(details.get("unanswered")),
+        matches=_texts(details.get("matches")),
+        crashes={str(name): str(when) for name, when in crashes.items()} if isinstance(crashes, Mapping) else {},
+        service=str(details.get("service") or ""),
+        **more,
+    )
+
+
+def compared(expression: str, expected: Any, actual: Any, diff: str, shown_diff: str, **lines: str) -> StoryComparison:
+    """A comparison. `diff`: as the failure has it; `shown_diff`: as it is shown."""
+    return StoryComparison(
+        expression=expression,
+        relation=relation(expression),
+        expected=shown_value(expected),
+        actual=shown_value(actual),
+        diff=shown_diff,
+        repeated=repeats(expected, actual, diff),
+        **lines,
+    )
+
+
+def _texts(found: Any) -> tuple[str, ...]:
+    return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
 
 
 # Safe texts: redacted, and writable in every file.

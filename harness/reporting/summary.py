@@ -16,7 +16,7 @@ from harness.spec.task import FinalState, TaskSpec
 from harness.spec.warnings import WARNINGS
 
 if TYPE_CHECKING:
-    from harness.spec.fault_plan import LoadedFaultPlan, PlannedFault
+    from harness.spec.fault_plan import LoadedFaultPlan
 
 # The tasks of a run that its fault plans strike.
 
@@ -37,7 +37,7 @@ def idle_lines(plans: Sequence[LoadedFaultPlan], specs: Sequence[TaskSpec]) -> I
         idle = [
             f"{each.name_of(number)} (tasks: {', '.join(planned.tasks)})"
             for number, planned in enumerate(each.plan.faults)
-            if not _strikes(planned, specs)
+            if not any(planned.strikes(spec) for spec in specs)
         ]
         if len(idle) == len(each.plan.faults):
             yield f"{each.source}: strikes no task of this run: {_few(idle)}"
@@ -49,10 +49,6 @@ def idle_lines(plans: Sequence[LoadedFaultPlan], specs: Sequence[TaskSpec]) -> I
 def header_lines(plans: Sequence[LoadedFaultPlan]) -> Iterator[str]:
     """The lines of the header, if nothing is collected in this process."""
     return (f"taskspec faults: {each.source} ({how_many(len(each.plan.faults), 'fault')})" for each in plans)
-
-
-def _strikes(planned: PlannedFault, specs: Sequence[TaskSpec]) -> bool:
-    return any(planned.strikes(spec) for spec in specs)
 
 
 def _few(names: Sequence[str]) -> str:
@@ -216,13 +212,10 @@ def _recovered_text(records: Sequence[TaskRecord]) -> str:
     recovered = [record for record in records if record.recovered and record.ok]
     if not recovered:
         return ""
-    kinds = Counter(kind for record in recovered for kind in _recoveries(record))
+    told = (str(warning.get("type")) for record in recovered for warning in record.warnings)
+    kinds = Counter(kind for kind in told if kind in _RECOVERED)
     by = ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items()))  # an agent that chose differently has no kind
     return f" ({len(recovered)} of them recovered{': ' if by else ''}{by})"
-
-
-def _recoveries(record: TaskRecord) -> list[str]:
-    return [kind for warning in record.warnings if (kind := str(warning.get("type"))) in _RECOVERED]
 
 
 def _scores(records: Sequence[TaskRecord]) -> Iterator[str]:

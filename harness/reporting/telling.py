@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from harness.criteria import difference
 from harness.model.consumption import by_model, call_lines
 from harness.model.diagnosis import (
     advice,
-    after_faults,
     assertion_hint,
     fault_reports,
     route_report,
@@ -22,9 +20,11 @@ from harness.model.diagnosis import (
 )
 from harness.model.figures import figures, model_calls, tool_calls
 from harness.model.inference import ModelCall
+from harness.model.outcome import ended_as_declared, outcome_differences
 from harness.model.plan import Plan
 from harness.model.ports import Json
 from harness.model.record import Attempt, Score, StepRecord, TaskResult
+from harness.model.settings import Settings
 from harness.model.tool_evidence import call_document, failed_call
 from harness.model.tool_use import by_tool
 from harness.model.tools import ToolCall
@@ -46,22 +46,19 @@ from harness.reporting.story import (
     StoryTakeOver,
     StoryThought,
     TaskStory,
+    cause_of,
     cleaned,
+    compared,
+    failed,
     writable,
 )
 from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.reporting.words import (
-    CRITERION,
     absent_words,
     fails_the_choice,
     failure_place,
-    other_reasons,
     place,
-    reason_text,
-    relation,
-    repeats,
     shortened,
-    shown_value,
     site_opened,
     step_target,
 )
@@ -96,7 +93,7 @@ def _encodable(result: TaskResult) -> TaskResult:
     return replace(result, **{name: cleaned(getattr(result, name), well_formed) for name in names})
 
 
-def bare_story(result: TaskResult) -> TaskStory:
+def bare_story(plan: Plan, result: TaskResult) -> TaskStory:
     """What is safe to say of a task whose story could not be told: no text of it, only its names and its code."""
     code = result.failure.code if result.failure else ""
     cause = f"{code}; a fault of the harness keeps it from saying more: see the warnings of the run"
@@ -111,10 +108,16 @@ def bare_story(result: TaskResult) -> TaskStory:
         failure=StoryFailure(code, "", message=cause) if code else None,
         failed_index=result.failed_index,
         artifacts=str(result.artifacts) if result.artifacts else "",
+        as_declared=ended_as_declared(plan.spec, result),
+        refused=_refused(plan, result),
         skipped="it was left out" if result.skipped else "",
     )
     safe: TaskStory = cleaned(story, writable)
     return safe
+
+
+def _refused(plan: Plan, result: TaskResult) -> bool:
+    return plan.strict and plan.spec.expect is None and result.makeshift
 
 
 def before_the_first_step(result: TaskResult) -> bool:
@@ -123,6 +126,13 @@ def before_the_first_step(result: TaskResult) -> bool:
         return False
     tried = any(record.index < 0 and not record.passed for record in result.history)
     return result.failure.code != "PRECONDITION_NOT_MET" and not tried
+
+
+def step_text(plan: Plan, index: int, settings: Settings, width: int) -> str:
+    """A step that has not run as text, such as `4 click #buy`, without secrets."""
+    redact, step = Redactor.of(settings, plan.all_secrets).text, plan.steps[index]
+    with masking(redact):
+        return redact(shortened(f"{index} {step.act} {step_target(step)}", width))
 
 
 def _filled_step(record: StepRecord) -> Step:
@@ -141,19 +151,23 @@ class _Teller:
 
     def story(self, *, unexpected: bool) -> TaskStory:
         plan, result = self._plan, self._result
-        cause = self._cause(result.failure) if result.failure else f"after {result.elapsed:.1f} s"
-        sign = ":" if result.failure else ""
-        headline = f"{result.task_id} {result.final_state}{sign} {cause}"
+        failure, cause, models = None, f"after {result.elapsed:.1f} s", model_calls(result)
+        if result.failure:
+            failure = self._failure(result.failure)
+            cause = cause_of(
+                failure, self._faults, self._tried(result.failure), result.failure.details.get("problems", ())
+            )
+        headline = f"{result.task_id} {result.final_state}{':' if failure else ''} {cause}"
         return TaskStory(
             task_id=result.task_id,
             key=result.key,
             final_state=result.final_state,
             headline=headline,
-            cause=cause if result.failure else headline,
+            cause=cause if failure else headline,
             file=self._file(),
             started=result.started,
             seconds=result.elapsed,
-            failure=self._failure(result.failure) if result.failure else None,
+            failure=failure,
             failed_index=result.failed_index,
             steps_total=result.steps_total,
             steps_completed=result.steps_completed,
@@ -165,31 +179,25 @@ class _Teller:
             score=None if result.score is None else _score(result.score),
             page=self._page(),
             artifacts=str(result.artifacts) if result.artifacts else "",
+            as_declared=ended_as_declared(plan.spec, result),
+            differences=tuple(outcome_differences(plan.spec.expect, result)) if plan.spec.expect else (),
             expected=bool(result.error and result.error.expected),
             unexpected=unexpected,
-            refused=plan.strict and plan.spec.expect is None and result.makeshift,
+            refused=_refused(plan, result),
             skipped=result.skipped,
             figures=figures(result),
             inner=tuple(self._inner()),
             baselines=tuple(written_baselines(plan, result)),
-            **self._agents(),
+            agent=result.ended_by(plan.agent),
+            agents=result.chosen_by(plan.agent),
+            takeovers=tuple(StoryTakeOver(each.describe(), each.t, each.after) for each in result.takeovers),
+            control=result.control,
+            models=by_model(models),
+            model_calls=call_lines(models, result.started),
+            thoughts=tuple(map(_thought, result.model_calls)),
+            tools=by_tool(tool_calls(result)),
+            calls=tuple(map(self._call, result.tool_calls)),
         )
-
-    def _agents(self) -> dict[str, Any]:
-        """Agents, models and tools."""
-        plan, result = self._plan, self._result
-        models = model_calls(result)
-        return {
-            "agent": result.ended_by(plan.agent),
-            "agents": result.chosen_by(plan.agent),
-            "takeovers": tuple(StoryTakeOver(each.describe(), each.t, each.after) for each in result.takeovers),
-            "control": result.control,
-            "models": by_model(models),
-            "model_calls": call_lines(models, result.started),
-            "thoughts": tuple(map(_thought, result.model_calls)),
-            "tools": by_tool(tool_calls(result)),
-            "calls": tuple(map(self._call, result.tool_calls)),
-        }
 
     def _file(self) -> StoryFile:
         plan, spec = self._plan, self._plan.spec
@@ -213,7 +221,8 @@ class _Teller:
         context = self._result.error.context if self._result.error else None
         if context is None:
             return None
-        return StoryPage(context.url or "", tuple(context.vanished), context.browser_console_logs)
+        vanished, console = tuple(context.vanished), context.browser_console_logs
+        return StoryPage(context.url or "", vanished, console, context.screenshot_id or "")
 
     def _inner(self) -> Iterator[InnerStory]:
         result = self._result
@@ -261,18 +270,6 @@ class _Teller:
 
     # The failure.
 
-    def _cause(self, failure: Failure) -> str:
-        """The code, the place, and the criterion or step that failed there."""
-        problems = failure.details.get("problems", ("",))  # of a file that cannot be loaded
-        what = failure.details.get("criterion") or self._tried(failure) or problems[0].partition("\n")[0]
-        named = f": {shortened(str(what), CRITERION)}" if what else ""
-        return f"{failure.code} {self._place(failure)}{after_faults(self._faults)}{named}"
-
-    def _place(self, failure: Failure) -> str:
-        result = self._result
-        began = not before_the_first_step(result)
-        return failure_place(failure.code, result.failed_index, result.steps_total, began=began)
-
     def _tried(self, failure: Failure) -> str:
         """The step that failed, as written; empty if none was tried."""
         if failure.code in ("WORKER_CRASHED", "INCOMPLETE") or fails_the_choice(failure.code):
@@ -283,26 +280,24 @@ class _Teller:
         return f"{record.step.act} {step_target(_filled_step(record))}" if record is not None else ""
 
     def _failure(self, failure: Failure) -> StoryFailure:
-        result, details = self._result, failure.details
+        result = self._result
+        place = failure_place(
+            failure.code, result.failed_index, result.steps_total, began=not before_the_first_step(result)
+        )
         call = failed_call(result)
         advised = advice(result, expected=bool(result.error and result.error.expected))
         asserted, undone = failure.family is Family.ASSERTION, uninjected_fault(result)
-        return StoryFailure(
-            code=failure.code,
-            place=self._place(failure),
-            message=failure.message,
-            reason=reason(failure),
-            criterion=str(details.get("criterion", "")),
-            also_unmet=tuple(also_unmet(failure)),
+        plain = failure.assertion.plain if failure.assertion else ""
+        return failed(
+            failure.code,
+            place,
+            failure.message,
+            failure.details,
+            plain,
             comparison=_comparison(failure),
-            limit=str(details.get("limit") or ""),
-            unanswered=tuple(map(str, details.get("unanswered", ()))),
-            matches=tuple(map(str, details.get("matches", ()))),
-            crashes={str(name): str(when) for name, when in details.get("service_crashes", {}).items()},
             call=None if call is None else kept_call(call_document(call), self._redactor),
             selector=failure.selector or "",
-            url=str(details.get("url") or ""),
-            service=str(details.get("service", "")),
+            url=str(failure.details.get("url") or ""),
             hint=advised or (assertion_hint(self._plan, failure) if asserted else failure.hint),
             absent=() if advised or asserted else self._absent(failure),
             advised=bool(advised),
@@ -382,32 +377,13 @@ def _comparison(failure: Failure) -> StoryComparison | None:
     if found is None:
         return None
     diff = difference(found.expected, found.actual) if found.diff else ""
-    return StoryComparison(
-        expression=found.expression,
-        relation=relation(found.expression),
-        expected=shown_value(found.expected),
-        actual=shown_value(found.actual),
-        expected_lines=_value_text(found.expected),
-        actual_lines=_value_text(found.actual),
-        diff=diff,
-        repeated=repeats(found.expected, found.actual, found.diff),
-    )
+    lines = {"expected_lines": _value_text(found.expected), "actual_lines": _value_text(found.actual)}
+    return compared(found.expression, found.expected, found.actual, found.diff, diff, **lines)
 
 
 def _value_text(value: Json) -> str:
     """A text unchanged, else JSON with one line for each entry, so that two values can be compared."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1, default=str)
-
-
-def reason(failure: Failure) -> str:
-    """The message without the parts that the first line and the comparison below it show already."""
-    plain, details = failure.assertion.plain if failure.assertion else "", failure.details
-    return reason_text(failure.message, plain, str(details.get("criterion") or ""), details.get("also_unmet", ()))
-
-
-def also_unmet(failure: Failure) -> list[str]:
-    """The reasons why the other criteria do not hold."""
-    return other_reasons(list(failure.details.get("unmet_criteria", ()))[1:], failure.details.get("also_unmet", ()))
 
 
 def _score(score: Score) -> StoryScore:

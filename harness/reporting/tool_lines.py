@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from harness.reporting.redaction import masked_fields
+from harness.task_secrets import masked_fields
 
 _LOG_LINES = 5
 """The number of lines of a server's log that a screen shows, the last ones."""

@@ -21,7 +21,8 @@ from harness.masking import Secrets
 from harness.model.inference import ModelCall
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
-from harness.model.record import StepRecord, TaskResult, answer_text, seen_writing
+from harness.model.record import StepRecord, TaskResult, Warning_, answer_text, seen_writing
+from harness.model.settings import Settings
 from harness.model.trajectory import (
     Noted,
     SaidAnswer,
@@ -33,9 +34,10 @@ from harness.model.trajectory import (
     TrajectoryStep,
     TrajectoryTask,
 )
-from harness.reporting.archive import Workspace
+from harness.model.warnings import trajectory_not_kept
 from harness.reporting.files import read_regular, safe_name, write_text
 from harness.reporting.redaction import Redactor
+from harness.reporting.workspace import Workspace, runs_in
 from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Step
 from harness.values import map_texts
@@ -68,14 +70,22 @@ class TrajectoryError(ValueError):
 class Trajectories:
     """Writes the trajectories of one run, each by a rename; deletes those of the oldest runs."""
 
-    def __init__(self, root: Path, run_id: str, redactor: Redactor, runs: int, pictured: int) -> None:
-        """`runs`: the number of runs that are kept, with this one; `pictured`: of those, how many with snapshots."""
-        self._root = root / AGENTS
+    def __init__(self, settings: Settings, run_id: str, redactor: Redactor) -> None:
+        self._root = settings.root / AGENTS
         self._run = safe_name(run_id)
         self._redactor = redactor
-        self._runs, self._pictured = max(1, runs), max(1, pictured)
-        self._workspace = Workspace(self._root, self._run)
+        self._pictured = max(1, settings.keep_previous)
+        """The number of runs of which the snapshots are kept, with this one."""
+        self._runs = max(self._pictured, settings.history_runs)
         self._pruned = False
+
+    def kept(self, plan: Plan, result: TaskResult, noted: Sequence[Noted]) -> tuple[Warning_, ...]:
+        """Write the way of a task's agents; returns what a person should know if that was not possible."""
+        try:
+            self.keep(plan, result, noted)
+        except Exception as error:  # noqa: BLE001 - what is lost is a file, and never the task's result
+            return (trajectory_not_kept(error),)
+        return ()
 
     def keep(self, plan: Plan, result: TaskResult, noted: Sequence[Noted] = ()) -> Path:
         """Write the file and return it; a copy of all goes to the artifacts of a failed task. Raises OSError."""
@@ -95,15 +105,11 @@ class Trajectories:
         """Keep the newest runs: their names begin with their time. Once for a process is enough."""
         if self._pruned:
             return
-        self._pruned = True
+        self._pruned, workspace, runs = True, Workspace(self._root, self._run), runs_in(self._root)
         with contextlib.suppress(FileNotFoundError):  # a parallel worker was quicker
-            runs = _runs(self._root)
-            for old in (*runs[self._runs :], *(each for run in runs[self._pictured :] for each in _pictures(run))):
-                self._workspace.discard(old)
-
-
-def _pictures(run: Path) -> Iterator[Path]:
-    return run.glob(f"*/{_SNAPSHOTS}")
+            pictures = (each for run in runs[self._pictured :] for each in run.glob(f"*/{_SNAPSHOTS}"))
+            for old in (*runs[self._runs :], *pictures):
+                workspace.discard(old)
 
 
 class _Snapshots:
@@ -246,7 +252,7 @@ def trajectories(root: Path, task: str) -> Iterator[Trajectory]:
 
     `root`: the project's folder. `task`: the task's id, or the key of one of its cases.
     """
-    for run in _runs(root / AGENTS):
+    for run in runs_in(root / AGENTS):
         for file in sorted(run.glob(f"*/{FILE}"), reverse=True):
             found = read(file)
             if task in (found.task.task_id, found.task.key):
@@ -255,7 +261,7 @@ def trajectories(root: Path, task: str) -> Iterator[Trajectory]:
 
 def newest(root: Path) -> Iterator[Trajectory]:
     """Yield the trajectories of the last run, the one that was written last first. Raises TrajectoryError."""
-    for run in _runs(root / AGENTS)[:1]:
+    for run in runs_in(root / AGENTS)[:1]:
         yield from map(read, sorted(run.glob(f"*/{FILE}"), key=lambda file: file.stat().st_mtime, reverse=True))
 
 
@@ -273,10 +279,3 @@ def read(file: Path) -> Trajectory:
         raise TrajectoryError(f"{file}:1: the first line must be about the task")
     choices = tuple(each for each in found[1:] if not isinstance(each, TrajectoryTask))
     return Trajectory(file, found[0], tuple(each for each in choices if isinstance(each, TrajectoryStep)), choices)
-
-
-def _runs(root: Path) -> list[Path]:
-    """The folders of the runs, the newest first."""
-    with contextlib.suppress(FileNotFoundError):
-        return sorted((path for path in root.iterdir() if not path.name.startswith(".")), reverse=True)
-    return []

@@ -47,7 +47,7 @@ def first_look(cause: Cause, exists: Callable[[Path], bool] = Path.is_file, comm
 
 def _artifact(cause: Cause, code: str, exists: Callable[[Path], bool]) -> str:
     """The artifact of the first task that has it, as a path for people."""
-    kept = [each for each in _same_code(cause, code) if each.artifacts]
+    kept = [each for each in cause.tasks if each.artifacts and _underlying_code(each) == code]
     pictures = (_picture(each) for each in kept if LOOKS_LIKE in each.message)
     places = chain(pictures, (Path(str(each.artifacts), name) for each in kept if (name := _name(each))))
     return next((printable(shown_path(place)) for place in places if exists(place)), "")
@@ -67,10 +67,6 @@ def _name(trouble: Trouble) -> str:
     if read and read[1] in _BY_FUNCTION:
         return _BY_FUNCTION[read[1]]
     return CATALOG[code].first_artifact if code in CATALOG else ""
-
-
-def _same_code(cause: Cause, code: str) -> tuple[Trouble, ...]:
-    return tuple(each for each in cause.tasks if _underlying_code(each) == code)
 
 
 # One failed task, as far as its cause is concerned.

@@ -40,7 +40,7 @@ from harness.spec.task import TaskSpec
 from harness.values import replace
 
 if TYPE_CHECKING:
-    from harness.reporting.redaction import Redactor
+    from harness.reporting.story import TaskStory
     from harness.runner.sync import BegunRun
 
 PENDING = PendingInjections()
@@ -50,10 +50,8 @@ PENDING = PendingInjections()
 class TaskExecution(Struct, frozen=True):
     """A task that `execute_task` has run."""
 
-    plan: Plan
-    result: TaskResult
+    story: TaskStory
     settings: Settings
-    redactor: Redactor
 
 
 EXECUTED: deque[TaskExecution] = deque(maxlen=10)
@@ -97,11 +95,13 @@ def execute_task(task: TaskSpec) -> TaskResult:
 
 
 def _executed(plan: Plan, root: Path) -> TaskResult:
+    from harness.reporting.telling import story_of  # the harness has loaded it
+
     harness, events = (run := _run(root)).harness, run.stream
     result = harness.run(plan, events.on)
     for told in events.fence.unsaid():
         sys.stderr.write(f"{events.clean(told)}\n")
-    EXECUTED.append(TaskExecution(plan, result, harness.settings, harness.redactor))
+    EXECUTED.append(TaskExecution(story_of(plan, result, harness.archive.redactor), harness.settings))
     passed = ended_as_declared(plan.spec, result)
     (_PASSED.add if passed else _PASSED.discard)((root, plan.task_id))
     return result
@@ -127,7 +127,7 @@ def _obstacle(task: TaskSpec, folder: Path, root: Path) -> str:
         result = _executed(compile_plan(tasks[name], settings=harness.settings, run_id=harness.run_id), root)
         if (root, name) not in _PASSED:
             failure = result.failure.message if result.failure else result.skipped or result.final_state
-            return f"depends on {name}, which did not pass: {harness.redactor.text(failure)}"
+            return f"depends on {name}, which did not pass: {harness.archive.redactor.text(failure)}"
     return ""
 
 

@@ -65,14 +65,19 @@ class ServesAgents(Protocol):
 class BridgeHost:
     """The bridge of one run or server, and the run's server (`ServesAgents`)."""
 
-    def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, emit: Emit, wait: float) -> None:
-        """`wait`: seconds that a task waits for an agent. Raises OSError if the key of tokens cannot be used."""
+    def __init__(
+        self, settings: Settings, clock: Clock, emit: Emit, wait: float, redactor: Redactor | None = None
+    ) -> None:
+        """`wait`: seconds that a task waits for an agent; `redactor`: of the run.
+
+        Raises OSError if the key of tokens cannot be used.
+        """
         self._settings = settings
         self._clock = clock
         self._tokens = Tokens.of(settings.root)
         own = settings.agents.get(BRIDGE, AgentSettings())
         rules = RemoteRules(own.timeout, wait, bool(own.options.get("reveal", True)))
-        self.redactors = [redactor]
+        self.redactors = [redactor or Redactor.of(settings)]
         """The redactor of the host, and those of the runs that it serves, which learn secrets while they run."""
         desk = Desk(tuple(ACTS), self._redacted)
         store = SessionStore(settings.root)

@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,7 @@ from harness.model.agent_settings import AgentSettings
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy
 from harness.model.ports import Observe, Sight
-from harness.model.record import History, TaskResult, Warning_
+from harness.model.record import History, TaskEnding, Warning_
 from harness.model.service_settings import expand, placeholders_in
 from harness.model.settings import Settings
 from harness.model.tool_settings import REFERENCE
@@ -38,7 +38,6 @@ from harness.model.warnings import command_ended, command_refused, control_obser
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.files import safe_name
-from harness.reporting.redaction import Redactor
 from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit
 from harness.resilience.process import Child, Program, signal_all, with_variable
@@ -88,11 +87,17 @@ def telling_line(output: str) -> str:
     return next(reversed(thrown or lines), "").strip()
 
 
+_Redact = Callable[[Any, Plan], Any]
+
+
 class RunCommands:
     """What all command agents of a run share: one server, on which each task has a door of its own."""
 
-    def __init__(self, settings: Settings, redactor: Redactor, clock: Clock, emit: Emit) -> None:
-        self.settings, self.redactor, self.clock, self.emit = settings, redactor, clock, emit
+    def __init__(
+        self, settings: Settings, redact: _Redact, learn: Callable[[Iterable[str]], None], clock: Clock, emit: Emit
+    ) -> None:
+        """`redact` masks the secrets of a task in a JSON value; `learn` takes further secrets of the run."""
+        self.settings, self.redact, self.learn, self.clock, self.emit = settings, redact, learn, clock, emit
         self.doors = Doors()
 
 
@@ -150,10 +155,10 @@ class CommandAgent:
         """What the hooks of a task's process have told so far."""
         return self._running[plan.key].hub.events_of(plan) if plan.key in self._running else ()
 
-    def end(self, result: TaskResult | None) -> None:
+    def end(self, verdict: TaskEnding | None) -> None:
         """The task is over: the processes are told."""
         for running in self._running.values():
-            running.end(result)
+            running.end(verdict)
 
     async def close(self) -> None:
         """End the processes, with all that they have started in their groups. Bounded; it never raises."""
@@ -168,8 +173,7 @@ class RunningCommand:
         self._task, self._run = task, task.run
         self._name, self._plan = source.name, plan
         self._table: AgentSettings = source.command
-        redactor, clock = self._run.redactor, self._run.clock
-        desk = Desk(tuple(ACTS), lambda value, plan: redactor.plus(plan.secrets).json(value))
+        desk, clock = Desk(tuple(ACTS), self._run.redact), self._run.clock
         rules = RemoteRules(source.timeout, source.timeout, name=source.name)
         self.hub = BridgeHub(clock, desk, None, rules, self._run.emit)
         self._agent = self.hub.agent()
@@ -215,7 +219,7 @@ class RunningCommand:
             raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": self._name}))
         seconds = await self._seconds_left(observe)
         self._door = self._door or await self._run.doors.open(self._app)
-        self._run.redactor.learn((self._door.token,))
+        self._run.learn((self._door.token,))
         folder = self._task.folders[self._plan.key]
         log = folder / "files" / f"agent-{safe_name(self._name)}.log"
         try:
@@ -264,7 +268,7 @@ class RunningCommand:
         values = {
             "cdp": f"ws://{door.address}{_DEBUGGER}",
             "browser_use": str(_BROWSER_USE),
-            "prompt": prompt(self._plan, seconds, self._run.redactor, how, history),
+            "prompt": prompt(self._plan, seconds, self._run.redact, how, history),
             "bridge": bridge,
             "token": door.token,
             "mcp": str(_mcp_file(own, door)),
@@ -354,15 +358,15 @@ class RunningCommand:
 
     def _failure(self, code: str, message: str) -> Failure:
         tail = [] if self._child is None else self._child.tail(_SEARCHED)
-        said = self._run.redactor.plus(self._plan.secrets).text("\n".join(tail))
+        said: str = self._run.redact("\n".join(tail), self._plan)
         last = telling_line(said)
         details = {"agent": self._name, "output": "\n".join(said.splitlines()[-_SHOWN:])}
         advice = f"What the command wrote is in files/agent-{safe_name(self._name)}.log of the task's artifacts."
         return Failure(code, f"{message}: {last}" if last else message, details=details, advice=advice)
 
-    def end(self, result: TaskResult | None) -> None:
+    def end(self, verdict: TaskEnding | None) -> None:
         """Tell the process how its task has ended."""
-        self._agent.end(result)
+        self._agent.end(verdict)
 
     async def close(self) -> None:
         """End the process and its bridge. Bounded."""
@@ -446,13 +450,13 @@ _ITSELF: Final = (
 )
 
 
-def prompt(plan: Plan, seconds: float, redactor: Redactor, how: str = _STEP_BY_STEP, history: History = ()) -> str:
+def prompt(plan: Plan, seconds: float, redact: _Redact, how: str = _STEP_BY_STEP, history: History = ()) -> str:
     """The task in words, for an agent that is told nothing else. `history`: what agents before it have done."""
-    inputs = redactor.plus(plan.secrets).json(plan.spec.inputs)
+    inputs = redact(plan.spec.inputs, plan)
     lines = [plan.spec.goal or plan.task_id]
     if inputs:
         lines += ["", f"Inputs: {json.dumps(inputs, ensure_ascii=False)}"]
-    if before := redactor.plus(plan.secrets).json(steps_before(history)):
+    if before := redact(steps_before(history), plan):
         lines += ["", "Other agents have done this already, in the same browser; do not do it again:"]
         lines += [f"- {each['step']}: {'passed' if each['passed'] else each['code'] or 'failed'}" for each in before]
     return "\n".join([*lines, "", how.format(seconds=seconds)])

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from harness.browser import Storage, StorageState
-from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Ask, RepairHook
-from harness.model.record import MetFault, TaskResult, Warning_
+from harness.model.record import MetFault, Warning_
 from harness.recovery.failure import Failure
 from harness.runner.toolbox import TaskTools
 from harness.spec.steps import Step
@@ -86,11 +85,9 @@ class Episodes:
             return replace(ground, trouble=ground.trouble or left)
         return replace(ground, storage=left.state if left else None)
 
-    def hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> tuple[Warning_, ...]:
-        """Keep what a task leaves to the next one of its episode; returns warnings for the task."""
-        key = result.alternative.key if result.alternative else plan.key
-        left = ground.left.get(key)
-        if left is None or not ended_as_declared(plan.spec, result):
+    def hand_on(self, plan: Plan, left: Storage | Failure | None) -> tuple[Warning_, ...]:
+        """Keep what a task that ends as it declares leaves to the next one of its episode; returns warnings for it."""
+        if left is None:
             return ()
         if isinstance(left, Failure):
             message = f"{left.message}, at the end of {plan.task_id}, with which the episode goes on"

@@ -27,25 +27,26 @@ from harness.environment.services import Services
 from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
 from harness.model.events import Event
+from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Ports, Stage, not_recorded
-from harness.model.record import TaskResult
+from harness.model.record import TaskEnding, TaskResult
 from harness.model.settings import LOGINS, Settings
 from harness.model.tool_settings import offered_to_agents
 from harness.recovery.failure import Failed, Failure
-from harness.reporting.archive import DirectoryArchive, unusable_folders
-from harness.reporting.passing import PassedEvidence
-from harness.reporting.redaction import Redactor
+from harness.reporting.archive import DirectoryArchive, PassedEvidence
 from harness.reporting.telemetry.stream import in_task, of_all_tasks
+from harness.reporting.trajectory import Trajectories
+from harness.reporting.workspace import unusable_folders
 from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, discard
 from harness.runner.circuits import RunCircuits
 from harness.runner.compile import recovers
 from harness.runner.ground import NO_INTERACTION, Episodes, Ground, Interaction, NoFaults, routing_of
 from harness.runner.inference import Inference, TaskInference
-from harness.runner.kept_ways import KeptWays
 from harness.runner.logins import LoginArchive, Logins
 from harness.runner.needs import Needs
+from harness.runner.proposal_notes import ProposalNotes
 from harness.runner.scratch import Scratch
 from harness.runner.shared_services import OpenServices, own_services
 from harness.runner.toolbox import RunTools
@@ -106,11 +107,11 @@ class Harness:
     def _make_records(self, run_id: str) -> None:
         """What is kept of the tasks: artifacts, evidence, trajectories, memory, without secrets."""
         settings, self._runs = self.settings, Counter[str]()
-        self.redactor = Redactor.of(settings)
+        self.archive = DirectoryArchive.of(settings, run_id)
+        self.redactor = self.archive.redactor
         self._learned: defaultdict[str, LearnedSecrets] = defaultdict(LearnedSecrets)
         """World -> the secrets that its tasks have met: those of an episode share a memory."""
-        self._trajectories = KeptWays(settings, run_id, self.redactor, self.clock)
-        self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
+        self._trajectories = Trajectories(settings, run_id, self.redactor)
         passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous)
         self._witness = passed.keep if settings.evidence == "all" else None
         self._scratch = Scratch(self.clock, self.archive.workspace)
@@ -125,7 +126,7 @@ class Harness:
             settings.browser, self.clock, ends, temp=scratch.path, guard=scratch.guard, hosts=hosts, tell=tell
         )
         self.agents = self._make_agents()
-        self.inference = Inference(settings, run_id, self.clock, self.circuits, tell, Redactor.of(settings))
+        self.inference = Inference(settings, run_id, self.clock, self.circuits, tell)
 
     def _make_agents(self) -> Agents:
         settings = self.settings
@@ -139,7 +140,7 @@ class Harness:
         """Serve agents that run elsewhere from now on; once. Raises ValueError if the port is taken, and OSError."""
         from harness.runner.bridging import BridgeHost  # few runs serve agents
 
-        host = BridgeHost(self.settings, self.redactor, self.clock, self._tell, wait)
+        host = BridgeHost(self.settings, self.clock, self._tell, wait, self.redactor)
         self.use_bridge(host)
         return await host.start(port)
 
@@ -202,8 +203,8 @@ class Harness:
         plan = self._in_a_fresh_world(plan)
         plan.learned.learn_from(self._learned[plan.world])
         inference = self.inference.of(plan, emit)
-        notes = self._trajectories.notes(plan)
-        ended: TaskResult | None = None
+        notes = ProposalNotes.of(plan, self.clock)
+        verdict: TaskEnding | None = None
         models, saw = (notes.models(inference.client), notes.saw) if notes else (inference.client, None)
         commands = self._commands(inference, plan.key)
         agent = self.agents.agent(None, models=models, ask=interaction.ask, saw=saw)
@@ -214,14 +215,15 @@ class Harness:
                     begun = self._episodes.begin(plan, replace(empty, tools=tools, commands=commands))
                     ground = await self._logged_in(plan, begun)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            left = self._episodes.hand_on(plan, result, ground)
-            more = [*result.warnings, *inference.finish(result), *left]
-            result = replace(result, warnings=(*more, *self._trajectories.keep(plan, result, notes)))
-            ended = result
-            return result
+            well, left = ended_as_declared(plan.spec, result), ground.left.get((result.alternative or result).key)
+            more = [*inference.finish(well=well), *(self._episodes.hand_on(plan, left) if well else ())]
+            result = replace(result, warnings=(*result.warnings, *more))
+            lost = self._trajectories.kept(plan, result, notes.noted) if notes else ()
+            verdict = result.verdict
+            return replace(result, warnings=(*result.warnings, *lost))
         finally:
             self._learned[plan.world].learn_from(plan.learned)
-            await agent.close(ended)
+            await agent.close(verdict)
             await inference.close()
 
     def _commands(self, inference: TaskInference, key: str) -> TaskCommands | None:
@@ -231,8 +233,13 @@ class Harness:
         from harness.runner.commands import RunCommands, TaskCommands  # few runs start agents
 
         if self.commands is None:
-            self.commands = RunCommands(self.settings, self.redactor, self.clock, self._tell)
+            redact, learn = self._redacted, self.redactor.learn
+            self.commands = RunCommands(self.settings, redact, learn, self.clock, self._tell)
         return TaskCommands(self.commands, inference, key)
+
+    def _redacted(self, value: Any, plan: Plan) -> Any:
+        """A JSON value as the agents of a task see it."""
+        return self.redactor.plus(plan.secrets).json(value)
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
         """The ground of a task that names a login, with the browser storage of someone who is logged in."""

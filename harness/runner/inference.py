@@ -11,9 +11,8 @@ from harness.model.events import Event
 from harness.model.inference import ModelCall, ModelClient
 from harness.model.plan import Plan
 from harness.model.ports import Injector
-from harness.model.record import TaskResult, Warning_
+from harness.model.record import Warning_
 from harness.model.settings import Settings
-from harness.reporting.redaction import Redactor
 from harness.resilience import Clock
 from harness.resilience.events import Emit
 from harness.runner.circuits import RunCircuits, thresholds_of
@@ -32,11 +31,8 @@ _NO_HOSTS: Mapping[str, int] = {}
 class Inference:
     """The models of a run, which are made when the first agent asks one."""
 
-    def __init__(
-        self, settings: Settings, run_id: str, clock: Clock, circuits: RunCircuits, tell: Emit, redactor: Redactor
-    ) -> None:
-        self._settings, self._clock, self._redactor = settings, clock, redactor
-        self._circuits, self._tell = circuits, tell
+    def __init__(self, settings: Settings, run_id: str, clock: Clock, circuits: RunCircuits, tell: Emit) -> None:
+        self._settings, self._clock, self._circuits, self._tell = settings, clock, circuits, tell
         self.mode = settings.cassettes.mode_in(os.environ)
         self._floors = settings.floors_of(run_id) / "floors.sqlite3"
         self._models: RunModels | None = None
@@ -64,7 +60,7 @@ class Inference:
         """What lies between the agents of a task and the providers."""
         from harness.runner.recordings import TaskRecordings
 
-        return TaskRecordings(plan, self._settings, self._redactor, self._clock, self.mode)
+        return TaskRecordings(plan, self._settings, self._clock, self.mode)
 
     def of(self, plan: Plan, emit: Callable[[Event], None]) -> TaskInference:
         """The models for one task and the tasks inside it. `emit` receives the events of the task itself."""
@@ -122,10 +118,13 @@ class TaskInference:
         """The requests to models that a task has made so far."""
         return self._tasks[plan.key].ledger.calls if plan.key in self._tasks else ()
 
-    def finish(self, result: TaskResult) -> tuple[Warning_, ...]:
-        """Write what was recorded; returns what a person should know about the recordings."""
-        found = [self._recordings[key].finish(result if key == self._plan.key else None) for key in self._recordings]
-        return tuple(warning for each in found for warning in each)
+    def finish(self, *, well: bool) -> tuple[Warning_, ...]:
+        """Write what was recorded; returns what a person should know about the recordings.
+
+        `well`: the task ended as it declares.
+        """
+        found = (each.finish(well=well and key == self._plan.key) for key, each in self._recordings.items())
+        return tuple(warning for told in found for warning in told)
 
     async def close(self) -> None:
         """Close what the tasks have opened; it never raises."""

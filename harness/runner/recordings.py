@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from os.path import relpath
 
 from harness.model.model_settings import CassetteMode
-from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Injector
-from harness.model.record import TaskResult, Warning_
+from harness.model.record import Warning_
 from harness.model.settings import Settings
 from harness.model.warnings import recording_not_kept, recording_unused
 from harness.models.cassettes import Cassette, CassetteError, file_of
@@ -24,8 +23,9 @@ _NO_FAULTS = NoModelFaults()
 class TaskRecordings:
     """The ways of one task's agents to the providers. Use it on the harness's loop; `finish` must follow."""
 
-    def __init__(self, plan: Plan, settings: Settings, redactor: Redactor, clock: Clock, mode: CassetteMode) -> None:
-        self._plan, self._settings, self._redactor, self._clock, self._mode = plan, settings, redactor, clock, mode
+    def __init__(self, plan: Plan, settings: Settings, clock: Clock, mode: CassetteMode) -> None:
+        self._plan, self._settings, self._clock, self._mode = plan, settings, clock, mode
+        self._redactor = Redactor.of(settings)
         self._ways: dict[str, Way] = {}
         self._ignore = tuple(map(re.compile, settings.cassettes.ignore))
         self._faults: StrikesModels = _NO_FAULTS
@@ -56,15 +56,12 @@ class TaskRecordings:
         """The recordings by agent, of the agents that have asked."""
         return {agent: way.cassette for agent, way in self._ways.items() if way.cassette is not None}
 
-    def finish(self, result: TaskResult | None = None) -> tuple[Warning_, ...]:
-        """Write what was recorded; returns what a person should know about the recordings."""
-        told = []
+    def finish(self, *, well: bool) -> Iterator[Warning_]:
+        """Write what was recorded; yields what a person should know about it. `well`: the task ended as it declares."""
         for agent, cassette in self.cassettes.items():
             try:
                 cassette.save()
             except (OSError, CassetteError) as error:
-                told.append(recording_not_kept(agent, error))
-            went_well = result is not None and ended_as_declared(self._plan.spec, result) and not self._plan.faults
-            if went_well and cassette.unused:
-                told.append(recording_unused(cassette.unused, cassette.shown))
-        return tuple(told)
+                yield recording_not_kept(agent, error)
+            if well and not self._plan.faults and cassette.unused:
+                yield recording_unused(cassette.unused, cassette.shown)

@@ -21,6 +21,7 @@ from harness.bridge.refusals import RefusedMessageError
 from harness.bridge.session import BridgeSession
 from harness.bridge.store import StoredSession, stored_sessions
 from harness.model.events import Event, TaskEnded
+from harness.model.figures import TaskDone
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import Ports
@@ -36,7 +37,7 @@ from harness.reporting.live.following import runs_with_events
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import LAST_RUN, task_record, write_last_run
 from harness.reporting.telemetry.log import events_of
-from harness.reporting.telemetry.record import RunBegun, TaskBegun, TaskDone, read
+from harness.reporting.telemetry.record import RunBegun, TaskBegun, read
 from harness.reporting.telemetry.sinks import begun_stream, stream_of
 from harness.reporting.telemetry.stream import Telemetry
 from harness.reporting.telling import story_of
@@ -297,7 +298,7 @@ class RequestedRuns:
         assert self._host is not None
         kept = KeptRun(run, self._root, who, redactor)
         notes = list[str]()
-        run.stream = stream = begun_stream(run.settings, run.run_id, redactor)
+        run.stream = stream = begun_stream(run.settings, run.run_id)
 
         def sink(event: Event) -> None:
             stream.on(event)
@@ -502,11 +503,10 @@ def _told(settings: Settings, tasks: Mapping[str, Loaded], dead: DeadTask) -> st
 
 def _reported(settings: Settings, task: Loaded, dead: DeadTask) -> str:
     """Write the report and the end of one task; returns where it is. Raises SpecError and OSError."""
-    redactor = Redactor.of(settings)
     plan = compile_plan(task, settings=settings, run_id=dead.run, agent=BRIDGE)
-    archive = DirectoryArchive(settings.artifacts, dead.run, redactor, settings.keep_previous)
+    archive = DirectoryArchive.of(settings, dead.run)
     result = not_run_result(archive, plan, died(dead.session.why_lost), PROCESS_DIED)
-    events = stream_of(settings, dead.run, redactor)
+    events = stream_of(settings, dead.run)
     events.tell(TaskDone.of(result, plan.agent), plan)
     problems = "; ".join(events.close())
     kept = shown_path(result.artifacts) if result.artifacts else "its report could not be kept"

@@ -18,7 +18,7 @@ from harness.model.events import Event
 from harness.model.ledger import cut_off, words_of
 from harness.model.plan import Plan
 from harness.recovery.never_twice import WROTE
-from harness.reporting.telemetry.stream import Sink, TextRedactor
+from harness.reporting.telemetry.stream import Sink
 from harness.resilience import Clock
 from harness.resilience.threads import on_own_thread
 from harness.runner.stored_part import JOURNAL, RESULTS, wrote_name
@@ -240,7 +240,7 @@ class StoreLedger(Sink):
             return self._attempt
         return (self._store.get(name) or b"").decode("utf-8", "replace")
 
-    def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - ids are not secret
+    def on_event(self, event: Event) -> None:
         """Note a write that was seen: a click that sent a request which writes."""
         task_id = event.plan.task_id
         if task_id not in self._own | self._seen and "wrote" in words_of(event, asks=True):

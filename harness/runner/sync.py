@@ -17,7 +17,6 @@ from harness.model.record import TaskResult
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed
 from harness.reporting.archive import DirectoryArchive
-from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import RunBegun
 from harness.reporting.telemetry.sinks import begun_stream
 from harness.resilience.events import Emit, discard
@@ -128,10 +127,6 @@ class SyncHarness:
         return self._harness.archive
 
     @property
-    def redactor(self) -> Redactor:
-        return self._harness.redactor
-
-    @property
     def hosts(self) -> Mapping[str, int]:
         """Host name, in lower case -> port on 127.0.0.1; final after `start`."""
         return dict(self._harness.services.hosts)
@@ -143,9 +138,7 @@ class SyncHarness:
 
     @property
     def browsers(self) -> Browsers:
-        """The browsers of the run. They belong to the loop, so they may be used only by coroutines that `begin`
-        starts.
-        """
+        """The browsers of the run. They belong to the loop: they are for coroutines that `begin` starts."""
         return self._harness.browsers
 
     @property
@@ -179,7 +172,7 @@ class BegunRun(AbstractContextManager["BegunRun"]):
         """
         self.run_id = run_id or new_run_id(datetime.now(UTC), os.getpid())
         self._say = say
-        self.stream = begun_stream(settings, self.run_id, Redactor.of(settings), leads=leads)
+        self.stream = begun_stream(settings, self.run_id, leads=leads)
         if tasks is not None:
             self.stream.emit(RunBegun(tasks))
         try:

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from harness.model.outcome import ended_as_declared, outcome_differences
+from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery import NoRecovery
+from harness.recovery.failure import Failure
+from harness.reporting.story import TaskStory
+from harness.reporting.telling import story_of
 from harness.runner.compile import compile_plan
 from harness.runner.schedule import Job
 from harness.runner.trials import Play, TrialJob, TrialRunner, runs_alone
@@ -98,10 +101,11 @@ async def _verdict(
         plan = _plan(task, harness, spec.task_id)
         for other in first:
             name = other.spec.task_id
-            result = await play(_plan(other, harness, spec.task_id))
+            before = _plan(other, harness, spec.task_id)
+            result = await play(before)
             if name in wanted and not ended_as_declared(other.spec, result):
-                why = harness.redactor.text(_failure_reason(other, result))
-                return TaskVerification(*label, wrong=f"{name}, which it depends on, {why}", kept=_kept_task(result))
+                why, kept = _reason_and_place(story_of(before, result, harness.archive.redactor))
+                return TaskVerification(*label, wrong=f"{name}, which it depends on, {why}", kept=kept)
     except SpecError as error:
         return TaskVerification(*label, wrong=str(error))
     nothing = await _try_plan(_do_nothing_plan(plan), play)
@@ -110,12 +114,12 @@ async def _verdict(
     if spec.does_its_steps:
         result = await play(plan)
         if not ended_as_declared(spec, result):
-            wrong, kept = harness.redactor.text(_failure_reason(task, result)), _kept_task(result)
-    idle = tuple(_idle(plan, nothing))
-    idle_there = tuple(each for each in _idle(plan, there) if each not in idle) if there else ()
+            wrong, kept = _reason_and_place(story_of(plan, result, harness.archive.redactor))
+    idle = tuple(_idle(plan, nothing.failure))
+    idle_there = tuple(each for each in _idle(plan, there.failure) if each not in idle) if there else ()
     looks = any(isinstance(step, Assert) or (isinstance(step, Tool) and step.expect) for step in plan.steps)
     hollow = ended_as_declared(spec, nothing) or (there is not None and there.ok and not looks)
-    words = (tuple(map(harness.redactor.text, each)) for each in (idle, idle_there))
+    words = (tuple(map(harness.archive.redactor.text, each)) for each in (idle, idle_there))
     return TaskVerification(*label, wrong, kept, hollow, *words)
 
 
@@ -125,10 +129,6 @@ async def _try_plan(plan: Plan, play: Play) -> TaskResult:
     if result.artifacts is not None:
         shutil.rmtree(result.artifacts, ignore_errors=True)
     return result
-
-
-def _kept_task(result: TaskResult) -> str:
-    return result.task_id if result.artifacts is not None else ""
 
 
 def _plan(task: Loaded, harness: SyncHarness, for_task: str) -> Plan:
@@ -171,16 +171,17 @@ def _do_nothing_plan(plan: Plan, expect_timeout: float = 0) -> Plan:
     )
 
 
-def _failure_reason(task: Loaded, result: TaskResult) -> str:
-    if task.spec.expect is not None:
-        return f"did not end as it declares: {'; '.join(outcome_differences(task.spec.expect, result))}"
-    state = "skipped" if result.skipped else result.final_state
-    return f"{state}: {result.failure.message if result.failure else result.skipped}"
+def _reason_and_place(story: TaskStory) -> tuple[str, str]:
+    """Why a task did not end as it declares, and the task whose artifacts show it; empty without any."""
+    kept = story.task_id if story.artifacts else ""
+    if story.differences:
+        return f"did not end as it declares: {'; '.join(story.differences)}", kept
+    state = "skipped" if story.skipped else story.final_state
+    return f"{state}: {story.failure.message if story.failure else story.skipped}", kept
 
 
-def _idle(plan: Plan, nothing: TaskResult) -> Iterator[str]:
+def _idle(plan: Plan, failure: Failure | None) -> Iterator[str]:
     """The criteria that hold; all of them if the run passed."""
-    failure = nothing.failure
     if failure is not None and failure.code != "CRITERIA_UNMET":
         return
     details = failure.details if failure else {}

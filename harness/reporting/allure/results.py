@@ -415,9 +415,6 @@ def _point(line: str) -> Json | None:
 
 def _is_part(point: Json, starts: _Starts) -> bool:
     """Return whether the line is about this run. Allure keeps the last result of a test, so it may have fewer."""
-    found = {(item.get("fullName"), item.get("start")) for item in _items(point)}
+    items = (item for item in point["testResults"].values() if isinstance(item, dict))
+    found = {(item.get("fullName"), item.get("start")) for item in items}
     return bool(found) and found <= starts
-
-
-def _items(point: Json) -> Iterator[Json]:
-    return (item for item in point["testResults"].values() if isinstance(item, dict))

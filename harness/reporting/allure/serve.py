@@ -114,11 +114,11 @@ class _Files(SimpleHTTPRequestHandler):
     """Static files, never cached, nothing listed, nothing logged."""
 
     def send_head(self) -> Any:
-        """Answer only requests from this machine under its own names, so that no web site can read the report."""
+        """Answer only requests from this machine under its own names, so that no web site can read these files."""
         if not _is_own_host(self.headers):
             self.send_error(HTTPStatus.FORBIDDEN)
             return None
-        if "%00" in self.path or not self._is_inside():
+        if "%00" in self.path or not self._is_inside():  # no file has such a name
             self.send_error(HTTPStatus.NOT_FOUND)
             return None
         return super().send_head()
@@ -128,6 +128,9 @@ class _Files(SimpleHTTPRequestHandler):
         path = Path(self.translate_path(self.path)).resolve()
         return path.is_relative_to(Path(self.directory).resolve())
 
+    def _is_untrusted(self) -> bool:
+        return is_untrusted(getattr(self, "path", ""))
+
     def list_directory(self, path: Any) -> None:  # noqa: ARG002 - as the base class has it
         self.send_error(HTTPStatus.NOT_FOUND)
 
@@ -135,7 +138,7 @@ class _Files(SimpleHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
-        if is_untrusted(getattr(self, "path", "")):
+        if self._is_untrusted():
             self.send_header("Content-Security-Policy", SANDBOX)
         super().end_headers()
 
@@ -183,22 +186,12 @@ ADDRESS = f"/{VIEWER}/index.html?trace=..{_TRACE}"
 """The address of the viewer with the trace in it; it resolves `trace` against its own place."""
 
 
-class _Viewer(SimpleHTTPRequestHandler):
-    """Serves the viewer's files and the trace, and no other file; never cached, nothing listed or logged."""
+class _Viewer(_Files):
+    """Serves the viewer's files and the trace, and no other file."""
 
     def __init__(self, *arguments: Any, trace: Path, viewer: Path) -> None:
         self._trace = trace
         super().__init__(*arguments, directory=str(viewer))
-
-    def send_head(self) -> Any:
-        """Answer only requests from this machine under its own names, so that no web site can read the trace."""
-        if not _is_own_host(self.headers):
-            self.send_error(HTTPStatus.FORBIDDEN)
-            return None
-        if "%00" in self.path:  # no file has such a name
-            self.send_error(HTTPStatus.NOT_FOUND)
-            return None
-        return super().send_head()
 
     def translate_path(self, path: str) -> str:
         wanted = unquote(urlsplit(path).path)
@@ -207,26 +200,13 @@ class _Viewer(SimpleHTTPRequestHandler):
         inside = wanted.removeprefix(f"/{VIEWER}/")
         return super().translate_path(f"/{inside}") if inside != wanted else str(self._trace / "nothing")
 
-    def list_directory(self, path: Any) -> None:  # noqa: ARG002 - as the base class has it
-        self.send_error(HTTPStatus.NOT_FOUND)
+    def _is_inside(self) -> bool:
+        return True  # the trace lies elsewhere, and the viewer has no links
 
-    def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        super().end_headers()
-
-    def log_message(self, *arguments: object) -> None:
-        """Log nothing: the viewer requests dozens of files."""
-
-
-class _TraceServer(ThreadingHTTPServer):
-    """A server that ignores aborted connections: a window that is closed while it loads is no error."""
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
-            super().handle_error(request, client_address)
+    def _is_untrusted(self) -> bool:
+        return False  # the viewer reads the trace; it is never opened alone
 
 
 def trace_server(trace: Path, viewer: Path, port: int = 0) -> ThreadingHTTPServer:
     """A server on 127.0.0.1, not yet serving; port 0 chooses a free one. Raises OSError if it is taken."""
-    return _TraceServer(("127.0.0.1", port), partial(_Viewer, trace=trace.resolve(), viewer=viewer))
+    return _Server(("127.0.0.1", port), partial(_Viewer, trace=trace.resolve(), viewer=viewer))

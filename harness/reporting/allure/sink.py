@@ -108,7 +108,8 @@ class AllureSink:
         repairs = [each for each in story.inner if each.role == "repair task"]
         test.steps[:0] = map(_inner_task, repairs)
         test.steps += [_inner_task(each) for each in story.inner if each not in repairs]
-        failing = next((result for step, result in reversed(steps) if _is_failing(step, story)), None)
+        failed = (result for step, result in reversed(steps) if step.index == story.failed_index and not step.passed)
+        failing = next(failed, None)
         for content in (*on_test(story), *map(Content.of, self._kept(story.key) if story.ok else ())):
             _attach(test, content)
         if failing is not None:
@@ -118,10 +119,6 @@ class AllureSink:
         name = Path(story.file.source).name
         if url := source_url(Path(story.file.folder) / name, self._environ):
             test.links.append(Link(type="link", url=url, name=name))
-
-
-def _is_failing(step: StoryStep, story: TaskStory) -> bool:
-    return step.index == story.failed_index and not step.passed
 
 
 def _at(story: TaskStory, seconds: float) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache, partial
 from html import escape
 from importlib.resources import files
@@ -162,11 +162,8 @@ class LiveView:
         return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
     async def _evidence(self, request: Request) -> Response:
-        folder = self._folder(request)
-        file = folder / request.path_params["path"] if folder else None
-        if folder is None or file is None or not is_inside(folder, file) or not file.is_file():
-            return _missing("there is no such file")
-        return FileResponse(file, headers={"Content-Security-Policy": SANDBOX})
+        own = {"Content-Security-Policy": SANDBOX}
+        return _file(self._folder(request), request, "there is no such file", own)
 
     def _folder(self, request: Request) -> Path | None:
         """The artifacts of a task of a run: another run of the task may have moved them, or have others there."""
@@ -177,11 +174,15 @@ class LiveView:
         return folder if folder is not None and is_inside(self._artifacts, folder) else None
 
     async def _viewer(self, request: Request) -> Response:
-        folder = viewer_folder()
-        file = folder / request.path_params["path"] if folder else None
-        if folder is None or file is None or not is_inside(folder, file) or not file.is_file():
-            return _missing("the installed Playwright has no such file of its trace viewer")
-        return FileResponse(file)
+        return _file(viewer_folder(), request, "the installed Playwright has no such file of its trace viewer")
+
+
+def _file(folder: Path | None, request: Request, missing: str, headers: Mapping[str, str] | None = None) -> Response:
+    """The file that is asked for, if it is in the folder: links are followed first."""
+    file = folder / request.path_params["path"] if folder else None
+    if folder is None or file is None or not is_inside(folder, file) or not file.is_file():
+        return _missing(missing)
+    return FileResponse(file, headers=headers)
 
 
 def _missing(message: str, status: int = 404) -> Response:

@@ -15,8 +15,8 @@ from harness.criteria import PageQuery
 from harness.criteria.values import moment_in
 from harness.model.ports import Json
 from harness.model.report import ErrorReport
-from harness.reporting.files import MANIFEST
-from harness.reporting.grading import PAGE_STATE, UNMET
+from harness.reporting.archive import UNMET
+from harness.reporting.files import MANIFEST, PAGE_STATE
 from harness.spec.task import FinalState
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class _Ran(BaseModel):
 
 
 class _Grading(BaseModel):
-    """The part of the manifest that `harness.reporting.grading` writes."""
+    """The part of the manifest that the archive writes."""
 
     world_time: str | None = None
     url: str | None = None

@@ -22,8 +22,8 @@ from harness.criteria.syntax import PAGE_FUNCTIONS, Compare, Read, walk
 from harness.model.outcome import Looked, attempts_of, differences, score_of
 from harness.recovery import GiveUp
 from harness.recovery.failure import Failure
+from harness.reporting.archive import UNMET
 from harness.reporting.files import is_inside, shown_path
-from harness.reporting.grading import UNMET
 from harness.reporting.redaction import MARK, Redactor
 from harness.reporting.regrade.recorded import (
     Recorded,

@@ -17,14 +17,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from harness.model.consumption import is_unpriced
 from harness.model.events import AttemptEnded, Event, ModelAnswered, TaskEnded, TaskStarted, ToolAnswered
 from harness.model.inference import ModelCall
-from harness.model.plan import Plan
-from harness.model.record import TaskResult
 from harness.model.tool_use import call_code
 from harness.model.tools import PAGE, ToolCall, ToolState
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.record import ModelReply, ModelRequest, Progress, Record, ToolReply, ToolRequested
-from harness.reporting.telemetry.stream import Sink, TextRedactor
+from harness.reporting.telemetry.stream import Sink
 
 _LEVELS = {"ok": 0, "warning": 1, "critical": 2}
 
@@ -125,18 +123,18 @@ class Spans(Sink):
         self._open: dict[str, tuple[str, Span]] = {}
         """Key of a running task -> its id and span."""
 
-    def on_event(self, event: Event, redactor: TextRedactor) -> None:
+    def on_event(self, event: Event) -> None:
         match event:
-            case TaskStarted(plan=plan, at=at):
-                self._open[plan.key] = plan.task_id, self._begin(plan, at, redactor)
+            case TaskStarted(plan=plan):
+                self._open[plan.key] = plan.task_id, self._begin(event)
             case AttemptEnded(plan=plan) if plan.key in self._open:
-                self._add_attempt(self._open[plan.key][1], event, redactor)
+                self._add_attempt(self._open[plan.key][1], event)
             case ModelAnswered(plan=plan, call=call) if plan.key in self._open:
-                self._add_call(self._open[plan.key][1], call, redactor)
+                self._add_call(self._open[plan.key][1], call)
             case ToolAnswered(plan=plan, call=called) if plan.key in self._open:
-                self._add_tool(self._open[plan.key][1], called, redactor)
-            case TaskEnded(plan=plan, result=result, at=at) if plan.key in self._open:
-                _end(self._open.pop(plan.key)[1], result, at, redactor)
+                self._add_tool(self._open[plan.key][1], called)
+            case TaskEnded(plan=plan) if plan.key in self._open:
+                self._end(self._open.pop(plan.key)[1], event)
 
     def on_record(self, record: Record) -> None:
         """Add the record to the span of its task; a record without a task is added to the spans of all running
@@ -150,34 +148,59 @@ class Spans(Sink):
                 values = {name: value if isinstance(value, _PLAIN) else str(value) for name, value in told.items()}
                 span.add_event(record.event.type, values, _nanoseconds(record.at))
 
-    def _begin(self, plan: Plan, at: datetime, redactor: TextRedactor) -> Span:
+    def _begin(self, event: TaskStarted) -> Span:
+        plan = event.plan
         values = {"task_id": plan.task_id, "run": self._run, "source": plan.source, "agent": plan.agent or ""}
-        attributes = {_PREFIX + name: redactor.text(value) for name, value in values.items() if value}
-        return self._tracer.start_span(redactor.text(plan.task_id), start_time=_nanoseconds(at), attributes=attributes)
+        attributes = {_PREFIX + name: value for name, value in values.items() if value}
+        return self._start(plan.task_id, attributes, event.at)
 
-    def _add_attempt(self, parent: Span, event: AttemptEnded, redactor: TextRedactor) -> None:
+    def _start(
+        self, name: str, attributes: Mapping[str, AttributeValue], began: datetime, parent: Span | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:  # fmt: skip
+        """A span without secrets."""
+        clean = {key: self.clean(value) if isinstance(value, str) else value for key, value in attributes.items()}
+        context = None if parent is None else set_span_in_context(parent)
+        return self._tracer.start_span(
+            self.clean(name), context, kind=kind, attributes=clean, start_time=_nanoseconds(began)
+        )
+
+    def _close(self, span: Span, at: datetime, error: str | None) -> None:
+        """End a span. `error`: why what it is about has failed; None: it has not."""
+        if error is not None:
+            span.set_status(Status(StatusCode.ERROR, self.clean(error)))
+        span.end(_nanoseconds(at))
+
+    def _end(self, span: Span, event: TaskEnded) -> None:
+        result, failure = event.result, event.result.failure
+        span.set_attribute(_PREFIX + "final_state", "skipped" if result.skipped else result.final_state)
+        if failure is not None:
+            span.set_attribute(_PREFIX + "code", failure.code)
+        self._close(span, event.at, failure.message if failure else None)
+
+    def _add_attempt(self, parent: Span, event: AttemptEnded) -> None:
         attempt, outcome = event.attempt, event.attempt.outcome
         attributes: _Attributes = {_PREFIX + "step": event.index, _PREFIX + "act": attempt.step.act}
         error = None
         if isinstance(outcome, Failure):
-            attributes[_PREFIX + "code"], error = outcome.code, redactor.text(outcome.message)
-        name = redactor.text(attempt.step.describe())
+            attributes[_PREFIX + "code"], error = outcome.code, outcome.message
+        name = attempt.step.describe()
         self._add(parent, name, attempt.started, attempt.seconds, attributes, error, SpanKind.INTERNAL)
 
-    def _add_call(self, parent: Span, call: ModelCall, redactor: TextRedactor) -> None:
+    def _add_call(self, parent: Span, call: ModelCall) -> None:
         """Add the span of a request to a model, by OpenTelemetry's conventions for generative AI."""
         attributes, error = _call_attributes(call), None
         if call.outcome != "answered":
             attributes["error.type"] = error = call.code or call.outcome
-        self._add(parent, redactor.text(f"chat {call.identifier}"), call.at, call.seconds, attributes, error)
+        self._add(parent, f"chat {call.identifier}", call.at, call.seconds, attributes, error)
 
-    def _add_tool(self, parent: Span, call: ToolCall, redactor: TextRedactor) -> None:
+    def _add_tool(self, parent: Span, call: ToolCall) -> None:
         """Add the span of a call of a tool, by OpenTelemetry's conventions for generative AI and MCP."""
-        attributes, error = _tool_attributes(call, redactor), None
+        attributes, error = _tool_attributes(call), None
         if call.outcome != "answered":
             attributes["error.type"] = "tool_error" if call.outcome == "error" else call.code or call.outcome
-            error = redactor.text(call.message) or call_code(call) or call.outcome
-        name = redactor.text(f"execute_tool {call.tool}" if call.server == PAGE else f"tools/call {call.tool}")
+            error = call.message or call_code(call) or call.outcome
+        name = f"execute_tool {call.tool}" if call.server == PAGE else f"tools/call {call.tool}"
         self._add(parent, name, call.at, call.seconds, attributes, error)
 
     def _add(
@@ -185,18 +208,14 @@ class Spans(Sink):
         kind: SpanKind = SpanKind.CLIENT,
     ) -> None:  # fmt: skip
         """Add the span of something that is over. `error`: what has failed; None: nothing."""
-        context, start = set_span_in_context(parent), _nanoseconds(at)
-        span = self._tracer.start_span(name, context, kind=kind, attributes=attributes, start_time=start)
-        if error is not None:
-            span.set_status(Status(StatusCode.ERROR, error))
-        span.end(_nanoseconds(at + timedelta(seconds=seconds)))
+        self._close(self._start(name, attributes, at, parent, kind), at + timedelta(seconds=seconds), error)
 
 
-def _tool_attributes(call: ToolCall, redactor: TextRedactor) -> _Attributes:
+def _tool_attributes(call: ToolCall) -> _Attributes:
     """Arguments and result are not among them: they stand in the trace, redacted and bounded."""
     found: _Attributes = {
         "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": redactor.text(call.tool),
+        "gen_ai.tool.name": call.tool,
         "gen_ai.tool.call.id": call.id,
         "gen_ai.tool.type": "extension",
         _PREFIX + "server": call.server,
@@ -224,14 +243,6 @@ def _call_attributes(call: ModelCall) -> _Attributes:
         _PREFIX + "replayed": call.replayed,
     }
     return attributes if is_unpriced(call) else {**attributes, _PREFIX + "cost_usd": call.cost or 0.0}
-
-
-def _end(span: Span, result: TaskResult, at: datetime, redactor: TextRedactor) -> None:
-    span.set_attribute(_PREFIX + "final_state", "skipped" if result.skipped else result.final_state)
-    if result.failure is not None:
-        span.set_attribute(_PREFIX + "code", result.failure.code)
-        span.set_status(Status(StatusCode.ERROR, redactor.text(result.failure.message)))
-    span.end(_nanoseconds(at))
 
 
 def _nanoseconds(moment: datetime) -> int:

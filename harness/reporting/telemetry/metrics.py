@@ -12,6 +12,7 @@ from msgspec.structs import asdict, astuple
 
 from harness.model.consumption import ModelFigures, added_up
 from harness.model.events import Event, TaskStarted
+from harness.model.figures import TaskDone
 from harness.model.tool_use import ToolFigures, of_all_tools, tools_added_up
 from harness.reporting.telemetry.record import (
     ModelReply,
@@ -21,12 +22,11 @@ from harness.reporting.telemetry.record import (
     StepBegun,
     StepDone,
     TaskBegun,
-    TaskDone,
     ToolReply,
     ToolRequested,
     describe,
 )
-from harness.reporting.telemetry.stream import Sink, TextRedactor
+from harness.reporting.telemetry.stream import Sink
 from harness.resilience.circuits import CircuitScope
 from harness.resilience.events import (
     CircuitChanged,
@@ -92,7 +92,7 @@ class MetricsSink(Sink):
         self._circuits = 0
         """How often circuits of providers have opened."""
 
-    def on_event(self, event: Event, redactor: TextRedactor) -> None:  # noqa: ARG002 - it takes no texts
+    def on_event(self, event: Event) -> None:
         """When a task begins, records older than the windows of the thresholds no longer count."""
         if isinstance(event, TaskStarted):
             self.look(event.at)

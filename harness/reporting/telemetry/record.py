@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, get_args
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import fields
 
-from harness.model.consumption import by_model, is_unpriced, money_text, tokens_text
-from harness.model.figures import attempts_made, figures, model_calls, tool_calls
+from harness.model.consumption import is_unpriced, money_text, tokens_text
+from harness.model.figures import TaskDone
 from harness.model.inference import CallOutcome, ModelCall
-from harness.model.record import StepRecord, TaskResult
-from harness.model.tool_use import by_tool, call_code
+from harness.model.tool_use import call_code
 from harness.model.tools import ToolCall, ToolOutcome
 from harness.resilience.events import (
     CircuitChanged,
@@ -53,85 +52,10 @@ class StepDone(Struct, frozen=True):
     error: str = ""
     """The message of the last attempt's failure."""
 
-    @classmethod
-    def of(cls, record: StepRecord) -> StepDone:
-        seconds = sum(attempt.seconds for attempt in record.attempts)
-        error = record.failure.message if record.failure else ""
-        return cls(record.step.describe(), record.passed, len(attempts_made(record)), round(seconds, 3), error)
-
     def line(self) -> str:
         several = f", {self.attempts} attempts" if self.attempts > 1 else ""
         how = f"{'passed' if self.passed else 'failed'} in {self.seconds:.2f} s{several}"
         return f"{self.name}: {how}{_reason_text(self.error)}"
-
-
-class TaskDone(Struct, frozen=True):
-    """A task has ended."""
-
-    type: ClassVar[str] = "task"
-    final_state: str
-    """As in the result; `skipped` for a task that was left out."""
-    seconds: float
-    steps: int
-    """The number of completed steps."""
-    attempts: int
-    """Attempts at all steps, with preconditions and criteria, without those that a circuit refused."""
-    failures: int
-    """The number of failed attempts."""
-    code: str = ""
-    """The code of the failure, if there is one."""
-    severity: str = ""
-    source: str = ""
-    """The source of the failure, as for a step."""
-    reason: str = ""
-    """The reason why the task was left out."""
-    expected: bool = False
-    """It failed as its file declares."""
-    retries: int = 0
-    """`harness.model.figures` defines this and the following counts."""
-    successful_retries: int = 0
-    fallbacks: int = 0
-    recovered: int = 0
-    recovery_seconds: float = 0.0
-    agent: str = ""
-    """The agent that chose its last step; empty if its file did."""
-    takeovers: int = 0
-    """How often another agent went on in place of one that failed."""
-    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Name of a model -> what the task's calls of it have used (`ModelFigures`)."""
-    tools: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
-    """Name of a tool server -> name of a tool -> what the task's calls of it have done (`ToolFigures`)."""
-
-    @classmethod
-    def of(cls, result: TaskResult, agent: str | None = None) -> TaskDone:
-        """`agent`: the one that began; None: the steps of the file."""
-        counted = figures(result)
-        return cls(
-            final_state="skipped" if result.skipped else result.final_state,
-            seconds=round(result.elapsed, 3),
-            steps=result.steps_completed,
-            attempts=counted.attempts,
-            failures=counted.failed_attempts,
-            retries=counted.retries,
-            successful_retries=counted.successful_retries,
-            fallbacks=counted.fallbacks,
-            recovered=counted.recovered,
-            recovery_seconds=round(counted.recovery_seconds, 3),
-            reason=result.skipped,
-            **(result.failure.origin if result.failure else {}),
-            expected=bool(result.error and result.error.expected),
-            agent=result.ended_by(agent),
-            takeovers=len(result.takeovers),
-            models={name: used.model_dump() for name, used in by_model(model_calls(result)).items()},
-            tools={
-                server: {tool: used.model_dump() for tool, used in tools.items()}
-                for server, tools in by_tool(tool_calls(result)).items()
-            },
-        )
-
-    def line(self) -> str:
-        course = f"{self.seconds:.1f} s, {self.attempts} attempts, {self.failures} failed"
-        return f"task {self.final_state}{_reason_text(self.code or self.reason)} ({course})"
 
 
 class RunBegun(Struct, frozen=True):

@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from harness.model.settings import Settings
 from harness.reporting.fence import OutputFence
+from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import EventLog, LogSink, begin, events_of
-from harness.reporting.telemetry.stream import Sink, Telemetry, TextRedactor
+from harness.reporting.telemetry.stream import Sink, Telemetry
 from harness.resilience import SystemClock
 
 
@@ -59,22 +60,24 @@ def _spans(run: str) -> Sink:
 def stream_of(
     settings: Settings,
     run: str,
-    redactor: TextRedactor,
     pytest: PytestSinks | None = None,
     *,
     worker: str = "",
     fence: OutputFence | None = None,
 ) -> Telemetry:
-    """The stream of a run, with all its sinks. `worker`: the name of the xdist worker."""
+    """The stream of a run, with all its sinks. `worker`: the name of the xdist worker.
+
+    Raises ValueError for a `redact` that is no regular expression.
+    """
     fence, steps = fence or OutputFence(), settings.log_profile == "debug"
     sinks = tuple(every_sink(settings, run, pytest, fence))
-    return Telemetry(run, SystemClock(), redactor, sinks, worker=worker, steps=steps, fence=fence)
+    return Telemetry(run, SystemClock(), Redactor.of(settings), sinks, worker=worker, steps=steps, fence=fence)
 
 
-def begun_stream(settings: Settings, run: str, redactor: TextRedactor, *, leads: bool = True) -> Telemetry:
+def begun_stream(settings: Settings, run: str, *, leads: bool = True) -> Telemetry:
     """The stream of a run without pytest: `harness chaos`, `harness verify`, `execute_task`. Its metrics are not kept.
 
     `leads`: `.harness/events.jsonl` points to its file. Nothing is raised for a file that cannot be written.
     """
     begin(events_of(settings.root, run), SystemClock().wall(), leads=leads)
-    return stream_of(settings, run, redactor)
+    return stream_of(settings, run)

@@ -23,7 +23,9 @@ from harness.model.events import (
     ToolAnswered,
     ToolCalled,
 )
+from harness.model.figures import TaskDone, attempts_made
 from harness.model.plan import Plan
+from harness.model.record import StepRecord
 from harness.reporting.fence import OutputFence
 from harness.reporting.telemetry.record import (
     ModelReply,
@@ -32,7 +34,6 @@ from harness.reporting.telemetry.record import (
     StepBegun,
     StepDone,
     TaskBegun,
-    TaskDone,
     TelemetryEvent,
     ToolReply,
     ToolRequested,
@@ -47,12 +48,12 @@ _OFTEN = 1.0
 """Seconds between two records about the steps that a task begins."""
 
 
-class TextRedactor(Protocol):
+class _TextRedactor(Protocol):
     """Removes secrets from texts (`harness.reporting.redaction`)."""
 
     def text(self, text: str) -> str: ...
 
-    def plus(self, secrets: Iterable[str]) -> TextRedactor: ...
+    def plus(self, secrets: Iterable[str]) -> _TextRedactor: ...
 
 
 class Sink:
@@ -62,11 +63,13 @@ class Sink:
     """
 
     name: str
+    clean: Callable[[str], str] = str
+    """Removes the secrets that are known by now from a text of an event; records have none. The stream sets it."""
 
     def on_record(self, record: Record) -> None:
         """Take a record at once, on the thread where the event occurred: it must not block."""
 
-    def on_event(self, event: Event, redactor: TextRedactor) -> None:
+    def on_event(self, event: Event) -> None:
         """Take an event of the engine at once, for facts that no record has: real times, begin and end of a span."""
 
     def on_delivery(self, record: Record) -> None:
@@ -128,7 +131,7 @@ class Telemetry:
         self,
         run: str,
         clock: Clock,
-        redactor: TextRedactor,
+        redactor: _TextRedactor,
         sinks: Iterable[Sink] = (),
         *,
         worker: str = "",
@@ -146,6 +149,8 @@ class Telemetry:
         self._redactor = redactor
         self._steps = steps
         self.sinks = tuple(sinks)
+        for sink in self.sinks:
+            sink.clean = self.clean
         self._of_records = self._overriding("on_record")
         self._of_events = self._overriding("on_event")
         self._of_deliveries = self._overriding("on_delivery")
@@ -189,7 +194,7 @@ class Telemetry:
         if isinstance(event, Record):
             return
         with self.lock:
-            self._redactor = self._redactor.plus(event.plan.all_secrets)
+            self._learn_secrets(event.plan)
             with self.fence.around(_STREAM):
                 if isinstance(event, TaskStarted | StepStarted | StepEnded | TaskEnded):
                     self._note_progress(event)
@@ -197,7 +202,7 @@ class Telemetry:
                     for told, step in _told(event):
                         self._pass_on(told, event.plan, step)
             for sink in self._of_events:
-                self.fence.call(sink.name, sink.on_event, event, self._redactor)
+                self.fence.call(sink.name, sink.on_event, event)
 
     def _note_progress(self, event: TaskStarted | StepStarted | StepEnded | TaskEnded) -> None:
         """Tell a live view what begins; of the steps of a task, which may be hundreds in a second, at most one.
@@ -255,7 +260,8 @@ class Telemetry:
         if not heard:
             self.on(event)
         self.deliver()
-        if not isinstance(event, Record):
+        if not isinstance(event, Record) and self._of_turns:
+            self._learn_secrets(event.plan)
             for sink in self._of_turns:
                 self.fence.call(sink.name, sink.on_turn, event)
 
@@ -269,10 +275,15 @@ class Telemetry:
         """The text without the secrets that are known by now."""
         return self._redactor.text(text)
 
+    def _learn_secrets(self, plan: Plan) -> None:
+        """Know the secrets of a task, which learns more while it runs."""
+        with self.lock:
+            self._redactor = self._redactor.plus(plan.all_secrets)
+
     def _pass_on(self, event: TelemetryEvent, plan: Plan | None, step: int | None) -> Record:
         with self.lock:
-            if plan is not None:  # a task learns secrets while it runs
-                self._redactor = self._redactor.plus(plan.all_secrets)
+            if plan is not None:
+                self._learn_secrets(plan)
             record = Record(
                 at=self._clock.wall(),
                 event=redacted(event, self._redactor.text),
@@ -295,7 +306,7 @@ def _told(event: Event) -> Iterator[tuple[TelemetryEvent, int | None]]:
         case ResilienceActed(index=index, event=acted):
             yield acted, index
         case StepEnded(record=record):
-            yield StepDone.of(record), record.index
+            yield _step_done(record), record.index
         case ModelAsked(agent=agent, model=model, step=step):
             yield ModelRequest(agent, model), step
         case ModelAnswered(call=call):
@@ -306,6 +317,12 @@ def _told(event: Event) -> Iterator[tuple[TelemetryEvent, int | None]]:
             yield ToolReply.of(answered), answered.step
         case TaskEnded(plan=plan, result=result):
             yield TaskDone.of(result, plan.agent), None
+
+
+def _step_done(record: StepRecord) -> StepDone:
+    seconds = sum(attempt.seconds for attempt in record.attempts)
+    error = record.failure.message if record.failure else ""
+    return StepDone(record.step.describe(), record.passed, len(attempts_made(record)), round(seconds, 3), error)
 
 
 def _is_failure_expected(plan: Plan) -> bool:

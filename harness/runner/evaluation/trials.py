@@ -17,10 +17,10 @@ from harness.model.evaluation import EvaluationTrial
 from harness.model.figures import attempts_made, figures, model_calls
 from harness.model.inference import ModelCall
 from harness.model.outcome import ended_as_declared
+from harness.model.plan import Plan
 from harness.model.record import MetFault, TaskResult
 from harness.model.settings import Settings
 from harness.recovery.failure import Failure
-from harness.reporting.redaction import Redactor
 from harness.runner.campaign.trials import Attack, FailedBefore, Outcome, PlannedTrial, attacks
 from harness.spec.agents import BUILT_IN
 from harness.spec.fault_plan import LoadedFaultPlan
@@ -112,7 +112,8 @@ class Judging(Struct, frozen=True):
     """The hosts of the project's services."""
     folder: Path
     """The folder of the evaluation."""
-    redactor: Redactor
+    redacted: Callable[[str, Plan], str]
+    """Removes the secrets of a task from a text."""
     now: Callable[[], datetime]
 
     def line(self, turn: PlannedTrial, result: Outcome) -> EvaluationTrial:
@@ -128,7 +129,9 @@ class Judging(Struct, frozen=True):
                 return EvaluationTrial(**label, **self._failed_before(turn, result), **_use(result.result))
             result = result.describe()
         if isinstance(result, str):
-            return EvaluationTrial(**label, outcome="void", why_void=self._redacted(turn, result), started=self.now())
+            return EvaluationTrial(
+                **label, outcome="void", why_void=self.redacted(result, turn.attack.plan), started=self.now()
+            )
         return EvaluationTrial(**label, **self._end(turn, result), **_use(result), **_times(result))
 
     def _failed_before(self, turn: PlannedTrial, before: FailedBefore) -> dict[str, object]:
@@ -137,12 +140,9 @@ class Judging(Struct, frozen=True):
         return {
             "outcome": "failed",
             "code": failure.code if failure else None,
-            "message": self._redacted(turn, told),
+            "message": self.redacted(told, turn.attack.plan),
             **_times(before.result),
         }
-
-    def _redacted(self, turn: PlannedTrial, text: str) -> str:
-        return self.redactor.plus(turn.attack.plan.all_secrets).text(text)
 
     def _end(self, turn: PlannedTrial, result: TaskResult) -> dict[str, object]:
         """How the task ended, and whether that counts."""
@@ -152,10 +152,10 @@ class Judging(Struct, frozen=True):
         failure, kept = result.failure, result.artifacts
         return {
             "outcome": "passed" if passed else "void" if why else "failed",
-            "why_void": self._redacted(turn, why),
+            "why_void": self.redacted(why, turn.attack.plan),
             "final_state": "skipped" if result.skipped else result.final_state,
             "code": failure.code if failure else None,
-            "message": self._redacted(turn, failure.message if failure else result.skipped),
+            "message": self.redacted(failure.message if failure else result.skipped, turn.attack.plan),
             "struck": met.count if met else 0,
             "artifacts": kept.relative_to(self.folder).as_posix() if kept else None,
         }

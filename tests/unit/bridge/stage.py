@@ -16,7 +16,7 @@ from harness.bridge.session import BridgeLimits
 from harness.bridge.turns import Desk, RemoteRules
 from harness.model.plan import Plan
 from harness.model.ports import Observation, Resume
-from harness.model.record import Attempt, Passed, StepRecord
+from harness.model.record import Attempt, Passed, StepRecord, TaskEnding
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Wait
 from tests.unit.resilience.virtual import LoopClock
@@ -137,7 +137,7 @@ class FakeRun:
     async def play(self) -> None:
         agent = self._hub.agent()
         history: tuple[Any, ...] = ()
-        result = None
+        verdict = None
         try:
             while (step := await agent.propose(self.plan, history, self)) is not None:
                 self.done.append(step)
@@ -145,13 +145,12 @@ class FakeRun:
                 failure = Failure("ELEMENT_NOT_FOUND", "no such button") if step.get("fails") else None
                 history = (*history, record_of(len(history), failure))
             self.ended = "finished"
-            result = cast("Any", SimpleNamespace(key="BUY", failure=None, ok=True, final_state="completed"))
+            verdict = TaskEnding("BUY", True, "completed", None)
         except Failed as failed:
             self.ended, self.why = failed.failure.code, failed.failure.message
-            found = SimpleNamespace(key="BUY", failure=failed.failure, ok=False, final_state="failed")
-            result = cast("Any", found)
+            verdict = TaskEnding("BUY", False, "failed", failed.failure)
         finally:
-            agent.end(result)
+            agent.end(verdict)
 
 
 def record_of(index: int, failure: Failure | None) -> StepRecord:

@@ -21,7 +21,6 @@ from harness.cli.replay import (
     place,
     plan_of,
     setting,
-    step_text,
     stop_index,
     why_asked,
     writes,
@@ -29,7 +28,6 @@ from harness.cli.replay import (
 from harness.model.plan import Plan
 from harness.model.service_settings import ServiceSettings
 from harness.model.settings import Settings
-from harness.reporting.redaction import Redactor
 from harness.values import replace
 from tests.unit.cli.test_show import keep
 
@@ -65,14 +63,14 @@ def changed(kept: ArtifactDirectory, **fields: Any) -> ArtifactDirectory:
 def test_the_task_has_a_world_of_its_own_and_stops_where_it_failed(kept: ArtifactDirectory, plan: Plan) -> None:
     assert plan.world == "run-1.T-1"
     assert (stop_index(kept, plan, None), stop_index(kept, plan, 1)) == (3, 1)
-    assert place(plan, 4) == "the success criteria"
-    assert place(plan, 3) == "step 3 open http://other.example/"
+    assert place(plan, 4, Settings()) == "the success criteria"
+    assert place(plan, 3, Settings()) == "step 3 open http://other.example/"
 
 
 def test_what_it_writes_is_named_without_secrets(plan: Plan) -> None:
     assert writes(plan, 4, Settings()) == ("2 submit form",)
     assert writes(plan, 2, Settings()) == ()
-    assert "hunter2" not in step_text(plan, 1)
+    assert "hunter2" not in place(plan, 1, Settings())
 
 
 def test_sites_that_the_project_does_not_serve(plan: Plan) -> None:
@@ -178,7 +176,7 @@ def test_a_person_may_look_until_enter_the_end_or_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], person: io.StringIO
 ) -> None:
     monkeypatch.setattr(sys, "stdin", person)
-    pause(True, "step 3", Redactor(), "http://shop.local/\x1b[2J")
+    pause(True, "step 3", "http://shop.local/\x1b[2J")
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == [
         "stopped before step 3, at http://shop.local/ [2J",
@@ -190,7 +188,7 @@ def test_without_a_window_nobody_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Impatient())
-    pause(False, "step 3", Redactor(), "")
+    pause(False, "step 3", "")
     assert capsys.readouterr().err == "stopped before step 3, at no page\n"
 
 

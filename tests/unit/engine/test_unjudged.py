@@ -8,7 +8,7 @@ from typing import Any, Never
 import pytest
 
 from harness.recovery.failure import Failed, Failure
-from harness.reporting.telling import reason
+from harness.reporting.story import failed
 from tests.unit.fakes import Theatre
 
 CLICK = {"act": "click", "selector": "#a"}
@@ -71,5 +71,7 @@ def test_an_assertion_about_elements_none_of_which_is_shown_fails_and_says_so() 
     assert result.failure is not None
     assert result.failure.code == "ASSERTION_FAILED"
     assert result.failure.message == "Assertion failed: #x: 3 elements match, none is shown, expected 'done'"
-    assert "3 elements match, none is shown" in reason(result.failure), "the two values do not say why"
+    assert result.failure.assertion is not None
+    told = failed("", "", result.failure.message, result.failure.details, result.failure.assertion.plain)
+    assert "3 elements match, none is shown" in told.reason, "the two values do not say why"
     assert waited == [10, 5], "as long as for an element, and as long as for its text"

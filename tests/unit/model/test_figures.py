@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from harness.model.events import ResilienceActed
-from harness.model.figures import FIGURES, Figures, figures, verdict
+from harness.model.figures import FIGURES, Figures, TaskDone, figures, verdict
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed
-from harness.reporting.telemetry.record import TaskDone
 from tests.unit.fakes import Theatre
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.history import redactor_of, without_secrets
-from harness.reporting.redaction import Redactor
+from harness.pytest_plugin.history import without_secrets
+from harness.reporting.redaction import Redactor, redactor_of
 
 
 @pytest.mark.parametrize(
@@ -23,17 +23,17 @@ from harness.reporting.redaction import Redactor
     ],
 )
 def test_arguments(given: str, kept: str) -> None:
-    assert " ".join(without_secrets(given.split(), Redactor(["hunter2"]))) == kept
+    assert " ".join(without_secrets(given.split(), Redactor(["hunter2"]).text)) == kept
 
 
 def test_what_the_environment_and_the_settings_call_secret() -> None:
     redactor = redactor_of(Settings(redact=("4711-.*",)), (), {"SHOP_PASSWORD": "hunter2", "HOME": "/root"})
-    assert [*without_secrets(["hunter2", "4711-x", "/root"], redactor)] == ["[redacted]", "[redacted]", "/root"]
+    assert [*without_secrets(["hunter2", "4711-x", "/root"], redactor.text)] == ["[redacted]", "[redacted]", "/root"]
 
 
 def test_the_urls_of_browser_endpoints() -> None:
     urls = ("ws://me:pw@a:1/hidden?token=1", "ws://b/hidden-of-many")
     redactor = redactor_of(Settings(browser_endpoint=urls), (), {})
-    assert [*without_secrets(["-o", "addopts=ws://a:1/hidden"], redactor)] == ["-o", "addopts=ws://[redacted]"]
+    assert [*without_secrets(["-o", "addopts=ws://a:1/hidden"], redactor.text)] == ["-o", "addopts=ws://[redacted]"]
     assert "hidden" not in redactor.text("<ws connecting> ws://me:pw@a:1/hidden?token=1 at /hidden-of-many")
     assert redactor.text("site-packages/hidden/a.py") == "site-packages/hidden/a.py", "a short path is a word"

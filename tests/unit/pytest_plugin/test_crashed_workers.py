@@ -34,7 +34,6 @@ from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
 from harness.pytest_plugin.xdist import READ, XdistHooks
 from harness.recovery.failure import Passed
 from harness.recovery.never_twice import WROTE
-from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample
 from tests.unit.spec.files import loaded, task
 
@@ -280,7 +279,7 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
 def wrote(folder: Path, *events: Any) -> dict[str, ItemFacts] | None:
     journal = WorkerJournal(folder / "gw0")
     for event in events:
-        journal.on_event(event, Redactor())
+        journal.on_event(event)
     return read_journal(folder / "gw0")
 
 

@@ -10,10 +10,11 @@ import pytest
 from allure_commons import model2
 from allure_commons.reporter import AllureReporter
 
+from harness.model.figures import TaskDone
 from harness.model.settings import Settings
 from harness.pytest_plugin import telemetry
 from harness.pytest_plugin.telemetry import AllureEvents, check_extras, is_shown, printable
-from harness.reporting.telemetry.record import TaskDone, TelemetryEvent
+from harness.reporting.telemetry.record import TelemetryEvent
 from harness.resilience.events import CircuitChanged, GaveUp, Retrying, ServiceChanged, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
 from tests.unit.reporting.telemetry.stage import record

@@ -25,7 +25,7 @@ def after(monkeypatch: pytest.MonkeyPatch, *left: Any) -> SessionState:
         return list(left)
 
     state = SessionState(Settings())
-    harness = SimpleNamespace(redactor=Redactor(secrets=("pssst-1",)), browser="Chromium 1")
+    harness = SimpleNamespace(archive=SimpleNamespace(redactor=Redactor(secrets=("pssst-1",))), browser="Chromium 1")
     monkeypatch.setattr(SessionState, "harness", lambda _self: harness)
     monkeypatch.setattr(SessionState, "browser", "Chromium 1")
     state.ahead = cast("Any", SimpleNamespace(stop=stop))

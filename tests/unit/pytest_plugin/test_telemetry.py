@@ -111,7 +111,7 @@ def test_who_is_told_in_which_run(process: Callable[..., Process], tmp_path: Pat
     assert told(ahead.telemetry.stream) == [*EVERY, "journal of the worker", *LATER, "live line"]
     elsewhere = process(worker={"workerid": "gw0", JOURNAL: str(tmp_path / "nowhere" / "gw0")})
     assert told(elsewhere.telemetry.stream) == told(worker.telemetry.stream)
-    assert told(begun_stream(Settings(root=tmp_path), "R", Redactor())) == EVERY
+    assert told(begun_stream(Settings(root=tmp_path), "R")) == EVERY
 
 
 def test_spans_are_made_where_the_project_asks_for_them(process: Callable[..., Process]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.model.settings import Settings
-from harness.reporting.archive import unusable_folders
+from harness.reporting.workspace import unusable_folders
 from harness.runner.sync import SyncHarness
 
 

@@ -21,6 +21,8 @@ from harness.model.events import (
 from harness.model.inference import ModelCall, Usage
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Substitute, Trust
 from harness.reporting.progress import ProgressLine, line
+from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.stream import Telemetry
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.values import replace
 from tests.unit.fakes import FakeClock
@@ -98,9 +100,10 @@ def test_it_never_wraps() -> None:
 
 def test_no_secrets_and_no_control_characters() -> None:
     screen = Screen()
-    event = Retrying("open", 1, 3, 0.0, "env-secret \x1b]0;title\x07")
-    ProgressLine(screen, lambda: 200).on_turn(ResilienceActed(PLAN, 0, event, Retry()))
-    assert "env-secret" not in screen.getvalue()
+    event = Retrying("open", 1, 3, 0.0, "env-secret sess-17 \x1b]0;title\x07")
+    stream = Telemetry("run-1", FakeClock(), Redactor((), ("sess-[0-9]+",)), (ProgressLine(screen, lambda: 200),))
+    stream.turn(ResilienceActed(PLAN, 0, event, Retry()), heard=True)
+    assert "Retrying 1/3: [redacted] [redacted]" in screen.getvalue()
     assert "\x1b]" not in screen.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields as data_fields
@@ -9,13 +10,30 @@ from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from allure_commons import model2
 from msgspec import Struct
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel
 
+from harness.cli.replay import Replayed, document
+from harness.model.events import (
+    AttemptEnded,
+    Event,
+    ModelAnswered,
+    ResilienceActed,
+    StepEnded,
+    StepStarted,
+    TaskEnded,
+    TaskStarted,
+    ToolAnswered,
+)
 from harness.model.inference import ModelCall, Usage
 from harness.model.record import (
     MetFault,
@@ -29,19 +47,36 @@ from harness.model.record import (
     TaskResult,
     Warning_,
 )
-from harness.recovery import Retry
+from harness.model.settings import Settings
+from harness.model.trajectory import SaidByModel, SeenByAgent
+from harness.recovery import Retry, Substitute
 from harness.recovery.failure import Assertion, Failure
 from harness.reporting import console
 from harness.reporting.allure.sink import step_results
 from harness.reporting.attachments import on_failing_step, on_test
+from harness.reporting.history.record import Execution, RunRecord
+from harness.reporting.markdown import Page, commands, markdown
+from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from harness.reporting.story import StoryFailure, TaskStory, as_json, of_json
+from harness.reporting.summary import summary_lines
+from harness.reporting.task_record import task_record
+from harness.reporting.telemetry.exporters import Spans
+from harness.reporting.telemetry.log import EventLog
+from harness.reporting.telemetry.stream import Telemetry
 from harness.reporting.telling import bare_story, story_of
+from harness.reporting.trajectory import Trajectories
+from harness.reporting.triage import causes, of_record, troubles
+from harness.resilience.events import FellBack, Retrying, Waiting
 from harness.spec.faults import Refuse
 from harness.spec.routes import Route
+from harness.spec.task import Expect
 from harness.values import replace
+from tests.unit.fakes import FakeClock
 from tests.unit.model.test_tool_use import CALL, ERROR
 from tests.unit.reporting import sample
+from tests.unit.reporting.dashboard.pages import page_of
+from tests.unit.reporting.telemetry.stage import Kept
 
 SECRETS = tuple(
     f"{kind}{number}"
@@ -152,6 +187,16 @@ def allure_texts(steps: Iterable[model2.TestStepResult]) -> Iterator[str]:
         yield from allure_texts(step.steps)
 
 
+def told_texts(document: str) -> str:
+    return "\n".join(texts(json.loads(document)))
+
+
+def run_of(story: TaskStory) -> RunRecord:
+    record = task_record(story)
+    execution = Execution(nodeid=story.task_id, task_id=story.task_id, outcome="failed", record=record)
+    return RunRecord(run="20251116T090000-1", started=sample.START, executions=(execution,))
+
+
 OUTPUTS: dict[str, Callable[[TaskStory], str]] = {
     "JSON": lambda story: "\n".join(texts(json.loads(as_json(story)))),
     "screen": console.failure_text,
@@ -162,6 +207,13 @@ OUTPUTS: dict[str, Callable[[TaskStory], str]] = {
         "\n",  # a table's own line breaks
     ),
     "Allure": lambda story: "\n".join(allure_texts(result for _, result in step_results(story.steps, story.started))),
+    "last-run.json and the history": lambda story: told_texts(task_record(story).model_dump_json()),
+    "triage": lambda story: told_texts(msgspec.json.encode(of_record(task_record(story))).decode()),
+    "job summary": lambda story: markdown(Page(run_of(story), causes(troubles(run_of(story))), {}, ())),
+    "annotation": lambda story: "\n".join(commands(causes(troubles(run_of(story))), lambda _task: ("t.yaml", 1))),
+    "dashboard": lambda story: page_of(run_of(story)),
+    "end of the run": lambda story: "\n".join(summary_lines([task_record(story)])),
+    "harness replay --json": lambda story: told_texts(document(Replayed(story, False, ()), 4)),
 }
 """Name of an output -> how it is made from a story. A report that is added to the house is added here."""
 
@@ -174,6 +226,65 @@ def test_no_output_has_a_secret_or_half_a_letter(output: str) -> None:
     assert text.encode()
 
 
+def every_event(result: TaskResult) -> Iterator[Event]:
+    """The events of a task with all that a result has in them."""
+    made = sample.plan(agent="builder")
+    yield TaskStarted(made, sample.START)
+    for record in result.history:
+        yield StepStarted(made, record.index, record.step, sample.START)
+        yield from (AttemptEnded(made, record.index, each) for each in record.attempts)
+        told = record.failure.message if record.failure else "no message"
+        for event in (
+            Retrying("open", 2, 3, 2.0, told),
+            Waiting("open", 30.0, told),
+            FellBack("click", "#a", told, told),
+        ):
+            yield ResilienceActed(made, record.index, event, Substitute("#b"))
+        yield StepEnded(made, record)
+    yield from (ModelAnswered(made, call) for call in result.model_calls)
+    yield from (ToolAnswered(made, call) for call in result.tool_calls)
+    yield TaskEnded(made, result, sample.START)
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_no_event_no_span_and_no_live_line_has_a_secret(tmp_path: Path) -> None:
+    """The stream is their door: no sink takes a secret out itself."""
+    exporter, provider, screen, kept = InMemorySpanExporter(), TracerProvider(), Screen(), Kept()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    line, spans = ProgressLine(screen, lambda: 100_000), Spans("run-1", provider.get_tracer("test"))
+    log = EventLog(tmp_path / "events.jsonl")
+    stream = Telemetry("run-1", FakeClock(), Redactor(SECRETS), (kept, line, spans, log), steps=True)
+    for event in every_event(planted(whole(), count())):
+        stream.turn(event, heard=False)
+    stream.close()
+    assert stream.problems == {}
+    told = [each.to_json() for each in exporter.get_finished_spans()]
+    assert len(told) > 5
+    assert {each.event.type for each in kept.records} >= {"step", "task", "model-answered", "tool-answered"}
+    lines = [*(tmp_path / "events.jsonl").read_text("utf-8").splitlines(), *told]
+    text = "\n".join((screen.getvalue(), *(text for each in lines for text in texts(json.loads(each)))))
+    assert "it is not so" in text
+    assert [each for each in SECRETS if each in text or each[:8] in text] == []
+    assert HALF not in text
+
+
+def test_the_way_of_an_agent_has_no_secret(tmp_path: Path) -> None:
+    made, result = sample.plan(agent="builder", secrets=SECRETS), planted(whole(), count())
+    result = replace(result, history=tuple(replace(each, agent="builder") for each in result.history))
+    seen = SeenByAgent("builder", 0, sample.START, f"http://shop.local/?k={SECRETS[0]}", f"- text: {SECRETS[1]}")
+    said = SaidByModel("builder", 0, sample.START, "claude", "type", {"value": SECRETS[2]}, f"its {SECRETS[3]} {HALF}")
+    file = Trajectories(Settings(root=tmp_path), "run", Redactor()).keep(made, result, (seen, said))
+    lines = file.read_text("utf-8").splitlines()
+    pages = [each.read_text("utf-8") for each in file.parent.rglob("*.txt")]
+    text = "\n".join((*pages, *(text for line in lines for text in texts(json.loads(line)))))
+    assert all(words in text for words in ("it is not so", "- text: ", "http://shop.local/?k=", "its [redacted]"))
+    assert [each for each in SECRETS if each in text or each[:8] in text] == []
+
+
 def test_each_text_of_the_result_was_planted() -> None:
     """Else the test above looks at nothing; what stands beside the secrets stays."""
     number = count()
@@ -184,10 +295,24 @@ def test_each_text_of_the_result_was_planted() -> None:
 
 
 def test_of_a_task_whose_story_cannot_be_told_the_code_is_said() -> None:
-    result = sample.failed(sample.plan(), Failure("STEP_TIMEOUT", "it has a secret"))
-    for shown in (console.failure_text(bare_story(result)), console.brief(bare_story(result))):
+    made = sample.plan()
+    story = bare_story(made, sample.failed(made, Failure("STEP_TIMEOUT", "it has a secret")))
+    assert not story.as_declared
+    for shown in (console.failure_text(story), console.brief(story)):
         assert shown.startswith("B1-2025-001 failed: STEP_TIMEOUT; a fault of the harness")
         assert "it has a secret" not in shown
+
+
+def test_how_a_task_differs_from_what_it_declares_is_said_without_secrets() -> None:
+    plain = sample.plan(secrets=("hunter2",))
+    expect = Expect(final_state="failed", code="NET_TIMEOUT")
+    made = replace(plain, spec=plain.spec.model_copy(update={"expect": expect}))
+    result = replace(sample.failed(made), unlike_expected=("text('#a') == 'hunter2': it is 'hunter2'",))
+    story = story_of(made, result)
+    assert not story.as_declared
+    assert story.differences[0].startswith("code: expected NET_TIMEOUT")
+    assert story.differences[-1] == "text('#a') == '[redacted]': it is '[redacted]'"
+    assert story_of(plain, sample.completed(plain)).as_declared
 
 
 def test_a_code_of_another_version_has_the_row_of_an_unknown_one() -> None:

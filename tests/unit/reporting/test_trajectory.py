@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.model.inference import ModelCall, Usage
 from harness.model.record import Attempt, StepRecord
+from harness.model.settings import Settings
 from harness.recovery.failure import Failure, Passed
 from harness.reporting.agent_way import MOST_CHOICES, way_page, way_text
 from harness.reporting.attachments import on_test
@@ -16,6 +17,10 @@ from harness.reporting.trajectory import Trajectories, read
 from harness.spec.steps import Tool
 from harness.values import replace
 from tests.unit.reporting import sample
+
+
+def trajectories(root: Path) -> Trajectories:
+    return Trajectories(Settings(root=root, history_runs=1, keep_previous=1), "run", Redactor())
 
 
 def at(seconds: float) -> datetime:
@@ -36,7 +41,7 @@ def test_each_request_belongs_to_the_proposal_that_followed_it(tmp_path: Path) -
         for seconds in (0.2, 0.6, 1.5, 2.5)
     )
     result = replace(sample.completed(plan, history), model_calls=calls)
-    file = Trajectories(tmp_path, "run", Redactor(), 1, 1).keep(plan, result)
+    file = trajectories(tmp_path).keep(plan, result)
     assert [tuple(call.at for call in each.asked) for each in read(file).steps] == [
         (at(0.2), at(0.6)), (at(1.5),), (at(2.5),),
     ]  # fmt: skip
@@ -52,7 +57,7 @@ def test_a_report_shows_the_way_as_a_table(tmp_path: Path) -> None:
     call = ModelCall("builder", "m", "openai", "m-1", 0, 1, at(0.2), 0.3, None, Usage(100, 7), None, "answered")
     (tmp_path / "errors").mkdir()
     result = replace(sample.completed(plan, history), model_calls=(call,), artifacts=tmp_path / "errors")
-    Trajectories(tmp_path, "run", Redactor(), 1, 1).keep(plan, result)
+    trajectories(tmp_path).keep(plan, result)
     (page,) = (each.data for each in on_test(story_of(plan, result)) if each.name == "agent's way")
     assert page.count("<tr") == 3, "the head and a row for each choice"
     assert '<tr class="bad">' in page
@@ -69,7 +74,7 @@ def test_a_long_way_ends_with_its_last_choices(tmp_path: Path) -> None:
         StepRecord(number, step, (Attempt(step, number, 0.1, at(number), Passed()),), agent="builder")
         for number in range(count)
     )
-    file = Trajectories(tmp_path, "run", Redactor(), 1, 1).keep(plan, sample.completed(plan, history))
+    file = trajectories(tmp_path).keep(plan, sample.completed(plan, history))
     page = way_page(read(file)) or ""
     assert f"{count} choices, the last {MOST_CHOICES} of them shown" in page
     assert page.count("<tr") == 1 + MOST_CHOICES
@@ -83,7 +88,7 @@ def test_a_call_of_a_tool_is_a_step_with_its_answer(tmp_path: Path) -> None:
         StepRecord(0, step, (Attempt(step, 0.0, 0.1, at(1.0), answer),), agent="builder"),
         StepRecord(1, plan.steps[0], (Attempt(plan.steps[0], 2.0, 0.1, at(2.0), Passed({"result": 1})),), agent="b"),
     )
-    file = Trajectories(tmp_path, "run", Redactor(), 1, 1).keep(plan, sample.completed(plan, history))
+    file = trajectories(tmp_path).keep(plan, sample.completed(plan, history))
     assert "s3cr3t-value" not in file.read_text("utf-8")
     found, other = read(file).steps
     assert found.step == {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reporting.archive import unusable
+from harness.reporting.workspace import unusable
 
 
 def test_what_can_be_made_can_be_used(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ import pytest
 from harness.bridge.store import SessionStore, StoredSession
 from harness.environment.ownership import Ownership, RunFolder
 from harness.model.tools import ToolState
-from harness.reporting.archive import Workspace, sweep
 from harness.reporting.live.following import may_go_on
 from harness.reporting.telemetry.log import begin, events_of
+from harness.reporting.workspace import Workspace, sweep
 from harness.resilience import owner
 from harness.resilience.owner import Owner, is_abandoned
 from harness.serve.address import address_of, keep_address

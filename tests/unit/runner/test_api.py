@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from tests.unit.reporting import sample
 class Failing:
     """A SyncHarness whose tasks fail, as a circuit opens."""
 
-    redactor = Redactor()
+    archive = SimpleNamespace(redactor=Redactor())
 
     def __init__(self, settings: Settings, run_id: str, tell: Emit) -> None:
         self.settings, self.run_id, self._tell = settings, run_id, tell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.model.ports import Observation
-from harness.runner.kept_ways import ProposalNotes
+from harness.runner.proposal_notes import ProposalNotes
 from tests.unit.fakes import FakeClock, Theatre
 
 SEEN = Observation("http://shop.local/", "Shop", '- button "Buy" [ref=e1]')

@@ -180,11 +180,11 @@ def test_a_write_that_was_only_seen_is_noted(under: Store) -> None:
     own = StoreLedger(under, "one", clock, writer)
     asyncio.run(theatre.play(task_id="T-2"))
     for event in theatre.events:
-        own.on_event(event, None)  # type: ignore[arg-type]
+        own.on_event(event)
     assert any(isinstance(event, TaskStarted) for event in theatre.events)
     assert (writer.flush(PATIENT), under.names("wrote")) == (True, [])
     left: Any = WriteSeen(theatre.plan(task_id="T-2"), 0, Sent("POST", "http://shop.local/order"))
-    own.on_event(left, None)  # type: ignore[arg-type]
+    own.on_event(left)
     assert writer.flush(PATIENT)
     assert (under.get(wrote_name("T-2")), writer.unnoted) == (b"one", ())
 
@@ -206,7 +206,7 @@ def test_what_was_seen_does_not_let_a_task_write(under: Store) -> None:
     theatre, own = Theatre(), ledger(under, "two")
     asyncio.run(theatre.play(task_id="T-1"))
     for event in theatre.events:
-        own.on_event(event, None)  # type: ignore[arg-type]
-    own.on_event(WriteSeen(plan(), 0, Sent("POST", "http://shop.local/order")), None)  # type: ignore[arg-type]
+        own.on_event(event)
+    own.on_event(WriteSeen(plan(), 0, Sent("POST", "http://shop.local/order")))
     with pytest.raises(Failed, match="another process"):
         asyncio.run(own.before_write(plan()))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from harness.model.figures import TaskDone
 from harness.reporting.history.writing import happenings_of
 from harness.reporting.telemetry.log import EventLog, events_of
-from harness.reporting.telemetry.record import Record, StepDone, TaskDone, TelemetryEvent
+from harness.reporting.telemetry.record import Record, StepDone, TelemetryEvent
 from harness.resilience.events import CircuitChanged, GaveUp, Retrying
 from tests.unit.reporting.history.runs import BEGAN
 

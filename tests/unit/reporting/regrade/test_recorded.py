@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.model.ports import Evidence, Snapshot
-from harness.reporting.passing import EVIDENCE, PassedEvidence
+from harness.reporting.archive import EVIDENCE, PassedEvidence
 from harness.reporting.redaction import MARK, Redactor
 from harness.reporting.regrade import TaskFiles, evidence_folders
 from harness.reporting.regrade.recorded import LARGEST, RecordedPage, UnusableEvidenceError, document, recorded

@@ -8,7 +8,7 @@ from typing import Any
 from harness.model.events import Event
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import Record
-from harness.reporting.telemetry.stream import Sink, Telemetry, TextRedactor
+from harness.reporting.telemetry.stream import Sink, Telemetry
 from harness.resilience.events import ResilienceEvent
 from tests.unit.fakes import START, FakeClock
 
@@ -27,7 +27,7 @@ class Kept(Sink):
     def on_record(self, record: Record) -> None:
         self.records.append(record)
 
-    def on_event(self, event: Event, redactor: TextRedactor) -> None:
+    def on_event(self, event: Event) -> None:
         self.events.append(event)
 
     def on_delivery(self, record: Record) -> None:

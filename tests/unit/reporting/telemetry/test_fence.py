@@ -15,7 +15,6 @@ import harness
 from harness.model.events import TaskEnded, TaskStarted
 from harness.model.settings import Settings
 from harness.reporting.fence import LOST, OutputFence
-from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import LogSink
 from harness.reporting.telemetry.sinks import PytestSinks, every_sink, stream_of
 from harness.reporting.telemetry.stream import Sink, Telemetry
@@ -82,9 +81,9 @@ def count_sinks() -> int:
 def test_each_sink_raises_at_each_method_and_the_others_hear_everything(
     tmp_path: Path, place: int, method: str, error: Callable[[], BaseException]
 ) -> None:
-    whole = stream_of(Settings(root=tmp_path), "run-1", Redactor(()), sinks_of_pytest())
+    whole = stream_of(Settings(root=tmp_path), "run-1", sinks_of_pytest())
     story(whole)
-    telemetry = stream_of(Settings(root=tmp_path), "run-1", Redactor(()), sinks_of_pytest())
+    telemetry = stream_of(Settings(root=tmp_path), "run-1", sinks_of_pytest())
     broken = telemetry.sinks[place]
 
     def fails(*_: object) -> None:
@@ -110,7 +109,7 @@ def test_a_sink_that_cannot_be_made_costs_itself_alone(tmp_path: Path, monkeypat
 
     whole = count_sinks()
     monkeypatch.setattr(LogSink, "__init__", fails)
-    telemetry = stream_of(Settings(root=tmp_path), "run-1", Redactor(()), replace(sinks_of_pytest(), hook=None))
+    telemetry = stream_of(Settings(root=tmp_path), "run-1", replace(sinks_of_pytest(), hook=None))
     assert len(telemetry.sinks) == whole - 2
     (line,) = telemetry.fence.lines()
     assert line.startswith("output failed: logging: OSError: [Errno 28] No space left on device; free space on the")

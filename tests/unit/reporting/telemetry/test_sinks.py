@@ -27,6 +27,7 @@ from harness.model.events import (
     ToolAnswered,
     ToolCalled,
 )
+from harness.model.figures import TaskDone
 from harness.model.inference import ModelCall, Usage
 from harness.model.settings import LogProfile
 from harness.recovery.failure import Failure
@@ -41,7 +42,6 @@ from harness.reporting.telemetry.record import (
     StepBegun,
     StepDone,
     TaskBegun,
-    TaskDone,
     TelemetryEvent,
     ToolReply,
     ToolRequested,

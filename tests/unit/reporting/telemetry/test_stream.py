@@ -12,10 +12,11 @@ import pytest
 
 from harness.faults.python import fault_of
 from harness.model.events import ResilienceActed, StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.model.figures import TaskDone
 from harness.model.record import StepRecord
 from harness.recovery.failure import Failure
 from harness.reporting.redaction import MARK
-from harness.reporting.telemetry.record import Record, StepBegun, StepDone, TaskBegun, TaskDone
+from harness.reporting.telemetry.record import Record, StepBegun, StepDone, TaskBegun
 from harness.reporting.telemetry.stream import Sink, in_task
 from harness.resilience.events import CircuitChanged, InvariantBroken, Retrying, ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed

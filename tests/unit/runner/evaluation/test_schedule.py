@@ -40,7 +40,7 @@ def attacks(folder: Path, *agents: str) -> dict[str, list[Attack]]:
 
 
 def judging(folder: Path) -> Judging:
-    return Judging((), folder, Redactor(["s3cret-word"]), lambda: START)
+    return Judging((), folder, lambda text, _: Redactor(["s3cret-word"]).text(text), lambda: START)
 
 
 def made(turn: PlannedTrial, folder: Path, runner: Runner) -> EvaluationTrial:

@@ -1,56 +1,16 @@
-"""Keeps the ways that agents take through their tasks."""
+"""What the agents of a task see and what models answer them, for the task's trajectory."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from harness.agents.python import ModelsOf
 from harness.model.inference import ModelAnswer, ModelClient, Prompt
 from harness.model.plan import Plan
 from harness.model.ports import Observation
-from harness.model.record import TaskResult, Warning_
-from harness.model.settings import Settings
 from harness.model.trajectory import Noted, SaidByModel, SeenByAgent
-from harness.model.warnings import trajectory_not_kept
 from harness.recovery.failure import Failed
-from harness.reporting.redaction import Redactor
-from harness.reporting.trajectory import LONGEST, MOST, Trajectories
+from harness.reporting.trajectory import LONGEST, MOST
 from harness.resilience import Clock
 from harness.values import replace
-
-
-class KeptWays:
-    """The trajectories of a run."""
-
-    def __init__(self, settings: Settings, run_id: str, redactor: Redactor, clock: Clock) -> None:
-        self._settings, self._run_id, self._redactor, self._clock = settings, run_id, redactor, clock
-        self._trajectories: Trajectories | None = None
-
-    def notes(self, plan: Plan) -> ProposalNotes | None:
-        """What notes the looks and answers of a task's agents; None for a task without agents."""
-        return None if plan.agent is None and plan.chain is None else ProposalNotes(plan, self._clock)
-
-    def keep(self, plan: Plan, result: TaskResult, notes: ProposalNotes | None) -> Sequence[Warning_]:
-        """Write the way of a task's agents; returns what a person should know if that was not possible."""
-        if notes is None:
-            return ()
-        try:
-            self._written.keep(plan, result, notes.noted)
-        except Exception as error:  # noqa: BLE001 - what is lost is a file, and never the task's result
-            return (trajectory_not_kept(error),)
-        return ()
-
-    @property
-    def _written(self) -> Trajectories:
-        """The folder of the run, made with the first way."""
-        if self._trajectories is None:
-            runs, pictured = self._settings.history_runs, self._settings.keep_previous
-            root = self._settings.root
-            self._trajectories = Trajectories(root, self._run_id, self._redactor, max(runs, pictured), pictured)
-        return self._trajectories
-
-
-# What the agents of a task see and what models answer them, for the task's trajectory.
 
 
 class ProposalNotes:
@@ -61,6 +21,11 @@ class ProposalNotes:
         self._clock = clock
         self.noted: list[Noted] = []
         """The first looks and answers, in order."""
+
+    @classmethod
+    def of(cls, plan: Plan, clock: Clock) -> ProposalNotes | None:
+        """None for a task without agents."""
+        return None if plan.agent is None and plan.chain is None else cls(plan, clock)
 
     def saw(self, plan: Plan, agent: str, step: int, seen: Observation) -> None:
         """Note that an agent has looked at the page, unless it saw the same at its last look."""
