@@ -166,7 +166,7 @@ class WatchSession:
         return is_step_group(path) or path in {each.resolve() for each in find_tasks(self._paths)}
 
     def close(self) -> None:
-        self._end_harness()
+        self.end_harness()
         for viewer in self._viewers:
             viewer.terminate()
 
@@ -192,7 +192,7 @@ class WatchSession:
         names = ", ".join(sorted(shown_path(path) for path in changed))
         if any(path.name == "pyproject.toml" for path in changed):
             settings = settings_at(self._settings.root)  # a file that is half written changes nothing
-            self._end_harness()  # the settings may name other services and another browser
+            self.end_harness()  # the settings may name other services and another browser
             self._settings = settings
         elif any(path.suffix == ".py" for path in changed) and self._begun is not None:
             _reload_python(self._begun.harness)
@@ -266,7 +266,7 @@ class WatchSession:
             self._begun = BegunRun(self._settings, self._run, say=_say, tasks=len(self._tasks) if first else None)
         return self._begun
 
-    def _end_harness(self) -> None:
+    def end_harness(self) -> None:
         begun, self._begun = self._begun, None
         if begun is not None:
             begun.close()

@@ -79,7 +79,7 @@ def test_settings_that_are_half_written_end_nothing_and_are_told(
     inputs.put(Input("q"))
     ended: list[bool] = []
     session = WatchSession([tmp_path], Settings(root=tmp_path), inputs)
-    monkeypatch.setattr(session, "_end_harness", lambda: ended.append(True))
+    monkeypatch.setattr(session, "end_harness", lambda: ended.append(True))
     session.run()
     assert ended == []
     told = "".join(capsys.readouterr())
