@@ -267,6 +267,7 @@ class WatchSession:
         return self._begun
 
     def end_harness(self) -> None:
+        """End what runs; the next tasks begin with another one."""
         begun, self._begun = self._begun, None
         if begun is not None:
             begun.close()
