@@ -17,7 +17,7 @@ from harness.model.settings import Settings
 from harness.resilience import Clock
 from harness.resilience.retry import schedule
 from harness.serve.address import ServeAddress, address_of, addresses_of
-from harness.serve.start import READY, NotServedError, answers, serving
+from harness.serve.start import NotServedError, answers, serving
 from harness.serve.tokens import Tokens, TokenScope
 from harness.serve.users import ServerUse
 
@@ -25,6 +25,8 @@ ANSWERED_WITHIN: Final = 40.0
 """Seconds that a call may take: above the 35 s of a server."""
 AWAY: Final = 6.0
 """Seconds that a call waits for another server when there is none, as after a kill: one starts within that time."""
+_FIRST_LOOK: Final = 20.0
+"""Seconds that the first call waits for a server that is being started, on a busy machine, too."""
 LOOK: Final = 0.5
 """Seconds between two looks for a run that offers tasks."""
 _VALID: Final = timedelta(hours=1)
@@ -93,7 +95,7 @@ class ServerRelay:
     async def call(self, tool: str, arguments: Mapping[str, Any], client: str) -> FaceReply:
         """Call a tool. Whatever happens, there is an answer, and a refusal says what to do."""
         try:
-            async with asyncio.timeout(READY + LOOK):
+            async with asyncio.timeout(_FIRST_LOOK):
                 await self._looked.wait()
         except TimeoutError:
             self.trouble = "the server is being started"
