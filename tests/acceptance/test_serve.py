@@ -27,10 +27,11 @@ def harness(project: Path, *args: str) -> tuple[int, str]:
     return ended.returncode, ended.stdout + ended.stderr
 
 
-def test_a_run_can_be_watched_from_its_first_line_to_its_evidence(project: Project) -> None:
+@pytest.mark.parametrize("more", [(), pytest.param(("-n", "2"), marks=pytest.mark.thorough)], ids=["one", "xdist"])
+def test_a_run_can_be_watched_from_its_first_line_to_its_evidence(project: Project, more: tuple[str, ...]) -> None:
     project.task("GOOD")
     project.task("BAD", success_criteria=["exists('#nothing')"])
-    result = project.run("--task-live", "-n", "2", "--task-shard", "1/1")
+    result = project.run("--task-live", *more, "--task-shard", "1/1")
     told = re.search(r"live view: (\S+)", result.stdout.str())
     assert told is not None
     address = told[1]
@@ -183,6 +184,7 @@ def test_a_server_that_cannot_write_says_what_is_wrong(project: Project) -> None
     assert not [each.name for each in (project.path / ".harness").iterdir() if each.name.startswith(".")]
 
 
+@pytest.mark.thorough
 def test_what_a_server_said_earlier_is_not_why_it_ended(project: Project) -> None:
     log = project.path / ".harness/logs/serve.log"
     log.parent.mkdir(parents=True)
