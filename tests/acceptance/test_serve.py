@@ -164,22 +164,27 @@ def _full_disk() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def test_a_server_that_cannot_write_says_what_is_wrong(project: Project) -> None:
-    command = [sys.executable, "-c", "from harness.cli import main; main()", "serve"]
-    for options, wrong in (
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
         (["--persist"], "the server could not be started: .harness/logs/serve.log cannot be written: File too large"),
         ([], "the key of the server's tokens cannot be used: .harness/serve.key: File too large"),
-    ):
-        ended = subprocess.run(
-            [*command, *options],
-            cwd=project.path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            preexec_fn=_full_disk,
-        )
-        assert (ended.returncode, wrong in ended.stderr) == (1, True), ended.stderr
+    ],
+    ids=["persist", "here"],
+)
+@pytest.mark.sampled(1)
+def test_a_server_that_cannot_write_says_what_is_wrong(project: Project, options: list[str], wrong: str) -> None:
+    command = [sys.executable, "-c", "from harness.cli import main; main()", "serve"]
+    ended = subprocess.run(
+        [*command, *options],
+        cwd=project.path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=_full_disk,
+    )
+    assert (ended.returncode, wrong in ended.stderr) == (1, True), ended.stderr
     assert address_of(project.path) is None
     assert not [each.name for each in (project.path / ".harness").iterdir() if each.name.startswith(".")]
 

@@ -164,10 +164,17 @@ async def test_refused_credentials_stay_refused_until_there_are_new_ones(
             monkeypatch.setenv("SHOP_TOKEN", "secret")
             order_restart(tmp_path, "shop")
             await until(lambda: tools.server("shop").state is ToolState.ONLINE)
+            assert (await call(tools)).document["status"] == "confirmed"
+
+
+@pytest.mark.thorough
+async def test_a_call_that_is_not_allowed_leaves_the_others(tmp_path: Path) -> None:
+    with serving(tmp_path) as (address, _):
+        async with tools_of(tmp_path, f'url = "{address}/new/all"') as tools:
             forbidden = ToolRequest("shop", "get_order", {"case": "all", "does": "forbidden"}, "read")
             with pytest.raises(Failed) as caught:
                 await tools.call(0, forbidden, WITHIN)
             assert caught.value.failure.code == "TOOL_AUTH"
             assert "they do not allow this call" in caught.value.failure.hint
-            assert tools.server("shop").state is ToolState.ONLINE, "a call that is not allowed leaves the others"
+            assert tools.server("shop").state is ToolState.ONLINE
             assert (await call(tools)).document["status"] == "confirmed"
