@@ -75,9 +75,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Wh
     (folder / "F1").mkdir()
     (folder / "F1" / "task_spec.json").write_text(json.dumps(document), "utf-8")
     (folder / "F1" / "oracle_trace.json").write_text(json.dumps({"task_id": "FOLDER-1", "steps": steps}), "utf-8")
-    options = ("-v", "-rs", "--base-url", "http://shop.local", "--junitxml=out.xml", "--alluredir=allure")
+    options = ("-v", "-rfs", "--base-url", "http://shop.local", "--junitxml=out.xml", "--alluredir=allure")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PW_SECRET", SECRET)
+        patch.setenv("CI", "true")
         return Whole(project, project.play(*options))
 
 
@@ -117,9 +118,16 @@ def test_a_failed_task_explains_itself_on_one_screen(whole: Whole) -> None:
     assert len(shown.splitlines()) <= 40
 
 
+def test_the_short_summary_has_one_line_for_a_failure_also_in_ci(whole: Whole) -> None:
+    _, *lines, _ = whole.text[whole.text.index("short test summary info") :].splitlines()
+    assert [line.partition(" ")[0] for line in lines] == [*["FAILED"] * 6, "SKIPPED"]
+    (line,) = (each for each in lines if "UNMET-1.task.json" in each)
+    assert line.startswith("FAILED UNMET-1.task.json::UNMET-1 - CRITERIA_UNMET at the success criteria: ")
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
-@pytest.mark.sampled(1)
-def test_the_short_summary_has_one_line_for_a_failure_also_in_ci(
+def test_in_ci_what_was_expected_is_told_once(
     project: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("CI", "true")

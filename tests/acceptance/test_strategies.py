@@ -6,8 +6,6 @@ import json
 import os
 import pty
 import select
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Mapping
@@ -18,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 from tests.acceptance.conftest import Project
+from tests.acceptance.warm import warm
 from tests.conftest import FULL
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
@@ -343,11 +342,11 @@ def test_a_person_is_shown_no_secrets(project: Project, monkeypatch: pytest.Monk
 def _conversation(project: Project, typed: str) -> str:
     """What pytest shows on a terminal of its own, where `typed` is entered when it asks."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "dumb", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
-    process = subprocess.Popen(
-        command, cwd=project.path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    )
+    environment = {"TERM": "dumb", "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+    process = warm().start(
+        "pytest", "-p", "no:cacheprovider", cwd=project.path, environment=environment, stdin=theirs, stdout=theirs,
+        start_new_session=True,
+    )  # fmt: skip
     os.close(theirs)
     shown, answers, until = "", typed.split("\n"), time.monotonic() + 90
     try:
