@@ -129,6 +129,7 @@ async def test_an_address_that_was_away_is_listed_once(tmp_path: Path, habit: st
                     again.__exit__(None, None, None)
 
 
+@pytest.mark.thorough
 async def test_the_third_crash_is_permanent_until_a_person_orders_a_restart(tmp_path: Path) -> None:
     books = books_of(tmp_path)
     books.order("dies")
