@@ -178,9 +178,9 @@ def echo_site() -> Iterator[str]:
         thread.join(5)
 
 
-def leaks(root: Path, secret: str) -> list[str]:
-    """Where it stands in the files below `root`, whatever it is packed into; pictures of screens are left out."""
-    wanted = {way.encode() for way in (*list(spelt(secret).values())[:4], html.escape(secret))}
+def leaks(root: Path, *secrets: str) -> list[str]:
+    """Where one of them is in the files below `root`, whatever it is packed into; pictures of screens are left out."""
+    wanted = {way.encode() for secret in secrets for way in (*list(spelt(secret).values())[:4], html.escape(secret))}
     found = []
     for path in (path for path in root.rglob("*") if path.is_file()):
         found += [

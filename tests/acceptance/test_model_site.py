@@ -245,6 +245,7 @@ def providers(address: str, name: str = MODEL) -> dict[str, Model]:
 
 @STREAM
 @pytest.mark.parametrize("name", ["chat", "responses", "messages"])
+@pytest.mark.sampled(3)
 def test_pydantic_ai_gets_the_same(address: str, name: str, stream: bool) -> None:
     tools = ModelRequestParameters(
         function_tools=[ToolDefinition(name="browser_click", parameters_json_schema=SCHEMA)], allow_text_output=False

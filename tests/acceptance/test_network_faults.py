@@ -9,7 +9,7 @@ from tests.acceptance.conftest import Project
 SHOP = "http://shop.local/*"
 
 
-def test_a_task_outlasts_faults_of_the_network(project: Project) -> None:
+def test_a_task_outlasts_faults_of_the_network_and_broken_tls_is_its_failure(project: Project) -> None:
     faults = [
         {"kind": "status", "url": SHOP, "status": 503, "retry_after": 1, "times": 1},
         {"kind": "reset", "url": SHOP, "nth": 2, "times": 1},
@@ -17,14 +17,10 @@ def test_a_task_outlasts_faults_of_the_network(project: Project) -> None:
     ]
     recovery = {"on_network_error": {"strategy": "retry", "retry_delay_ms": 500}}
     project.task("outlasts", faults=faults, error_recovery=recovery)
-    project.run("outlasts.task.json").assert_outcomes(passed=1)
-
-
-def test_broken_tls_is_the_failure_of_the_task(project: Project) -> None:
     steps = [{"act": "open", "url": "https://shop.local/"}]
     expect = {"final_state": "failed", "code": "NET_TLS"}
     project.task("tls", faults=[{"kind": "tls", "host": "shop.local"}], steps=steps, expect=expect)
-    project.run("tls.task.json").assert_outcomes(passed=1)
+    project.run().assert_outcomes(passed=2)
     report = json.loads((project.path / "errors/tls/error_report.json").read_text("utf-8"))
     assert "net::ERR_CERT_AUTHORITY_INVALID" in json.dumps(report)
     tls = report["context"]["tls"]

@@ -187,8 +187,8 @@ def check(shop: Shop, record: Mapping[str, Any], name: str, case: Case) -> None:
     assert case.says in (record["message"] or ""), told
 
 
+@pytest.mark.thorough  # one trial of each way back is played by test_never_twice_campaign.py
 @pytest.mark.parametrize("name", BACK)
-@pytest.mark.sampled(4)
 def test_nothing_is_ordered_twice_on_the_way_back(shop: Shop, went_back: Any, name: str) -> None:
     check(shop, went_back[name], name, BACK[name])
 

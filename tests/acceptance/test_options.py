@@ -52,6 +52,12 @@ def test_the_options_of_a_first_conftest_are_its_own(tmp_path: Path) -> None:
     (folder / "pytest.ini").write_text(f"{INI}testpaths = tests\n", "utf-8")
     done = run(folder, "--agent", "ann", "--breaker=loud")
     assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.thorough
+def test_under_xdist_the_options_of_a_first_conftest_are_its_own(tmp_path: Path) -> None:
+    folder = project(tmp_path, tests__conftest=CONFTEST, tests__test_it=TEST.replace("WORD", "ann"))
+    (folder / "pytest.ini").write_text(f"{INI}testpaths = tests\n", "utf-8")
     assert "1 passed" in run(folder, "tests", "--agent=ann", "-n", "1").stdout
 
 
@@ -88,6 +94,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("more", REFUSED.values(), ids=REFUSED)
+@pytest.mark.sampled(1)
 def test_what_cannot_act_on_tasks_is_refused(tmp_path: Path, more: tuple[str, ...]) -> None:
     done = run(project(tmp_path), "--browser", "firefox", *more)
     assert (done.returncode, FIREFOX in done.stderr.splitlines()) == (4, True), done.stdout + done.stderr
@@ -133,7 +140,9 @@ def test_a_device_that_playwright_does_not_have_is_told_by_its_option(tmp_path: 
     assert done.stderr.startswith("ERROR: --device iPhone 133: Playwright has no device 'iPhone 133': did you mean")
 
 
-def test_folders_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", REFUSED.values(), ids=REFUSED)
+@pytest.mark.sampled(1)
+def test_folders_that_cannot_be_used_are_told_in_one_line(tmp_path: Path, more: tuple[str, ...]) -> None:
     folder = project(tmp_path)
     (folder / "errors").symlink_to("/nowhere/at-all")
     (folder / ".harness").write_text("a file", "utf-8")
@@ -142,9 +151,8 @@ def test_folders_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> Non
         f"ERROR: errors is a link that leads nowhere (/nowhere/at-all); failed tasks are kept there: {advice}",
         ".harness is a file, where a folder is needed; the events of a run are kept there: move it away",
     ]
-    for more in ((), ("-n", "1")):
-        done = run(folder, *more)
-        assert (done.returncode, [line for line in done.stderr.splitlines() if line]) == (4, expected), done.stdout
+    done = run(folder, *more)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if line]) == (4, expected), done.stdout
 
 
 @pytest.mark.parametrize("more", REFUSED.values(), ids=REFUSED)

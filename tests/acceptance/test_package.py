@@ -55,6 +55,7 @@ def test_the_extra_all_has_each_of_them_and_one_table_says_what_they_are_for() -
     assert [name for name in extras if f"\n| `{name}` |" not in table] == []
 
 
+@pytest.mark.thorough
 def test_the_source_distribution_can_be_tested(tmp_path: Path) -> None:
     with tarfile.open(built(tmp_path, "sdist")) as files:
         names = {name.partition("/")[2] for name in files.getnames()}

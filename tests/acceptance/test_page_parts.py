@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 import pytest
@@ -16,15 +18,27 @@ from tests.browser.parts_site import PartsSite
 HOST = "parts.test"
 
 
-@pytest.fixture
-def parts(project: Project) -> Iterator[PartsSite]:
+class Played(NamedTuple):
+    """The one run that all tests look at, its site, and what the terminal showed."""
+
+    project: Project
+    parts: PartsSite
+    text: str
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Iterator[Played]:
+    project = Project(cast("pytest.Pytester", SimpleNamespace(path=tmp_path_factory.mktemp("parts"))), sites)
     site = PartsSite()
     file = project.path / "pyproject.toml"
     service = (
         f'\n[tool.harness.services.parts]\nhosts = {{ "{HOST}" = {site.port} }}\nhealth = "http://{HOST}/ok/health"\n'
     )
     file.write_text(file.read_text("utf-8") + service, "utf-8")
-    yield site
+    for tasks in (parts_that_did_not_come, tasks_that_must_fail, waits_whose_page_breaks):
+        tasks(project)
+    text = project.play("-v", "--task-workers", "4", "--junitxml=junit.xml", "--alluredir=allure")
+    yield Played(project, site, text)
     site.shutdown()
     site.server_close()
 
@@ -50,7 +64,7 @@ def said(name: str) -> list[str]:
     return [f"text('#said') == '{name}'"]
 
 
-def test_a_part_that_did_not_come_is_recovered_or_named(project: Project, parts: PartsSite) -> None:
+def parts_that_did_not_come(project: Project) -> None:
     link = f"<a id=go href='{page(script('/once-reset/clicked.js'))}'>go</a>"
     declared(project, "OPENED", opens(script("/once-reset/opened.js")), success_criteria=said("opened"))
     declared(project, "CLICKED", opens(link), {"act": "click", "selector": "#go"}, success_criteria=said("clicked"))
@@ -67,9 +81,12 @@ def test_a_part_that_did_not_come_is_recovered_or_named(project: Project, parts:
         soon = f"<button id=go onclick=\"setTimeout(() => location = '{page(script(part))}', 400)\">go</button>"
         steps = [opens(f"<i>{task_id}</i>{soon}"), {"act": "click", "selector": "#go"}]
         declared(project, task_id, *steps, success_criteria=["NOT[exists('i')]"], expect_timeout=5)
-    done = project.run("-v")
-    done.assert_outcomes(passed=6, failed=3)
-    done.stdout.fnmatch_lines(["*6 completed (*recovered: network_error_recovered*"])
+
+
+def test_a_part_that_did_not_come_is_recovered_or_named(played: Played) -> None:
+    project, parts, text = played
+    assert "7 failed, 9 passed" in text
+    assert re.search(r"7 completed \(.*recovered: network_error_recovered", text)
     assert parts.hits["POST /posted"] == 1
     assert parts.hits["GET /reset/after.js"] == 1
     posted, named = project.report("POSTED"), project.report("NAMED")
@@ -86,7 +103,7 @@ def test_a_part_that_did_not_come_is_recovered_or_named(project: Project, parts:
     assert named["context"]["missing_parts"] == [f"script http://{HOST}/404/none.js: HTTP 404"]
 
 
-def test_a_task_that_must_fail_says_what_its_page_must_show(project: Project, parts: PartsSite) -> None:
+def tasks_that_must_fail(project: Project) -> None:
     refused = {"act": "open", "url": f"http://{HOST}/403/x?{quote('<p id=said>wrong password</p>')}"}
     fails = {"final_state": "aborted", "code": "AUTHENTICATION_FAILED"}
     declared(project, "SHOWN", refused, expect={**fails, "criteria": said("wrong password")})
@@ -95,9 +112,10 @@ def test_a_task_that_must_fail_says_what_its_page_must_show(project: Project, pa
     blank = {"final_state": "failed", "code": "HTTP_NOT_FOUND", "criteria": ["exists('#said')"]}
     declared(project, "BLANK", gone, expect=blank)
     declared(project, "UNJUDGED", refused, expect=fails, success_criteria=said("anything"))
-    done = project.run("-v", "--junitxml=junit.xml", "--alluredir=allure")
-    done.assert_outcomes(passed=2, failed=2)
-    text = done.stdout.str()
+
+
+def test_a_task_that_must_fail_says_what_its_page_must_show(played: Played) -> None:
+    project, _, text = played
     assert "OTHER did not end as it declares: Assertion failed: text('#said') == 'welcome'" in text
     assert "'wrong password'" in text
     assert "BLANK did not end as it declares" in text
@@ -110,11 +128,7 @@ def test_a_task_that_must_fail_says_what_its_page_must_show(project: Project, pa
     assert "success_criteria: never judged: the task must fail before, as its `expect` declares" in checked
 
 
-def test_a_wait_whose_page_breaks_waits_again_on_the_page_that_came(project: Project, parts: PartsSite) -> None:
-    """The page is requested again, which alone would be no answer to what was waited for.
-
-    Criteria do not look at the browser's own error page either, which has none of the elements that must not be there.
-    """
+def waits_whose_page_breaks(project: Project) -> None:
 
     def leads(name: str) -> dict[str, Any]:
         return opens(f"<script>setTimeout(() => location = '/once-reset/{name}.js', 300)</script>")
@@ -124,7 +138,14 @@ def test_a_wait_whose_page_breaks_waits_again_on_the_page_that_came(project: Pro
     declared(project, "NOT-THERE", leads("not-there"), {"act": "wait", "selector": "#none", "timeout": 8})
     gone = opens("<script>setTimeout(() => location = '/reset/gone', 300)</script>")
     declared(project, "GONE", gone, success_criteria=["STABLE(5, NOT[exists('#none')])"], step_timeout=20)
-    project.run("--task-workers", "3").assert_outcomes(passed=1, failed=2)
+
+
+def test_a_wait_whose_page_breaks_waits_again_on_the_page_that_came(played: Played) -> None:
+    """The page is requested again, which alone would be no answer to what was waited for.
+
+    Criteria do not look at the browser's own error page either, which has none of the elements that must not be there.
+    """
+    project, parts, _ = played
     assert project.report("NOT-THERE")["code"] == "STEP_TIMEOUT"
     assert parts.hits["GET /once-reset/there.js"] == parts.hits["GET /once-reset/not-there.js"] == 2
     assert project.report("GONE")["code"] == "NET_CONNECTION_RESET"

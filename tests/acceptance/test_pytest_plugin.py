@@ -9,7 +9,8 @@ import signal
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import jsonschema
 import psutil
@@ -23,20 +24,67 @@ OPEN = {"act": "open", "url": "http://shop.local/"}
 WRONG = ["title() == 'Nothing'"]
 
 
-def test_tasks_run_beside_ordinary_tests_and_the_page_fixture(project: Project) -> None:
-    project.task("GOOD-1")
-    project.pytester.makepyfile(
-        """
-        def test_plain():
-            assert True
+BESIDE = """
+def test_plain():
+    assert True
 
-        def test_page(page):
-            page.set_content("<h1>hi</h1>")
-            assert page.inner_text("h1") == "hi"
-        """
-    )
-    result = project.run()
-    result.assert_outcomes(passed=3)
+def test_page(page):
+    page.set_content("<h1>hi</h1>")
+    assert page.inner_text("h1") == "hi"
+"""
+SECRET = "hunter2-secret"
+
+
+class Whole(NamedTuple):
+    """The run that most tests look at, and what the terminal showed."""
+
+    project: Project
+    text: str
+
+    def outcome(self, name: str) -> str:
+        """PASSED, FAILED or SKIPPED, as `-v` has it."""
+        (line,) = (each for each in self.text.splitlines() if f"::{name} " in each and "%]" in each)
+        return line.partition(f"::{name} ")[2].split()[0]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Whole:
+    """Tasks that end in every way, beside ordinary tests, in one run."""
+    folder = tmp_path_factory.mktemp("whole")
+    project = Project(cast("pytest.Pytester", SimpleNamespace(path=folder)), sites)
+    (folder / "test_beside.py").write_text(BESIDE, "utf-8")
+    project.task("GOOD-1")
+    (folder / "errors" / "GOOD-1").mkdir(parents=True)
+    (folder / "errors" / "GOOD-1" / "error_report.json").write_text("{}", "utf-8")
+    project.task("BAD-1", steps=[OPEN, {"act": "click", "selector": "#nowhere"}, OPEN])
+    project.task("UNMET-1", memory={"a": 1}, family="B", priority=1, tags=["slow"], success_criteria=WRONG)
+    project.task("UNMET-2", dependencies=["UNMET-1"])
+    declared = {"final_state": "failed", "error_type": "assertion_failed"}
+    project.task("DECLARED-1", success_criteria=WRONG, expect=declared)
+    project.task("DECLARED-2", expect=declared)
+    project.task("EP-2", dependencies=["EP-1"], episode_id="ep", success_criteria=["mem('title') == 'x'"])
+    project.task("EP-1", episode_id="ep", steps=[{**OPEN, "remember": {"title": "'x'"}}])
+    (folder / "broken.task.yaml").write_text("task_id: X\nsteps:\n  - {act: clik, selector: '#a'}\n", "utf-8")
+    (folder / "other.task.json").write_text(project.task("TWICE-1").read_text("utf-8"), "utf-8")
+    project.task("BASE-1", steps=[{"act": "open", "url": "/"}], success_criteria=["url() == 'http://shop.local/'"])
+    secret = {"act": "upload", "selector": "#f", "value": "${env:PW_SECRET}"}
+    project.task("UNREADY-1", steps=[OPEN, secret])
+    document = json.loads((file := project.task("FOLDER-1")).read_text("utf-8"))
+    file.unlink()
+    steps = document.pop("steps")
+    (folder / "F1").mkdir()
+    (folder / "F1" / "task_spec.json").write_text(json.dumps(document), "utf-8")
+    (folder / "F1" / "oracle_trace.json").write_text(json.dumps({"task_id": "FOLDER-1", "steps": steps}), "utf-8")
+    options = ("-v", "-rfs", "--base-url", "http://shop.local", "--junitxml=out.xml", "--alluredir=allure")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PW_SECRET", SECRET)
+        patch.setenv("CI", "true")
+        return Whole(project, project.play(*options))
+
+
+def test_tasks_run_beside_ordinary_tests_and_the_page_fixture(whole: Whole) -> None:
+    assert {whole.outcome(name) for name in ("GOOD-1", "test_plain", "test_page[chromium]")} == {"PASSED"}
+    assert "6 failed, 9 passed, 1 skipped" in whole.text
 
 
 @pytest.mark.thorough
@@ -56,11 +104,8 @@ def test_the_page_fixture_keeps_the_browser_that_its_project_chooses(project: Pr
     assert "/nowhere/chosen" in result.stdout.str()
 
 
-def test_a_failed_task_explains_itself_on_one_screen(project: Project) -> None:
-    project.task("BAD-1", steps=[OPEN, {"act": "click", "selector": "#nowhere"}, OPEN])
-    result = project.run()
-    result.assert_outcomes(failed=1)
-    text = result.stdout.str()
+def test_a_failed_task_explains_itself_on_one_screen(whole: Whole) -> None:
+    shown = re.split(r"\n[_=]{4}", whole.text[whole.text.index("BAD-1 failed") :])[0]
     for part in (
         "ELEMENT_NOT_FOUND at step 1 (of 0-2): click #nowhere",
         "> ",
@@ -68,15 +113,21 @@ def test_a_failed_task_explains_itself_on_one_screen(project: Project) -> None:
         "hint:",
         "errors/BAD-1",
     ):
-        assert part in text
-    assert "Traceback" not in text
-    shown = text[text.index("BAD-1 failed") : text.index("short test summary")]
+        assert part in shown
+    assert "Traceback" not in whole.text
     assert len(shown.splitlines()) <= 40
 
 
+def test_the_short_summary_has_one_line_for_a_failure_also_in_ci(whole: Whole) -> None:
+    _, *lines, _ = whole.text[whole.text.index("short test summary info") :].splitlines()
+    assert [line.partition(" ")[0] for line in lines] == [*["FAILED"] * 6, "SKIPPED"]
+    (line,) = (each for each in lines if "UNMET-1.task.json" in each)
+    assert line.startswith("FAILED UNMET-1.task.json::UNMET-1 - CRITERIA_UNMET at the success criteria: ")
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
-@pytest.mark.sampled(1)
-def test_the_short_summary_has_one_line_for_a_failure_also_in_ci(
+def test_in_ci_what_was_expected_is_told_once(
     project: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("CI", "true")
@@ -88,10 +139,8 @@ def test_the_short_summary_has_one_line_for_a_failure_also_in_ci(
     assert text.count("expected:") == 1
 
 
-def test_every_artifact_of_a_failure_is_there(project: Project) -> None:
-    project.task("BAD-1", success_criteria=WRONG, memory={"a": 1})
-    project.run().assert_outcomes(failed=1)
-    folder = project.path / "errors" / "BAD-1"
+def test_every_artifact_of_a_failure_is_there(whole: Whole) -> None:
+    folder = whole.project.path / "errors" / "UNMET-1"
     names = {path.name for path in folder.iterdir()}
     assert names >= {
         "error_report.json",
@@ -105,7 +154,7 @@ def test_every_artifact_of_a_failure_is_there(project: Project) -> None:
         "trace.zip",
         "manifest.json",
     }
-    report = project.report("BAD-1")
+    report = whole.project.report("UNMET-1")
     assert (report["error_type"], report["code"], report["step_index"]) == ("assertion_failed", "CRITERIA_UNMET", 1)
     assert report["context"]["assertion"]["expected"] == "Nothing"
     _valid(report, "error_report")
@@ -128,6 +177,7 @@ def test_selection_by_mark_and_by_name(project: Project) -> None:
     project.run("-k", "C-1", "--strict-markers").assert_outcomes(passed=1, deselected=1)
 
 
+@pytest.mark.thorough
 def test_lf_runs_what_failed(project: Project) -> None:
     project.task("A-1")
     project.task("B-1", success_criteria=WRONG)
@@ -135,7 +185,8 @@ def test_lf_runs_what_failed(project: Project) -> None:
     project.pytester.runpytest_subprocess("--lf").assert_outcomes(failed=1)
 
 
-@pytest.mark.parametrize("option", ["-x", pytest.param("--maxfail=1", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("option", ["-x", "--maxfail=1"])
 def test_stopping_at_the_first_failure(project: Project, option: str) -> None:
     project.task("A-1", priority=1, success_criteria=WRONG)
     project.task("B-1", priority=2)
@@ -151,38 +202,45 @@ def test_the_most_urgent_task_runs_first(project: Project) -> None:
     assert text.index("B-EARLY") < text.index("A-LATE")
 
 
-def test_junit_xml_carries_the_outcome(project: Project) -> None:
-    project.task("BAD-1", success_criteria=WRONG)
-    project.run("--junitxml=out.xml")
-    properties = {p.get("name"): p.get("value") for p in ET.parse(project.path / "out.xml").iter("property")}
+def test_junit_xml_carries_the_outcome(whole: Whole) -> None:
+    (case,) = (
+        each for each in ET.parse(whole.project.path / "out.xml").iter("testcase") if each.get("name") == "UNMET-1"
+    )
+    properties = {p.get("name"): p.get("value") for p in case.iter("property")}
     assert properties["final_state"] == "failed"
     assert (properties["error_type"], properties["code"]) == ("assertion_failed", "CRITERIA_UNMET")
-    assert properties["task_artifacts"] == str(project.path / "errors" / "BAD-1")
+    assert properties["task_artifacts"] == str(whole.project.path / "errors" / "UNMET-1")
 
 
-def test_a_task_waits_for_what_it_depends_on_and_shares_its_episode(project: Project) -> None:
-    project.task("A-2", dependencies=["B-1"], episode_id="ep", success_criteria=["mem('title') == 'x'"])
-    steps = [{**OPEN, "remember": {"title": "'x'"}}]
-    project.task("B-1", episode_id="ep", steps=steps)
-    project.run("-v").assert_outcomes(passed=2)
+def test_a_task_waits_for_what_it_depends_on_and_shares_its_episode(whole: Whole) -> None:
+    assert (whole.outcome("EP-1"), whole.outcome("EP-2")) == ("PASSED", "PASSED")
+    assert whole.text.index("::EP-1 ") < whole.text.index("::EP-2 ")
 
 
-@pytest.mark.parametrize(("criteria", "reason"), [(WRONG, "did not pass"), ([], "not among the tasks of this run")])
-def test_dependants_of_a_failed_or_missing_task_are_skipped_with_the_reason(
-    project: Project, criteria: list[str], reason: str
-) -> None:
-    project.task("B-1", success_criteria=criteria)
+def test_dependants_of_a_failed_task_are_skipped_with_the_reason(whole: Whole) -> None:
+    assert whole.outcome("UNMET-2") == "SKIPPED"
+    assert "depends on UNMET-1, which did not pass" in whole.text
+
+
+@pytest.mark.thorough
+def test_dependants_of_a_missing_task_are_skipped_with_the_reason(project: Project) -> None:
+    project.task("B-1")
     project.task("A-2", dependencies=["B-1"])
-    result = project.run("-rs", *(["-k", "A-2"] if not criteria else []))
-    assert f"depends on B-1, which {reason}" in result.stdout.str() or reason in result.stdout.str()
+    result = project.run("-rs", "-k", "A-2")
+    assert "not among the tasks of this run" in result.stdout.str()
     assert result.parseoutcomes()["skipped"] == 1
 
 
-@pytest.mark.parametrize("options", [[], pytest.param(["-n", "2"], marks=pytest.mark.thorough)])
-def test_a_broken_file_is_one_failure_and_the_others_run(project: Project, options: list[str]) -> None:
+def test_a_broken_file_is_one_failure_and_the_others_run(whole: Whole) -> None:
+    assert "broken.task.yaml:3:" in whole.text
+    assert "did you mean `click`?" in whole.text
+
+
+@pytest.mark.thorough
+def test_under_xdist_a_broken_file_is_one_failure_and_the_others_run(project: Project) -> None:
     project.task("GOOD-1")
     (project.path / "broken.task.yaml").write_text("task_id: X\nsteps:\n  - {act: clik, selector: '#a'}\n", "utf-8")
-    result = project.run(*options)
+    result = project.run("-n", "2")
     result.assert_outcomes(passed=1, failed=1)
     assert "broken.task.yaml:3:" in result.stdout.str()
     assert "click" in result.stdout.str()
@@ -197,12 +255,17 @@ def test_a_broken_python_file_still_stops_the_run(project: Project) -> None:
     assert project.run().ret == pytest.ExitCode.INTERRUPTED
 
 
-@pytest.mark.parametrize("options", [[], pytest.param(["-n", "2"], marks=pytest.mark.thorough)])
-def test_duplicate_ids_fail_with_both_names_and_the_others_run(project: Project, options: list[str]) -> None:
+def test_duplicate_ids_fail_with_both_names_and_the_others_run(whole: Whole) -> None:
+    assert "other.task.json" in whole.text
+    assert "is taken by TWICE-1.task.json" in whole.text
+
+
+@pytest.mark.thorough
+def test_under_xdist_duplicate_ids_fail_with_both_names_and_the_others_run(project: Project) -> None:
     project.task("A-1")
     (project.path / "other.task.json").write_text((project.path / "A-1.task.json").read_text("utf-8"), "utf-8")
     project.task("C-1")
-    result = project.run(*options)
+    result = project.run("-n", "2")
     result.assert_outcomes(passed=2, failed=1)
     assert "other.task.json" in result.stdout.str()
     assert "is taken by A-1.task.json" in result.stdout.str()
@@ -252,6 +315,7 @@ def test_lf_does_not_forget_a_dependant_that_it_cannot_run(project: Project) -> 
 
 
 @pytest.mark.parametrize("name", ["errors", ".harness"])
+@pytest.mark.thorough
 def test_a_folder_that_cannot_be_made_is_told_once(project: Project, name: str) -> None:
     project.task("A-1")
     project.task("B-1")
@@ -262,22 +326,17 @@ def test_a_folder_that_cannot_be_made_is_told_once(project: Project, name: str) 
     assert "Traceback" not in result.stdout.str() + result.stderr.str()
 
 
-def test_a_spec_that_cannot_be_made_ready_counts_and_keeps_its_secrets(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PW_SECRET", "hunter2-secret")
-    steps = [OPEN, {"act": "upload", "selector": "#f", "value": "${env:PW_SECRET}"}]
-    project.task("A-1", steps=steps)
-    result = project.run("--junitxml", "out.xml", "--alluredir", "allure")
-    result.assert_outcomes(failed=1)
-    assert "1 aborted" in result.stdout.str()
-    assert "A-1 aborted: INVALID_INPUT before the first step" in result.stdout.str()
-    assert re.search(r"^ +A-1\.task\.json:\d+:\d+: steps\[1\]\.value: ", result.stdout.str(), re.MULTILINE)
-    assert "artifacts: errors/A-1" in result.stdout.str()
-    assert (project.report("A-1")["code"], project.report("A-1")["step_index"]) == ("INVALID_INPUT", -1)
-    texts = [path.read_text("utf-8") for path in (project.path / "errors" / "A-1").iterdir()]
-    texts += [result.stdout.str(), (project.path / "out.xml").read_text("utf-8")]
-    texts += [path.read_text("utf-8", "replace") for path in (project.path / "allure").iterdir()]
+def test_a_spec_that_cannot_be_made_ready_counts_and_keeps_its_secrets(whole: Whole) -> None:
+    folder, text = whole.project.path, whole.text
+    assert re.search(r"^tasks: .* \d aborted", text, re.MULTILINE)
+    assert "UNREADY-1 aborted: INVALID_INPUT before the first step" in text
+    assert re.search(r"^ +UNREADY-1\.task\.json:\d+:\d+: steps\[1\]\.value: ", text, re.MULTILINE)
+    assert "artifacts: errors/UNREADY-1" in text
+    report = whole.project.report("UNREADY-1")
+    assert (report["code"], report["step_index"]) == ("INVALID_INPUT", -1)
+    texts = [path.read_text("utf-8") for path in (folder / "errors" / "UNREADY-1").iterdir()]
+    texts += [text, (folder / "out.xml").read_text("utf-8")]
+    texts += [path.read_text("utf-8", "replace") for path in (folder / "allure").iterdir()]
     assert not any("hunter2" in text for text in texts)
 
 
@@ -292,23 +351,16 @@ def test_under_xdist_tasks_and_groups_run_and_are_summed_up(project: Project) ->
     assert (project.path / "errors" / "C-3" / "error_report.json").is_file()
 
 
-def test_an_expected_failure_passes_and_an_unexpected_outcome_fails(project: Project) -> None:
-    project.task("A-1", success_criteria=WRONG, expect={"final_state": "failed", "error_type": "assertion_failed"})
-    project.task("B-1", expect={"final_state": "failed", "error_type": "assertion_failed"})
-    result = project.run()
-    result.assert_outcomes(passed=1, failed=1)
-    assert "final_state: expected failed, was completed" in result.stdout.str()
-    assert project.report("A-1")["expected"] is True
-    assert "1 passed as declared" in result.stdout.str()
+def test_an_expected_failure_passes_and_an_unexpected_outcome_fails(whole: Whole) -> None:
+    assert (whole.outcome("DECLARED-1"), whole.outcome("DECLARED-2")) == ("PASSED", "FAILED")
+    assert "final_state: expected failed, was completed" in whole.text
+    assert whole.project.report("DECLARED-1")["expected"] is True
+    assert "1 passed as declared" in whole.text
 
 
-def test_a_passing_task_moves_its_old_report_away(project: Project) -> None:
-    project.task("A-1", success_criteria=WRONG)
-    project.run()
-    project.task("A-1")
-    project.run().assert_outcomes(passed=1)
-    assert not (project.path / "errors" / "A-1").exists()
-    assert list((project.path / "errors" / ".previous").glob("*/A-1/error_report.json"))
+def test_a_passing_task_moves_its_old_report_away(whole: Whole) -> None:
+    assert not (whole.project.path / "errors" / "GOOD-1").exists()
+    assert list((whole.project.path / "errors" / ".previous").glob("*/GOOD-1/error_report.json"))
 
 
 @pytest.mark.thorough
@@ -318,9 +370,8 @@ def test_task_artifacts_go_where_they_are_asked_for(project: Project) -> None:
     assert project.report("A-1", "elsewhere")["code"] == "CRITERIA_UNMET"
 
 
-def test_base_url_completes_relative_urls(project: Project) -> None:
-    project.task("A-1", steps=[{"act": "open", "url": "/"}], success_criteria=["url() == 'http://shop.local/'"])
-    project.run("--base-url", "http://shop.local").assert_outcomes(passed=1)
+def test_base_url_completes_relative_urls(whole: Whole) -> None:
+    assert whole.outcome("BASE-1") == "PASSED"
 
 
 @pytest.mark.thorough
@@ -354,7 +405,7 @@ def test_timeout_scale_stretches_the_limits(project: Project) -> None:
 
 
 @pytest.mark.parametrize(("tracing", "there"), [("off", False), ("on", True)])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_tracing_acts(project: Project, tracing: str, there: bool) -> None:
     project.task("A-1", success_criteria=WRONG)
     project.run("--tracing", tracing)
@@ -377,15 +428,8 @@ def test_more_patterns_and_files_named_on_the_command_line_are_tasks(project: Pr
     project.run("b.json").assert_outcomes(passed=1)
 
 
-def test_a_folder_with_spec_and_trace_is_a_task(project: Project) -> None:
-    document = json.loads(project.task("A-1").read_text("utf-8"))
-    (project.path / "A-1.task.json").unlink()
-    folder = project.path / "A1"
-    folder.mkdir()
-    steps = document.pop("steps")
-    (folder / "task_spec.json").write_text(json.dumps(document), "utf-8")
-    (folder / "oracle_trace.json").write_text(json.dumps({"task_id": "A-1", "steps": steps}), "utf-8")
-    project.run().assert_outcomes(passed=1)
+def test_a_folder_with_spec_and_trace_is_a_task(whole: Whole) -> None:
+    assert whole.outcome("FOLDER-1") == "PASSED"
 
 
 def test_a_browser_that_is_not_there_is_one_clear_line(project: Project) -> None:
@@ -441,11 +485,10 @@ def test_settings_that_cannot_be_are_a_usage_error(project: Project) -> None:
     assert "tool.harness: unknown key `recordng` (did you mean `recording`?)" in result.stderr.str()
 
 
-def test_allure_has_steps_labels_and_attachments(project: Project) -> None:
-    project.task("BAD-1", family="B", priority=1, tags=["slow"], success_criteria=WRONG)
-    project.run("--alluredir", "allure")
-    folder = project.path / "allure"
-    (document,) = [json.loads(path.read_text("utf-8")) for path in folder.glob("*-result.json")]
+def test_allure_has_steps_labels_and_attachments(whole: Whole) -> None:
+    folder = whole.project.path / "allure"
+    documents = [json.loads(path.read_text("utf-8")) for path in folder.glob("*-result.json")]
+    (document,) = [each for each in documents if each["name"].startswith("UNMET-1")]
     labels = {(label["name"], label["value"]) for label in document["labels"]}
     assert {("severity", "blocker"), ("feature", "family B"), ("tag", "slow"), ("code", "CRITERIA_UNMET")} <= labels
     assert document["status"] == "failed"
@@ -532,10 +575,11 @@ def test_a_task_whose_worker_dies_has_a_report(project: Project) -> None:
 
 def test_reruns_keep_the_evidence_of_each_attempt(project: Project) -> None:
     project.task("A-1", success_criteria=WRONG)
-    result = project.run("--reruns", "1")
+    result = project.run("--reruns", "1", "--tracing", "off")
     assert "1 failed" in next(line for line in result.outlines if line.startswith("tasks:"))
     kept = list(Path(project.path / "errors").rglob("error_report.json"))
     assert len(kept) == 2
+    assert not list((project.path / "errors").rglob("trace.zip"))
 
 
 @pytest.mark.thorough

@@ -168,8 +168,8 @@ def test_workers_record_each_task_and_case_in_a_file_of_its_own(shop: Project, s
 
 @pytest.mark.parametrize(
     "kinds",
-    [("model_cut", "model_refusal"), pytest.param(tuple(KINDS), marks=pytest.mark.thorough)],
-    ids=["two", "all"],
+    [("model_cut",), pytest.param(tuple(KINDS), marks=pytest.mark.thorough)],
+    ids=["one", "all"],
 )
 def test_every_fault_of_a_model_is_recovered_from(shop: Project, server: ModelServer, kinds: tuple[str, ...]) -> None:
     faults = [

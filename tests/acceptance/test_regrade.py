@@ -195,6 +195,7 @@ def test_what_was_asked_wrongly_is_said(project: Path, tmp_path: Path) -> None:
     assert "no file of --spec has its task_id" in done.stdout
 
 
+@pytest.mark.thorough
 def test_every_command_of_the_guide_runs(project: Path) -> None:
     text = (ROOT / "docs/regrade.md").read_text("utf-8")
     commands = re.findall(r"^harness (regrade .*?)(?:\s+#.*)?$", text, re.MULTILINE)

@@ -224,6 +224,7 @@ def test_what_others_have_started_is_shown_and_left_alone(desk: Desk, port: int)
     assert desk.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_a_stranger_on_the_port_is_named(desk: Desk, port: int) -> None:
     desk.add("site", port)
     with other(str(PROGRAM), str(port), "else") as stranger:
@@ -237,6 +238,7 @@ def test_a_stranger_on_the_port_is_named(desk: Desk, port: int) -> None:
     assert desk.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_a_pid_that_came_again_is_not_the_keeper(desk: Desk, port: int) -> None:
     """What a keeper has left that died with its machine: its pid is somebody else's now."""
     desk.add("site", port)
@@ -355,6 +357,7 @@ def test_logs(desk: Desk, port: int) -> None:
         (SERVICE.replace("hosts", "host"), ("stop",), "did you mean `hosts`?"),
     ],
 )
+@pytest.mark.sampled(2)
 def test_what_cannot_be_is_one_clear_line(desk: Desk, toml: str, args: tuple[str, ...], said: str) -> None:
     text = toml.format(name="site", port=1, program="p", mode="ok", seconds=0)
     (desk.root / "pyproject.toml").write_text(text)
@@ -364,6 +367,7 @@ def test_what_cannot_be_is_one_clear_line(desk: Desk, toml: str, args: tuple[str
 
 
 @pytest.mark.parametrize("command", ["status", "start", "stop", "logs"])
+@pytest.mark.sampled(1)
 def test_every_command_shows_an_example_and_its_exit_codes(desk: Desk, command: str) -> None:
     shown = desk.says(command, "--help")
     assert f"Example: harness services {command}" in shown
@@ -390,6 +394,7 @@ def test_what_was_removed_from_the_settings_is_shown_and_stopped(desk: Desk, por
     assert "there is no [tool.harness.services.<name>]" in desk.says("stop", code=1)
 
 
+@pytest.mark.thorough
 def test_what_was_renamed_is_stopped_by_its_name_of_before(desk: Desk, port: int) -> None:
     desk.add("site", port)
     desk.says("start", "--persist")

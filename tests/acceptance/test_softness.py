@@ -44,24 +44,45 @@ def run(folder: Path, task: str, *options: str) -> CompletedProcess[str]:
     return warm().run("pytest", *options, cwd=folder)
 
 
-def report(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "errors" / "T" / "error_report.json").read_text("utf-8"))
+def report(folder: Path, task: str = "T") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "errors" / task / "error_report.json").read_text("utf-8"))
     return found
 
 
-def test_a_soft_assertion_lets_the_task_go_on_and_fails_it_at_its_end_with_all_others(folder: Path) -> None:
-    done = run(folder, SOFT)
-    assert "1 failed" in done.stdout, done.stdout + done.stderr
-    assert "T failed: ASSERTION_FAILED at step 1 (of 0-5): assert #total = 13" in done.stdout
+def test_soft_assertions_and_baselines_that_are_not_there(folder: Path) -> None:
+    """One run of four tasks."""
+    steps = "  - {act: open, url: /}\n  - {act: accessibility, soft: true}\n  - {act: assert, selector: h1, value: x}\n"
+    tasks = {
+        "SOFT": SOFT.partition("\n")[2],
+        "ACCESS": f"steps:\n{steps}",
+        "MISSING": ARIA.partition("\n")[2],
+        "UNREADABLE": ARIA.partition("\n")[2].replace("- list:", "- list [levl=1]:"),
+    }
+    for name, text in tasks.items():
+        (folder / f"{name}.task.yaml").write_text(f"task_id: {name}\n{text}", "utf-8")
+    done = warm().run("pytest", cwd=folder)
+    assert "4 failed" in done.stdout, done.stdout + done.stderr
+    _a_soft_assertion_lets_the_task_go_on_and_fails_it_at_its_end_with_all_others(folder, done)
+    _violations_of_accessibility_may_be_soft_and_the_result_is_kept(folder, done)
+    assert "there is no baseline baselines/cart.aria.yaml beside the task" in done.stdout, done.stdout
+    assert "--task-update-baselines" in done.stdout
+    assert "UNREADABLE failed: INVALID_INPUT at step 1" in done.stdout, done.stdout
+    assert "Playwright cannot read the ARIA snapshot of the step: Unsupported attribute [levl]" in done.stdout
+
+
+def _a_soft_assertion_lets_the_task_go_on_and_fails_it_at_its_end_with_all_others(
+    folder: Path, done: CompletedProcess[str]
+) -> None:
+    assert "SOFT failed: ASSERTION_FAILED at step 1 (of 0-5): assert #total = 13" in done.stdout
     assert "expected: 13\n" in done.stdout
     assert "at step 2: no element matches #gone" in done.stdout
     assert "at step 4: Assertion failed: count('li') == 3" in done.stdout
-    found = report(folder)
+    found = report(folder, "SOFT")
     assert (found["code"], found["step_index"]) == ("ASSERTION_FAILED", 1)
     assert all(text in found["error_message"] for text in ("13", "#gone", "count('li')"))
-    trace = json.loads((folder / "errors" / "T" / "partial_trace.json").read_text("utf-8"))["steps"]
+    trace = json.loads((folder / "errors" / "SOFT" / "partial_trace.json").read_text("utf-8"))["steps"]
     assert [step["act"] for step in trace][:6] == ["open", "assert", "assert", "assert", "assert", "wait"]
-    shots = folder / "errors" / "T" / "files" / "screenshots"
+    shots = folder / "errors" / "SOFT" / "files" / "screenshots"
     assert sorted(file.name for file in shots.iterdir()) == ["soft-1.png", "soft-2.png", "soft-4.png"]
 
 
@@ -76,30 +97,26 @@ def test_what_fails_later_is_told_with_the_soft_ones(folder: Path) -> None:
 
 
 def test_an_aria_baseline_is_written_compared_and_renewed(folder: Path) -> None:
-    missing = run(folder, ARIA)
-    assert "there is no baseline baselines/cart.aria.yaml beside the task" in missing.stdout, missing.stdout
-    assert "--task-update-baselines" in missing.stdout
     assert "1 passed" in run(folder, ARIA, "--task-update-baselines").stdout
-    unreadable = run(folder, ARIA.replace("- list:", "- list [levl=1]:"))
-    assert "T failed: INVALID_INPUT at step 1" in unreadable.stdout, unreadable.stdout
-    assert "Playwright cannot read the ARIA snapshot of the step: Unsupported attribute [levl]" in unreadable.stdout
     baseline = folder / "baselines" / "cart.aria.yaml"
-    assert '- heading "Cart" [level=1]' in baseline.read_text("utf-8")
-    assert "1 passed" in run(folder, ARIA).stdout
-    baseline.write_text(baseline.read_text("utf-8").replace("Cart", "Basket"), "utf-8")
+    written = baseline.read_text("utf-8")
+    assert '- heading "Cart" [level=1]' in written
+    (folder / "baselines" / "same.aria.yaml").write_text(written, "utf-8")
+    baseline.write_text(written.replace("Cart", "Basket"), "utf-8")
+    same = ARIA.replace("task_id: T", "task_id: SAME").replace("cart.aria", "same.aria")
+    (folder / "same.task.yaml").write_text(same, "utf-8")
     differs = run(folder, ARIA)
+    assert "1 failed, 1 passed" in differs.stdout, differs.stdout
     assert "Assertion failed: the ARIA snapshot of body differs" in report(folder)["error_message"]
     assert "Basket" in differs.stdout
-    assert "1 passed" in run(folder, ARIA, "--update-baselines").stdout
+    assert "1 passed" in run(folder, ARIA, "t.task.yaml", "--update-baselines").stdout
     assert "Basket" not in baseline.read_text("utf-8")
 
 
-def test_violations_of_accessibility_may_be_soft_and_the_result_is_kept(folder: Path) -> None:
-    steps = "  - {act: open, url: /}\n  - {act: accessibility, soft: true}\n  - {act: assert, selector: h1, value: x}\n"
-    done = run(folder, f"task_id: T\nsteps:\n{steps}")
-    assert "T failed: ASSERTION_FAILED at step 2" in done.stdout, done.stdout + done.stderr
+def _violations_of_accessibility_may_be_soft_and_the_result_is_kept(folder: Path, done: CompletedProcess[str]) -> None:
+    assert "ACCESS failed: ASSERTION_FAILED at step 2" in done.stdout, done.stdout + done.stderr
     assert "at step 1: 3 rules of accessibility violated" in done.stdout
-    found = report(folder)
+    found = report(folder, "ACCESS")
     assert "html-has-lang (serious): html" in found["error_message"]
-    kept = json.loads((folder / "errors" / "T" / "files" / "accessibility" / "result.json").read_text("utf-8"))
+    kept = json.loads((folder / "errors" / "ACCESS" / "files" / "accessibility" / "result.json").read_text("utf-8"))
     assert "html-has-lang" in [each["id"] for each in kept[0]["violations"]]

@@ -6,8 +6,6 @@ import json
 import os
 import pty
 import select
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Mapping
@@ -18,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 from tests.acceptance.conftest import Project
+from tests.acceptance.warm import warm
 from tests.conftest import FULL
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
@@ -212,6 +211,26 @@ BUDGETS = {
     ),
 }
 CASES = {**STEPS, **PRECONDITIONS, **STATES, **BUDGETS}
+SOME = (
+    "timeout-abort",
+    "skip-step",
+    "element-fallback",
+    "ambiguous-first",
+    "assertion-silent",
+    "network-retry",
+    "repair-memory",
+    "repair-steps",
+    "repair-task",
+    "repair-hook",
+    "repair-fails",
+    "trust-env",
+    "trust-memory",
+    "nobody-there",
+    *BUDGETS,
+)
+"""At least one strategy of each rule that does more than to give up, and each budget; the others are played in a full
+run.
+"""
 SKIPPED = case("aborted", rules={"on_precondition_fail": "skip_task"}, preconditions=WANTS)
 
 
@@ -239,7 +258,10 @@ class Played:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Played:
-    return Played(tmp_path_factory.mktemp("strategies"), sites, "-n", "2")
+    """All of them; in the ordinary suite those that its tests ask for, in one process."""
+    needed = (*SOME, "setup", "skip-task")
+    chosen = ["-n", "2"] if FULL else ["--task-workers", "4", *(f"{name}.task.json" for name in needed)]
+    return Played(tmp_path_factory.mktemp("strategies"), sites, *chosen)
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +271,9 @@ def bare(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Pla
     return Played(tmp_path_factory.mktemp("bare"), sites, "--task-no-recovery", *chosen)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [*SOME, *(pytest.param(each, marks=pytest.mark.thorough) for each in CASES if each not in SOME)]
+)
 def test_a_strategy_does_what_it_says(played: Played, name: str) -> None:
     wanted, record = CASES[name], played.records[name]
     assert (record["final_state"], record["code"]) == (wanted.state, wanted.code), record
@@ -318,11 +342,11 @@ def test_a_person_is_shown_no_secrets(project: Project, monkeypatch: pytest.Monk
 def _conversation(project: Project, typed: str) -> str:
     """What pytest shows on a terminal of its own, where `typed` is entered when it asks."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "dumb", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
-    process = subprocess.Popen(
-        command, cwd=project.path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    )
+    environment = {"TERM": "dumb", "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+    process = warm().start(
+        "pytest", "-p", "no:cacheprovider", cwd=project.path, environment=environment, stdin=theirs, stdout=theirs,
+        start_new_session=True,
+    )  # fmt: skip
     os.close(theirs)
     shown, answers, until = "", typed.split("\n"), time.monotonic() + 90
     try:

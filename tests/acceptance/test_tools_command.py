@@ -67,6 +67,12 @@ def test_a_call_says_its_effect_and_prints_its_result(folder: Path) -> None:
     found = ran(folder, "call", "mail", "get_code", '{"to": "ann"}')
     assert json.loads(found.stdout) == {"code": "123456", "to": "ann"}
     assert found.stderr == "mail.get_code: read (its server says so)\n"
+    lines = [
+        each.info["cmdline"] or ()
+        for each in psutil.process_iter(["cmdline", "cwd"])
+        if each.info["cwd"] == str(folder)
+    ]
+    assert [line for line in lines if str(SERVER) in line] == [], "no process is left"
 
 
 def test_a_call_that_writes_is_not_made_where_nobody_can_be_asked(folder: Path) -> None:
@@ -95,6 +101,7 @@ def test_a_call_that_writes_is_not_made_where_nobody_can_be_asked(folder: Path) 
         (("dead", "get_code"), "its process ended with exit code 1\n  | no database for [redacted]"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_call_that_cannot_be_made(folder: Path, arguments: tuple[str, ...], words: str) -> None:
     found = ran(folder, "call", *arguments, code=1)
     assert words in found.stderr
@@ -105,16 +112,6 @@ def test_a_variable_that_is_not_set_is_named(folder: Path) -> None:
     found = harness("tools", "call", "mail", "get_code", cwd=folder)
     assert found.returncode == 1
     assert "the variable MAILBOX_TOKEN is not set" in found.stderr
-
-
-def test_no_process_is_left(folder: Path) -> None:
-    ran(folder, "call", "mail", "get_code", '{"to": "ann"}')
-    there = [
-        each.info["cmdline"] or ()
-        for each in psutil.process_iter(["cmdline", "cwd"])
-        if each.info["cwd"] == str(folder)
-    ]
-    assert [line for line in there if str(SERVER) in line] == []
 
 
 def test_logs(folder: Path) -> None:

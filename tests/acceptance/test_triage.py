@@ -176,6 +176,7 @@ def test_a_replay_stops_before_the_step_that_failed(project_path: Path) -> None:
     assert [step["act"] for step in json.loads(traced)["steps"]] == ["open", "click"]
 
 
+@pytest.mark.thorough
 def test_a_replay_that_does_not_come_there_says_so(project_path: Path) -> None:
     found = harness("replay", "DEAD-0", "--step", "1", cwd=project_path)
     assert found.returncode == 1
@@ -334,7 +335,7 @@ def failing(name: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_of_a_command_that_fails_its_stdout_is_one_document_too(name: str) -> None:
     from typer.testing import CliRunner
 
@@ -348,7 +349,7 @@ def test_of_a_command_that_fails_its_stdout_is_one_document_too(name: str) -> No
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_its_stdout_is_one_document(project_path: Path, name: str) -> None:
     plan = "name: one\nfaults:\n  - {id: slow, kind: refuse, host: shop.local, connections: 1}\n"
     (project_path / "one.faults.yaml").write_text(plan, "utf-8")

@@ -50,7 +50,7 @@ UNLOADED = {
 """The id of a task -> its file and the line of what is wrong."""
 
 
-@pytest.fixture(scope="module", params=[(), ("-n2",)], ids=["alone", "xdist"])
+@pytest.fixture(scope="module", params=[(), pytest.param(("-n2",), marks=pytest.mark.thorough)], ids=["alone", "xdist"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
     folder = tmp_path_factory.mktemp("project")
     more = {"pyproject.toml": PYPROJECT, "counted.py": COUNTED, "conftest.py": CONFTEST, "pytest.ini": "[pytest]\n"}

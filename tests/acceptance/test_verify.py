@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+from types import SimpleNamespace
+from typing import NamedTuple, cast
 
 import pytest
 
@@ -17,6 +19,31 @@ def verify(project: Project, *args: str) -> subprocess.CompletedProcess[str]:
     return harness("verify", *(args or (".",)), cwd=project.path)
 
 
+class Verified(NamedTuple):
+    """The one call that most tests look at."""
+
+    project: Project
+    done: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def verified(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Verified:
+    project = Project(cast("pytest.Pytester", SimpleNamespace(path=tmp_path_factory.mktemp("verify"))), sites)
+    project.task("SOUND", success_criteria=REAL)
+    project.task("OPEN", steps=[], success_criteria=REAL)
+    project.task("NAMED", agent="manual", success_criteria=REAL)
+    project.task("HOLLOW", success_criteria=["json('env', 'shop.orders.O-9') == null"])
+    project.task("BARE")
+    project.task("WRONG", success_criteria=["exists('#nothing-like-it')"])
+    steps = [OPEN, {"act": "click", "selector": "#nothing-like-it"}]
+    expect = {"final_state": "failed", "error_type": "element_not_found", "step_index": 1}
+    project.task("RED", steps=steps, expect=expect)
+    project.task("OTHER", steps=steps, expect={**expect, "error_type": "timeout_step"})
+    rules = {"on_precondition_fail": "skip_task"}
+    project.task("OUT", preconditions=["mem('a') == 1"], error_recovery=rules, success_criteria=REAL)
+    return Verified(project, verify(project, ".", "--task-workers", "2"))
+
+
 def test_a_sound_task(project: Project) -> None:
     project.task("SOUND", success_criteria=REAL)
     done = verify(project)
@@ -24,31 +51,20 @@ def test_a_sound_task(project: Project) -> None:
     assert not list((project.path / "errors").glob("SOUND*"))
 
 
-def test_of_a_task_without_steps_doing_nothing_is_tried_whoever_its_agent_is(project: Project) -> None:
-    project.task("OPEN", steps=[], success_criteria=REAL)
-    done = verify(project)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("1 task, 1 sound\n1 without steps: the agent was not tried\n")
+def test_of_a_task_without_steps_or_with_an_agent_of_its_own_only_doing_nothing_is_tried(verified: Verified) -> None:
+    assert "OPEN: sound\n" in verified.done.stdout
+    assert "NAMED: sound\n" in verified.done.stdout
+    assert verified.done.stdout.endswith("9 tasks, 4 sound\n2 without steps: the agent was not tried\n")
 
 
-def test_of_a_task_that_names_its_agent_only_doing_nothing_is_tried(project: Project) -> None:
-    project.task("NAMED", agent="manual", success_criteria=REAL)
-    done = verify(project)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("1 task, 1 sound\n1 without steps: the agent was not tried\n")
+def test_a_task_that_passes_for_doing_nothing(verified: Verified) -> None:
+    assert verified.done.returncode == 1
+    assert "HOLLOW: NOT SOUND\n  with no steps: it passes, so it tests nothing\n" in verified.done.stdout
+    assert "holds before anything is done: json('env', 'shop.orders.O-9') == null" in verified.done.stdout
 
 
-def test_a_task_that_passes_for_doing_nothing(project: Project) -> None:
-    project.task("HOLLOW", success_criteria=["json('env', 'shop.orders.O-9') == null"])
-    done = verify(project)
-    assert done.returncode == 1
-    assert "HOLLOW: NOT SOUND\n  with no steps: it passes, so it tests nothing\n" in done.stdout
-    assert "holds before anything is done: json('env', 'shop.orders.O-9') == null" in done.stdout
-
-
-def test_without_criteria_a_task_tests_nothing(project: Project) -> None:
-    project.task("BARE")
-    assert "BARE: NOT SOUND\n  with no steps: it passes" in verify(project).stdout
+def test_without_criteria_a_task_tests_nothing(verified: Verified) -> None:
+    assert "BARE: NOT SOUND\n  with no steps: it passes" in verified.done.stdout
 
 
 @pytest.mark.thorough
@@ -60,25 +76,17 @@ def test_a_single_idle_criterion_is_named(project: Project) -> None:
     assert "#search-box" not in done.stdout
 
 
-def test_a_task_that_fails_as_written(project: Project) -> None:
-    project.task("WRONG", success_criteria=["exists('#nothing-like-it')"])
-    done = verify(project)
-    assert done.returncode == 1
-    assert "WRONG: NOT SOUND\n  as written: failed: Assertion failed: exists('#nothing-like-it')" in done.stdout
-    assert "; harness show WRONG\n" in done.stdout
-    assert project.report("WRONG")["code"] == "CRITERIA_UNMET"
+def test_a_task_that_fails_as_written(verified: Verified) -> None:
+    said = verified.done.stdout
+    assert "WRONG: NOT SOUND\n  as written: failed: Assertion failed: exists('#nothing-like-it')" in said
+    assert "; harness show WRONG\n" in said
+    assert verified.project.report("WRONG")["code"] == "CRITERIA_UNMET"
 
 
-def test_a_declared_failure_is_what_must_be_shown(project: Project) -> None:
-    steps = [OPEN, {"act": "click", "selector": "#nothing-like-it"}]
-    expect = {"final_state": "failed", "error_type": "element_not_found", "step_index": 1}
-    project.task("RED", steps=steps, expect=expect)
-    project.task("OTHER", steps=steps, expect={**expect, "error_type": "timeout_step"})
-    done = verify(project, ".", "--task-workers", "2")
-    assert "RED: sound\n" in done.stdout
-    assert (
-        "OTHER: NOT SOUND\n  as written: did not end as it declares: error_type: expected timeout_step" in done.stdout
-    )
+def test_a_declared_failure_is_what_must_be_shown(verified: Verified) -> None:
+    said = verified.done.stdout
+    assert "RED: sound\n" in said
+    assert "OTHER: NOT SOUND\n  as written: did not end as it declares: error_type: expected timeout_step" in said
 
 
 @pytest.mark.thorough
@@ -152,7 +160,5 @@ def test_settings_that_cannot_be_met_are_one_line(project: Project) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_task_that_leaves_itself_out_is_said_to_be_skipped(project: Project) -> None:
-    rules = {"on_precondition_fail": "skip_task"}
-    project.task("OUT", preconditions=["mem('a') == 1"], error_recovery=rules, success_criteria=REAL)
-    assert "  as written: skipped: Precondition not met" in verify(project).stdout
+def test_a_task_that_leaves_itself_out_is_said_to_be_skipped(verified: Verified) -> None:
+    assert "  as written: skipped: Precondition not met" in verified.done.stdout

@@ -28,6 +28,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
+@pytest.mark.sampled(2)
 def test_an_end_is_that_of_python(tmp_path: Path, end: str) -> None:
     """Threads are awaited, what is registered is called, everything is written, and the exit code is the same."""
     (tmp_path / "ending.py").write_text(ENDING.format(end=end))
@@ -56,6 +57,7 @@ def browsers() -> list[psutil.Process]:
     return [each for driver in shared_drivers() for each in driver.children(recursive=True)]
 
 
+@pytest.mark.thorough
 def test_the_browsers_of_a_killed_run_end(project: Project, tmp_path: Path) -> None:
     """Of one without tasks: those of tasks have a reaper of their own."""
     (project.path / "test_long.py").write_text(LONG)
@@ -68,6 +70,7 @@ def test_the_browsers_of_a_killed_run_end(project: Project, tmp_path: Path) -> N
         assert becomes(lambda: not browsers())
 
 
+@pytest.mark.thorough
 def test_a_driver_that_has_died_is_replaced(project: Project) -> None:
     project.task("T-1")
     project.run().assert_outcomes(passed=1)
@@ -99,6 +102,7 @@ def drivers():
 
 
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.own_driver)])
+@pytest.mark.thorough
 def test_a_run_starts_a_driver_of_its_own_only_if_its_test_says_so(project: Project, number: int) -> None:
     (project.path / "conftest.py").write_text(DRIVERS)
     project.task("T-1")

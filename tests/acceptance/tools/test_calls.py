@@ -115,7 +115,6 @@ ORDINARY = {
     "lost-read-stdio-new",
     "lost-write-stdio-old",
     "lost-write-known-http-new",
-    "slow-write-stdio-new",
     "late-write-http-old",
     "busy-write-http-new",
     "unauthorized-write-http-old",

@@ -129,6 +129,7 @@ async def test_an_address_that_was_away_is_listed_once(tmp_path: Path, habit: st
                     again.__exit__(None, None, None)
 
 
+@pytest.mark.thorough
 async def test_the_third_crash_is_permanent_until_a_person_orders_a_restart(tmp_path: Path) -> None:
     books = books_of(tmp_path)
     books.order("dies")
@@ -167,6 +168,7 @@ async def test_refused_credentials_stay_refused_until_there_are_new_ones(
             assert (await call(tools)).document["status"] == "confirmed"
 
 
+@pytest.mark.thorough
 async def test_a_call_that_is_not_allowed_leaves_the_others(tmp_path: Path) -> None:
     with serving(tmp_path) as (address, _):
         async with tools_of(tmp_path, f'url = "{address}/new/all"') as tools:
