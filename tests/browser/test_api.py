@@ -51,6 +51,7 @@ async def test_api_follows_redirects_and_checks_the_status(stage: Stage) -> None
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.sampled(2)
 async def test_every_key_of_an_api_step_acts(stage: Stage, method: str) -> None:
     session = await stage.session(world="w-3")
     step = {"act": "api", "url": f"http://{SHOP}/whoami", "method": method, "headers": {"X-Who": "me"}}

@@ -178,6 +178,7 @@ async def test_the_evidence_of_a_flood_begins_with_its_end(stage: Stage) -> None
     assert session.tab.silence is not None
 
 
+@pytest.mark.thorough
 async def test_a_no_break_space_is_white_space_to_a_wait(stage: Stage) -> None:
     session = await stage.at("/spaces")
     await passed(session, {"act": "wait", "selector": "#price", "value": "24,99 \u20ac now"})
@@ -223,6 +224,7 @@ async def test_a_page_that_poisons_prototypes_is_read_and_acted_on_as_any_other(
     assert session.url == f"http://{SHOP}/saved?"
 
 
+@pytest.mark.thorough
 async def test_a_page_that_uses_up_its_memory_has_crashed(site: Any, tmp_path: Path) -> None:
     """With a small heap: the machine is not to be hurt."""
     settings = BrowserSettings(args=("--js-flags=--max-old-space-size=64",))
@@ -238,6 +240,7 @@ async def test_a_page_that_uses_up_its_memory_has_crashed(site: Any, tmp_path: P
         await browsers.close()
 
 
+@pytest.mark.thorough
 async def test_the_opener_of_a_page_that_closes_itself_is_judged_in_its_place(stage: Stage) -> None:
     session = await stage.at("/windows")
     await passed(session, {"act": "click", "selector": "#closer"})

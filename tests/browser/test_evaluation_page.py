@@ -15,6 +15,7 @@ MESSAGE = "Assertion failed: json('state', 'orders').length == 1: <script>alert(
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(PHONE, "dark"), (DESKTOP, "light")])
+@pytest.mark.sampled(1)
 def test_the_page_can_be_read(browser: Browser, tmp_path: Path, size: dict[str, int], scheme: str) -> None:
     agents = (lines(name, ["pf"] * 6 + ["pp"] * 6, message=MESSAGE) for name in ("careful", "../<b>x", "größe ✓", "d"))
     (tmp_path / "index.html").write_text(evaluation_page(evaluation(*agents)), "utf-8")

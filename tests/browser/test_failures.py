@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("default")
         ("circle", "NET_TOO_MANY_REDIRECTS", "net::ERR_TOO_MANY_REDIRECTS"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_network_errors(stage: Stage, path: str, code: str, net_error: str) -> None:
     session = await stage.session()
     failure = await failed(session, {"act": "open", "url": f"http://{SHOP}/{path}"}, within=2)
@@ -47,7 +47,7 @@ async def test_network_errors(stage: Stage, path: str, code: str, net_error: str
 
 
 @pytest.mark.parametrize("path", ["truncated", "cut-chunk", "bad-chunk"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_document_that_breaks_off_is_not_waited_for(stage: Stage, path: str) -> None:
     """Chromium never says that such a page has loaded, and the step's time is not spent on it; the tab stays usable."""
     session = await stage.at()
@@ -70,6 +70,7 @@ async def test_a_document_that_breaks_off_is_not_waited_for(stage: Stage, path: 
         ("https://127.0.0.1:{port}/", "NET_TLS"),
     ],
 )
+@pytest.mark.sampled(2)
 async def test_hosts_that_cannot_be_reached(stage: Stage, url: str, code: str) -> None:
     session = await stage.session()
     step = {"act": "open", "url": url.format(port=stage.site.port)}
@@ -77,12 +78,14 @@ async def test_hosts_that_cannot_be_reached(stage: Stage, url: str, code: str) -
     assert (failure.code, failure.effect) == (code, Effect.NONE)
 
 
+@pytest.mark.thorough
 async def test_garbage_instead_of_http(stage: Stage) -> None:
     session = await stage.session()
     failure = await failed(session, {"act": "open", "url": f"http://127.0.0.1:{stage.site.port}/garbage"}, within=2)
     assert (failure.code, failure.details["net_error"]) == ("NET_PROTOCOL", "net::ERR_INVALID_HTTP_RESPONSE")
 
 
+@pytest.mark.thorough
 async def test_offline(stage: Stage) -> None:
     session = await stage.session()
     await session.tab.context.set_offline(True)
@@ -102,7 +105,7 @@ async def test_offline(stage: Stage) -> None:
         ("503?retry=2&empty=1", "HTTP_UNAVAILABLE", 503, 2.0),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_statuses_with_and_without_a_body(
     stage: Stage, path: str, code: str, status: int, retry_after: float | None
 ) -> None:
@@ -113,6 +116,7 @@ async def test_statuses_with_and_without_a_body(
         assert (failure.code, failure.details["status"], failure.retry_after) == (code, status, retry_after), act
 
 
+@pytest.mark.thorough
 async def test_no_content_is_no_failure(stage: Stage) -> None:
     session = await stage.session()
     outcome = await passed(session, {"act": "open", "url": f"http://{SHOP}/status/204?empty=1"})
@@ -159,7 +163,7 @@ async def test_opening_again_after_a_refusal(stage: Stage) -> None:
         ({"act": "api", "url": f"https://{SHOP}:8443/"}, "INVALID_INPUT"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_step_failures(stage: Stage, step: dict[str, Any], code: str) -> None:
     session = await stage.at()
     failure = await failed(session, step)
@@ -275,6 +279,7 @@ async def test_a_click_whose_navigation_fails_was_done(stage: Stage) -> None:
     assert (nothing.code, nothing.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
 
 
+@pytest.mark.thorough
 async def test_a_click_whose_page_never_answers_was_done(stage: Stage) -> None:
     session = await stage.at()
     failure = await failed(session, {"act": "click", "selector": "#hang"}, within=stretched(1.5), patience=0.5)

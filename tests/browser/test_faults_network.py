@@ -156,7 +156,7 @@ def test_an_answer_that_is_no_http(run: Any, stage: Stage) -> None:
         ("endless", 8, "CONNECTION_RESET"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_an_answer_that_breaks_off(run: Any, stage: Stage, kind: str, most: int, error: str) -> None:
     async def body() -> None:
         async with Forms() as forms:
@@ -281,6 +281,7 @@ def test_every_request_is_seen_and_only_the_ones_declared_are_struck(run: Any, s
     run(body())
 
 
+@pytest.mark.thorough
 def test_chances_are_those_of_the_seed(run: Any, stage: Stage) -> None:
     async def struck(seed: int) -> list[str]:
         async with play(stage, {"kind": "reset", "url": "*/whoami*", "probability": 0.4}, seed=seed) as one:
@@ -323,6 +324,7 @@ def test_what_chromium_sends_again_by_itself_does_not_wear_a_fault_out(
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.sampled(1)
 def test_websockets_are_struck_by_their_own_scheme(run: Any, stage: Stage, scheme: str) -> None:
     async def body() -> None:
         async with Shop() as shop:
@@ -366,6 +368,7 @@ def test_tls_that_is_broken_for_a_while(run: Any, stage: Stage, problem: str, er
     run(body())
 
 
+@pytest.mark.thorough
 def test_tls_stays_broken_in_a_browser_that_was_restarted(run: Any, stage: Stage) -> None:
     async def body() -> None:
         async with play(stage, {"kind": "tls", "host": SHOP}) as one:
@@ -398,6 +401,7 @@ def test_refusals_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> No
     run(body())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.sampled(1)
 def test_refused_websockets_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> None:

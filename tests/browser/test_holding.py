@@ -45,6 +45,7 @@ def unsafe(sent: tuple[Sent, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", LATE)
+@pytest.mark.sampled(4)
 async def test_what_a_page_sends_late_is_not_sent_once_it_is_stopped(stage: Stage, kind: str) -> None:
     before = stage.site.hits.get("/echo", 0)
     session = await bought(stage, LATE[kind])
@@ -107,6 +108,7 @@ NOTICES = """
 
 
 @pytest.mark.parametrize("then", ["", BUSY], ids=["answers", "hangs"])
+@pytest.mark.sampled(1)
 async def test_a_page_that_is_stopped_does_not_notice_it_and_shows_what_a_user_would_have_seen(
     stage: Stage, then: str
 ) -> None:

@@ -45,6 +45,7 @@ def _page(host: str) -> str:
     )
 
 
+@pytest.mark.thorough
 def test_the_page_itself_does_act(browser: Browser, site: tuple[str, list[str]], tmp_path: Path) -> None:
     """Otherwise the other test would prove nothing."""
     host, asked = site

@@ -40,6 +40,7 @@ async def test_what_is_not_there(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("selector", "text"), [("#town", "Lyon"), ("#plain", "told")])
+@pytest.mark.sampled(1)
 async def test_what_comes_late_is_read_for_what_it_is(stage: Stage, selector: str, text: str) -> None:
     session = await stage.at("/late")
     assert await session.text(selector, None, 10) == text

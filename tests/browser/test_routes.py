@@ -99,6 +99,7 @@ async def test_a_host_that_is_not_allowed_may_be_answered_and_what_passes_is_ref
     assert "/api/orders" not in stage.site.hits
 
 
+@pytest.mark.thorough
 async def test_a_popup_and_a_click_to_a_host_that_is_not_allowed_may_be_answered(stage: Stage) -> None:
     links = f"<a id=go href=http://{EVIL}/page>go</a><button id=pop onclick=\"window.open('http://{EVIL}/page')\">pop</button>"
     html = {"headers": {"content-type": "text/html"}}
@@ -238,7 +239,7 @@ async def test_a_step_waits_for_the_request_that_it_must_cause(stage: Stage) -> 
         ({**ORDERS, "json": {"total": 3.5}, "status": 500}, "status is 404, expected 500"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_request_that_is_nearly_the_expected_one_is_compared(
     stage: Stage, expected: dict[str, Any], difference: str
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from harness.browser import PlaywrightSession, SessionRequest
 from harness.browser.write_gate import WriteGate
 from harness.model.policy import AllowedElement, WritePermission
@@ -73,6 +75,7 @@ async def test_an_act_on_a_declared_element_may_write_however_it_is_named(stage:
         assert hits(stage, "/paid") == 1
 
 
+@pytest.mark.thorough
 async def test_an_element_may_be_allowed_for_some_requests_only(stage: Stage) -> None:
     allowed = AllowedElement("#order", None, RequestPattern.parse("POST http://*/refunds"))
     session = await guarded(stage, WritePermission(elements=(allowed,)))

@@ -65,7 +65,6 @@ CASES = (
         {"expr": "exists('div:nth-child(x)')"},
         "INVALID_INPUT",
         "not a valid selector",
-        fast=True,
     ),
     says("bad-xpath-in-a-criterion", {"expr": "text('//div[') == 'x'"}, "INVALID_INPUT", "not a valid XPath"),
     says("bad-engine-in-a-criterion", {"expr": "count('foo=bar') == 1"}, "INVALID_INPUT", 'Unknown engine "foo"'),
