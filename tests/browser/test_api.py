@@ -92,6 +92,7 @@ async def test_a_cookie_of_the_step_itself(stage: Stage) -> None:
     assert (await passed(session, step)).details["body"]["cookie"] == "sid=mine"
 
 
+@pytest.mark.thorough
 async def test_an_expected_refusal_passes(stage: Stage) -> None:
     session = await stage.session()
     for status in (401, 404, 422, 500):

@@ -290,6 +290,7 @@ async def test_a_wrong_password(stage: Stage, shop: Shop, act: str) -> None:
     assert failure.details["login"]["action"] == "/login"
 
 
+@pytest.mark.thorough
 async def test_a_wrong_password_that_the_form_keeps(stage: Stage, shop: Shop) -> None:
     shop.open = False
     session = await at(stage, shop, "/app")

@@ -110,6 +110,7 @@ async def test_whatever_a_page_makes_the_browser_tell_counts_for_a_flood(stage: 
     await until(all_came)
 
 
+@pytest.mark.thorough
 async def test_messages_of_a_socket_count_for_a_flood(stage: Stage) -> None:
     site = ChannelsSite()
     await site.start()

@@ -446,6 +446,7 @@ async def test_back_after_a_death(stage: Stage, death: str, restart: bool) -> No
     assert (session.chromium.pid == pid) is (death in ("crash", "hang") and not restart)
 
 
+@pytest.mark.thorough
 async def test_a_restart_spares_the_others(stage: Stage) -> None:
     session, other = await stage.at("/saved"), await stage.at("/saved")
     saved, pid = await session.save(5), session.chromium.pid

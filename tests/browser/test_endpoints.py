@@ -234,6 +234,7 @@ async def with_others(stage: Stage, shared: PlaywrightServer) -> None:
     assert shared.browsers(), "it is not ours to end"
 
 
+@pytest.mark.thorough
 def test_a_browser_that_cannot_reach_this_machine(
     run: Any, server: PlaywrightServer, elsewhere: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ async def test_no_content_is_no_failure(stage: Stage) -> None:
     assert outcome.details["status"] == 204
 
 
+@pytest.mark.thorough
 async def test_opening_again_after_a_refusal(stage: Stage) -> None:
     session = await stage.session()
     for _ in range(5):
@@ -165,7 +166,7 @@ async def test_opening_again_after_a_refusal(stage: Stage) -> None:
 )
 @pytest.mark.sampled(1)
 async def test_step_failures(stage: Stage, step: dict[str, Any], code: str) -> None:
-    session = await stage.at()
+    session = await stage.at("/moving" if code == "ELEMENT_UNSTABLE" else "/")
     failure = await failed(session, step)
     assert failure.code == code, failure
     assert failure.selector == step.get("selector")
@@ -270,6 +271,7 @@ async def test_a_missing_element_may_be_on_the_new_page(stage: Stage, act: str) 
     assert "new page" not in covered.message
 
 
+@pytest.mark.thorough
 async def test_a_click_whose_navigation_fails_was_done(stage: Stage) -> None:
     session = await stage.at()
     failure = await failed(session, {"act": "click", "selector": "#dead"}, within=3)
@@ -319,6 +321,7 @@ async def test_an_unsafe_api_call_that_broke_may_have_arrived(stage: Stage) -> N
     assert codes == {"reset": Effect.POSSIBLE, "hang": Effect.POSSIBLE, "": Effect.NONE}
 
 
+@pytest.mark.thorough
 async def test_page_crash_and_what_comes_after(stage: Stage) -> None:
     session = await stage.at("/login")
     await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
@@ -397,6 +400,7 @@ async def test_driver_stopped(stage: Stage) -> None:
         await own.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "step",
     [{"act": "press", "value": "Enter"}, {"act": "press", "selector": "#q", "value": "Enter"}, {"act": "submit"}],
@@ -428,7 +432,7 @@ async def test_a_form_that_gets_no_answer_was_sent(
     ],
 )
 @pytest.mark.parametrize("act", ["click", "wait"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_missing_element_on_another_page_than_was_asked_for(
     stage: Stage, steps: list[tuple[str, str]], said: str, act: str
 ) -> None:
@@ -465,6 +469,7 @@ async def test_an_element_in_a_frame_that_the_step_does_not_name(
     assert "similar" not in failure.details
 
 
+@pytest.mark.thorough
 async def test_in_which_frame_an_element_is(stage: Stage) -> None:
     session = await stage.at("/")
     found = ""

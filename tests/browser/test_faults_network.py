@@ -114,7 +114,7 @@ SITE_SEES = ({"kind": "reset", "commit": True},)
 
 
 @pytest.mark.parametrize(("fault", "code", "error"), CASES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_a_page_that_is_struck_once(run: Any, stage: Stage, fault: dict[str, Any], code: str, error: str) -> None:
     """Each scheme has its own fault; one browser shows both."""
 
@@ -214,11 +214,14 @@ def test_a_slow_answer_comes_in_the_end(run: Any, stage: Stage, how: dict[str, A
 
 def test_an_answer_that_is_too_slow_is_a_timeout_of_the_network(run: Any, stage: Stage) -> None:
     async def body() -> None:
-        for fault in ({"kind": "slow", "seconds": 3600}, {"kind": "hang", "seconds": 3600}):
-            async with play(stage, {**fault, "url": SAVED, "times": 1}) as one:
-                await one.arm()
+        for_ever = {"url": SAVED, "times": 1, "seconds": 3600}
+        faults = ({**for_ever, "kind": kind, "step": number} for number, kind in enumerate(("slow", "hang")))
+        async with play(stage, *faults) as one:
+            for number, counts in enumerate(([1, 0], [1, 1])):
+                await one.arm(number)
                 assert (await one.code(0.8))[0] == "NET_TIMEOUT"
                 assert await one.code() == ("", "")
+                assert one.counts == counts
 
     run(body())
 

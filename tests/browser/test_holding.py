@@ -8,7 +8,7 @@ import pytest
 
 from harness.browser import PlaywrightSession
 from harness.model.record import Sent
-from tests.browser.moments import until
+from tests.browser.moments import stretched, until
 from tests.browser.stage import SHOP, Stage, failed, passed
 from tests.browser.striking import strike
 
@@ -64,7 +64,7 @@ async def test_a_page_that_hangs_tells_what_it_has_sent_when_it_is_stopped(
     """Its script is ended only then: what it would send as soon as it goes on does not leave."""
     before = stage.site.hits.get("/echo", 0)
     session = await bought(stage, script)
-    await failed(session, CLICK)
+    await failed(session, CLICK, stretched(0.7))
     assert await session.hold()
     assert unsafe(session.take_sent()) == ["POST"] * left
     await asyncio.sleep(0.3)

@@ -185,6 +185,7 @@ async def test_a_wedged_page_costs_a_bounded_time(
         assert events(evidence.folder / "trace.zip")[0]["type"] == "context-options"
 
 
+@pytest.mark.thorough
 async def test_only_full_recording_looks_at_each_step(patient: Stage) -> None:
     session = await patient.at()
     await session.passed(0)

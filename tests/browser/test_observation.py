@@ -82,6 +82,7 @@ async def test_a_page_that_fetches_for_ever_is_seen_all_the_same(stage: Stage) -
     assert (await session.observe(5, screenshot=False)).url == f"http://{SHOP}/"
 
 
+@pytest.mark.thorough
 async def test_the_error_page_of_the_browser_can_be_seen(stage: Stage) -> None:
     session = await stage.at()
     await failed(session, {"act": "open", "url": f"http://{DEAD}/"}, within=3)

@@ -80,6 +80,7 @@ async def test_the_newest_page_is_not_the_current_one(stage: Stage) -> None:
     assert f"0: http://{SHOP}/windows 'Windows' (the current one)" in failure.message
 
 
+@pytest.mark.thorough
 async def test_several_pages_of_one_name(stage: Stage) -> None:
     session = await stage.at("/windows")
     for _ in range(2):
@@ -202,6 +203,7 @@ async def test_a_step_that_waits_for_its_element_goes_on_where_the_page_is_close
     await until(lambda: len(session.tab.context.pages) == 2)  # the click at the opener opened another popup
 
 
+@pytest.mark.thorough
 async def test_a_key_that_closes_its_page_is_not_pressed_again_elsewhere(stage: Stage) -> None:
     session = await stage.at("/windows")
     await session.tab.page.evaluate("() => { window.keys = 0; addEventListener('keydown', () => { keys++ }) }")
@@ -265,6 +267,7 @@ async def test_a_screenshot_of_the_page_of_an_element_and_of_a_frame(stage: Stag
     assert max(widths[1:]) < viewport["width"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("step", "code"),
     [

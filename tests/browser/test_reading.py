@@ -24,6 +24,7 @@ async def test_what_every_page_has_is_there_while_they_replace_each_other(stage:
 
 
 @pytest.mark.parametrize(("path", "selector", "text"), [("/parts", "#rest", "rest"), ("/half", "#x", "half")])
+@pytest.mark.sampled(1)
 async def test_a_document_that_still_arrives_is_read_once_it_is_whole(
     stage: Stage, path: str, selector: str, text: str
 ) -> None:
@@ -33,6 +34,7 @@ async def test_a_document_that_still_arrives_is_read_once_it_is_whole(
     assert await session.read(PageQuery("text", selector), 5) == text
 
 
+@pytest.mark.thorough
 async def test_what_is_not_there(stage: Stage) -> None:
     session = await stage.at("/late")
     assert await session.read(PageQuery("exists", "#never"), 5) is False

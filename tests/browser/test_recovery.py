@@ -78,6 +78,7 @@ async def test_what_leaves_is_known_with_how_it_was_asked_for(stage: Stage) -> N
     assert session.take_sent() == ()
 
 
+@pytest.mark.thorough
 async def test_what_leaves_is_told_before_its_answer_also_in_a_new_context(stage: Stage) -> None:
     """The site never answers."""
     session = await stage.at("/saved")

@@ -136,6 +136,7 @@ async def test_a_defect_in_the_handler_never_hangs_a_request(stage: Stage, monke
     assert any(isinstance(each, Passed) for each in why), "the page has been told"
 
 
+@pytest.mark.thorough
 async def test_popups_and_frames_are_answered_and_a_file_has_the_type_of_its_suffix(stage: Stage) -> None:
     (stage.folder / "popup.html").write_text("<title>Ours</title><iframe src=/inner></iframe>", "utf-8")
     routing = await routed(

@@ -69,6 +69,7 @@ async def test_what_is_not_touched(stage: Stage, fault: dict[str, Any]) -> None:
         assert struck.count == 1
 
 
+@pytest.mark.thorough
 async def test_the_fault_decides_for_each_request(stage: Stage) -> None:
     session = await stage.session()
     struck = await strike(session, lambda url: url.endswith("/inner"), kind="abort", url=f"http://{SHOP}/inner")

@@ -275,6 +275,7 @@ async def test_a_popup(stage: Stage) -> None:
     assert struck.count == 1
 
 
+@pytest.mark.thorough
 async def test_a_selector_that_is_none(stage: Stage) -> None:
     session = await stage.at()
     with pytest.raises(Failed) as raised:

@@ -94,6 +94,7 @@ async def test_a_bad_selector_is_invalid_input_everywhere(stage: Stage) -> None:
         assert (await failed(session, {"act": "click", "selector": selector})).code == "INVALID_INPUT"
 
 
+@pytest.mark.thorough
 async def test_text_takes_the_first_and_field_values(stage: Stage) -> None:
     session = await stage.at()
     assert await session.text(".dup", None, 1) == "one"
@@ -181,6 +182,7 @@ async def test_renew_says_why_it_could_not(stage: Stage) -> None:
     assert failure.code == "NET_CONNECTION_REFUSED"
 
 
+@pytest.mark.thorough
 async def test_sessions_do_not_share_cookies(stage: Stage) -> None:
     await stage.at("/login")
     other = await stage.session()

@@ -83,6 +83,7 @@ async def test_an_element_may_be_allowed_for_some_requests_only(stage: Stage) ->
     assert hits(stage, "/api/orders") == 0
 
 
+@pytest.mark.thorough
 async def test_a_bad_selector_is_told(stage: Stage) -> None:
     session = await guarded(stage, WritePermission(elements=(AllowedElement("##"),)))
     outcome = await perform(session, ORDER)

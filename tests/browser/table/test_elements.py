@@ -11,13 +11,13 @@ from tests.browser.table.troubled_pages import at
 
 OVERLAY = '<div id="overlay" class="modal bg">overlay'
 NOTHING = Effect.NONE
+DISABLED, HIDDEN, UNSTABLE = "ELEMENT_DISABLED", "ELEMENT_HIDDEN", "ELEMENT_UNSTABLE"
 WITHIN = 1.0
 
 
 def element(name: str, step: Step, code: str, **expected: Any) -> Case:
-    return Case(
-        f"2.5-{name}", (at("elements"), step), code, **{"effect": NOTHING, "within": WITHIN, "patience": 0.5} | expected
-    )
+    page = at("moving" if code == UNSTABLE else "elements")
+    return Case(f"2.5-{name}", (page, step), code, **{"effect": NOTHING, "within": WITHIN, "patience": 0.5} | expected)
 
 
 def ambiguous(act: str, selector: str, **keys: Any) -> Case:
@@ -49,7 +49,6 @@ def wrong(name: str, step: Step, message: str, **expected: Any) -> Case:
     return element(name, step, "INVALID_INPUT", message=message, **expected)
 
 
-DISABLED, HIDDEN, UNSTABLE = "ELEMENT_DISABLED", "ELEMENT_HIDDEN", "ELEMENT_UNSTABLE"
 CASES = (
     missing("click"),
     missing("type", value="x"),
