@@ -73,14 +73,14 @@ def test_a_busy_machine_does_not_change_the_cause(run: Any, stage: Stage) -> Non
     astray: list[str] = []
 
     async def body(step: dict[str, Any], code: str) -> None:
-        session = await stage.at("/causes")
+        await passed(session, {"act": "open", "url": PAGE})
         failure = await failed(session, step, within=WITHIN, patience=WITHIN)
         if failure.code != code:
             missed[step["act"], step.get("selector", ""), failure.code] += 1
         if failure.family is not CATALOG[code].family:
             astray.append(f"{step}: {failure.message} {dict(failure.details)}")
-        await session.close()
 
+    session = run(stage.session())
     with both_cores_held():
         for number in range(ATTEMPTS):
             run(body(*STEPS[number % len(STEPS)]))
