@@ -59,6 +59,7 @@ async def test_forms_downloads_and_secure_cookies(stage: Stage, shop: Shop) -> N
     assert shop.orders == [("item=hat", "safe=1")]
 
 
+@pytest.mark.thorough
 async def test_http_and_https_of_one_host_in_one_task(stage: Stage, shop: Shop) -> None:
     session = await stage.session(hosts={SHOP: shop.port})
     for scheme in ("https", "http", "https"):

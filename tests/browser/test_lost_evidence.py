@@ -144,6 +144,7 @@ async def test_requests_with_their_status_and_the_console_are_always_kept(own: S
     assert items(evidence)["screenshot.png"].reason
 
 
+@pytest.mark.thorough
 async def test_what_was_seen_survives_a_new_browser(own: Stage) -> None:
     session = await own.at()
     await passed(session, {"act": "click", "selector": "#shout"})

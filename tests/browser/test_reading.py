@@ -8,9 +8,10 @@ import pytest
 
 from harness.criteria import PageQuery
 from tests.browser.stage import SHOP, Stage
+from tests.conftest import FULL
 
 pytestmark = pytest.mark.filterwarnings("default")
-SECONDS = 3.0
+SECONDS = 3.0 if FULL else 1.5
 
 
 async def test_what_every_page_has_is_there_while_they_replace_each_other(stage: Stage) -> None:

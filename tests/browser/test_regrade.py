@@ -268,6 +268,7 @@ def test_a_selector_that_is_none_harms_no_other(run: Run[Any], stage: Stage) -> 
     assert [each["selector"] for each in found["elements"]] == ["#out"]
 
 
+@pytest.mark.thorough
 def test_what_is_too_large_is_not_kept_and_says_so(run: Run[Any], stage: Stage) -> None:
     text = f"document.querySelector('#out').textContent = 'x'.repeat({LARGEST}); document.body.offsetHeight"
     # Reading the height lays the page out, so that a slow machine does not do it while the page is asked whether it

@@ -146,6 +146,7 @@ async def test_renew_keeps_cookies_storage_and_place(stage: Stage) -> None:
     assert await session.tab.page.evaluate("localStorage.getItem('kept')") == "yes"
 
 
+@pytest.mark.thorough
 async def test_renew_keeps_the_database_and_the_session_storage(stage: Stage) -> None:
     session = await stage.at("/saved")
     page = session.tab.page

@@ -15,6 +15,7 @@ from tests.browser.stage import SHOP, Stage, failed, passed
 pytestmark = pytest.mark.filterwarnings("default")
 
 
+@pytest.mark.thorough
 async def test_upload(stage: Stage) -> None:
     (stage.folder / "a.txt").write_text("A")
     (stage.folder / "sub").mkdir()

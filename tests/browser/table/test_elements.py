@@ -138,7 +138,7 @@ CASES = (
     ),
     unready("zero-size", {"act": "click", "selector": "#zero"}, HIDDEN, "#zero is not visible"),
     unready("off-screen", {"act": "click", "selector": "#away"}, HIDDEN, "#away is outside the view"),
-    unready("animating-click", {"act": "click", "selector": "#moving"}, UNSTABLE, "#moving keeps moving", fast=True),
+    unready("animating-click", {"act": "click", "selector": "#moving"}, UNSTABLE, "#moving keeps moving"),
     unready("animating-hover", {"act": "hover", "selector": "#moving"}, UNSTABLE, "#moving keeps moving"),
     Case(
         "2.5-re-rendered",
