@@ -16,7 +16,7 @@ from harness.browser import Browsers
 from harness.model.browser_settings import BrowserSettings
 from harness.resilience import SystemClock
 from tests.browser.site import Site
-from tests.browser.stage import Stage
+from tests.browser.stage import Stage, hosts_of
 
 T = TypeVar("T")
 Run = Callable[[Coroutine[Any, Any, T]], T]
@@ -53,9 +53,12 @@ def site(run: Run[Any]) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def browsers(run: Run[Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsers]:
+def browsers(run: Run[Any], site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsers]:
+    """Those with the site's hosts stay from test to test, whichever test comes first."""
+
     async def make() -> Browsers:
-        return Browsers(BrowserSettings(), SystemClock(), temp=tmp_path_factory.mktemp("t"))
+        temp = tmp_path_factory.mktemp("t")
+        return Browsers(BrowserSettings(), SystemClock(), temp=temp, hosts=(hosts_of(site),))
 
     browsers = run(make())
     yield browsers

@@ -18,6 +18,11 @@ WITHIN = 1.4
 STEP: TypeAdapter[Step] = TypeAdapter(Step)
 
 
+def hosts_of(site: Site) -> dict[str, int]:
+    """Nothing listens for `dead.test`."""
+    return {SHOP: site.port, OTHER: site.port, EVIL: site.port, DEAD: 9}
+
+
 class Stage:
     """The sessions of one test."""
 
@@ -28,8 +33,7 @@ class Stage:
 
     @property
     def hosts(self) -> dict[str, int]:
-        """Nothing listens for `dead.test`."""
-        return {SHOP: self.site.port, OTHER: self.site.port, EVIL: self.site.port, DEAD: 9}
+        return hosts_of(self.site)
 
     async def session(self, **fields: Any) -> PlaywrightSession:
         folder = self.folder / f"s{self.opened}"

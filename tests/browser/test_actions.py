@@ -39,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("default")
         ({"act": "click", "selector": "#covered", "force": True}, "text", "#out", "nothing"),
     ],
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 async def test_act(stage: Stage, step: dict[str, Any], function: str, selector: str | None, expected: Any) -> None:
     session = await stage.at()
     await passed(session, step)
@@ -59,12 +59,14 @@ async def test_press_on_the_page_and_scroll(stage: Stage) -> None:
     assert await page.evaluate("document.activeElement.tagName") != "BODY"
 
 
+@pytest.mark.thorough
 async def test_act_in_a_frame(stage: Stage) -> None:
     session = await stage.at()
     await passed(session, {"act": "click", "selector": "#in", "frame": "#inner"})
     assert await session.text("#in", "#inner", 1) == "pressed"
 
 
+@pytest.mark.thorough
 async def test_wait_sees_what_comes_later(stage: Stage) -> None:
     session = await stage.at()
     await passed(session, {"act": "click", "selector": "#late"})
@@ -91,6 +93,7 @@ async def test_element_may_come_late_and_be_ready_later_still(stage: Stage) -> N
     assert await page.evaluate("window.n") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("selector", "code"), [("#plain", None), (".dup", "SELECTOR_AMBIGUOUS"), ("#nowhere", "ELEMENT_NOT_FOUND")]
 )

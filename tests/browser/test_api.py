@@ -51,6 +51,7 @@ async def test_api_follows_redirects_and_checks_the_status(stage: Stage) -> None
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.sampled(2)
 async def test_every_key_of_an_api_step_acts(stage: Stage, method: str) -> None:
     session = await stage.session(world="w-3")
     step = {"act": "api", "url": f"http://{SHOP}/whoami", "method": method, "headers": {"X-Who": "me"}}
@@ -91,6 +92,7 @@ async def test_a_cookie_of_the_step_itself(stage: Stage) -> None:
     assert (await passed(session, step)).details["body"]["cookie"] == "sid=mine"
 
 
+@pytest.mark.thorough
 async def test_an_expected_refusal_passes(stage: Stage) -> None:
     session = await stage.session()
     for status in (401, 404, 422, 500):

@@ -156,7 +156,7 @@ async def log_in(session: PlaywrightSession, password: str = "right") -> Passed 
         {"act": "press", "selector": "#field", "value": "Enter"},
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_refused_page_fails_the_act_that_asked_for_it(
     stage: Stage, shop: Shop, path: str, step: dict[str, Any]
 ) -> None:
@@ -169,6 +169,7 @@ async def test_a_refused_page_fails_the_act_that_asked_for_it(
 
 
 @pytest.mark.parametrize("url", ["/forbidden", "/to?url=/forbidden", "/forbidden?empty=1", "/forbidden?basic=1"])
+@pytest.mark.sampled(2)
 async def test_a_refused_page_fails_open(stage: Stage, shop: Shop, url: str) -> None:
     session = await at(stage, shop, "/")
     failure = await failed(session, {"act": "open", "url": f"{HOST}{url}"}, within=5)
@@ -289,6 +290,7 @@ async def test_a_wrong_password(stage: Stage, shop: Shop, act: str) -> None:
     assert failure.details["login"]["action"] == "/login"
 
 
+@pytest.mark.thorough
 async def test_a_wrong_password_that_the_form_keeps(stage: Stage, shop: Shop) -> None:
     shop.open = False
     session = await at(stage, shop, "/app")
@@ -300,6 +302,7 @@ async def test_a_wrong_password_that_the_form_keeps(stage: Stage, shop: Shop) ->
     assert failure.code == "SESSION_LOST"
 
 
+@pytest.mark.thorough
 async def test_a_login_page_in_another_language(stage: Stage, shop: Shop) -> None:
     session = await at(stage, shop, "/inplace")
     shop.words = {"title": "Tervetuloa", "button": "Jatka"}
@@ -310,7 +313,7 @@ async def test_a_login_page_in_another_language(stage: Stage, shop: Shop) -> Non
 
 
 @pytest.mark.parametrize("act", ["click", "wait", "text", "type"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_the_first_visit_of_a_login_page_loses_nothing(stage: Stage, shop: Shop, act: str) -> None:
     shop.open = False
     session = await at(stage, shop, "/cart")
@@ -320,7 +323,7 @@ async def test_the_first_visit_of_a_login_page_loses_nothing(stage: Stage, shop:
 
 @pytest.mark.parametrize("act", ["click", "wait", "type"])
 @pytest.mark.parametrize("path", ["/login", "/logout"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_login_page_that_the_task_asked_for(stage: Stage, shop: Shop, act: str, path: str) -> None:
     session = await at(stage, shop, "/")
     await log_in(session)
@@ -338,6 +341,7 @@ async def test_password_fields_of_another_purpose(stage: Stage, shop: Shop, path
         assert (await _missing(session, act, "#cart")).code == code
 
 
+@pytest.mark.thorough
 async def test_a_wait_for_other_words_is_late_and_no_more(stage: Stage, shop: Shop) -> None:
     session = await at(stage, shop, "/")
     await log_in(session, "wrong")

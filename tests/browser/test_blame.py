@@ -97,7 +97,7 @@ async def test_a_page_that_floods_the_browser_is_to_blame_and_not_the_browser(st
 
 
 async def test_whatever_a_page_makes_the_browser_tell_counts_for_a_flood(stage: Stage) -> None:
-    session = await stage.at("/all-kinds")
+    session = await stage.session()
     counted: dict[str, int] = {}
 
     def all_came() -> bool:
@@ -107,9 +107,12 @@ async def test_whatever_a_page_makes_the_browser_tell_counts_for_a_flood(stage: 
     kinds = {"page errors", "navigations", "new pages", "frames", "workers", "sockets", "dialogs", "downloads"}
 
     pace = session.tab.watch.pace
+    opening = asyncio.ensure_future(passed(session, open_("/all-kinds")))  # what comes while it loads counts too
     await until(all_came)
+    await opening
 
 
+@pytest.mark.thorough
 async def test_messages_of_a_socket_count_for_a_flood(stage: Stage) -> None:
     site = ChannelsSite()
     await site.start()
@@ -178,6 +181,7 @@ async def test_the_evidence_of_a_flood_begins_with_its_end(stage: Stage) -> None
     assert session.tab.silence is not None
 
 
+@pytest.mark.thorough
 async def test_a_no_break_space_is_white_space_to_a_wait(stage: Stage) -> None:
     session = await stage.at("/spaces")
     await passed(session, {"act": "wait", "selector": "#price", "value": "24,99 \u20ac now"})
@@ -223,6 +227,7 @@ async def test_a_page_that_poisons_prototypes_is_read_and_acted_on_as_any_other(
     assert session.url == f"http://{SHOP}/saved?"
 
 
+@pytest.mark.thorough
 async def test_a_page_that_uses_up_its_memory_has_crashed(site: Any, tmp_path: Path) -> None:
     """With a small heap: the machine is not to be hurt."""
     settings = BrowserSettings(args=("--js-flags=--max-old-space-size=64",))
@@ -238,6 +243,7 @@ async def test_a_page_that_uses_up_its_memory_has_crashed(site: Any, tmp_path: P
         await browsers.close()
 
 
+@pytest.mark.thorough
 async def test_the_opener_of_a_page_that_closes_itself_is_judged_in_its_place(stage: Stage) -> None:
     session = await stage.at("/windows")
     await passed(session, {"act": "click", "selector": "#closer"})

@@ -33,6 +33,8 @@ SEEN = {
     "ping": "sent POST http://127.0.0.1:{}/order?ping",
 }
 """How that begins what is said of the click on each page."""
+IN_PAGE = {"dedicated", "nested", "worker-socket", "socket", "beacon", "keepalive", "frame", "form", "ping"}
+"""What ends with its page: one session can click on all of these."""
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +70,12 @@ def said(site: ChannelsSite, sent: tuple[Sent, ...]) -> str:
 
 def test_what_a_click_sends_is_seen_over_every_channel(run: Any, stage: Stage, channels: ChannelsSite) -> None:
     async def body() -> dict[str, str]:
-        found = {}
+        found, shared = {}, await stage.session()
         for page in SEEN:
-            session = await stage.session()
+            session = shared if page in IN_PAGE else await stage.session()
             found[page] = said(channels, await clicked(session, channels, page))
-            await session.close()
+            if session is not shared:
+                await session.close()
         return found
 
     found = run(body())
@@ -112,6 +115,7 @@ def test_what_a_page_sends_as_it_is_left_is_known_from_the_log_else_it_is_possib
     assert run(left("leaving")) == ([] if logged else [unseen]), "it listens, and sends nothing"
 
 
+@pytest.mark.thorough
 def test_what_a_page_sends_as_it_is_left_is_known_also_after_further_attempts_to_open(
     run: Any, stage: Stage, channels: ChannelsSite
 ) -> None:
@@ -194,6 +198,7 @@ def test_a_shared_worker_that_is_stopped_sends_nothing_until_it_goes_on(
     assert run(body()) == [[], [], ["shared"]]
 
 
+@pytest.mark.thorough
 def test_a_shared_worker_goes_on_although_a_page_hangs(run: Any, stage: Stage, channels: ChannelsSite) -> None:
     async def body() -> list[str]:
         session = await stage.session()
@@ -251,6 +256,7 @@ def test_the_log_clears_a_shared_worker_that_was_not_watched_of_a_doubt(
     assert run(body()) == {"reads": False, "posts": True, "connects": True}
 
 
+@pytest.mark.thorough
 def test_a_shared_worker_that_ended_begins_again_and_is_watched_from_its_start(
     run: Any, stage: Stage, channels: ChannelsSite
 ) -> None:

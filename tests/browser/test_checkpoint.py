@@ -235,6 +235,7 @@ async def test_scripts_follow_what_is_filled(stage: Stage) -> None:
     assert await session.text("#seen", None, 1) == "", "a field that is right already is left alone"
 
 
+@pytest.mark.thorough
 async def test_a_form_that_comes_late_is_filled(stage: Stage) -> None:
     session = await stage.at("/spa")
     await passed(session, {"act": "type", "selector": "#late", "value": "here"})
@@ -243,6 +244,7 @@ async def test_a_form_that_comes_late_is_filled(stage: Stage) -> None:
     assert await session.text("#late", None, 1) == "here"
 
 
+@pytest.mark.thorough
 async def test_a_page_that_poisons_prototypes_comes_back_as_any_other(stage: Stage) -> None:
     (stage.folder / "up.txt").write_text("content")
     session = await stage.at("/poisoned")
@@ -300,6 +302,7 @@ async def test_a_database_that_cannot_be_saved_is_named(stage: Stage) -> None:
     assert await js(session, "localStorage.getItem('cart')") == "1"
 
 
+@pytest.mark.thorough
 async def test_a_database_that_cannot_be_put_back_is_named(stage: Stage) -> None:
     session = await stage.at("/login")
     await go(session, "/storing")
@@ -311,6 +314,7 @@ async def test_a_database_that_cannot_be_put_back_is_named(stage: Stage) -> None
     assert await js(session, "localStorage.getItem('cart')") == "1"
 
 
+@pytest.mark.thorough
 async def test_fields_that_a_framework_watches(stage: Stage) -> None:
     """Such a framework takes a value that came through the element's own setter for its own, and drops the event."""
     PAGES["/watched"] = WATCHED
@@ -359,6 +363,7 @@ async def test_chosen_files_come_back_whole(stage: Stage) -> None:
     assert bytes(content) == one.read_bytes()
 
 
+@pytest.mark.thorough
 async def test_files_too_large_to_keep_are_named(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     session = await stage.at("/upload")
     small, large = stage.folder / "small.txt", stage.folder / "large.bin"
@@ -381,6 +386,7 @@ async def test_nothing_saved_is_an_empty_browser(stage: Stage) -> None:
     await go(session, "/saved")
 
 
+@pytest.mark.thorough
 async def test_a_saved_error_page_is_no_failure(stage: Stage) -> None:
     session = await stage.at("/saved")
     await failed(session, {"act": "open", "url": f"http://{SHOP}/status/404"}, within=3)
@@ -420,7 +426,8 @@ DEATHS = {
 @pytest.mark.sampled(1)
 async def test_back_after_a_death(stage: Stage, death: str, restart: bool) -> None:
     happen, code = DEATHS[death]
-    session = await stage.at("/login", hosts={SHOP: stage.site.port})
+    ends = death in ("kill", "stop") or restart
+    session = await stage.at("/login", hosts={SHOP: stage.site.port} if ends else stage.hosts)
     await go(session, "/reacting")
     await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
     await js(session, "localStorage.setItem('cart', '1')")
@@ -439,6 +446,7 @@ async def test_back_after_a_death(stage: Stage, death: str, restart: bool) -> No
     assert (session.chromium.pid == pid) is (death in ("crash", "hang") and not restart)
 
 
+@pytest.mark.thorough
 async def test_a_restart_spares_the_others(stage: Stage) -> None:
     session, other = await stage.at("/saved"), await stage.at("/saved")
     saved, pid = await session.save(5), session.chromium.pid
@@ -482,6 +490,7 @@ def test_what_differs_is_named(run: Any, stage: Stage, monkeypatch: pytest.Monke
     run(body())
 
 
+@pytest.mark.thorough
 def test_a_redirect_is_named(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def moved(method: str, target: str, headers: Any, body: bytes) -> Any:
         return answer(method, "/redirect?to=/saved" if target == "/storing" else target, headers, body)
@@ -538,6 +547,7 @@ def test_a_page_that_closes_itself(run: Any, stage: Stage, monkeypatch: pytest.M
     run(body())
 
 
+@pytest.mark.thorough
 async def test_saving_waits_for_the_page_that_comes(stage: Stage) -> None:
     session = await stage.at("/")
     await js(session, "setTimeout(() => { location.href = '/reacting' }, 0); undefined")
@@ -603,6 +613,7 @@ async def test_a_pause_behind_a_login_of_http(stage: Stage, tmp_path: Path) -> N
     assert "secret" not in json.dumps(entries)
 
 
+@pytest.mark.thorough
 async def test_a_pause_with_an_open_file_chooser(stage: Stage) -> None:
     (stage.folder / "a.txt").write_text("a", "utf-8")
     session = await stage.at("/files")

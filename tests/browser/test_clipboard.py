@@ -11,8 +11,10 @@ from harness.browser.clipboard import copies, pastes
 from harness.browser.session import PlaywrightSession
 from harness.criteria import PageQuery
 from tests.browser.stage import Stage, passed
+from tests.conftest import FULL
 
 pytestmark = pytest.mark.filterwarnings("default")
+ROUNDS = 5 if FULL else 2
 BODY = """(word) => { document.body.innerHTML =
   `<input id=from value="${word}"><textarea id=to></textarea><div id=rich contenteditable></div>` +
   `<p id=bold><b>${word}</b></p><button id=old>old</button><iframe srcdoc="<textarea id=inner></textarea>"></iframe>`;
@@ -37,7 +39,7 @@ async def at(stage: Stage, word: str) -> PlaywrightSession:
 def test_four_tasks_side_by_side_paste_what_they_have_copied_themselves(run: Any, stage: Stage) -> None:
     async def copy_and_paste(word: str) -> None:
         session = await at(stage, word)
-        for number in range(5):
+        for number in range(ROUNDS):
             await press(session, "#from", "Control+A", "Control+C")
             await passed(session, {"act": "type", "selector": "#to", "value": "x"})
             await press(session, "#to", "Control+A", "Control+V")

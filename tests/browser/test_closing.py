@@ -55,6 +55,7 @@ async def test_nothing_is_sent_after_a_close_that_takes_too_long_and_other_tasks
     await passed(other, {"act": "type", "selector": "#text", "value": "still here"})
 
 
+@pytest.mark.thorough
 async def test_a_stopped_renderer_sends_nothing_when_it_goes_on(stage: Stage, told: list[Any]) -> None:
     session = await saving(stage)
     renderers = [each for each in tree(session) if "--type=renderer" in words(each)]

@@ -45,6 +45,7 @@ async def test_a_page_sees_what_the_context_emulates(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("declared", "place"), [({}, [1, 2, 0]), ({"permissions": []}, "denied")])
+@pytest.mark.sampled(1)
 async def test_a_position_permits_itself_unless_permissions_are_declared(
     stage: Stage, declared: dict[str, Any], place: Any
 ) -> None:
@@ -67,6 +68,7 @@ async def test_a_device_has_its_size_touch_and_user_agent_and_the_world_is_still
     assert replied.details["body"]["user-agent"] == told["agent"]
 
 
+@pytest.mark.thorough
 async def test_a_context_that_is_replaced_emulates_the_same(stage: Stage) -> None:
     told = await seen(stage, viewport=[500, 400], user_agent="Robot/1.0")
     assert (told["width"], told["agent"]) == (500, "Robot/1.0 harness-world/w-1")

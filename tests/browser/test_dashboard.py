@@ -112,13 +112,14 @@ def test_text_stands_out_from_what_is_behind_it(opened: Open, name: str, scheme:
 
 @pytest.mark.parametrize("name", ["usual", "hostile", "green", "empty", "many"])
 @pytest.mark.parametrize("width", [320, 390])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_a_phone_need_not_scroll_sideways(opened: Open, name: str, width: int) -> None:
     page = opened(name, {"width": width, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+@pytest.mark.sampled(1)
 def test_pictures_are_side_by_side_and_one_over_the_other(opened: Open, size: dict[str, int]) -> None:
     page = opened("pictures", size)
     assert page.locator(".pictures figure").count() == 4
@@ -169,6 +170,7 @@ def names(page: Page) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["usual", "empty"])
+@pytest.mark.sampled(1)
 def test_everything_that_can_be_used_has_a_name(opened: Open, name: str) -> None:
     found = names(opened(name))
     asked = {
@@ -189,6 +191,7 @@ def test_everything_that_can_be_used_has_a_name(opened: Open, name: str) -> None
     assert roles.count("main") == roles.count("banner") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["usual", "empty", "green"])
 @pytest.mark.sampled(1)
 def test_headings_are_in_order(opened: Open, name: str) -> None:
@@ -200,6 +203,7 @@ def test_headings_are_in_order(opened: Open, name: str) -> None:
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
+@pytest.mark.thorough
 def test_tables_have_captions_and_heads(opened: Open) -> None:
     page = opened("usual")
     assert page.locator("table").count() >= 6
@@ -260,6 +264,7 @@ def test_a_cause_is_one_click_away(opened: Open) -> None:
     assert title.inner_text().startswith("7. ")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("link", "title"), [("All tasks", "All tasks"), ("Environment", "Environment"), ("Trends", "Trends")]
 )

@@ -63,6 +63,7 @@ async def test_loop_in_a_click_handler(stage: Stage, tracing: str) -> None:
     assert failure.effect is Effect.POSSIBLE
 
 
+@pytest.mark.thorough
 async def test_page_that_hangs_while_parsing(stage: Stage) -> None:
     session = await stage.session()
     failure = await timed(session, {"act": "open", "url": f"http://{SHOP}/parse-loop"})
@@ -78,6 +79,7 @@ async def test_server_that_never_answers(stage: Stage, act: str) -> None:
     await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("path", "code"), [("to-hang", "NET_TIMEOUT"), ("half-headers", "NET_TIMEOUT"), ("half", "STEP_TIMEOUT")]
 )
@@ -114,6 +116,7 @@ async def test_reading_a_hung_page(stage: Stage) -> None:
         assert await session.screenshot("shot", 0.5) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [STEPS[0], STEPS[2], STEPS[5]], ids=lambda step: step["act"])
 @pytest.mark.sampled(1)
 async def test_stopped_browser(stage: Stage, step: dict[str, Any]) -> None:

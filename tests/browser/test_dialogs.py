@@ -45,7 +45,7 @@ async def test_a_dialog_that_nobody_asked_for_is_answered_as_playwright_does(
         ({}, "#prompt", {"answer": "accept", "text": "me"}, "prompt me"),
     ],
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 async def test_the_next_dialog_is_answered_as_declared(
     stage: Stage, answer: dict[str, str], selector: str, told: dict[str, str], after: str
 ) -> None:
@@ -113,6 +113,7 @@ async def test_leaving_a_page_may_be_dismissed(stage: Stage) -> None:
     await passed(session, {"act": "wait", "selector": "#ok"})
 
 
+@pytest.mark.thorough
 async def test_a_text_demanded_of_what_has_none_is_said(stage: Stage) -> None:
     session = await stage.at("/leaving")
     await passed(session, {"act": "press", "selector": "#x", "value": "a"})
@@ -124,6 +125,7 @@ async def test_a_text_demanded_of_what_has_none_is_said(stage: Stage) -> None:
     assert "leave out `message`" in missing.hint
 
 
+@pytest.mark.thorough
 async def test_a_text_for_what_takes_none_is_said(stage: Stage) -> None:
     session = await stage.at()
     await passed(session, {"act": "dialog", "text": "Ada"})
@@ -133,6 +135,7 @@ async def test_a_text_for_what_takes_none_is_said(stage: Stage) -> None:
     )
 
 
+@pytest.mark.thorough
 async def test_dialogs_without_end_block_the_page(stage: Stage) -> None:
     session = await stage.at("/alerts")
     failure = await failed(session, {"act": "click", "selector": "#go"}, within=2, patience=1)

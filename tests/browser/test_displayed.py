@@ -10,7 +10,7 @@ from harness.browser import PlaywrightSession
 from harness.criteria import PageQuery, Verdict, evaluate, parse
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline, SystemClock
-from tests.browser.hosts import Answer, Asked, Host
+from tests.browser.site import PAGES
 from tests.browser.stage import Stage, failed, passed
 
 MENU = "<a class=menu>Shop</a>"
@@ -36,8 +36,7 @@ OPTIONS = """<!doctype html><select id=s><option value=1>A</option><option value
 <option value=6>Soft&shy;ware</option><option value=7>Twin</option><option value=7>Twin</option></select>"""
 
 
-def answer(asked: Asked) -> Answer:
-    return Answer({"/pay": PAY, "/options": OPTIONS}.get(asked.path, PAGE))
+PAGES.update({"/displayed": PAGE, "/pay": PAY, "/options": OPTIONS})
 
 
 async def judged(session: PlaywrightSession, text: str, expect: float = 0.0) -> Verdict:
@@ -53,14 +52,7 @@ async def judged(session: PlaywrightSession, text: str, expect: float = 0.0) -> 
 
 def on(run: Any, stage: Stage, path: str, body: Any) -> None:
     async def played() -> None:
-        host = Host(answer)
-        await host.start()
-        session = await stage.session(hosts={"page.test": host.port})
-        await passed(session, {"act": "open", "url": f"http://page.test{path}"})
-        try:
-            await body(session)
-        finally:
-            await host.stop()
+        await body(await stage.at(path))
 
     run(played())
 
@@ -90,7 +82,7 @@ def test_what_is_displayed_is_read_also_in_frames(run: Any, stage: Stage) -> Non
         assert (await judged(session, "text('#late') == 'late'", expect=20)).holds
         assert (await judged(session, "text('#total', frame='#soon') == '12.50'", expect=20)).holds
 
-    on(run, stage, "/", body)
+    on(run, stage, "/displayed", body)
 
 
 def test_matches_of_which_none_is_shown_say_so(run: Any, stage: Stage) -> None:
@@ -108,9 +100,10 @@ def test_matches_of_which_none_is_shown_say_so(run: Any, stage: Stage) -> None:
         inside = await failed(session, {"act": "wait", "selector": "#part", "value": "unseen"})
         assert inside.details["text"] == "seen"
 
-    on(run, stage, "/", body)
+    on(run, stage, "/displayed", body)
 
 
+@pytest.mark.thorough
 def test_a_frame_selector_must_match_one_frame(run: Any, stage: Stage) -> None:
     async def body(session: PlaywrightSession) -> None:
         assert (await judged(session, "exists('#total', frame='#soon')", expect=20)).holds
@@ -118,7 +111,7 @@ def test_a_frame_selector_must_match_one_frame(run: Any, stage: Stage) -> None:
             await judged(session, "text('#total', frame='iframe') == 'x'")
         assert caught.value.failure.code == "SELECTOR_AMBIGUOUS"
 
-    on(run, stage, "/", body)
+    on(run, stage, "/displayed", body)
 
 
 def test_options_are_chosen_by_the_label_that_one_sees(run: Any, stage: Stage) -> None:

@@ -24,6 +24,7 @@ BOX = """(late) => {
 }"""
 
 
+@pytest.mark.thorough
 async def test_a_box_that_a_script_ticks_later_is_clicked_once(stage: Stage) -> None:
     session = await stage.at()
     await session.tab.page.evaluate(BOX, 400)

@@ -103,6 +103,7 @@ def test_a_session_does_all_that_it_does_here(run: Any, server: PlaywrightServer
     assert stage.browsers.described.endswith(f"(at {server.url.removesuffix('/browsers')})")
 
 
+@pytest.mark.thorough
 def test_pages_offer_tools_there_too(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     stage = elsewhere(server.url)
 
@@ -130,6 +131,7 @@ def test_all_dead(run: Any, elsewhere: Make) -> None:
     assert f"ws://127.0.0.1:{two}: nothing answers there" in failure.message
 
 
+@pytest.mark.thorough
 def test_sessions_go_to_the_endpoint_with_the_fewest(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     stage = elsewhere(server.url, f"{server.url}?second")
 
@@ -158,6 +160,7 @@ def test_faults_that_end_it(run: Any, server: PlaywrightServer, elsewhere: Make,
     run(body())
 
 
+@pytest.mark.thorough
 def test_a_fault_that_needs_the_process_is_refused(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     stage = elsewhere(server.url)
 
@@ -231,6 +234,7 @@ async def with_others(stage: Stage, shared: PlaywrightServer) -> None:
     assert shared.browsers(), "it is not ours to end"
 
 
+@pytest.mark.thorough
 def test_a_browser_that_cannot_reach_this_machine(
     run: Any, server: PlaywrightServer, elsewhere: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
 from harness.reporting.evaluation.page import evaluation_page
+from tests.browser.stage import Stage
 from tests.browser.test_dashboard import CONTRASTS, DESKTOP, PHONE
 from tests.unit.runner.evaluation.lines import evaluation, lines
 
@@ -15,17 +15,19 @@ MESSAGE = "Assertion failed: json('state', 'orders').length == 1: <script>alert(
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(PHONE, "dark"), (DESKTOP, "light")])
-def test_the_page_can_be_read(browser: Browser, tmp_path: Path, size: dict[str, int], scheme: str) -> None:
+@pytest.mark.sampled(1)
+async def test_the_page_can_be_read(stage: Stage, tmp_path: Path, size: dict[str, int], scheme: str) -> None:
     agents = (lines(name, ["pf"] * 6 + ["pp"] * 6, message=MESSAGE) for name in ("careful", "../<b>x", "größe ✓", "d"))
     (tmp_path / "index.html").write_text(evaluation_page(evaluation(*agents)), "utf-8")
-    context = browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
-    page, told = context.new_page(), []
+    browser, told = (await stage.session()).chromium.browser, list[str]()
+    context = await browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+    page = await context.new_page()
     page.on("console", lambda message: told.append(message.text))
     page.on("dialog", lambda dialog: told.append(dialog.message))
-    page.goto((tmp_path / "index.html").as_uri())
+    await page.goto((tmp_path / "index.html").as_uri())
     assert told == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
-    heights = page.locator("#causes tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
+    assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    heights = await page.locator("#causes tbody tr").evaluate_all("rows => rows.map(row => row.offsetHeight)")
     assert max(heights) <= 180, "the messages are squeezed into a column of a few letters"
-    assert page.evaluate(CONTRASTS)["poor"] == []
-    context.close()
+    assert (await page.evaluate(CONTRASTS))["poor"] == []
+    await context.close()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
 
 from harness.model.ports import Evidence
 from harness.recovery import FULL, NOTHING
@@ -184,41 +183,33 @@ async def test_the_har_goes_on_after_a_renewal(stage: Stage) -> None:
     assert [entry["request"]["url"].rpartition("/")[2] for entry in entries] == ["saved", "saved", "inner"]
 
 
-def test_the_dom_snapshot_has_shadow_roots_frames_and_what_was_typed_but_no_password(
-    run: Any, stage: Stage, browser: Browser
-) -> None:
-    async def body() -> str:
-        session = await stage.at("/frames")
-        for frame, selector, value in (
-            ("#outer >>> #own", "#text", "TYPED-TEXT"),
-            ("#outer >>> #own", "#area", "TYPED-AREA"),
-            ("#outer >>> #own", "#secret", "TYPED-PASSWORD"),
-            ("#outer >>> #foreign", "#keys", "TYPED-ELSEWHERE"),
-            ("#outer >>> #foreign", "#deep-secret", "TYPED-DEEP"),
-        ):
-            await passed(session, {"act": "type", "frame": frame, "selector": selector, "value": value})
-        await passed(
-            session, {"act": "select", "frame": "#outer >>> #foreign", "selector": "#colour", "value": "Green"}
-        )
-        await passed(session, {"act": "uncheck", "frame": "#outer >>> #foreign", "selector": "#ticked"})
-        await session.evidence(FULL, folder := folder_of(stage))
-        return inert((folder / "dom_snapshot.html").read_text())
-
-    document = run(body())
+async def test_the_dom_snapshot_has_shadow_roots_frames_and_what_was_typed_but_no_password(stage: Stage) -> None:
+    session = await stage.at("/frames")
+    for frame, selector, value in (
+        ("#outer >>> #own", "#text", "TYPED-TEXT"),
+        ("#outer >>> #own", "#area", "TYPED-AREA"),
+        ("#outer >>> #own", "#secret", "TYPED-PASSWORD"),
+        ("#outer >>> #foreign", "#keys", "TYPED-ELSEWHERE"),
+        ("#outer >>> #foreign", "#deep-secret", "TYPED-DEEP"),
+    ):
+        await passed(session, {"act": "type", "frame": frame, "selector": selector, "value": value})
+    await passed(session, {"act": "select", "frame": "#outer >>> #foreign", "selector": "#colour", "value": "Green"})
+    await passed(session, {"act": "uncheck", "frame": "#outer >>> #foreign", "selector": "#ticked"})
+    await session.evidence(FULL, folder := folder_of(stage))
+    document = inert((folder / "dom_snapshot.html").read_text())
     assert "TYPED-PASSWORD" not in document
     assert "TYPED-DEEP" not in document
-    shown = browser.new_page()
-    shown.set_content(document)
-    frames = shown.locator("[data-frame]")
-    assert shown.locator("#area").text_content() == "TYPED-AREA"
-    assert shown.locator("#text").input_value() == "TYPED-TEXT"
-    assert shown.locator("#keys").input_value() == "TYPED-ELSEWHERE"
-    assert shown.locator("select#colour").input_value() == "g"
-    assert not shown.locator("#ticked").is_checked()
-    assert shown.locator("#deep-button").is_visible()
-    assert shown.locator("#in").count() == 2
-    assert frames.count() == 5
-    shown.close()
+    shown = await session.chromium.browser.new_page()
+    await shown.set_content(document)
+    assert await shown.locator("#area").text_content() == "TYPED-AREA"
+    assert await shown.locator("#text").input_value() == "TYPED-TEXT"
+    assert await shown.locator("#keys").input_value() == "TYPED-ELSEWHERE"
+    assert await shown.locator("select#colour").input_value() == "g"
+    assert not await shown.locator("#ticked").is_checked()
+    assert await shown.locator("#deep-button").is_visible()
+    assert await shown.locator("#in").count() == 2
+    assert await shown.locator("[data-frame]").count() == 5
+    await shown.close()
 
 
 async def test_a_page_whose_font_never_comes_has_a_picture_and_a_screenshot_step_says_what_it_waits_for(
@@ -245,6 +236,7 @@ async def test_texts_that_were_shown_for_a_moment_after_the_last_act_are_kept(st
     assert len(evidence.vanished) <= 4, "what is still there has not vanished"
 
 
+@pytest.mark.thorough
 async def test_an_act_ends_what_was_shown_before_it(stage: Stage) -> None:
     session = await stage.at("/toasts")
     await passed(session, {"act": "click", "selector": "#order"})

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("default")
         ("circle", "NET_TOO_MANY_REDIRECTS", "net::ERR_TOO_MANY_REDIRECTS"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_network_errors(stage: Stage, path: str, code: str, net_error: str) -> None:
     session = await stage.session()
     failure = await failed(session, {"act": "open", "url": f"http://{SHOP}/{path}"}, within=2)
@@ -47,7 +47,7 @@ async def test_network_errors(stage: Stage, path: str, code: str, net_error: str
 
 
 @pytest.mark.parametrize("path", ["truncated", "cut-chunk", "bad-chunk"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_document_that_breaks_off_is_not_waited_for(stage: Stage, path: str) -> None:
     """Chromium never says that such a page has loaded, and the step's time is not spent on it; the tab stays usable."""
     session = await stage.at()
@@ -70,6 +70,7 @@ async def test_a_document_that_breaks_off_is_not_waited_for(stage: Stage, path: 
         ("https://127.0.0.1:{port}/", "NET_TLS"),
     ],
 )
+@pytest.mark.sampled(2)
 async def test_hosts_that_cannot_be_reached(stage: Stage, url: str, code: str) -> None:
     session = await stage.session()
     step = {"act": "open", "url": url.format(port=stage.site.port)}
@@ -77,12 +78,14 @@ async def test_hosts_that_cannot_be_reached(stage: Stage, url: str, code: str) -
     assert (failure.code, failure.effect) == (code, Effect.NONE)
 
 
+@pytest.mark.thorough
 async def test_garbage_instead_of_http(stage: Stage) -> None:
     session = await stage.session()
     failure = await failed(session, {"act": "open", "url": f"http://127.0.0.1:{stage.site.port}/garbage"}, within=2)
     assert (failure.code, failure.details["net_error"]) == ("NET_PROTOCOL", "net::ERR_INVALID_HTTP_RESPONSE")
 
 
+@pytest.mark.thorough
 async def test_offline(stage: Stage) -> None:
     session = await stage.session()
     await session.tab.context.set_offline(True)
@@ -102,7 +105,7 @@ async def test_offline(stage: Stage) -> None:
         ("503?retry=2&empty=1", "HTTP_UNAVAILABLE", 503, 2.0),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_statuses_with_and_without_a_body(
     stage: Stage, path: str, code: str, status: int, retry_after: float | None
 ) -> None:
@@ -113,12 +116,14 @@ async def test_statuses_with_and_without_a_body(
         assert (failure.code, failure.details["status"], failure.retry_after) == (code, status, retry_after), act
 
 
+@pytest.mark.thorough
 async def test_no_content_is_no_failure(stage: Stage) -> None:
     session = await stage.session()
     outcome = await passed(session, {"act": "open", "url": f"http://{SHOP}/status/204?empty=1"})
     assert outcome.details["status"] == 204
 
 
+@pytest.mark.thorough
 async def test_opening_again_after_a_refusal(stage: Stage) -> None:
     session = await stage.session()
     for _ in range(5):
@@ -159,9 +164,9 @@ async def test_opening_again_after_a_refusal(stage: Stage) -> None:
         ({"act": "api", "url": f"https://{SHOP}:8443/"}, "INVALID_INPUT"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_step_failures(stage: Stage, step: dict[str, Any], code: str) -> None:
-    session = await stage.at()
+    session = await stage.at("/moving" if code == "ELEMENT_UNSTABLE" else "/")
     failure = await failed(session, step)
     assert failure.code == code, failure
     assert failure.selector == step.get("selector")
@@ -266,6 +271,7 @@ async def test_a_missing_element_may_be_on_the_new_page(stage: Stage, act: str) 
     assert "new page" not in covered.message
 
 
+@pytest.mark.thorough
 async def test_a_click_whose_navigation_fails_was_done(stage: Stage) -> None:
     session = await stage.at()
     failure = await failed(session, {"act": "click", "selector": "#dead"}, within=3)
@@ -275,6 +281,7 @@ async def test_a_click_whose_navigation_fails_was_done(stage: Stage) -> None:
     assert (nothing.code, nothing.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
 
 
+@pytest.mark.thorough
 async def test_a_click_whose_page_never_answers_was_done(stage: Stage) -> None:
     session = await stage.at()
     failure = await failed(session, {"act": "click", "selector": "#hang"}, within=stretched(1.5), patience=0.5)
@@ -314,6 +321,7 @@ async def test_an_unsafe_api_call_that_broke_may_have_arrived(stage: Stage) -> N
     assert codes == {"reset": Effect.POSSIBLE, "hang": Effect.POSSIBLE, "": Effect.NONE}
 
 
+@pytest.mark.thorough
 async def test_page_crash_and_what_comes_after(stage: Stage) -> None:
     session = await stage.at("/login")
     await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
@@ -392,6 +400,7 @@ async def test_driver_stopped(stage: Stage) -> None:
         await own.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "step",
     [{"act": "press", "value": "Enter"}, {"act": "press", "selector": "#q", "value": "Enter"}, {"act": "submit"}],
@@ -423,7 +432,7 @@ async def test_a_form_that_gets_no_answer_was_sent(
     ],
 )
 @pytest.mark.parametrize("act", ["click", "wait"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_missing_element_on_another_page_than_was_asked_for(
     stage: Stage, steps: list[tuple[str, str]], said: str, act: str
 ) -> None:
@@ -460,6 +469,7 @@ async def test_an_element_in_a_frame_that_the_step_does_not_name(
     assert "similar" not in failure.details
 
 
+@pytest.mark.thorough
 async def test_in_which_frame_an_element_is(stage: Stage) -> None:
     session = await stage.at("/")
     found = ""

@@ -114,7 +114,7 @@ SITE_SEES = ({"kind": "reset", "commit": True},)
 
 
 @pytest.mark.parametrize(("fault", "code", "error"), CASES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_a_page_that_is_struck_once(run: Any, stage: Stage, fault: dict[str, Any], code: str, error: str) -> None:
     """Each scheme has its own fault; one browser shows both."""
 
@@ -156,7 +156,7 @@ def test_an_answer_that_is_no_http(run: Any, stage: Stage) -> None:
         ("endless", 8, "CONNECTION_RESET"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_an_answer_that_breaks_off(run: Any, stage: Stage, kind: str, most: int, error: str) -> None:
     async def body() -> None:
         async with Forms() as forms:
@@ -214,11 +214,14 @@ def test_a_slow_answer_comes_in_the_end(run: Any, stage: Stage, how: dict[str, A
 
 def test_an_answer_that_is_too_slow_is_a_timeout_of_the_network(run: Any, stage: Stage) -> None:
     async def body() -> None:
-        for fault in ({"kind": "slow", "seconds": 3600}, {"kind": "hang", "seconds": 3600}):
-            async with play(stage, {**fault, "url": SAVED, "times": 1}) as one:
-                await one.arm()
+        for_ever = {"url": SAVED, "times": 1, "seconds": 3600}
+        faults = ({**for_ever, "kind": kind, "step": number} for number, kind in enumerate(("slow", "hang")))
+        async with play(stage, *faults) as one:
+            for number, counts in enumerate(([1, 0], [1, 1])):
+                await one.arm(number)
                 assert (await one.code(0.8))[0] == "NET_TIMEOUT"
                 assert await one.code() == ("", "")
+                assert one.counts == counts
 
     run(body())
 
@@ -281,6 +284,7 @@ def test_every_request_is_seen_and_only_the_ones_declared_are_struck(run: Any, s
     run(body())
 
 
+@pytest.mark.thorough
 def test_chances_are_those_of_the_seed(run: Any, stage: Stage) -> None:
     async def struck(seed: int) -> list[str]:
         async with play(stage, {"kind": "reset", "url": "*/whoami*", "probability": 0.4}, seed=seed) as one:
@@ -323,6 +327,7 @@ def test_what_chromium_sends_again_by_itself_does_not_wear_a_fault_out(
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.sampled(1)
 def test_websockets_are_struck_by_their_own_scheme(run: Any, stage: Stage, scheme: str) -> None:
     async def body() -> None:
         async with Shop() as shop:
@@ -366,6 +371,7 @@ def test_tls_that_is_broken_for_a_while(run: Any, stage: Stage, problem: str, er
     run(body())
 
 
+@pytest.mark.thorough
 def test_tls_stays_broken_in_a_browser_that_was_restarted(run: Any, stage: Stage) -> None:
     async def body() -> None:
         async with play(stage, {"kind": "tls", "host": SHOP}) as one:
@@ -398,6 +404,7 @@ def test_refusals_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> No
     run(body())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.sampled(1)
 def test_refused_websockets_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.browser import PlaywrightSession
 from harness.model.record import Sent
-from tests.browser.moments import until
+from tests.browser.moments import stretched, until
 from tests.browser.stage import SHOP, Stage, failed, passed
 from tests.browser.striking import strike
 
@@ -45,6 +45,7 @@ def unsafe(sent: tuple[Sent, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", LATE)
+@pytest.mark.sampled(4)
 async def test_what_a_page_sends_late_is_not_sent_once_it_is_stopped(stage: Stage, kind: str) -> None:
     before = stage.site.hits.get("/echo", 0)
     session = await bought(stage, LATE[kind])
@@ -63,7 +64,7 @@ async def test_a_page_that_hangs_tells_what_it_has_sent_when_it_is_stopped(
     """Its script is ended only then: what it would send as soon as it goes on does not leave."""
     before = stage.site.hits.get("/echo", 0)
     session = await bought(stage, script)
-    await failed(session, CLICK)
+    await failed(session, CLICK, stretched(0.7))
     assert await session.hold()
     assert unsafe(session.take_sent()) == ["POST"] * left
     await asyncio.sleep(0.3)
@@ -107,6 +108,7 @@ NOTICES = """
 
 
 @pytest.mark.parametrize("then", ["", BUSY], ids=["answers", "hangs"])
+@pytest.mark.sampled(1)
 async def test_a_page_that_is_stopped_does_not_notice_it_and_shows_what_a_user_would_have_seen(
     stage: Stage, then: str
 ) -> None:

@@ -6,8 +6,10 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -23,42 +25,51 @@ from tests.browser.stage import DEAD, EVIL, OTHER, SHOP, Stage, failed, passed
 ROOT = Path(__file__).parents[2]
 
 
-async def test_a_page_is_a_real_https_page(stage: Stage) -> None:
-    async with Shop() as shop:
-        session = await stage.session(hosts={SHOP: shop.port})
-        await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
-        await passed(session, {"act": "wait", "selector": "#secure", "value": "https: true"})
-        await passed(session, {"act": "wait", "selector": "#said", "value": "ping over https:"})
-        [cookie] = await session.tab.context.cookies(f"https://{SHOP}/")
-        assert (cookie["name"], cookie["secure"]) == ("safe", True)
-        assert await session.tab.context.cookies(f"http://{SHOP}/") == []
+@pytest.fixture(scope="module")
+def shop(run: Any, browsers: Any, site: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """A site with Secure cookies, and a session that keeps its browser alive from test to test."""
+    shop, stage = Shop(), Stage(browsers, site, tmp_path_factory.mktemp("shop"))
+    run(shop.__aenter__())
+    holder = run(stage.session(hosts={SHOP: shop.port}))
+    yield shop
+    run(holder.close())
+    run(shop.__aexit__())
 
 
-async def test_forms_downloads_and_secure_cookies(stage: Stage) -> None:
-    async with Shop() as shop:
-        session = await stage.session(hosts={SHOP: shop.port})
-        await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
-        step = {"act": "download", "selector": "#big", "value": "big.bin"}
-        await passed(session, step, within=20)
-        assert session.files[-1].read_bytes() == BIG
-        await passed(session, {"act": "type", "selector": "#item", "value": "hat"})
-        await passed(session, {"act": "submit", "selector": "#form"})
-        await passed(session, {"act": "wait", "selector": "#done"})
-        assert session.url == f"https://{SHOP}/order"
-        assert shop.orders == [("item=hat", "safe=1")]
+async def test_a_page_is_a_real_https_page(stage: Stage, shop: Shop) -> None:
+    session = await stage.session(hosts={SHOP: shop.port})
+    await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
+    await passed(session, {"act": "wait", "selector": "#secure", "value": "https: true"})
+    await passed(session, {"act": "wait", "selector": "#said", "value": "ping over https:"})
+    [cookie] = await session.tab.context.cookies(f"https://{SHOP}/")
+    assert (cookie["name"], cookie["secure"]) == ("safe", True)
+    assert await session.tab.context.cookies(f"http://{SHOP}/") == []
 
 
-async def test_http_and_https_of_one_host_in_one_task(stage: Stage) -> None:
-    async with Shop() as shop:
-        session = await stage.session(hosts={SHOP: shop.port})
-        for scheme in ("https", "http", "https"):
-            await passed(session, {"act": "open", "url": f"{scheme}://{SHOP}/"})
-            assert session.url == f"{scheme}://{SHOP}/"
-            secure = str(scheme == "https").lower()
-            await passed(session, {"act": "wait", "selector": "#secure", "value": f"{scheme}: {secure}"})
-            await passed(session, {"act": "wait", "selector": "#said", "value": f"ping over {scheme}:"})
-        await passed(session, {"act": "click", "selector": "#plain"})
-        await passed(session, {"act": "wait", "selector": "#secure", "value": "http: false"})
+async def test_forms_downloads_and_secure_cookies(stage: Stage, shop: Shop) -> None:
+    session = await stage.session(hosts={SHOP: shop.port})
+    await passed(session, {"act": "open", "url": f"https://{SHOP}/"})
+    step = {"act": "download", "selector": "#big", "value": "big.bin"}
+    await passed(session, step, within=20)
+    assert session.files[-1].read_bytes() == BIG
+    await passed(session, {"act": "type", "selector": "#item", "value": "hat"})
+    await passed(session, {"act": "submit", "selector": "#form"})
+    await passed(session, {"act": "wait", "selector": "#done"})
+    assert session.url == f"https://{SHOP}/order"
+    assert shop.orders == [("item=hat", "safe=1")]
+
+
+@pytest.mark.thorough
+async def test_http_and_https_of_one_host_in_one_task(stage: Stage, shop: Shop) -> None:
+    session = await stage.session(hosts={SHOP: shop.port})
+    for scheme in ("https", "http", "https"):
+        await passed(session, {"act": "open", "url": f"{scheme}://{SHOP}/"})
+        assert session.url == f"{scheme}://{SHOP}/"
+        secure = str(scheme == "https").lower()
+        await passed(session, {"act": "wait", "selector": "#secure", "value": f"{scheme}: {secure}"})
+        await passed(session, {"act": "wait", "selector": "#said", "value": f"ping over {scheme}:"})
+    await passed(session, {"act": "click", "selector": "#plain"})
+    await passed(session, {"act": "wait", "selector": "#secure", "value": "http: false"})
 
 
 async def test_redirects_between_http_and_https(stage: Stage) -> None:
@@ -97,6 +108,7 @@ async def test_a_host_that_is_down(stage: Stage, act: str) -> None:
     await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("path", "code"),
     [("reset", "NET_CONNECTION_RESET"), ("empty", "NET_EMPTY_RESPONSE"), ("hang", "NET_TIMEOUT")],
@@ -129,6 +141,7 @@ async def test_only_the_hosts_of_services_are_believed(stage: Stage) -> None:
     assert "--ignore-certificate-errors" not in command
 
 
+@pytest.mark.thorough
 async def test_another_key_is_not_believed(stage: Stage) -> None:
     """Another run's listener, with a certificate for the same name."""
     others = Browsers(BrowserSettings(), SystemClock(), temp=stage.folder)
@@ -164,6 +177,7 @@ async def test_a_date_far_from_the_certificates(stage: Stage) -> None:
     assert (await session.tab.page.evaluate("new Date().getFullYear()")) == 2031
 
 
+@pytest.mark.thorough
 async def test_a_page_loaded_in_a_restarted_browser(stage: Stage) -> None:
     session = await stage.session(hosts={SHOP: stage.site.port})
     await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})

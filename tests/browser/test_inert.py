@@ -8,14 +8,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Dialog
+from playwright.async_api import Dialog
 
 from harness.reporting.redact_files import inert
+from tests.browser.stage import Stage
 from tests.unit.reporting.test_inert import HARMFUL
 
 
 @pytest.fixture
-def site() -> Iterator[tuple[str, list[str]]]:
+def listener() -> Iterator[tuple[str, list[str]]]:
     """A site that notes every request."""
     asked: list[str] = []
 
@@ -45,36 +46,37 @@ def _page(host: str) -> str:
     )
 
 
-def test_the_page_itself_does_act(browser: Browser, site: tuple[str, list[str]], tmp_path: Path) -> None:
+@pytest.mark.thorough
+async def test_the_page_itself_does_act(stage: Stage, listener: tuple[str, list[str]], tmp_path: Path) -> None:
     """Otherwise the other test would prove nothing."""
-    host, asked = site
+    host, asked = listener
     (tmp_path / "raw.html").write_text(_page(host))
-    page = browser.new_page()
+    page = await (await stage.session()).chromium.browser.new_page()
     page.on("dialog", lambda dialog: dialog.dismiss())
-    page.goto((tmp_path / "raw.html").as_uri())
-    page.wait_for_timeout(500)
-    page.close()
+    await page.goto((tmp_path / "raw.html").as_uri())
+    await page.wait_for_timeout(500)
+    await page.close()
     assert asked
 
 
-def test_the_snapshot_does_nothing_and_shows_the_same(
-    browser: Browser, site: tuple[str, list[str]], tmp_path: Path
+async def test_the_snapshot_does_nothing_and_shows_the_same(
+    stage: Stage, listener: tuple[str, list[str]], tmp_path: Path
 ) -> None:
-    host, asked = site
+    host, asked = listener
     (tmp_path / "dom.html").write_text(inert(_page(host)))
-    page = browser.new_page()
+    page = await (await stage.session()).chromium.browser.new_page()
     dialogs: list[str] = []
 
-    def dismiss(dialog: Dialog) -> None:
+    async def dismiss(dialog: Dialog) -> None:
         dialogs.append(dialog.message)
-        dialog.dismiss()
+        await dialog.dismiss()
 
     page.on("dialog", dismiss)
-    page.goto((tmp_path / "dom.html").as_uri())
-    color = page.locator("#kept").evaluate("element => getComputedStyle(element).color")
-    page.locator("#leave").click(force=True)
-    page.locator("#send").dispatch_event("click")
-    page.wait_for_timeout(500)
+    await page.goto((tmp_path / "dom.html").as_uri())
+    color = await page.locator("#kept").evaluate("element => getComputedStyle(element).color")
+    await page.locator("#leave").click(force=True)
+    await page.locator("#send").dispatch_event("click")
+    await page.wait_for_timeout(500)
     assert (asked, dialogs, color) == ([], [], "rgb(1, 2, 3)")
     assert page.url.startswith("file:")
-    page.close()
+    await page.close()

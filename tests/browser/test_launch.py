@@ -44,11 +44,13 @@ async def test_sessions_of_the_same_hosts_share_a_browser(stage: Stage) -> None:
     await passed(two, {"act": "open", "url": f"http://{SHOP}/saved"})
 
 
+@pytest.mark.thorough
 async def test_many_sessions_at_once(stage: Stage) -> None:
     sessions = await asyncio.gather(*(stage.session(world=f"w{n}", hosts={SHOP: stage.site.port}) for n in range(4)))
     assert len({session.chromium.pid for session in sessions}) == 1
 
 
+@pytest.mark.thorough
 async def test_where_the_sandbox_cannot_work_it_is_off_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +83,7 @@ async def test_a_browser_that_is_not_there(tmp_path: Path) -> None:
         await browsers.close()
 
 
+@pytest.mark.thorough
 async def test_a_program_that_is_no_browser(tmp_path: Path) -> None:
     browsers = Browsers(BrowserSettings(executable="/bin/false"), SystemClock(), temp=tmp_path)
     try:
@@ -103,6 +106,7 @@ async def test_the_driver_keeps_its_compiled_code_for_the_next_one(
     assert [path for path in (tmp_path / "cache" / "node").rglob("*") if path.is_file()]
 
 
+@pytest.mark.thorough
 async def test_drivers_that_start_at_the_same_time_are_not_taken_for_each_other(tmp_path: Path) -> None:
     before = os.environ.get("TMPDIR")
     first, second = await asyncio.gather(Driver.start(tmp_path), Driver.start(tmp_path))

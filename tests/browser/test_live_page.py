@@ -19,10 +19,12 @@ from harness.resilience.owner import Owner
 from harness.spec.names import new_run_id
 from tests.acceptance.warm import Forked, start_harness
 from tests.browser.test_dashboard import CONTRASTS, DESKTOP, PHONE
+from tests.conftest import FULL
 
 RUN = new_run_id(datetime.now(UTC), os.getpid())
 """A run that goes on: its process lives."""
 OVER = "20260102T030405-99999999"
+SCREENS = ((PHONE, "dark"), (DESKTOP, "light")) if FULL else ((PHONE, "dark"),)
 HOSTILE = "expected 3 <script>document.title='hacked'</script>"
 
 
@@ -106,7 +108,7 @@ def test_a_thousand_tasks_are_readable_on_any_screen(browser: Browser, served: S
         "threshold", metric="session_drops", **{"from": "ok", "to": "warning"}, value=6, limit=5, unit="per minute"
     )
     address, told = served.start(), list[str]()
-    for size, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
+    for size, scheme in SCREENS:
         page = opened(browser, address, told, viewport=size, color_scheme=scheme)
         expect(page.locator("h1")).to_have_text("990 of 1000 tasks ended, 33 failed", timeout=15_000)
         expect(page.locator("#now")).to_contain_text("click #buy")
@@ -204,6 +206,7 @@ def test_it_goes_on_by_itself_after_its_server_was_killed(browser: Browser, serv
     page.context.close()
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_cut_is_counted_anew(browser: Browser, served: Served) -> None:
     served.add("run-begun", tasks=4)
     for number in (1, 2, 3):
@@ -266,6 +269,7 @@ def test_a_page_of_one_run_offers_the_one_that_goes_on(browser: Browser, tmp_pat
     served.end()
 
 
+@pytest.mark.thorough
 def test_a_task_that_runs_again_is_counted_once(browser: Browser, served: Served) -> None:
     served.add("run-begun", tasks=2)
     served.add("task-begun", "SHOP-0002", key="SHOP-0002", steps=3, worker="gw0")  # and gw0 dies
@@ -285,6 +289,7 @@ def test_a_task_that_runs_again_is_counted_once(browser: Browser, served: Served
     page.context.close()
 
 
+@pytest.mark.thorough
 def test_each_execution_of_a_campaign_counts(browser: Browser, tmp_path: Path) -> None:
     """`harness chaos` runs a task several times, and does not tell how many tasks there are."""
     served = Served(tmp_path, OVER)

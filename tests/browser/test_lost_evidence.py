@@ -43,6 +43,13 @@ def own(run: Any, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     run(browsers.close())
 
 
+@pytest.fixture
+def patient(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """The browsers of all tests: nothing is killed."""
+    monkeypatch.setattr("harness.browser.evidence.SECONDS", 20)
+    return stage
+
+
 def kill_browser(session: PlaywrightSession, _: Browsers) -> None:
     os.kill(session.chromium.pid, signal.SIGKILL)
 
@@ -137,6 +144,7 @@ async def test_requests_with_their_status_and_the_console_are_always_kept(own: S
     assert items(evidence)["screenshot.png"].reason
 
 
+@pytest.mark.thorough
 async def test_what_was_seen_survives_a_new_browser(own: Stage) -> None:
     session = await own.at()
     await passed(session, {"act": "click", "selector": "#shout"})
@@ -161,13 +169,15 @@ ALERTS = {"act": "click", "selector": "#go"}
 @pytest.mark.parametrize("recording", ["full", pytest.param("auto", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(("path", "step"), [("/", LOOP), ("/alerts", ALERTS)], ids=["loop", "alerts"])
 @pytest.mark.sampled(1)
-async def test_a_wedged_page_costs_a_bounded_time(own: Stage, path: str, step: dict[str, Any], recording: str) -> None:
-    session = await own.at(path, recording=recording)
+async def test_a_wedged_page_costs_a_bounded_time(
+    patient: Stage, path: str, step: dict[str, Any], recording: str
+) -> None:
+    session = await patient.at(path, recording=recording)
     await session.passed(0)
     began = time.monotonic()
     await failed(session, step, within=1, patience=1)
     await session.record()
-    evidence, _ = await collected(session, own.folder / "evidence")
+    evidence, _ = await collected(session, patient.folder / "evidence")
     assert time.monotonic() - began < 1 + 1 + BOUND
     assert all(item.status == "taken" or item.reason for item in evidence.items)
     if recording == "full":
@@ -176,19 +186,20 @@ async def test_a_wedged_page_costs_a_bounded_time(own: Stage, path: str, step: d
         assert events(evidence.folder / "trace.zip")[0]["type"] == "context-options"
 
 
-async def test_only_full_recording_looks_at_each_step(own: Stage) -> None:
-    session = await own.at()
+@pytest.mark.thorough
+async def test_only_full_recording_looks_at_each_step(patient: Stage) -> None:
+    session = await patient.at()
     await session.passed(0)
     crash = asyncio.ensure_future(session.tab.control.send("Page.crash"))
     await until(lambda: session.tab.watch.frame.crashed)
     crash.cancel()
-    evidence, _ = await collected(session, own.folder / "evidence")
+    evidence, _ = await collected(session, patient.folder / "evidence")
     found = items(evidence)["screenshot.png"]
     assert (found.status, found.reason) == ("missed", "the page's process crashed")
 
 
-async def test_a_trace_leaves_its_folder_with_its_tab(own: Stage) -> None:
-    session = await own.at(recording="full")
+async def test_a_trace_leaves_its_folder_with_its_tab(patient: Stage) -> None:
+    session = await patient.at(recording="full")
     raw = session.tab.raw
     assert list(raw.folder.glob(f"{raw.name}.trace"))
     await session.close()

@@ -30,6 +30,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("step", [{"act": "submit"}, {"act": "click"}], ids=["declared", "seen"])
+@pytest.mark.sampled(1)
 def test_a_post_on_a_connection_that_breaks_is_sent_twice_and_known(
     run: Any, stage: Stage, step: dict[str, Any]
 ) -> None:
@@ -54,6 +55,7 @@ POSTS = {
 
 
 @pytest.mark.parametrize("kind", POSTS)
+@pytest.mark.sampled(1)
 def test_what_the_browser_repeats_long_after_it_was_asked_about_is_known_too(
     run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -94,6 +96,7 @@ def test_what_the_browser_repeats_long_after_it_was_asked_about_is_known_too(
 
 
 @pytest.mark.parametrize(("path", "again"), [("/hang", None), ("/saved", 0)], ids=["open", "answered"])
+@pytest.mark.sampled(1)
 def test_of_what_had_no_answer_when_its_browser_was_killed_nothing_is_known(
     run: Any, stage: Stage, path: str, again: int | None
 ) -> None:

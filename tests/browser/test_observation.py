@@ -52,6 +52,7 @@ async def test_pages_dialogs_and_a_picture(stage: Stage) -> None:
     assert session.files == ()
 
 
+@pytest.mark.thorough
 async def test_an_empty_page_can_be_seen(stage: Stage) -> None:
     seen = await (await stage.session()).observe(5, screenshot=False)
     assert (seen.url, seen.pages) == ("about:blank", ("about:blank",))
@@ -73,6 +74,7 @@ async def test_what_a_page_fetches_is_seen(stage: Stage) -> None:
     assert (await session.observe(5, screenshot=False)).title == "fetched"
 
 
+@pytest.mark.thorough
 async def test_a_page_that_fetches_for_ever_is_seen_all_the_same(stage: Stage) -> None:
     session = await stage.at()
     async with session.tab.page.expect_request("**/hang"):
@@ -80,6 +82,7 @@ async def test_a_page_that_fetches_for_ever_is_seen_all_the_same(stage: Stage) -
     assert (await session.observe(5, screenshot=False)).url == f"http://{SHOP}/"
 
 
+@pytest.mark.thorough
 async def test_the_error_page_of_the_browser_can_be_seen(stage: Stage) -> None:
     session = await stage.at()
     await failed(session, {"act": "open", "url": f"http://{DEAD}/"}, within=3)

@@ -18,11 +18,14 @@ HOSTS = (SHOP, "cdn.test", "ads.test")
 
 
 @pytest.fixture(scope="module")
-def parts() -> Iterator[PartsSite]:
-    site = PartsSite()
-    yield site
-    site.shutdown()
-    site.server_close()
+def parts(run: Run[Any], browsers: Any, site: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PartsSite]:
+    """The site, and a session that keeps its browser alive from test to test."""
+    parts, stage = PartsSite(), Stage(browsers, site, tmp_path_factory.mktemp("parts"))
+    holder = run(session_of(stage, parts))
+    yield parts
+    run(holder.close())
+    parts.shutdown()
+    parts.server_close()
 
 
 def page(html: str) -> str:
@@ -60,23 +63,21 @@ NEEDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NEEDED)
-def test_a_page_without_a_part_that_it_needs_is_not_there(
-    run: Run[Any], stage: Stage, parts: PartsSite, name: str
-) -> None:
-    html, code, kind, named = NEEDED[name]
+def test_a_page_without_a_part_that_it_needs_is_not_there(run: Run[Any], stage: Stage, parts: PartsSite) -> None:
+    async def play() -> dict[str, Failure]:
+        session = await session_of(stage, parts)
+        return {name: await failed(session, {"act": "open", "url": page(html)}, 20)
+                for name, (html, *_) in NEEDED.items()}  # fmt: skip
 
-    async def play() -> Failure:
-        return await failed(await session_of(stage, parts), {"act": "open", "url": page(html)}, 20)
-
-    failure = run(play())
-    assert (failure.code, failure.effect) == (code, Effect.POSSIBLE), failure
-    assert failure.message.startswith(f"the page http://{SHOP}/page")
-    assert f"without its {kind} " in failure.message
-    assert named in failure.message
-    assert failure.details["url"].startswith(f"http://{SHOP}/page")
-    assert failure.details["resource"] in failure.message
-    assert "routes:" in failure.hint
+    for name, failure in run(play()).items():
+        _, code, kind, named = NEEDED[name]
+        assert (failure.code, failure.effect) == (code, Effect.POSSIBLE), (name, failure)
+        assert failure.message.startswith(f"the page http://{SHOP}/page"), name
+        assert f"without its {kind} " in failure.message, name
+        assert named in failure.message, name
+        assert failure.details["url"].startswith(f"http://{SHOP}/page"), name
+        assert failure.details["resource"] in failure.message, name
+        assert "routes:" in failure.hint, name
 
 
 SPARE = {
@@ -94,12 +95,13 @@ SPARE = {
 }
 
 
-@pytest.mark.parametrize("name", SPARE)
-def test_what_a_page_can_do_without_fails_no_step(run: Run[Any], stage: Stage, parts: PartsSite, name: str) -> None:
-    async def play() -> Passed:
-        return await passed(await session_of(stage, parts), {"act": "open", "url": page(SPARE[name])})
+def test_what_a_page_can_do_without_fails_no_step(run: Run[Any], stage: Stage, parts: PartsSite) -> None:
+    async def play() -> dict[str, Passed]:
+        session = await session_of(stage, parts)
+        return {name: await passed(session, {"act": "open", "url": page(html)}) for name, html in SPARE.items()}
 
-    assert "status" in run(play()).details
+    opened = run(play())
+    assert [name for name, outcome in opened.items() if "status" in outcome.details] == [*SPARE]
 
 
 def test_without_allowed_domains_only_the_own_host_counts(run: Run[Any], stage: Stage, parts: PartsSite) -> None:

@@ -32,7 +32,7 @@ async def click(session: Any, selector: str) -> None:
         {"url": "/closer"},
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_page_that_opens_late_is_waited_for(stage: Stage, name: dict[str, Any]) -> None:
     session = await stage.at("/windows", base_url=f"http://{SHOP}")
     await click(session, "#later")
@@ -55,7 +55,7 @@ async def test_a_page_that_opens_late_is_waited_for(stage: Stage, name: dict[str
         ({"url": "*/nowhere"}, "no other page is at */nowhere (looked for 0.3s); the open pages are "),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_no_such_page(stage: Stage, name: dict[str, Any], message: str) -> None:
     session = await stage.at("/windows")
     await click(session, "#popup")
@@ -72,6 +72,7 @@ async def test_no_such_page(stage: Stage, name: dict[str, Any], message: str) ->
     await click(session, "#popup")
 
 
+@pytest.mark.thorough
 async def test_the_newest_page_is_not_the_current_one(stage: Stage) -> None:
     session = await stage.at("/windows")
     failure = await failed(session, {"act": "switch_page", "value": -1}, within=2, patience=0.3)
@@ -79,6 +80,7 @@ async def test_the_newest_page_is_not_the_current_one(stage: Stage) -> None:
     assert f"0: http://{SHOP}/windows 'Windows' (the current one)" in failure.message
 
 
+@pytest.mark.thorough
 async def test_several_pages_of_one_name(stage: Stage) -> None:
     session = await stage.at("/windows")
     for _ in range(2):
@@ -99,7 +101,7 @@ async def test_several_pages_of_one_name(stage: Stage) -> None:
         ("#refused", "NET_CONNECTION_REFUSED", f"http://{DEAD}/", "GET"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_page_whose_own_navigation_failed(stage: Stage, button: str, code: str, url: str, method: str) -> None:
     session = await stage.at("/windows")
     await click(session, button)
@@ -114,6 +116,7 @@ async def test_a_page_whose_own_navigation_failed(stage: Stage, button: str, cod
 
 
 @pytest.mark.parametrize("older", [False, True])
+@pytest.mark.sampled(1)
 async def test_a_page_that_gets_no_answer(stage: Stage, older: bool) -> None:
     """It is the newest page, also beside one that was opened before and that the task has not turned to."""
     session = await stage.at("/windows")
@@ -137,6 +140,7 @@ async def test_a_page_that_does_not_answer_itself(stage: Stage) -> None:
     assert await session.text("h1", None, 2) == "Windows"
 
 
+@pytest.mark.thorough
 async def test_what_happens_in_the_current_page_is_judged_there(stage: Stage) -> None:
     session = await stage.at("/windows")
     await click(session, "#popup")
@@ -199,6 +203,7 @@ async def test_a_step_that_waits_for_its_element_goes_on_where_the_page_is_close
     await until(lambda: len(session.tab.context.pages) == 2)  # the click at the opener opened another popup
 
 
+@pytest.mark.thorough
 async def test_a_key_that_closes_its_page_is_not_pressed_again_elsewhere(stage: Stage) -> None:
     session = await stage.at("/windows")
     await session.tab.page.evaluate("() => { window.keys = 0; addEventListener('keydown', () => { keys++ }) }")
@@ -212,6 +217,7 @@ async def test_a_key_that_closes_its_page_is_not_pressed_again_elsewhere(stage: 
     assert await main.evaluate("keys") == 0
 
 
+@pytest.mark.thorough
 async def test_a_crash_of_another_page_is_not_this_ones(stage: Stage) -> None:
     session = await stage.at("/windows")
     await session.tab.page.evaluate("() => { window.open('http://other.test/popup', '_blank', 'noopener') }")
@@ -224,6 +230,7 @@ async def test_a_crash_of_another_page_is_not_this_ones(stage: Stage) -> None:
     await click(session, "#popup")
 
 
+@pytest.mark.thorough
 async def test_no_page_is_left(stage: Stage) -> None:
     session = await stage.at("/windows")
     await session.tab.page.close()
@@ -260,6 +267,7 @@ async def test_a_screenshot_of_the_page_of_an_element_and_of_a_frame(stage: Stag
     assert max(widths[1:]) < viewport["width"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("step", "code"),
     [

@@ -133,7 +133,7 @@ def refused(session: PlaywrightSession) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("way", [way for way in PAGES if way not in ("https", "websocket-tls", "preconnect")])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_every_way_leads_there_when_it_is_not_forbidden(stage: Stage, world: World, way: str) -> None:
     before = world.evil.connections
     session = await at(stage, world, way)
@@ -144,7 +144,7 @@ async def test_every_way_leads_there_when_it_is_not_forbidden(stage: Stage, worl
 
 @pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("act", ["click", "submit", "press"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 async def test_the_page_itself_does_not_leave(stage: Stage, world: World, way: str, act: str) -> None:
     if act == "submit" and not way.startswith("form"):
         act = "click"
@@ -162,6 +162,7 @@ async def test_the_page_itself_does_not_leave(stage: Stage, world: World, way: s
 
 @pytest.mark.parametrize("url", [f"http://{EVIL}/", f"http://{SHOP}/to?url=http://{EVIL}/", f"http://not{SHOP}/"])
 @pytest.mark.parametrize("act", ["open", "api"])
+@pytest.mark.sampled(3)
 async def test_no_step_leaves(stage: Stage, world: World, act: str, url: str) -> None:
     before = world.evil.connections
     session = await at(stage, world, "", SHOP)
@@ -173,6 +174,7 @@ async def test_no_step_leaves(stage: Stage, world: World, act: str, url: str) ->
 
 
 @pytest.mark.parametrize("next_step", [{"act": "click"}, {"act": "wait"}, {"act": "type", "value": "x"}])
+@pytest.mark.sampled(1)
 async def test_a_page_that_goes_by_itself_does_not_leave(stage: Stage, world: World, next_step: dict[str, Any]) -> None:
     before = world.evil.connections
     session = await stage.session(hosts=world.hosts, allowed_domains=(SHOP,))
@@ -184,6 +186,7 @@ async def test_a_page_that_goes_by_itself_does_not_leave(stage: Stage, world: Wo
 
 
 @pytest.mark.parametrize("way", OTHERS)
+@pytest.mark.sampled(2)
 async def test_no_other_page_leaves(stage: Stage, world: World, way: str) -> None:
     before = world.evil.connections
     session = await at(stage, world, way, SHOP)
@@ -195,7 +198,7 @@ async def test_no_other_page_leaves(stage: Stage, world: World, way: str) -> Non
 
 
 @pytest.mark.parametrize("way", PARTS)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 async def test_no_part_of_a_page_is_asked_for_elsewhere(stage: Stage, world: World, way: str) -> None:
     before = world.evil.connections
     session = await at(stage, world, way, SHOP)
@@ -222,7 +225,7 @@ async def test_what_nobody_sees_does_not_leave_either(stage: Stage, world: World
     assert not await until(lambda: world.evil.connections > before, HIDDEN_SECONDS)
 
 
-@pytest.mark.parametrize("policed", [False, True])
+@pytest.mark.parametrize("policed", [pytest.param(False, marks=pytest.mark.thorough), True])
 async def test_no_service_worker_asks_elsewhere(stage: Stage, world: World, policed: bool) -> None:
     """On 127.0.0.1: workers of this kind live in secure contexts only."""
     before = world.evil.connections
@@ -276,7 +279,7 @@ RTC = """
 ELSEWHERE = "127.0.0.3"
 
 
-@pytest.mark.parametrize("policed", [False, True])
+@pytest.mark.parametrize("policed", [pytest.param(False, marks=pytest.mark.thorough), True])
 async def test_webrtc_does_not_leave(stage: Stage, world: World, policed: bool) -> None:
     """STUN and TURN over UDP, TURN over TCP, and a channel between two ends in the page itself."""
     with socket.socket(type=socket.SOCK_DGRAM) as udp, socket.socket() as tcp:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from playwright.async_api import Page, Route
 
 from harness.browser.recorder import Recorder
@@ -155,6 +156,7 @@ def test_a_password_that_was_corrected_is_in_no_file_either(run: Any, stage: Sta
     run(body())
 
 
+@pytest.mark.thorough
 def test_closing_the_last_page_ends_the_recording_and_keeps_it(run: Any, stage: Stage) -> None:
     async def person(hand: Hand) -> None:
         await hand.click("[name=user]")

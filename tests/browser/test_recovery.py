@@ -38,6 +38,7 @@ async def crashed(session: PlaywrightSession) -> Failure | None:
     [("post", "/status/200", {}), ("post", "/status/200", {"effect": "idempotent"})],
     ids=["post", "post-said-to-be-idempotent"],
 )
+@pytest.mark.sampled(1)
 async def test_the_answer_to_a_write_is_not_asked_for_again(
     stage: Stage, method: str, action: str, keys: dict[str, Any]
 ) -> None:
@@ -77,6 +78,7 @@ async def test_what_leaves_is_known_with_how_it_was_asked_for(stage: Stage) -> N
     assert session.take_sent() == ()
 
 
+@pytest.mark.thorough
 async def test_what_leaves_is_told_before_its_answer_also_in_a_new_context(stage: Stage) -> None:
     """The site never answers."""
     session = await stage.at("/saved")
@@ -95,7 +97,7 @@ async def test_what_leaves_is_told_before_its_answer_also_in_a_new_context(stage
     [("post", "/redirect?to=/saved", {}), ("get", "/redirect", {}), ("get", "/saved", {"effect": "idempotent"})],
     ids=["post-that-redirects", "get-that-redirects", "get-that-does-not-write"],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_page_that_is_not_itself_the_write_is_opened_again(
     stage: Stage, method: str, action: str, keys: dict[str, Any]
 ) -> None:
@@ -106,6 +108,7 @@ async def test_a_page_that_is_not_itself_the_write_is_opened_again(
     assert stage.site.hits.get("/redirect", 0) - sent == ("redirect" in action)
 
 
+@pytest.mark.thorough
 async def test_a_page_that_was_opened_after_the_write_is_opened_again(stage: Stage) -> None:
     session = await paid(stage, "post", "/status/200")
     await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
@@ -126,6 +129,7 @@ INTO = """<a id=open href=/popup target=other>open</a>
     ],
     ids=["into-another-open-page", "in-a-frame"],
 )
+@pytest.mark.sampled(1)
 async def test_a_form_whose_answer_is_shown_elsewhere_is_known_as_one(stage: Stage, step: dict[str, Any]) -> None:
     session = await stage.at("/")
     await session.tab.page.set_content(INTO)
@@ -142,7 +146,7 @@ async def test_a_form_whose_answer_is_shown_elsewhere_is_known_as_one(stage: Sta
 
 
 @pytest.mark.parametrize(("shown", "known"), [("/saved?clean", True), ("/saved#top", True), ("/other", False)])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_what_a_script_makes_of_the_address_does_not_hide_that_of_the_document(
     stage: Stage, shown: str, known: bool
 ) -> None:

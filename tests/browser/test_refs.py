@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from harness.browser import PlaywrightSession
 from harness.model.record import LASTING
 from harness.recovery.failure import Failure
@@ -51,6 +53,7 @@ async def test_of_two_elements_with_one_name_each_gets_its_own_selector(stage: S
     assert "Mouse" in (await lasting(session, first))[first]
 
 
+@pytest.mark.thorough
 async def test_on_a_later_page_refs_look_as_if_in_a_frame(stage: Stage) -> None:
     session = await stage.at()
     for path in ("/popup", "/"):
@@ -62,6 +65,7 @@ async def test_on_a_later_page_refs_look_as_if_in_a_frame(stage: Stage) -> None:
     assert (await lasting(session, inside))[inside].endswith(' >> role=button[name="In"]')
 
 
+@pytest.mark.thorough
 async def test_both_ends_of_a_drag_and_what_is_remembered_have_selectors(stage: Stage) -> None:
     session, aria = await at_page(stage)
     pay, place = ref(aria, "button .Pay"), ref(aria, 'group "Place"')
@@ -71,6 +75,7 @@ async def test_both_ends_of_a_drag_and_what_is_remembered_have_selectors(stage: 
     assert set((await passed(session, remembering)).details[LASTING]) == {place}
 
 
+@pytest.mark.thorough
 async def test_a_selector_costs_nothing(stage: Stage) -> None:
     session, _ = await at_page(stage)
     assert LASTING not in (await passed(session, {"act": "hover", "selector": "#pad"})).details
@@ -103,6 +108,7 @@ async def test_a_ref_whose_element_is_gone_is_stale_at_once(stage: Stage) -> Non
     assert [(await refused(session, each)).code for each in (second, inside, "e999")] == ["AGENT_STALE_REF"] * 3
 
 
+@pytest.mark.thorough
 async def test_a_page_that_was_only_moved_keeps_its_refs(stage: Stage) -> None:
     session, aria = await at_page(stage)
     pay = ref(aria, "button .Pay")

@@ -21,7 +21,7 @@ from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
 from harness.reporting.regrade.regrading import Grade, grade
 from harness.resilience import Deadline, SystemClock
 from tests.browser.conftest import Run
-from tests.browser.hosts import Answer, Host
+from tests.browser.site import PAGES
 from tests.browser.stage import Stage, passed
 
 PATIENT = 20.0
@@ -96,6 +96,7 @@ PAGE = """<!doctype html><html><head><title> A   title </title><style>
 <script>typed.value = 'now'; area.value = 'new';
 document.getElementById('own').setAttribute('@x', '1')</script></body></html>
 """
+PAGES["/any-element"] = PAGE
 OF_ANY_ELEMENT = """
 title() == 'A title'
 text('#plain') == 'two words'
@@ -218,6 +219,7 @@ def demo() -> Iterator[dict[str, int]]:
     process.wait(10)
 
 
+@pytest.mark.thorough
 def test_what_is_kept_of_the_shop_answers_as_the_page_does(run: Run[Any], stage: Stage, demo: dict[str, int]) -> None:
     async def compared() -> list[tuple[str, bool, Grade]]:
         session = await stage.session(hosts=demo, world="regrade", scale=PATIENT)
@@ -234,14 +236,7 @@ def test_what_is_kept_of_the_shop_answers_as_the_page_does(run: Run[Any], stage:
 
 def test_styles_typed_values_odd_elements_and_selectors(run: Run[Any], stage: Stage) -> None:
     async def compared() -> list[tuple[str, bool, Grade]]:
-        host = Host(lambda _: Answer(PAGE))
-        await host.start()
-        session = await stage.session(hosts={"page.test": host.port}, scale=PATIENT)
-        await passed(session, {"act": "open", "url": "http://page.test/"})
-        try:
-            return await both(session, OF_ANY_ELEMENT, stage.folder)
-        finally:
-            await host.stop()
+        return await both(await stage.at("/any-element", scale=PATIENT), OF_ANY_ELEMENT, stage.folder)
 
     found = run(compared())
     assert [(text, grade.holds, grade.why) for text, real, grade in found if grade.holds is not real] == []
@@ -273,6 +268,7 @@ def test_a_selector_that_is_none_harms_no_other(run: Run[Any], stage: Stage) -> 
     assert [each["selector"] for each in found["elements"]] == ["#out"]
 
 
+@pytest.mark.thorough
 def test_what_is_too_large_is_not_kept_and_says_so(run: Run[Any], stage: Stage) -> None:
     text = f"document.querySelector('#out').textContent = 'x'.repeat({LARGEST}); document.body.offsetHeight"
     # Reading the height lays the page out, so that a slow machine does not do it while the page is asked whether it
@@ -290,7 +286,7 @@ def test_what_is_too_large_is_not_kept_and_says_so(run: Run[Any], stage: Stage) 
         "Object.defineProperty(HTMLElement.prototype, 'innerText', {get() { throw new Error('no') }})",
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_a_page_that_has_replaced_what_it_could_be_read_by_is_kept_as_it_is(
     run: Run[Any], stage: Stage, script: str
 ) -> None:

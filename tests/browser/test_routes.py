@@ -99,6 +99,7 @@ async def test_a_host_that_is_not_allowed_may_be_answered_and_what_passes_is_ref
     assert "/api/orders" not in stage.site.hits
 
 
+@pytest.mark.thorough
 async def test_a_popup_and_a_click_to_a_host_that_is_not_allowed_may_be_answered(stage: Stage) -> None:
     links = f"<a id=go href=http://{EVIL}/page>go</a><button id=pop onclick=\"window.open('http://{EVIL}/page')\">pop</button>"
     html = {"headers": {"content-type": "text/html"}}
@@ -135,6 +136,7 @@ async def test_a_defect_in_the_handler_never_hangs_a_request(stage: Stage, monke
     assert any(isinstance(each, Passed) for each in why), "the page has been told"
 
 
+@pytest.mark.thorough
 async def test_popups_and_frames_are_answered_and_a_file_has_the_type_of_its_suffix(stage: Stage) -> None:
     (stage.folder / "popup.html").write_text("<title>Ours</title><iframe src=/inner></iframe>", "utf-8")
     routing = await routed(
@@ -238,7 +240,7 @@ async def test_a_step_waits_for_the_request_that_it_must_cause(stage: Stage) -> 
         ({**ORDERS, "json": {"total": 3.5}, "status": 500}, "status is 404, expected 500"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_request_that_is_nearly_the_expected_one_is_compared(
     stage: Stage, expected: dict[str, Any], difference: str
 ) -> None:

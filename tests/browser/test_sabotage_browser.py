@@ -108,8 +108,9 @@ async def test_a_stopped_browser_that_was_killed_meanwhile(alone: Stage) -> None
     await passed(session, CLICK)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", CODES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_what_is_gone_already_is_spared(alone: Stage, kind: str) -> None:
     session = await alone.at()
     assert (await strike(session, kind="driver_kill")).count == 1

@@ -44,7 +44,7 @@ async def test_what_a_step_meets(stage: Stage, fault: dict[str, Any], code: str)
 
 
 @pytest.mark.parametrize("error", get_args(NetError))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 async def test_every_network_error(stage: Stage, error: str) -> None:
     session = await stage.at()
     await strike(session, kind="abort", url="*", error=error)
@@ -54,6 +54,7 @@ async def test_every_network_error(stage: Stage, error: str) -> None:
 
 
 @pytest.mark.parametrize("fault", [{"kind": "dns"}, {"kind": "abort"}])
+@pytest.mark.sampled(1)
 async def test_what_is_not_touched(stage: Stage, fault: dict[str, Any]) -> None:
     """As docs/faults.md says."""
     async with Shop() as shop:
@@ -68,6 +69,7 @@ async def test_what_is_not_touched(stage: Stage, fault: dict[str, Any]) -> None:
         assert struck.count == 1
 
 
+@pytest.mark.thorough
 async def test_the_fault_decides_for_each_request(stage: Stage) -> None:
     session = await stage.session()
     struck = await strike(session, lambda url: url.endswith("/inner"), kind="abort", url=f"http://{SHOP}/inner")
@@ -77,6 +79,7 @@ async def test_the_fault_decides_for_each_request(stage: Stage) -> None:
     assert f"http://{SHOP}/" in struck.asked
 
 
+@pytest.mark.thorough
 async def test_two_faults_each_take_their_own(stage: Stage) -> None:
     session = await stage.session()
     names = await strike(session, lambda url: "/saved" in url, kind="dns", url="*/saved")

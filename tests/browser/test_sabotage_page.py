@@ -55,9 +55,12 @@ async def met_with(session: PlaywrightSession, step: dict[str, Any], code: str) 
     assert failure.code == code, failure
 
 
-@pytest.fixture
-def host(run: Any) -> Iterator[Host]:
-    """A site whose pages forbid all that is not its own: scripts, styles and forms; but for `/` and `/later`."""
+@pytest.fixture(scope="module")
+def host(run: Any, browsers: Any, site: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A site whose pages forbid all that is not its own: scripts, styles and forms; but for `/` and `/later`.
+
+    A session keeps its browser alive from test to test.
+    """
 
     def answer(asked: Asked) -> Answer:
         if asked.path in ("/", "/later"):
@@ -66,7 +69,9 @@ def host(run: Any) -> Iterator[Host]:
 
     host = Host(answer)
     run(host.start())
+    holder = run(Stage(browsers, site, tmp_path_factory.mktemp("host")).session(hosts={SHOP: host.port}))
     yield host
+    run(holder.close())
     run(host.stop())
 
 
@@ -197,6 +202,7 @@ async def test_a_renamed_page_works_as_before(stage: Stage, host: Host) -> None:
     assert struck.count >= 3
 
 
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_names(run: Any, stage: Stage) -> None:
     async def names(seed: int) -> list[str]:
         session = await stage.at()
@@ -230,7 +236,7 @@ async def test_late_elements_appear_after_their_time_on_each_page(stage: Stage) 
 
 
 @pytest.mark.parametrize("kind", ["alert", "confirm", "prompt"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_dialog_comes_up_during_the_step(stage: Stage, kind: str) -> None:
     session = await stage.at()
     struck = await strike(session, kind="dialog", type=kind, message="surprise")
@@ -269,6 +275,7 @@ async def test_a_popup(stage: Stage) -> None:
     assert struck.count == 1
 
 
+@pytest.mark.thorough
 async def test_a_selector_that_is_none(stage: Stage) -> None:
     session = await stage.at()
     with pytest.raises(Failed) as raised:
@@ -279,6 +286,7 @@ async def test_a_selector_that_is_none(stage: Stage) -> None:
     assert not [line for line in map(str, session.tab.watch.console_lines()) if "Uncaught" in line]
 
 
+@pytest.mark.thorough
 async def test_an_element_that_is_not_there_is_not_struck(stage: Stage) -> None:
     session = await stage.at("/saved")
     struck = await strike(session, kind="missing", selector="#plain")

@@ -57,6 +57,7 @@ async def test_storage_that_is_cleared(stage: Stage) -> None:
     assert (await strike(session, kind="storage_cleared")).count == 0, "nothing was left"
 
 
+@pytest.mark.thorough
 async def test_storage_of_a_blank_page(stage: Stage) -> None:
     session = await stage.session()
     assert (await strike(session, kind="storage_cleared")).count == 0
@@ -64,7 +65,7 @@ async def test_storage_of_a_blank_page(stage: Stage) -> None:
 
 @pytest.mark.parametrize("by", [HOURS, -HOURS])
 @pytest.mark.parametrize("start", [None, datetime(2024, 2, 3, 4, 5, tzinfo=UTC)], ids=["real", "time"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_clock_that_jumps(stage: Stage, start: datetime | None, by: int) -> None:
     session = await stage.at("/saved", start=start)
     hours = "() => [Date.now(), +new Date(), Date.parse(Date())].map(at => Math.round(at / 3600e3))"
@@ -80,6 +81,7 @@ async def test_a_clock_that_jumps(stage: Stage, start: datetime | None, by: int)
     assert await session.tab.page.evaluate(hours) == [before] * 3
 
 
+@pytest.mark.thorough
 async def test_dates_are_dates_still(stage: Stage) -> None:
     session = await stage.at("/saved")
     await strike(session, kind="clock_moved", by=10)
@@ -89,6 +91,7 @@ async def test_dates_are_dates_still(stage: Stage) -> None:
     assert found[:5] == ["1970-01-01T00:00:00.000Z", True, True, 5, 0]
 
 
+@pytest.mark.thorough
 async def test_a_popup_has_the_moved_clock_once(stage: Stage) -> None:
     session = await stage.at()
     before = await session.tab.page.evaluate("Math.round(Date.now() / 3600e3)")

@@ -18,6 +18,7 @@ LOST = Failure("BROWSER_UNRESPONSIVE", "silent", tainted=True)
 pytestmark = pytest.mark.filterwarnings("default")
 
 
+@pytest.mark.thorough
 async def test_open_goes_to_the_mapped_host(stage: Stage) -> None:
     session = await stage.session()
     outcome = await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
@@ -93,6 +94,7 @@ async def test_a_bad_selector_is_invalid_input_everywhere(stage: Stage) -> None:
         assert (await failed(session, {"act": "click", "selector": selector})).code == "INVALID_INPUT"
 
 
+@pytest.mark.thorough
 async def test_text_takes_the_first_and_field_values(stage: Stage) -> None:
     session = await stage.at()
     assert await session.text(".dup", None, 1) == "one"
@@ -105,6 +107,7 @@ async def test_text_takes_the_first_and_field_values(stage: Stage) -> None:
     assert "#name" in missing.details["similar"]
 
 
+@pytest.mark.thorough
 async def test_allowed_domains_hold_for_every_way_out(stage: Stage) -> None:
     session = await stage.at(allowed_domains=(SHOP,))
     before = stage.site.hits.get("/secret", 0)
@@ -124,6 +127,7 @@ async def test_allowed_domains_hold_for_every_way_out(stage: Stage) -> None:
     assert stage.site.hits.get("/secret", 0) == before
 
 
+@pytest.mark.thorough
 async def test_domains_below_an_allowed_one_are_allowed(stage: Stage) -> None:
     hosts = {SHOP: stage.site.port, f"www.{SHOP}": stage.site.port}
     session = await stage.session(hosts=hosts, allowed_domains=(SHOP,))
@@ -142,6 +146,7 @@ async def test_renew_keeps_cookies_storage_and_place(stage: Stage) -> None:
     assert await session.tab.page.evaluate("localStorage.getItem('kept')") == "yes"
 
 
+@pytest.mark.thorough
 async def test_renew_keeps_the_database_and_the_session_storage(stage: Stage) -> None:
     session = await stage.at("/saved")
     page = session.tab.page
@@ -178,6 +183,7 @@ async def test_renew_says_why_it_could_not(stage: Stage) -> None:
     assert failure.code == "NET_CONNECTION_REFUSED"
 
 
+@pytest.mark.thorough
 async def test_sessions_do_not_share_cookies(stage: Stage) -> None:
     await stage.at("/login")
     other = await stage.session()
@@ -185,6 +191,7 @@ async def test_sessions_do_not_share_cookies(stage: Stage) -> None:
     assert who.details["body"]["cookie"] is None
 
 
+@pytest.mark.thorough
 async def test_screenshots_and_files_in_order(stage: Stage) -> None:
     session = await stage.at()
     one = await session.screenshot("../../shot", 3)

@@ -15,6 +15,7 @@ from tests.browser.stage import SHOP, Stage, failed, passed
 pytestmark = pytest.mark.filterwarnings("default")
 
 
+@pytest.mark.thorough
 async def test_upload(stage: Stage) -> None:
     (stage.folder / "a.txt").write_text("A")
     (stage.folder / "sub").mkdir()
@@ -71,7 +72,7 @@ async def test_download_failures(stage: Stage) -> None:
         ("#files", ["a.txt", "b.txt"], "a.txt,b.txt"),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 async def test_upload_into_fields_labels_and_file_choosers(stage: Stage, selector: str, files: Any, shown: str) -> None:
     for name in ("a.txt", "b.txt"):
         (stage.folder / name).write_text(name)
@@ -97,6 +98,7 @@ async def test_upload_failures(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("selector", ["#blank", "#window"])
+@pytest.mark.sampled(1)
 async def test_a_download_in_a_new_page(stage: Stage, selector: str) -> None:
     session = await stage.at("/files")
     outcome = await passed(session, {"act": "download", "selector": selector, "value": "report.csv"})
@@ -113,6 +115,7 @@ async def test_a_download_that_does_not_end(stage: Stage) -> None:
     await passed(session, {"act": "download", "selector": "#blank"})
 
 
+@pytest.mark.thorough
 async def test_open_of_a_file_says_what_to_do(stage: Stage) -> None:
     session = await stage.at("/files")
     failure = await failed(session, {"act": "open", "url": f"http://{SHOP}/report.csv"}, within=3)

@@ -16,11 +16,14 @@ from tests.browser.stage import SHOP, Stage, failed, passed
 
 
 @pytest.fixture(scope="module")
-def answers() -> Iterator[PartsSite]:
-    site = PartsSite()
-    yield site
-    site.shutdown()
-    site.server_close()
+def answers(run: Run[Any], browsers: Any, site: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PartsSite]:
+    """The site, and a session that keeps its browser alive from test to test."""
+    answers, stage = PartsSite(), Stage(browsers, site, tmp_path_factory.mktemp("answers"))
+    holder = run(session_of(stage, answers))
+    yield answers
+    run(holder.close())
+    answers.shutdown()
+    answers.server_close()
 
 
 LOGIN = "<form method=post action=/403/login?{}><input type=password id=p><button id=in>Log in</button></form>"
@@ -74,6 +77,7 @@ UNLIKE: dict[str, tuple[dict[str, Any], str, int | None]] = {
 
 
 @pytest.mark.parametrize("name", UNLIKE)
+@pytest.mark.sampled(3)
 def test_another_answer_than_the_wanted_one_is_a_failure(
     run: Run[Any], stage: Stage, answers: PartsSite, name: str
 ) -> None:
@@ -153,6 +157,7 @@ def test_a_page_counts_as_opened_when_the_step_says(run: Run[Any], stage: Stage)
     assert "`until: domcontentloaded`" in late.hint
 
 
+@pytest.mark.thorough
 def test_a_screenshot_says_which_fonts_it_waits_for(run: Run[Any], stage: Stage) -> None:
     font = "<script>document.fonts.add(new FontFace('f', 'url(/hang)')); document.fonts.forEach(f => f.load())</script>"
 

@@ -136,6 +136,7 @@ def test_a_request_that_the_agents_policy_forbids_does_not_leave(run: Any, stage
     on_page(run, stage, body, gate=gate)
 
 
+@pytest.mark.thorough
 def test_a_tool_that_was_taken_back_is_unknown(run: Any, stage: Stage) -> None:
     async def body(session: PlaywrightSession, _: Host) -> None:
         assert (await session.call_page_tool("once", {}, 10)).text == "gone now"
@@ -174,6 +175,7 @@ def test_a_silent_tool_and_one_that_blocks_the_page(run: Any, stage: Stage) -> N
     on_page(run, stage, body)
 
 
+@pytest.mark.thorough
 def test_a_page_that_is_lost_during_the_call(run: Any, stage: Stage) -> None:
     async def body(session: PlaywrightSession, _: Host) -> None:
         calling = asyncio.create_task(refused(session.call_page_tool("silent", {}, 10)))

@@ -59,7 +59,7 @@ async def test_type_into_every_kind_of_field(stage: Stage, path: str, selector: 
     ],
 )
 @pytest.mark.parametrize("frame", [None, OWN])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_field_that_drops_the_value(
     stage: Stage, frame: str | None, selector: str, value: Any, takes: str
 ) -> None:
@@ -74,12 +74,14 @@ async def test_a_field_that_drops_the_value(
     ("selector", "code"),
     [("#fixed", "ELEMENT_DISABLED"), ("#nowhere", "ELEMENT_NOT_FOUND"), ("#number", "INVALID_INPUT")],
 )
+@pytest.mark.sampled(1)
 async def test_type_fails(stage: Stage, selector: str, code: str) -> None:
     session = await stage.at("/fields")
     failure = await failed(session, {"act": "type", "selector": selector, "value": "twelve"})
     assert failure.code == code
 
 
+@pytest.mark.thorough
 async def test_a_field_that_goes_away_has_taken_the_value(stage: Stage) -> None:
     session = await stage.at("/fields")
     await passed(session, {"act": "type", "selector": "#vanishing", "value": "x"})
@@ -98,7 +100,11 @@ async def test_fields_and_buttons_in_a_shadow_root(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("path", "frame", "selector"),
-    [("/fields", None, "#secret"), ("/widgets", None, "#deep-secret"), ("/frames", OWN, "#secret")],
+    [
+        ("/fields", None, "#secret"),
+        pytest.param("/widgets", None, "#deep-secret", marks=pytest.mark.thorough),
+        ("/frames", OWN, "#secret"),
+    ],
 )
 async def test_a_typed_password_is_remembered_by_its_page(
     stage: Stage, path: str, frame: str | None, selector: str
@@ -127,7 +133,7 @@ async def test_a_typed_password_is_remembered_by_its_page(
     ],
 )
 @pytest.mark.parametrize("frame", [None, FOREIGN])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 async def test_select(stage: Stage, frame: str | None, selector: str, value: Any, chosen: list[str]) -> None:
     session = await stage.at("/frames" if frame else "/widgets")
     outcome = await passed(session, {"act": "select", "selector": selector, "frame": frame, "value": value})
@@ -150,7 +156,7 @@ COLOURS = "it has: r (Red), g (Green), b (Blue) [disabled]"
         ("#colour", ["r", "g"], "INVALID_INPUT", "#colour is a list that takes one option, not 2"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_select_fails(stage: Stage, selector: str, value: Any, code: str, message: str) -> None:
     session = await stage.at("/widgets")
     failure = await failed(session, {"act": "select", "selector": selector, "value": value}, within=2)
@@ -202,6 +208,7 @@ async def test_drag_and_drop(stage: Stage, frame: str | None) -> None:
     assert order.split() == ["Two", "Three", "One"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("selector", "value", "code", "message"),
     [
@@ -258,6 +265,7 @@ async def test_press(stage: Stage, on_element: bool, frame: str | None, key: str
     assert await session.text("#out", frame, 1) == seen
 
 
+@pytest.mark.thorough
 async def test_press_fails(stage: Stage) -> None:
     session = await stage.at("/widgets")
     unknown = await failed(session, {"act": "press", "selector": "#keys", "value": "Strg+A"})
@@ -310,7 +318,7 @@ async def test_frames_in_frames(stage: Stage) -> None:
         "#menu:has(ul) >> text='Entry'",
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 async def test_engines(stage: Stage, selector: str) -> None:
     session = await stage.at("/widgets")
     await passed(session, {"act": "hover", "selector": "#menu"})
@@ -318,6 +326,7 @@ async def test_engines(stage: Stage, selector: str) -> None:
     assert await session.text("#out", None, 1) == "entry"
 
 
+@pytest.mark.thorough
 async def test_references_of_a_snapshot(stage: Stage) -> None:
     session = await stage.at()
     before = await failed(session, {"act": "click", "selector": "aria-ref=e3"})
@@ -338,6 +347,7 @@ async def test_references_of_a_snapshot(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("selector", ["//button[", "role=button[name=", "nosuch=x", ">> >>"])
+@pytest.mark.sampled(1)
 async def test_a_selector_that_cannot_be_read(stage: Stage, selector: str) -> None:
     session = await stage.at("/widgets")
     assert (await failed(session, {"act": "click", "selector": selector})).code == "INVALID_INPUT"

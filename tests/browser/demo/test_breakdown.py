@@ -48,6 +48,7 @@ def test_one_click_is_one_order_although_chromium_repeats_what_was_reset(browser
     assert orders(env, kind) == ["O-10001"]
 
 
+@pytest.mark.thorough
 def test_one_click_before_the_commit_is_no_order(browser: Browser, env: Env) -> None:
     with checkout(browser, "before") as (page, failed):
         break_down(env, "before", before_commit="reset")
@@ -57,6 +58,7 @@ def test_one_click_before_the_commit_is_no_order(browser: Browser, env: Env) -> 
     assert orders(env, "before") == []
 
 
+@pytest.mark.thorough
 def test_a_hanging_checkout_has_placed_the_order(browser: Browser, env: Env) -> None:
     with checkout(browser, "hang") as (page, failed):
         break_down(env, "hang", after_commit="hang")

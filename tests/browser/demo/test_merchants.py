@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.demo.conftest import Env, Open, log_in
@@ -34,6 +35,7 @@ def test_the_utility_asks_in_a_dialog(open_page: Open, env: Env) -> None:
     assert on_file(env, "dialog", "util") == "5678"
 
 
+@pytest.mark.thorough
 def test_food_delivery_asks_with_radio_buttons(open_page: Open, env: Env) -> None:
     page = enter(open_page, "http://food.local/account", "radio")
     expect(page.locator("#card-1234")).to_be_checked()
@@ -43,6 +45,7 @@ def test_food_delivery_asks_with_radio_buttons(open_page: Open, env: Env) -> Non
     assert on_file(env, "radio", "food") == "5678"
 
 
+@pytest.mark.thorough
 def test_public_transport_asks_with_a_select(open_page: Open, env: Env) -> None:
     env.patch("select", {"bank": {"cards": {"1234": {"status": "blocked"}}}})
     page = enter(open_page, "http://transport.local/settings", "select")
@@ -65,6 +68,7 @@ def test_the_widget_tells_the_page_around_it(open_page: Open, env: Env) -> None:
     assert on_file(env, "widget", "stream") == "5678"
 
 
+@pytest.mark.thorough
 def test_the_travel_agency_asks_twice(open_page: Open, env: Env) -> None:
     page = enter(open_page, "http://travel.local/profile", "twice")
     page.click("#change-card")
@@ -97,6 +101,7 @@ def test_a_lost_card_is_blocked_and_replaced(open_page: Open, env: Env) -> None:
     assert env.get("lost")["bank"]["cards"]["1234"]["status"] == "blocked"
 
 
+@pytest.mark.thorough
 def test_who_is_logged_out_from_outside_meets_the_login(open_page: Open, env: Env) -> None:
     page = enter(open_page, "http://food.local/account", "outside")
     env.patch("outside", {"food": {"sessions": None}})

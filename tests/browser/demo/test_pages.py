@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.demo.conftest import Env, Open, log_in
@@ -36,6 +37,7 @@ def test_search_shows_and_filters_products(open_page: Open) -> None:
     expect(page.locator("#product-title")).to_have_text("Logitech M185")
 
 
+@pytest.mark.thorough
 def test_the_spinner_stays_when_the_search_fails(browser: Browser) -> None:
     page = browser.new_page(user_agent="test harness-world/spinner")
     page.route("**/api/search*", lambda route: route.abort())
@@ -74,6 +76,7 @@ def test_the_state_of_a_return_is_polled(open_page: Open, env: Env) -> None:
     expect(page.locator("#refund-amount")).to_have_text("30.98")
 
 
+@pytest.mark.thorough
 def test_a_card_is_deactivated_only_after_the_dialog(open_page: Open, env: Env) -> None:
     page = open_page("http://bank.local/cards/1234/deactivate", "dialog")
     log_in(page, "demo", "demo-pass")
@@ -87,6 +90,7 @@ def test_a_card_is_deactivated_only_after_the_dialog(open_page: Open, env: Env) 
     assert env.get("dialog")["bank"]["cards"]["1234"]["status"] == "inactive"
 
 
+@pytest.mark.thorough
 def test_a_form_sent_in_an_expired_session_leads_to_the_login(open_page: Open, env: Env) -> None:
     page = open_page("http://bank.local/merchants", "expired")
     log_in(page, "demo", "demo-pass")
@@ -117,6 +121,7 @@ def test_an_appointment_is_booked_in_the_calendar(open_page: Open, env: Env) -> 
     assert (appointment["date"], appointment["time"], appointment["status"]) == ("2025-12-01", "10:00", "booked")
 
 
+@pytest.mark.thorough
 def test_the_redesigned_calendar_has_cells_instead_of_buttons(open_page: Open, env: Env) -> None:
     env.patch("table", {"gov": {"settings": {"calendar": {"widget": "table"}}}})
     page = open_page("http://gov.local/permits/RP-2024-77", "table")

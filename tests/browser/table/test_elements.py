@@ -11,13 +11,13 @@ from tests.browser.table.troubled_pages import at
 
 OVERLAY = '<div id="overlay" class="modal bg">overlay'
 NOTHING = Effect.NONE
+DISABLED, HIDDEN, UNSTABLE = "ELEMENT_DISABLED", "ELEMENT_HIDDEN", "ELEMENT_UNSTABLE"
 WITHIN = 1.0
 
 
 def element(name: str, step: Step, code: str, **expected: Any) -> Case:
-    return Case(
-        f"2.5-{name}", (at("elements"), step), code, **{"effect": NOTHING, "within": WITHIN, "patience": 0.5} | expected
-    )
+    page = at("moving" if code == UNSTABLE else "elements")
+    return Case(f"2.5-{name}", (page, step), code, **{"effect": NOTHING, "within": WITHIN, "patience": 0.5} | expected)
 
 
 def ambiguous(act: str, selector: str, **keys: Any) -> Case:
@@ -32,7 +32,7 @@ def ambiguous(act: str, selector: str, **keys: Any) -> Case:
 def missing(act: str, **keys: Any) -> Case:
     step = {"act": act, "selector": "#missing", **keys}
     message = "no element matches #missing (looked for 0.5s)"
-    return element(f"missing-{act}", step, "ELEMENT_NOT_FOUND", message=message, fast=act in ("click", "drag"))
+    return element(f"missing-{act}", step, "ELEMENT_NOT_FOUND", message=message, fast=act == "click")
 
 
 def covered(act: str, **keys: Any) -> Case:
@@ -49,7 +49,6 @@ def wrong(name: str, step: Step, message: str, **expected: Any) -> Case:
     return element(name, step, "INVALID_INPUT", message=message, **expected)
 
 
-DISABLED, HIDDEN, UNSTABLE = "ELEMENT_DISABLED", "ELEMENT_HIDDEN", "ELEMENT_UNSTABLE"
 CASES = (
     missing("click"),
     missing("type", value="x"),
@@ -116,7 +115,7 @@ CASES = (
         details={"covered_by": PRESENT, "call_log": PRESENT},
         message='<div id="overlay" class="modal bg">overlay</div>',
     ),
-    unready("disabled-click", {"act": "click", "selector": "#disabled"}, DISABLED, "#disabled is disabled", fast=True),
+    unready("disabled-click", {"act": "click", "selector": "#disabled"}, DISABLED, "#disabled is disabled"),
     unready("disabled-submit", {"act": "submit", "selector": "#disabled"}, DISABLED, "#disabled is disabled"),
     unready("disabled-by-its-fieldset", {"act": "click", "selector": "#inside"}, DISABLED, "#inside is disabled"),
     unready("disabled-by-aria", {"act": "click", "selector": "#aria"}, DISABLED, "#aria is disabled"),
@@ -130,7 +129,7 @@ CASES = (
         DISABLED,
         "option 'b' of #colour is disabled",
     ),
-    unready("hidden-click", {"act": "click", "selector": "#hidden"}, HIDDEN, "#hidden is not visible", fast=True),
+    unready("hidden-click", {"act": "click", "selector": "#hidden"}, HIDDEN, "#hidden is not visible"),
     unready("hidden-type", {"act": "type", "selector": "#hidden-field", "value": "x"}, HIDDEN, "is not visible"),
     unready("hidden-hover", {"act": "hover", "selector": "#hidden"}, HIDDEN, "is not visible"),
     unready("hidden-scroll", {"act": "scroll", "selector": "#hidden"}, HIDDEN, "is not visible"),
@@ -139,7 +138,7 @@ CASES = (
     ),
     unready("zero-size", {"act": "click", "selector": "#zero"}, HIDDEN, "#zero is not visible"),
     unready("off-screen", {"act": "click", "selector": "#away"}, HIDDEN, "#away is outside the view"),
-    unready("animating-click", {"act": "click", "selector": "#moving"}, UNSTABLE, "#moving keeps moving", fast=True),
+    unready("animating-click", {"act": "click", "selector": "#moving"}, UNSTABLE, "#moving keeps moving"),
     unready("animating-hover", {"act": "hover", "selector": "#moving"}, UNSTABLE, "#moving keeps moving"),
     Case(
         "2.5-re-rendered",
@@ -154,9 +153,8 @@ CASES = (
         "OPTION_NOT_FOUND",
         details={"options": ["r", "g", "b"]},
         message="#colour has no such option: 'Pink'; it has: r (Red), g (Green), b (Blue) [disabled]",
-        fast=True,
     ),
-    wrong("type-into-a-div", {"act": "type", "selector": "#div", "value": "x"}, "has no text to type into", fast=True),
+    wrong("type-into-a-div", {"act": "type", "selector": "#div", "value": "x"}, "has no text to type into"),
     wrong("type-into-a-file-field", {"act": "type", "selector": "#file", "value": "x"}, 'type "file" cannot be filled'),
     wrong("type-into-a-radio", {"act": "type", "selector": "#radio", "value": "x"}, 'type "radio" cannot be filled'),
     wrong("check-a-div", {"act": "check", "selector": "#div"}, "Not a checkbox or radio button"),
@@ -167,7 +165,7 @@ CASES = (
     wrong("bad-css-wait", {"act": "wait", "selector": "div["}, 'while parsing css selector "div["'),
     wrong("bad-xpath", {"act": "click", "selector": "//div["}, "is not a valid XPath expression"),
     wrong("bad-engine", {"act": "click", "selector": "foo=bar"}, 'Unknown engine "foo" while parsing selector'),
-    wrong("unknown-key", {"act": "press", "value": "Foo"}, 'Unknown key: "Foo"', fast=True),
+    wrong("unknown-key", {"act": "press", "value": "Foo"}, 'Unknown key: "Foo"'),
     wrong("unknown-key-on-a-field", {"act": "press", "selector": ".field >> nth=0", "value": "Foo"}, "Unknown key"),
     wrong("file-missing", {"act": "upload", "selector": "#file", "value": "no.txt"}, "upload no.txt: there is no such"),
     wrong("file-outside", {"act": "upload", "selector": "#file", "value": "../a.txt"}, "outside of the task's folder"),

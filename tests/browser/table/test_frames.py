@@ -87,7 +87,6 @@ CASES = (
         {"act": "click", "selector": "#missing", "frame": "#inner"},
         "ELEMENT_NOT_FOUND",
         "no element matches #missing",
-        fast=True,
     ),
     inside(
         "element-missing-in-a-frame-wait",
@@ -100,7 +99,6 @@ CASES = (
         {"act": "click", "selector": "button", "frame": "#text"},
         "INVALID_INPUT",
         "<iframe> was expected",
-        fast=True,
     ),
     inside(
         "frame-ambiguous",
@@ -126,7 +124,7 @@ CASES = (
         within=1.2,
         patience=1.0,
     ),
-    asked("alert", at("dialogs"), {"act": "click", "selector": "#alert"}, fast=True, effect=UNSURE),
+    asked("alert", at("dialogs"), {"act": "click", "selector": "#alert"}, effect=UNSURE),
     asked("confirm", at("dialogs"), {"act": "click", "selector": "#confirm"}, effect=UNSURE),
     asked("prompt", at("dialogs"), {"act": "click", "selector": "#prompt"}, effect=UNSURE),
     asked("alert-on-load", at("alerts-on-load"), message="an open dialog blocks the page: open"),

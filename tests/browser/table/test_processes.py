@@ -51,7 +51,7 @@ ASSERT: Step = {"act": "assert", "selector": "#missing", "value": "hello"}
 READ: Step = {"act": "assert", "expr": "EVENTUALLY(exists('#missing'))"}
 ONCE: Step = {"act": "assert", "expr": "text('#text') == 'hello'"}
 STEPS = {"click": CLICK, "type": TYPE, "wait": WAIT, "open": SILENT, "assert": ASSERT, "criterion": READ}
-FAST = {"page-crash-click", "renderer-killed-wait", "browser-killed-criterion", "browser-stopped-assert", "loop-click"}
+FAST = {"page-crash-click", "renderer-killed-wait", "browser-killed-criterion", "browser-stopped-assert"}
 
 
 @pytest.fixture(scope="module")

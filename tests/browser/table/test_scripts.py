@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from harness.browser import Browsers, PlaywrightSession
+from harness.browser import PlaywrightSession
 from harness.criteria import PageQuery
-from harness.model.browser_settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed
-from harness.resilience import SystemClock
 from tests.browser.moments import LOADED, stretched
 from tests.browser.stage import SHOP, passed, perform
 from tests.browser.table.asserting import last
@@ -24,18 +22,6 @@ from tests.browser.table.troubled_pages import at
 
 NOTHING, UNSURE = Effect.NONE, Effect.POSSIBLE
 OVERSHOOT = 0.5
-
-
-@pytest.fixture(scope="module")
-def browsers(run: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsers]:
-    """Of this module alone: some are killed."""
-
-    async def make() -> Browsers:
-        return Browsers(BrowserSettings(), SystemClock(), temp=tmp_path_factory.mktemp("s"))
-
-    browsers = run(make())
-    yield browsers
-    run(browsers.close())
 
 
 def says(name: str, step: Step, code: str, message: str, path: str = "elements", **expected: Any) -> Case:
@@ -65,7 +51,6 @@ CASES = (
         {"expr": "exists('div:nth-child(x)')"},
         "INVALID_INPUT",
         "not a valid selector",
-        fast=True,
     ),
     says("bad-xpath-in-a-criterion", {"expr": "text('//div[') == 'x'"}, "INVALID_INPUT", "not a valid XPath"),
     says("bad-engine-in-a-criterion", {"expr": "count('foo=bar') == 1"}, "INVALID_INPUT", 'Unknown engine "foo"'),
@@ -144,6 +129,7 @@ async def test_a_page_that_is_lost_while_it_is_looked_at(
     await session.tab.freed(0.3)
 
 
+@pytest.mark.thorough
 async def test_a_stopped_browser_while_it_is_observed(stage: TableStage) -> None:
     session = await stage.at("/table/processes")
     await stop_browser(session)

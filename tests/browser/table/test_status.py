@@ -22,7 +22,7 @@ CODES = {
     429: "HTTP_RATE_LIMITED", 500: "HTTP_SERVER_ERROR", 501: "HTTP_SERVER_ERROR", 502: "HTTP_UNAVAILABLE",
     503: "HTTP_UNAVAILABLE", 504: "HTTP_UNAVAILABLE",
 }  # fmt: skip
-FAST = {"404", "408", "429-empty", "500", "503-empty"}
+FAST = {"404", "429-empty", "503-empty"}
 WAITS = (429, 503)
 """Statuses whose Retry-After counts."""
 
@@ -58,8 +58,7 @@ CASES = (
     Case("2.2-407", opened("/status/407?proxy"), "AUTHENTICATION_FAILED", NONE, {"status": 407}),
     Case("2.2-407-bare", opened("/status/407?empty"), "AUTHENTICATION_FAILED", NONE, {"status": 407}),
     Case("2.2-304", opened("/status/304"), "NAVIGATION_INTERRUPTED", POSSIBLE, message="the browser gave up"),
-    Case("2.2-click-503", clicked("busy"), "HTTP_UNAVAILABLE", DONE, {"status": 503, "method": "GET"}, retry_after=3.0,
-         fast=True),
+    Case("2.2-click-503", clicked("busy"), "HTTP_UNAVAILABLE", DONE, {"status": 503, "method": "GET"}, retry_after=3.0),
     Case("2.2-click-403", clicked("forbidden"), "AUTHENTICATION_FAILED", DONE, {"status": 403}),
     Case("2.2-post-502", clicked("post-down"), "HTTP_UNAVAILABLE", DONE, {"status": 502, "method": "POST"}),
     *(
@@ -94,6 +93,7 @@ def test_status(run: Any, stage: TableStage, case: Case) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 204, 205])
+@pytest.mark.sampled(2)
 async def test_what_is_no_failure(stage: TableStage, status: int) -> None:
     session = await stage.session()
     outcome = await passed(session, {"act": "open", "url": f"{SITE}/status/{status}?empty"})
@@ -101,6 +101,7 @@ async def test_what_is_no_failure(stage: TableStage, status: int) -> None:
 
 
 @pytest.mark.parametrize(("link", "status"), [("missing", 404), ("post-error", 500)])
+@pytest.mark.sampled(1)
 async def test_an_error_page_is_no_failure_of_the_click(stage: TableStage, link: str, status: int) -> None:
     session = await stage.session()
     for step in clicked(link):
@@ -110,6 +111,7 @@ async def test_an_error_page_is_no_failure_of_the_click(stage: TableStage, link:
 
 @pytest.mark.parametrize("act", ["open", "api"])
 @pytest.mark.parametrize("empty", ["", "&empty"])
+@pytest.mark.sampled(2)
 async def test_retry_after_may_be_a_date(stage: TableStage, act: str, empty: str) -> None:
     at = quote(format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True))
     step = {"act": act, "url": f"{SITE}/status/429?retry={at}{empty}"}

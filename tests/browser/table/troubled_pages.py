@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.browser.site import PAGES
 from tests.browser.stage import SHOP
 
-# The script moves the button in each frame: with an animation, two frames of a busy machine may show the same place.
 ELEMENTS = """<!doctype html><title>Elements</title>
 <style>#moving{position:relative}#under{position:relative}#overlay{position:absolute;inset:0;background:#ccc}</style>
 <p id=text>hello</p><p class=dup>one</p><p class=dup>two</p><button class=twin>A</button><button class=twin>B</button>
@@ -21,7 +20,10 @@ ELEMENTS = """<!doctype html><title>Elements</title>
 <button id=away style="position:fixed;left:-500px;top:-500px">away</button><button id=moving>moving</button>
 <select id=colour><option value=r>Red<option value=g>Green<option value=b disabled>Blue</select>
 <div id=div>div</div><input id=file type=file><input type=radio id=radio checked><button id=idle>idle</button>
-<script>let x = 0; const move = () => { moving.style.left = (x = (x + 7) % 400) + 'px'; requestAnimationFrame(move) }
+"""
+# The script moves the button in each frame: with an animation, two frames of a busy machine may show the same place.
+MOVES = """<script>let x = 0;
+const move = () => { moving.style.left = (x = (x + 7) % 400) + 'px'; requestAnimationFrame(move) }
 move()</script>"""
 RENDERED = """<!doctype html><title>Rendered</title><div id=home></div>
 <script>setInterval(() => { home.innerHTML = '<button id=again>again</button>' }, 1)</script>"""
@@ -50,6 +52,7 @@ SUBMITTING = """<!doctype html><title>Submitting</title>
 <form id=silent method=post action=/hang><input name=b></form><input id=leaving>"""
 TROUBLED = {
     "/table/elements": ELEMENTS,
+    "/table/moving": ELEMENTS + MOVES,
     "/table/rendered": RENDERED,
     "/table/frames": FRAMES,
     "/table/dialogs": DIALOGS,
