@@ -285,7 +285,8 @@ _ASK = script(
     inert: !!inertAt(first),
     dialog: open.length ? named(open.at(-1)) : '',
     read_only: first.matches('input[readonly], textarea[readonly], [aria-readonly="true"]'),
-    untouchable: getComputedStyle(first).pointerEvents === 'none',
+    // The fault `covered` switches the pointer off, too, so that no click comes before its cover.
+    untouchable: getComputedStyle(first).pointerEvents === 'none' && !top?.dataset?.fault,
     covered_by: free ? null : short(top),
     box: [box.x, box.y, box.width, box.height],
     endless: endless ? endless.animationName || endless.id || 'an animation' : '',
