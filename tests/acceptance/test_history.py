@@ -209,6 +209,7 @@ def test_a_broken_history_is_put_aside_and_said(tmp_path: Path) -> None:
     assert [each.run == first for each in recent_runs(folder)] == [False]
 
 
+@pytest.mark.thorough  # test_failing_outputs.py has one, too
 def test_one_that_cannot_be_written_fails_no_run(tmp_path: Path) -> None:
     folder = written(tmp_path / "p", "T-PASSED")
     (folder / HISTORY).mkdir(parents=True)
