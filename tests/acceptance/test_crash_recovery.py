@@ -283,6 +283,7 @@ ENDED = [browser_killed, THOROUGH(browser_stopped), THOROUGH(driver_killed)]
 
 
 @pytest.mark.parametrize("strike", ENDED)
+@pytest.mark.thorough
 def test_lost_between_two_preconditions(kills: Kills, strike: Strike) -> None:
     """No step has been done: nothing is lost with the browser."""
     plan = kills.plan(shop(preconditions=["title() == ''", "count('h1') == 0"]), next(names))
@@ -320,6 +321,7 @@ def test_lost_during_the_success_criteria(kills: Kills, strike: Strike, checkpoi
 
 
 @pytest.mark.parametrize("strike", ENDED)
+@pytest.mark.thorough
 def test_lost_while_a_checkpoint_is_saved(kills: Kills, strike: Strike) -> None:
     """The one before it serves; done again, it is saved."""
     kills.as_it_is_to("save", lambda *_: None, strike)
@@ -408,8 +410,8 @@ def own_site(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) ->
     kills.close()
 
 
-@pytest.mark.parametrize("step", [THOROUGH(14), 18, THOROUGH(21)])
-@pytest.mark.sampled(1)
+@pytest.mark.parametrize("step", [14, 18, 21])
+@pytest.mark.thorough  # test_dead_services.py has a task whose service crashes
 def test_a_site_that_is_killed_comes_back_and_the_task_completes(own_site: Kills, step: int) -> None:
     """As a form is sent, as the page waits for data, and as what counts is sent: a write, which is not done twice."""
     result = own_site.run(own_site.plan(RENEWAL, next(names)), (step, site_killed))

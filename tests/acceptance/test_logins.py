@@ -328,7 +328,7 @@ def test_logins_and_episodes_hand_on_everything_however_long_it_takes_to_read(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a second, only the cookies were handed on, without a word: these tasks were logged out."""
-    monkeypatch.setitem(globals(), "ENTER", ENTER.replace("HELD", "2500"))
+    monkeypatch.setitem(globals(), "ENTER", ENTER.replace("HELD", "1800"))
     assert "3 passed" in (done := run(of_app(tmp_path, url))).stdout, done.stdout + done.stderr
 
 
