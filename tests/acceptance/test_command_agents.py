@@ -16,6 +16,7 @@ import pytest
 from tests.acceptance.conftest import Project
 from tests.acceptance.test_bridge import ONE_ORDER
 from tests.acceptance.warm import harness, warm
+from tests.conftest import FULL
 
 STRANGER = Path(__file__).parent / "stranger_agent.py"
 KEY = "demo-model-key"
@@ -230,16 +231,18 @@ def test_a_program_that_drives_the_browser_itself_sees_its_own_task_only(project
     tables = f"[tool.harness.agents.base]\ncommand = {_toml(command)}\n[tool.harness.agents.middle]\nagent = 'base'\n"
     driver = "[tool.harness.agents.driver]\nagent = 'middle'\n"
     path.write_text(f"{path.read_text('utf-8')}\n{tables}{driver}", "utf-8")
-    for name in ("T", "U"):
+    names = ("T", "U") if FULL else ("U",)
+    for name in names:
         total = {"T": [], "U": ["json('env', 'shop.orders.O-10001.total') == 0"]}[name]
         expected = {"expect": {"final_state": "completed", "warnings": ["control_observed"]}} if name == "T" else {}
         criteria = {"success_criteria": [*ONE_ORDER, *total], **expected}
         project.task(name, agent="driver", steps=[], allowed_domains=["shop.local"], **criteria)
     result = project.run("--task-workers", "2", "--alluredir", "allure")
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=len(names) - 1, failed=1)
     written = [json.loads(each.read_text("utf-8")) for each in (project.path / "allure").glob("*-result.json")]
     given = [(each["name"], each["value"]) for one in written for each in one["parameters"]]
-    assert given.count(("control", "observed")) == len(written) == 2
+    assert given.count(("control", "observed")) == len(written) == len(names)
+    assert "O-10001.total" in project.report("U")["error_message"], "all else has come about"
     warned = {each["type"]: each for each in project.report("U")["warnings"]}
     assert warned["control_observed"]["control"] == "observed"
     files = "'/etc/hosts' is none of them: only files of the task's folder may be given to a page"
