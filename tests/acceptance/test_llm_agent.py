@@ -15,6 +15,7 @@ import pytest
 from tests.acceptance.conftest import Project
 from tests.acceptance.scripted_model import SOURCE, install, questions
 from tests.acceptance.warm import warm
+from tests.conftest import FULL
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "agents.md"
@@ -116,6 +117,10 @@ def documented(project: Project) -> None:
     (project.path / "buy.task.yaml").write_text(found["yaml"], "utf-8")
 
 
+FIRST = 0 if FULL else 2
+"""The first way to declare a write that is played; the documentation's task declares requests."""
+
+
 @dataclass(frozen=True)
 class Played:
     """One run of many agents."""
@@ -141,7 +146,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> P
         [{"selector": "#add-to-cart"}],
         [{"url": "**/cart/*", "method": "POST", "selector": "#add-to-cart"}],
     ]
-    for number, allowed in enumerate(ways):
+    for number, allowed in enumerate(ways[FIRST:], FIRST):
         project.task(f"DECLARED-{number}", **CART, agent="declared", allowed_writes=allowed)
     agent(project, "obeying", OBEYING, brain="Each")
     criteria = ["json('env', 'shop.cart.WM-5521') == null", "title() == 'Offers'"]
@@ -171,7 +176,7 @@ def test_a_write_that_the_task_does_not_declare_is_held_back_and_told(played: Pl
 
 def test_a_declared_write_is_done(played: Played) -> None:
     """Declared as a request, as an element, or as both; the task is done by names."""
-    assert [played.codes[f"DECLARED-{number}"] for number in range(3)] == [None] * 3, played.said
+    assert [played.codes[f"DECLARED-{number}"] for number in range(FIRST, 3)] == [None] * (3 - FIRST), played.said
     last = played.questions("declared")[-1]
     assert 'click button "Add to cart" -> passed' in last
     assert "Cart - Shop Local" in last
