@@ -82,7 +82,7 @@ RESTARTED, RESTORED = {"browser_restarted", "checkpoint_restored"}, {"checkpoint
         THOROUGH(page_stopped, RESTORED),
     ],
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_with_a_checkpoint_the_task_completes(kills: Kills, strike: Strike, warned: set[str]) -> None:
     result = kills.run(kills.plan(RENEWAL, next(names), step_timeout=LIMIT), (AFTER, strike))
     assert result.ok, result.failure
@@ -321,7 +321,6 @@ def test_lost_during_the_success_criteria(kills: Kills, strike: Strike, checkpoi
 
 
 @pytest.mark.parametrize("strike", ENDED)
-@pytest.mark.thorough
 def test_lost_while_a_checkpoint_is_saved(kills: Kills, strike: Strike) -> None:
     """The one before it serves; done again, it is saved."""
     kills.as_it_is_to("save", lambda *_: None, strike)
