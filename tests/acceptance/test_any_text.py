@@ -25,7 +25,7 @@ TEXTS = {
 """Name -> a script's expression of a text."""
 if not FULL:  # the others are parts of every unit; more than a million characters are as many as too many
     del TEXTS["other-half"], TEXTS["planes"]
-    TEXTS["long"] = r"'\ud800 1 MB '.repeat(130000)"
+    TEXTS["long"] = r"'\ud800 1 MB '.repeat(150000)"
 PAGE = """<!doctype html><p id=p></p><input id=i><select id=s><option>o</option></select><button id=b>B</button><script>
 const text = %s;
 console.error(text);
