@@ -23,8 +23,9 @@ TEXTS = {
     "long": r"'\ud800 5 MB '.repeat(600000)",
 }
 """Name -> a script's expression of a text."""
-if not FULL:  # the others are parts of every unit; more than a million characters are as many as too many
+if not FULL:  # halves and planes are parts of every unit; more than a million characters are as many as too many
     del TEXTS["other-half"], TEXTS["planes"]
+    TEXTS["every-unit"] = r"Array.from({length: 4096}, (_, n) => String.fromCharCode(65535 - 16 * n)).join('')"
     TEXTS["long"] = r"'\ud800 1 MB '.repeat(150000)"
 PAGE = """<!doctype html><p id=p></p><input id=i><select id=s><option>o</option></select><button id=b>B</button><script>
 const text = %s;
