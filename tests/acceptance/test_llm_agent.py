@@ -73,7 +73,7 @@ class Slow(Brain):
         import asyncio
         if "button \\"Show\\"" in prompt.parts[2] and not Slow.shifted:
             Slow.shifted = True
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(3.5)
         return await super().ask(model, prompt)
 """
 SHIFTING = f"""{PAGE}<div id=list><button onclick="out.textContent='deleted'">Show</button></div><p id=out></p><script>
@@ -83,7 +83,7 @@ SHIFTING = f"""{PAGE}<div id=list><button onclick="out.textContent='deleted'">Sh
     other.textContent = 'Show';
     other.onclick = () => out.textContent = 'shown';
     list.append(other);
-  }}, 1000);
+  }}, 3000);
 </script>"""
 SECRET = "hunter2-planted"
 SEARCHING = """
