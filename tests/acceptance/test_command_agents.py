@@ -272,6 +272,7 @@ raise SystemExit("the connection is lost")
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.own_driver
 def test_a_browser_that_died_under_its_driver_is_not_the_drivers_failure(project: Project) -> None:
     (project.path / "kills.py").write_text(KILLS, "utf-8")

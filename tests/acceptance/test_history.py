@@ -170,6 +170,7 @@ def test_killed_in_the_middle_and_run_again(tmp_path: Path) -> None:
     assert "has died; what it had done until then is kept" in load_run(folder, "last-1").note
 
 
+@pytest.mark.thorough
 def test_interrupted(tmp_path: Path) -> None:
     waiting = {"steps": [{"act": "open", "url": "about:blank"}, {"act": "wait", "selector": "#none", "timeout": 30}]}
     folder = written(tmp_path / "p", "T-PASSED", "T-INTERRUPTED", T_INTERRUPTED=waiting)

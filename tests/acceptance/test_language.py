@@ -69,6 +69,7 @@ def folder(tmp_path: Path, httpserver: HTTPServer) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough  # tests/unit/criteria/test_numbers.py
 def test_numbers_and_lists_are_what_the_page_and_the_channel_say(folder: Path) -> None:
     (folder / "ok.task.yaml").write_text(RIGHT, "utf-8")
     wrong = list(STEPS) if FULL else ["CRITERION", "MEMBER"]

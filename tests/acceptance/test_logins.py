@@ -19,7 +19,6 @@ from urllib.parse import parse_qs
 import pytest
 
 from tests.acceptance.warm import harness, warm
-from tests.conftest import FULL
 
 SETTINGS = """
 [tool.harness]
@@ -325,11 +324,12 @@ def of_app(folder: Path, url: str) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_logins_and_episodes_hand_on_everything_however_long_it_takes_to_read(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a second, only the cookies were handed on, without a word: these tasks were logged out."""
-    monkeypatch.setitem(globals(), "ENTER", ENTER.replace("HELD", "2500" if FULL else "1200"))
+    monkeypatch.setitem(globals(), "ENTER", ENTER.replace("HELD", "2500"))
     assert "3 passed" in (done := run(of_app(tmp_path, url))).stdout, done.stdout + done.stderr
 
 

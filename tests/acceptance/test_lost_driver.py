@@ -102,8 +102,9 @@ def test_what_pages_send_while_the_driver_is_stopped_is_not_done_again(
     nothing_is_left(struck)
 
 
+@pytest.mark.thorough
 @pytest.mark.own_driver
-@pytest.mark.parametrize("kind", list(KNOWN) if FULL else ["garbage"])
+@pytest.mark.parametrize("kind", KNOWN)
 def test_a_driver_that_is_lost_at_the_end_does_not_hold_up_the_end(
     struck: Project, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
