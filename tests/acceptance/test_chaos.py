@@ -75,6 +75,7 @@ def test_failures_are_kept_apart_from_the_projects_own(project: Project) -> None
     assert not list((project.path / "errors").glob("SOFT*"))
 
 
+@pytest.mark.thorough  # tests/unit/runner/campaign/test_trials.py
 def test_what_is_not_as_declared_is_named(project: Project) -> None:
     two_tasks(project)
     never = {"kind": "hang", "url": "http://shop.local/never", "tasks": "TOUGH"}
