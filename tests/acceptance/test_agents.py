@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -55,13 +56,54 @@ def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> Non
     project.run().assert_outcomes(passed=1)
 
 
-def test_the_agent_of_the_documentation_goes_on_where_a_step_broke(project: Project) -> None:
+THEIRS = f"""
+class Theirs:
+    async def propose(self, plan, history, observe):
+        seen = await observe()
+        return None if seen.title.startswith('Home') else {{'act': 'open', 'url': '{SHOP}'}}
+"""
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> tuple[Project, str]:
+    """One run of tasks with an agent each, and what it said."""
+    project = Project(cast("pytest.Pytester", SimpleNamespace(path=tmp_path_factory.mktemp("agents"))), sites)
     (project.path / "goal_words.py").write_text(blocks("python")[0], "utf-8")
     extend(project, block("toml", "[tool.harness.agents.builder-simple]"))
     (project.path / "buy.task.yaml").write_text(block("yaml", "BUY-WITH-STEPS"), "utf-8")
-    found = project.run()
-    found.assert_outcomes(passed=1)
-    found.stdout.fnmatch_lines(["*BUY-WITH-STEPS step 1: `builder` went on in place of `scripted`: *#renamed-since*"])
+    (project.path / "their_agent.py").write_text(THEIRS, "utf-8")
+    package = project.path / "theirs-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n", "utf-8")
+    (package / "entry_points.txt").write_text("[harness.agents]\ntheirs = their_agent:Theirs\n", "utf-8")
+    project.task("THEIRS", agent="theirs", steps=[], success_criteria=["title() matches 'Home'"])
+    agent(project, "raise LookupError('no model')")
+    project.task("RAISES", agent="mine", steps=[], error_recovery=QUICK)
+    extend(project, "[tool.harness.agents.monkey]\noptions = { steps = 5, quiet = 0.1 }\n")
+    (project.path / "monkey.task.yaml").write_text(f"{blocks('yaml')[-1]}agent: monkey\n", "utf-8")
+    return project, project.play("-v")
+
+
+@pytest.mark.parametrize("task", ["BUY-WITH-STEPS", "THEIRS", "MONKEY"])
+def test_the_agents_of_the_documentation_an_installed_one_and_the_monkey_pass_their_tasks(
+    several: tuple[Project, str], task: str
+) -> None:
+    """The installed one is found by its entry point."""
+    assert f"::{task} PASSED" in several[1], several[1]
+
+
+def test_the_agent_of_the_documentation_goes_on_where_a_step_broke(several: tuple[Project, str]) -> None:
+    said = " ".join(several[1].split())
+    assert "BUY-WITH-STEPS step 1: `builder` went on in place of `scripted`: " in said
+    assert "#renamed-since" in said
+
+
+def test_an_agent_that_raises_is_to_blame_and_its_stack_trace_is_kept(several: tuple[Project, str]) -> None:
+    report = several[0].report("RAISES")
+    assert (report["code"], report["error_type"]) == ("AGENT_FAILED", "unknown")
+    place = "my_agent.py:6, in propose: raise LookupError('no model')"
+    assert report["error_message"] == f"Agent `mine` failed: LookupError: no model ({place})"
+    assert "my_agent.py" in report["stack_trace"]
 
 
 LOADED = """
@@ -99,31 +141,6 @@ def test_the_command_line_gives_an_agent_tasks_that_have_steps(project: Project)
     project.run("--agent", "words").assert_outcomes(passed=1)
 
 
-def test_an_installed_agent_is_found_by_its_entry_point(project: Project) -> None:
-    (project.path / "their_agent.py").write_text(
-        "class Theirs:\n"
-        "    async def propose(self, plan, history, observe):\n"
-        "        seen = await observe()\n"
-        f"        return None if seen.title.startswith('Home') else {{'act': 'open', 'url': '{SHOP}'}}\n",
-        "utf-8",
-    )
-    package = project.path / "theirs-1.0.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n", "utf-8")
-    (package / "entry_points.txt").write_text("[harness.agents]\ntheirs = their_agent:Theirs\n", "utf-8")
-    project.task("T", steps=[], success_criteria=["title() matches 'Home'"])
-    project.run("--agent", "theirs").assert_outcomes(passed=1)
-
-
-def test_an_agent_that_raises_is_to_blame_and_its_stack_trace_is_kept(project: Project) -> None:
-    agent(project, "raise LookupError('no model')")
-    report = ended(project)
-    assert (report["code"], report["error_type"]) == ("AGENT_FAILED", "unknown")
-    place = "my_agent.py:6, in propose: raise LookupError('no model')"
-    assert report["error_message"] == f"Agent `mine` failed: LookupError: no model ({place})"
-    assert "my_agent.py" in report["stack_trace"]
-
-
 @pytest.mark.thorough
 def test_an_agent_that_is_late_does_not_hold_up_the_end(project: Project) -> None:
     agent(project, "time.sleep(600)", timeout=0.5)
@@ -156,12 +173,6 @@ def test_of_several_agents_none_is_chosen_and_the_hint_names_them(project: Proje
     found = project.run()
     found.assert_outcomes(failed=1)
     found.stdout.fnmatch_lines(['*there are 2 agents (words, mine): set agent = "words" in [[]tool.harness]*'])
-
-
-def test_the_monkey_of_the_documentation_passes_its_task(project: Project) -> None:
-    extend(project, "[tool.harness.agents.monkey]\noptions = { steps = 5, quiet = 0.1 }\n")
-    (project.path / "monkey.task.yaml").write_text(blocks("yaml")[-1], "utf-8")
-    project.run("--agent", "monkey", "monkey.task.yaml").assert_outcomes(passed=1)
 
 
 @pytest.mark.thorough

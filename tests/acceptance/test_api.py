@@ -11,6 +11,7 @@ import pytest
 
 from harness import load_task
 from tests.acceptance.conftest import Project
+from tests.acceptance.warm import warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,13 +84,14 @@ def test_an_output_that_fails_is_named_once(project: Project) -> None:
     (project.path / ".harness").mkdir(exist_ok=True)
     (project.path / ".harness" / "events").write_text("in the way", "utf-8")
     script = "from harness import execute_task, load_task\nt = load_task('A-1.task.json')\n" + "execute_task(t)\n" * 2
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=project.path, capture_output=True, text=True, timeout=90, check=False)
+    (project.path / "script.py").write_text(script, "utf-8")
+    done = warm().run("script", cwd=project.path)
     assert done.returncode == 0, done.stderr
     (line,) = done.stderr.splitlines()
     assert re.match("output failed: events.jsonl: .*; the events of this run are incomplete", line)
 
 
+@pytest.mark.thorough
 def test_the_example_for_python_does_what_it_says() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/start.md").read_text("utf-8"), re.DOTALL)
     assert len(blocks) == 1

@@ -13,6 +13,7 @@ import pytest
 from msgspec import Struct
 
 from tests.acceptance.warm import warm
+from tests.conftest import FULL
 
 SECRET = "open-sesame-7"
 HOME = """<!doctype html><title>Home</title><p id=out>nothing</p>
@@ -74,7 +75,7 @@ TASKS: dict[str, dict[str, Any]] = {
     },
     "FILE": {"steps": [OPEN, {"act": "download", "selector": "#none", "timeout": 1.5, "effect": "idempotent"}]},
     "EMPTY": {"steps": [OPEN, *press("#to", "Control+V")], "success_criteria": ["value('#to') == ''"]},
-    **{f"COPY-{number}": clipboard(f"word {number}") for number in range(4)},
+    **{f"COPY-{number}": clipboard(f"word {number}") for number in range(4 if FULL else 2)},
     "MASK": {
         "steps": [
             OPEN,
@@ -181,8 +182,8 @@ def test_a_download_without_a_file_is_not_clicked_again(played: Played) -> None:
     assert played.posts.count("/none") == 1
 
 
-def test_four_tasks_at_once_paste_what_they_have_copied(played: Played) -> None:
-    assert {"COPY-0", "COPY-1", "COPY-2", "COPY-3", "EMPTY"} <= played.passed()
+def test_tasks_at_once_paste_what_they_have_copied(played: Played) -> None:
+    assert {"EMPTY", *(name for name in TASKS if name.startswith("COPY-"))} <= played.passed()
 
 
 def test_what_a_field_did_not_keep_is_told_and_of_a_password_only_that(played: Played) -> None:

@@ -74,7 +74,7 @@ def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An environment whose tools are scripts that note their calls; mypy fails."""
     monkeypatch.delenv("TASKSPEC_TESTS", raising=False)
     tools = tmp_path / "venv" / "bin"
-    for name, code in (("ruff", 0), ("mypy", 3), ("lint-imports", 0), ("pytest", 1)):
+    for name, code in (("ruff", 0), ("mypy", 3), ("lint-imports", 0), ("sphinx-build", 0), ("pytest", 1)):
         program(tools / name, f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/calls\nexit {code}\n')
     return tmp_path / "venv"
 
@@ -130,6 +130,7 @@ def test_the_quick_checks_come_before_the_suite_and_the_slow_ones_beside_it(tmp_
     assert set(calls[2:]) == {
         "mypy --strict harness bootstrap tools",
         "lint-imports ",
+        " ".join(command.SITE),
         f"pytest tests/ {' '.join(command.SUITE)} -x",
     }
 

@@ -75,11 +75,12 @@ def test_failures_are_kept_apart_from_the_projects_own(project: Project) -> None
     assert not list((project.path / "errors").glob("SOFT*"))
 
 
+@pytest.mark.thorough  # tests/unit/runner/campaign/test_trials.py
 def test_what_is_not_as_declared_is_named(project: Project) -> None:
     two_tasks(project)
     never = {"kind": "hang", "url": "http://shop.local/never", "tasks": "TOUGH"}
     plan(project, {**REFUSE, "tasks": "SOFT", "expect": RECOVERED}, never, {**REFUSE, "tasks": "GONE"})
-    done = chaos(project, ".", "--faults", "small.faults.yaml")
+    done = chaos(project, ".", "--faults", "small.faults.yaml", "--clean-trials", "0")
     assert done.returncode == 1
     assert "faults[2].tasks: no task matches `GONE`" in done.stderr
     assert "SOFT refuse-0 (trial 0, seed 3): was not recovered from" in done.stdout

@@ -21,7 +21,7 @@ import pytest
 from harness.recovery.catalog import CATALOG
 from harness.reporting.allure.serve import report_server
 from tests.acceptance.conftest import Project
-from tests.acceptance.warm import harness
+from tests.acceptance.warm import harness, start_harness
 
 ROOT = Path(__file__).parents[2]
 GOOD = "task_id: A-1\ngoal: g\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n"
@@ -279,13 +279,13 @@ def test_schema_by_name_and_the_list(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", MAIN, "explain"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
+    reads, writes = os.pipe()
+    os.close(reads)
+    with start_harness("explain", cwd=tmp_path, stdout=writes, stderr=subprocess.PIPE) as process:
+        os.close(writes)
         assert process.wait(60) == 1
-        assert process.stderr.read() == b""
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
 
 
 def test_without_standard_output_nothing_breaks(tmp_path: Path) -> None:
@@ -300,16 +300,13 @@ def test_without_standard_output_nothing_breaks(tmp_path: Path) -> None:
 def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
     """It comes while the command reads its first file: a pipe that nobody writes to."""
     os.mkfifo(tmp_path / "a.task.yaml")
-    command = [sys.executable, "-c", MAIN, "validate", "a.task.yaml"]
     with (
-        subprocess.Popen(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-        ) as process,
+        start_harness("validate", "a.task.yaml", cwd=tmp_path, stderr=subprocess.PIPE) as process,
         (tmp_path / "a.task.yaml").open("wb"),
     ):  # open once the other side reads
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, b"", b"")
+    assert (process.returncode, out, err) == (130, "", "")
 
 
 RUN = ("-c", MAIN, "run", "tasks", "--")
@@ -317,7 +314,11 @@ RUN = ("-c", MAIN, "run", "tasks", "--")
 
 @pytest.mark.parametrize(
     "command",
-    [("-m", "pytest"), (*RUN, "-p", "no:cacheprovider"), (*RUN, "-p", "conftest")],
+    [
+        ("-m", "pytest"),
+        pytest.param((*RUN, "-p", "no:cacheprovider"), marks=pytest.mark.thorough),
+        (*RUN, "-p", "conftest"),
+    ],
     ids=["pytest", "run", "before-plugins"],
 )
 def test_ctrl_c_while_pytest_loads_is_one_line(tmp_path: Path, command: tuple[str, ...]) -> None:
@@ -348,9 +349,9 @@ def test_the_report_server_says_nothing_of_a_browser_that_breaks_off(
 
 
 @contextlib.contextmanager
-def demo(port: int = 0, before: str = "") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+def demo(before: str = "") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """`harness demo` in a process of its own, and what it has said once the sites run."""
-    command = [sys.executable, "-c", before + MAIN, "demo", "--port", str(port)]
+    command = [sys.executable, "-c", before + MAIN, "demo", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline()]
@@ -393,11 +394,11 @@ def test_demo_ends_with_its_sites(number: signal.Signals, before: str) -> None:
             urllib.request.urlopen(shop_of(lines), timeout=10)
 
 
-def test_demo_that_runs_already_is_shown(sites: dict[str, int]) -> None:
-    with demo(sites["world.local"]) as (process, lines):
-        assert process.wait(60) == 0
-        assert lines[0].startswith(f"The demo sites already run on port {sites['world.local']}")
-        assert shop_of(lines) == f"http://127.0.0.1:{sites['shop.local']}/"
+def test_demo_that_runs_already_is_shown(tmp_path: Path, sites: dict[str, int]) -> None:
+    done = harness("demo", "--port", str(sites["world.local"]), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"The demo sites already run on port {sites['world.local']}")
+    assert shop_of(done.stdout.splitlines()) == f"http://127.0.0.1:{sites['shop.local']}/"
 
 
 def test_demo_on_a_port_of_someone_else_fails(tmp_path: Path) -> None:

@@ -7,14 +7,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
 
 from tests.acceptance.conftest import Project
 from tests.acceptance.test_bridge import ONE_ORDER
-from tests.acceptance.warm import harness
+from tests.acceptance.warm import harness, warm
+from tests.conftest import FULL
 
 STRANGER = Path(__file__).parent / "stranger_agent.py"
 KEY = "demo-model-key"
@@ -55,18 +57,31 @@ def output(project: Project, task_id: str = "T", agent: str = "stranger") -> str
     return (project.path / "errors" / task_id / "files" / f"agent-{agent}.log").read_text("utf-8")
 
 
-def test_a_strangers_script_buys_a_mouse(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its environment has only what is declared, and its output is kept; the secret in it is masked."""
-    monkeypatch.setenv("PRIVATE_WORD", "hunter2hunter2")
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> tuple[Project, str]:
+    """One run of several commands, and what it said."""
+    project = Project(cast("pytest.Pytester", SimpleNamespace(path=tmp_path_factory.mktemp("strangers"))), sites)
     environment = {"GIVEN": "${env:PRIVATE_WORD}"}
     opens = {"act": "open", "url": f"{SHOP}/product/${{inputs.sku}}"}
     stranger(project, [opens, *BUY[1:]], "{prompt}", "{{token}}", environment=environment)
-    project.task("T", steps=[], goal="Buy a mouse.", inputs={"sku": "WM-5521"}, **BOUGHT)
-    project.task(
-        "U", steps=[], inputs={"sku": "WM-5521"}, success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"]
-    )
-    project.run().assert_outcomes(passed=1, failed=1)
-    said = output(project, "U")
+    goal: dict[str, Any] = {"agent": "stranger", "steps": [], "goal": "Buy a mouse.", "inputs": {"sku": "WM-5521"}}
+    project.task("BUYS", **goal, **BOUGHT)
+    project.task("BUYS-IN-VAIN", **goal, success_criteria=["json('env', 'shop.orders.O-10001.total') == 0"])
+    stranger(project, BUY, "{mcp}", name="speaks-mcp")
+    project.task("OVER-MCP", agent="speaks-mcp", steps=[], **BOUGHT)
+    stranger(project, [BUY[0], {"exit": 5}], name="first", fallback=["second"])
+    stranger(project, [], "{prompt}", name="second")
+    project.task("FOLLOWS", agent="first", steps=[], success_criteria=["text('h1') == 'Nothing'"])
+    options = ("-v", "-p", "no:cacheprovider")
+    return project, warm().run("pytest", *options, cwd=project.path, timeout=300, PRIVATE_WORD="hunter2hunter2").stdout
+
+
+def test_a_strangers_script_buys_a_mouse(strangers: tuple[Project, str]) -> None:
+    """Its environment has only what is declared, and its output is kept; the secret in it is masked."""
+    project, shown = strangers
+    assert "::BUYS PASSED" in shown, shown
+    assert "::BUYS-IN-VAIN FAILED" in shown, shown
+    said = output(project, "BUYS-IN-VAIN")
     environ = said.partition("[")[2].partition("]")[0]
     names = ("GIVEN", "HOME", "PRIVATE_WORD", "PYTEST_CURRENT_TEST", "VIRTUAL_ENV")
     assert [name for name in names if f"'{name}'" in environ] == ["GIVEN", "HOME"]
@@ -75,10 +90,16 @@ def test_a_strangers_script_buys_a_mouse(project: Project, monkeypatch: pytest.M
     assert "hunter2" not in said
 
 
-def test_a_strangers_script_buys_a_mouse_over_mcp(project: Project) -> None:
-    stranger(project, BUY, "{mcp}")
-    project.task("T", steps=[], **BOUGHT)
-    project.run().assert_outcomes(passed=1)
+def test_a_strangers_script_buys_a_mouse_over_mcp(strangers: tuple[Project, str]) -> None:
+    assert "::OVER-MCP PASSED" in strangers[1], strangers[1]
+
+
+def test_a_command_that_follows_another_is_told_what_was_done(strangers: tuple[Project, str]) -> None:
+    assert "::FOLLOWS FAILED" in strangers[1], strangers[1]
+    said = output(strangers[0], "FOLLOWS", "second")
+    assert "do not do it again:\\n- open http://shop.local/product/WM-5521: passed" in said
+    turn = json.loads(next(line for line in said.splitlines() if line.startswith("turn ")).removeprefix("turn "))
+    assert turn["history"] == [{"step": f"open {SHOP}/product/WM-5521", "passed": True, "code": None}]
 
 
 def test_a_hanging_command_is_ended_and_its_task_judged(project: Project) -> None:
@@ -210,16 +231,18 @@ def test_a_program_that_drives_the_browser_itself_sees_its_own_task_only(project
     tables = f"[tool.harness.agents.base]\ncommand = {_toml(command)}\n[tool.harness.agents.middle]\nagent = 'base'\n"
     driver = "[tool.harness.agents.driver]\nagent = 'middle'\n"
     path.write_text(f"{path.read_text('utf-8')}\n{tables}{driver}", "utf-8")
-    for name in ("T", "U"):
+    names = ("T", "U") if FULL else ("U",)
+    for name in names:
         total = {"T": [], "U": ["json('env', 'shop.orders.O-10001.total') == 0"]}[name]
         expected = {"expect": {"final_state": "completed", "warnings": ["control_observed"]}} if name == "T" else {}
         criteria = {"success_criteria": [*ONE_ORDER, *total], **expected}
         project.task(name, agent="driver", steps=[], allowed_domains=["shop.local"], **criteria)
     result = project.run("--task-workers", "2", "--alluredir", "allure")
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=len(names) - 1, failed=1)
     written = [json.loads(each.read_text("utf-8")) for each in (project.path / "allure").glob("*-result.json")]
     given = [(each["name"], each["value"]) for one in written for each in one["parameters"]]
-    assert given.count(("control", "observed")) == len(written) == 2
+    assert given.count(("control", "observed")) == len(written) == len(names)
+    assert "O-10001.total" in project.report("U")["error_message"], "all else has come about"
     warned = {each["type"]: each for each in project.report("U")["warnings"]}
     assert warned["control_observed"]["control"] == "observed"
     files = "'/etc/hosts' is none of them: only files of the task's folder may be given to a page"
@@ -249,6 +272,7 @@ raise SystemExit("the connection is lost")
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.own_driver
 def test_a_browser_that_died_under_its_driver_is_not_the_drivers_failure(project: Project) -> None:
     (project.path / "kills.py").write_text(KILLS, "utf-8")
@@ -265,14 +289,3 @@ def har_of(project: Project, task_id: str) -> list[dict[str, Any]]:
     document = json.loads((project.path / "errors" / task_id / "network_logs.har").read_text("utf-8"))
     entries: list[dict[str, Any]] = document["log"]["entries"]
     return entries
-
-
-def test_a_command_that_follows_another_is_told_what_was_done(project: Project) -> None:
-    stranger(project, [BUY[0], {"exit": 5}], name="first", fallback=["second"])
-    stranger(project, [], "{prompt}", name="second")
-    project.task("T", agent="first", steps=[], success_criteria=["text('h1') == 'Nothing'"])
-    project.run().assert_outcomes(failed=1)
-    said = output(project, "T", "second")
-    assert "do not do it again:\\n- open http://shop.local/product/WM-5521: passed" in said
-    turn = json.loads(next(line for line in said.splitlines() if line.startswith("turn ")).removeprefix("turn "))
-    assert turn["history"] == [{"step": f"open {SHOP}/product/WM-5521", "passed": True, "code": None}]

@@ -43,6 +43,7 @@ def failed(folder: Path) -> dict[str, dict[str, Any]]:
     return {each["task_id"]: each for each in found}
 
 
+@pytest.mark.thorough  # tests/unit/spec/test_data_file.py
 def test_the_example_passes(project: Project) -> None:
     for name in ("DATA-2025-001.task.yaml", "customers.csv", "conftest.py"):
         shutil.copy(EXAMPLES / name, project.path)

@@ -7,8 +7,6 @@ import functools
 import json
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +25,7 @@ from harness.pytest_plugin.parallel import STEPPING_IN
 from harness.spec.fault_plan import FaultPlan
 from harness.spec.load import check_group, load_file
 from tests.acceptance.documented import ROOT, blocks, pages
+from tests.acceptance.warm import warm
 
 DEEPER = [page for folder in ("design", "decisions") for page in sorted((ROOT / "docs" / folder).glob("*.md"))]
 PAGES = [*pages(), *DEEPER, ROOT / "CHANGELOG.md"]
@@ -196,8 +195,6 @@ def test_the_guide_has_the_options_of_other_plugins() -> None:
 
 
 def test_every_option_of_the_installed_playwright_plugin_is_known() -> None:
-    shown = subprocess.run(
-        [sys.executable, "-m", "pytest", "--help", "-p", "no:cacheprovider"], capture_output=True, text=True, check=True
-    ).stdout
+    shown = warm().run("pytest", "--help", "-p", "no:cacheprovider", cwd=ROOT).stdout
     (theirs,) = re.findall(r"^Playwright:\n(.*?)\n(?=\S)", shown, re.DOTALL | re.MULTILINE)
     assert set(re.findall(r"^  (--[\w-]+)", theirs, re.MULTILINE)) == {option.name for option in FOREIGN}

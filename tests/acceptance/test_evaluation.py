@@ -225,6 +225,7 @@ def buyers(project: Project, server: ModelServer, monkeypatch: pytest.MonkeyPatc
     return project
 
 
+@pytest.mark.thorough  # tests/unit/runner/evaluation/test_void.py and test_gate.py
 def test_a_provider_that_dies_in_the_middle_changes_no_rate(buyers: Project, server: ModelServer) -> None:
     server.dies_after = 2
     done = evaluate(buyers, "--trials", "2", "--output", "out", agents="buyer,other-buyer")

@@ -79,7 +79,9 @@ def verdicts(run: pytest.RunResult) -> tuple[dict[str, int], int]:
 WHOLE = ({"passed": 1, "failed": 1, "skipped": 1}, 1)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.thorough)], ids=["alone", "workers"]
+)
 def test_all_outputs_fail_at_all_calls_and_no_verdict_notices(
     broken: Project, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:

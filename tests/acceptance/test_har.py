@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
+import pytest
+
 from tests.acceptance.conftest import Project
 
 STEPS: list[dict[str, Any]] = [
@@ -21,6 +23,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.thorough  # tests/browser/test_lost_evidence.py
 def test_each_request_is_there_once_also_after_a_restart_of_the_browser(project: Project) -> None:
     project.task("T", steps=STEPS, faults=FAULTS, checkpoints=[0, 1])
     project.run().assert_outcomes(failed=1)

@@ -28,6 +28,7 @@ def effects(folder: Path) -> list[str]:
     return (folder / "effects.txt").read_text("utf-8").splitlines()
 
 
+@pytest.mark.thorough  # tests/unit/runner/test_held_tools.py
 def test_verify_calls_a_tool_that_writes_only_when_told_to(project: Project) -> None:
     folder = prepared(project)
     project.task("T", steps=[GET, SEND], success_criteria=["mem('to') == 'a'"])

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pytest_httpserver import HTTPServer
 
 from tests.acceptance.warm import warm
@@ -25,6 +26,7 @@ TASKS = {
 }
 
 
+@pytest.mark.thorough  # tests/unit/criteria has each hint
 def test_what_would_hold_in_place_of_a_failed_comparison_is_the_hint(tmp_path: Path, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/").respond_with_data(PAGE, content_type="text/html")
     (tmp_path / "pyproject.toml").write_text(f'[tool.harness]\nbase_url = "{httpserver.url_for("")}"\n', "utf-8")

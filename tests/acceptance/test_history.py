@@ -170,6 +170,7 @@ def test_killed_in_the_middle_and_run_again(tmp_path: Path) -> None:
     assert "has died; what it had done until then is kept" in load_run(folder, "last-1").note
 
 
+@pytest.mark.thorough
 def test_interrupted(tmp_path: Path) -> None:
     waiting = {"steps": [{"act": "open", "url": "about:blank"}, {"act": "wait", "selector": "#none", "timeout": 30}]}
     folder = written(tmp_path / "p", "T-PASSED", "T-INTERRUPTED", T_INTERRUPTED=waiting)
@@ -209,6 +210,7 @@ def test_a_broken_history_is_put_aside_and_said(tmp_path: Path) -> None:
     assert [each.run == first for each in recent_runs(folder)] == [False]
 
 
+@pytest.mark.thorough  # test_failing_outputs.py has one, too
 def test_one_that_cannot_be_written_fails_no_run(tmp_path: Path) -> None:
     folder = written(tmp_path / "p", "T-PASSED")
     (folder / HISTORY).mkdir(parents=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.acceptance import stranger_app
 from tests.acceptance.warm import harness, warm
+from tests.conftest import FULL
 
 TEST = '''\
 import os
@@ -78,9 +80,8 @@ def test_the_test_and_its_task_pass_on_the_same_site(tmp_path: Path, address: st
     assert "2 tasks: 2 complete, 0 with something missing" in done.stdout
     assert "2 loaded, 0 with errors" in harness("validate", "tasks", cwd=tmp_path).stdout
     reset = f"{address}/test-state/reset"
-    play = "import urllib.request as r, sys; r.urlopen(r.Request(sys.argv[1], method='POST'))"
-    for what, passed in (("test_stranger.py", 3), ("tasks", 3)):
-        subprocess.run([sys.executable, "-c", play, reset], check=True, timeout=30)
+    for what, passed in (("test_stranger.py", 3), ("tasks", 3)) if FULL else (("tasks", 3),):
+        urllib.request.urlopen(urllib.request.Request(reset, method="POST"), timeout=30).close()
         ran = warm().run("pytest", what, cwd=tmp_path, ANN_PASSWORD="s3cret-pass")
         assert f"{passed} passed" in ran.stdout, ran.stdout + ran.stderr
 

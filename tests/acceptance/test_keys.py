@@ -30,7 +30,7 @@ COVERED = """() => { document.body.insertAdjacentHTML('beforeend',
     ],
     ids=lambda step: step["act"],
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough  # tests/browser/test_actions.py has `frame` and `force` of other acts
 async def test_acts_in_a_frame(stage: Stage, step: dict[str, Any]) -> None:  # noqa: F811
     (stage.folder / "a.txt").write_text("A")
     session = await stage.at("/popup")
@@ -52,7 +52,7 @@ async def test_acts_in_a_frame(stage: Stage, step: dict[str, Any]) -> None:  # n
     ],
     ids=lambda step: step["act"] if isinstance(step, dict) else "",
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_force_acts_on_what_is_not_ready(
     stage: Stage,  # noqa: F811
     path: str,

@@ -43,7 +43,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "alternative": {"fallback_plan": {"enabled": True, "alternative_task_id": "OTHER"}},
 }
 CASES = {f"{kind}-{way}": (kind, way) for kind in KINDS for way in WAYS}
-SOME = ("timer-checkpoint", "form-checkpoint", "shared-checkpoint", "hung-fetch-none", "hung-timer-start")
+SOME = ("timer-checkpoint", "form-start", "shared-checkpoint", "hung-fetch-none")
 UNKNOWN = "OUTCOME_UNKNOWN"
 PAGE = """<!doctype html><title>Shop</title><form id=form method=post action="/order?key={key}"></form>
 <button id=buy>Buy</button><script>buy.onclick = () => {{ {script} }}</script>"""

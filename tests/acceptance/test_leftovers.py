@@ -159,7 +159,7 @@ def test_after_shipped_tasks_that_pass_and_fail(run: Run) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_after_an_interruption(long: Run, number: signal.Signals) -> None:
     long.start()
     long.in_a_step()
@@ -170,7 +170,6 @@ def test_after_an_interruption(long: Run, number: signal.Signals) -> None:
     long.nothing_is_left()
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.thorough)])
 def test_after_ctrl_c_for_the_whole_group_five_times(long: Run, workers: tuple[str, ...]) -> None:
     """As a terminal sends it: to every process of the group; and again, by who is impatient."""
@@ -185,6 +184,7 @@ def test_after_ctrl_c_for_the_whole_group_five_times(long: Run, workers: tuple[s
     long.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_five_times_ctrl_c_while_tasks_are_collected_end_the_run_with_one_line(long: Run) -> None:
     (long.root / "conftest.py").write_text(IMPATIENT, "utf-8")
     long.start()

@@ -6,10 +6,13 @@ import json
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import SimpleNamespace
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
@@ -43,7 +46,10 @@ steps: [{{act: open, url: /account}}]
 success_criteria: ["text('#who') == 'ann'"]
 """
 SECRET = "s3cret-of-ann"
-USERS = {SECRET: "ann", "s3cret-of-bob": "bob"}
+USERS = {
+    SECRET: "ann", "s3cret-of-bob": "bob",
+    "s3cret-of-ben": "ann", "s3cret-of-anybody": "ann", "s3cret-of-filed": "ann",
+}  # fmt: skip
 FORM = "<form method=post action=/login><input id=password name=password type=password><button>In</button></form>"
 APP = "<p id=who></p><script>who.textContent = localStorage.token || 'nobody'</script>"
 ENTER = """<script>
@@ -97,14 +103,20 @@ class Shop(BaseHTTPRequestHandler):
         """Be quiet."""
 
 
+@contextmanager
+def served(site: type[Shop]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), site) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 @pytest.fixture
 def url() -> Iterator[str]:
     Shop.sessions.clear()
     Shop.logins.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Shop) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(Shop) as url:
+        yield url
 
 
 def project(folder: Path, url: str, more: str = "", tasks: int = 3) -> Path:
@@ -134,8 +146,15 @@ def test_one_login_serves_all_tasks_of_a_run(tmp_path: Path, url: str, more: tup
     assert not list((tmp_path / ".harness" / "logins").rglob("*.json")), "no session stays on the disk"
 
 
+LOST = "keep = true\nlost_when = \"text('#who') == 'nobody'\""
+
+
 def test_a_login_is_kept_between_runs_if_asked_and_made_anew_when_it_is_over(tmp_path: Path, url: str) -> None:
-    folder = project(tmp_path, url, "keep = true", tasks=1)
+    """The form of the login ends the wait: without `lost_when`, each check that does not hold would take 5 minutes."""
+    folder = project(tmp_path, url, LOST, tasks=1)
+    text = (folder / "pyproject.toml").read_text("utf-8")
+    (folder / "pyproject.toml").write_text(text.replace("check_timeout = 0", "check_timeout = 300"), "utf-8")
+    began = time.monotonic()
     for _ in range(2):
         assert "1 passed" in run(folder).stdout
     assert len(Shop.logins) == 1
@@ -144,54 +163,99 @@ def test_a_login_is_kept_between_runs_if_asked_and_made_anew_when_it_is_over(tmp
     Shop.sessions.clear()
     assert "1 passed" in run(folder).stdout
     assert len(Shop.logins) == 2
+    assert time.monotonic() - began < 240
+
+
+@pytest.mark.thorough
+def test_a_login_whose_file_is_damaged_is_made_anew(tmp_path: Path, url: str) -> None:
+    folder = project(tmp_path, url, "keep = true", tasks=1)
+    assert "1 passed" in run(folder).stdout
+    (kept,) = (tmp_path / ".harness" / "logins").glob("*.json")
     kept.write_text("{half", "utf-8")
     assert "1 passed" in run(folder).stdout
-    assert len(Shop.logins) == 3
-
-
-def test_a_login_that_fails_says_so_in_each_task_and_is_not_tried_for_each(tmp_path: Path, url: str) -> None:
-    folder = project(tmp_path, url, tasks=4)
-    done = run(folder, password="wrong-password")
-    assert "4 failed" in done.stdout, done.stdout + done.stderr
     assert len(Shop.logins) == 2
-    report: dict[str, Any] = json.loads((folder / "errors" / "T3" / "error_report.json").read_text("utf-8"))
+
+
+OF_LOGIN = f"[tool.harness.logins{SETTINGS.partition('[tool.harness.logins')[2]}".format(more="")
+FILED = """
+[tool.harness.logins.filed]
+task = "in.task.yaml"
+check_url = "/account"
+holds = "text('#who') == 'ann'"
+"""
+FILE = """
+task_id: IN
+steps:
+  - {act: open, url: /login}
+  - {act: type, selector: '#password', value: '${env:OF_FILED}'}
+  - {act: submit, selector: form}
+"""
+HOLDS = "text('#who') == 'ann'"
+
+
+def login(name: str, old: str = "", new: str = "") -> str:
+    """The settings of a login with a password of its own."""
+    return OF_LOGIN.replace("buyer", name).replace("PASSWORD", f"OF_{name.upper()}").replace(old, new)
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """One run of tasks with many logins: its folder, what it said, and who has logged in."""
+    folder, logins = tmp_path_factory.mktemp("crowd"), list[str]()
+    site = type("OfCrowd", (Shop,), {"sessions": {}, "logins": logins})
+    with served(site) as url:
+        project(folder, url, tasks=0)
+        tables = (
+            login("wrong"), login("ann"), login("bob", "'ann'", "'bob'"),
+            login("ben", "'ann'", "'ben'"), login("anybody", HOLDS, "exists('#who')"), FILED,
+        )  # fmt: skip
+        settings = SETTINGS.partition("[tool.harness.logins")[0].format(url=url) + "".join(tables)
+        (folder / "pyproject.toml").write_text(settings, "utf-8")
+        (folder / "in.task.yaml").write_text(FILE, "utf-8")
+        tasks = {
+            **{f"WRONG-{number}": ("wrong", "") for number in range(3)},
+            **{f"ANYBODY-{number}": ("anybody", "") for number in range(2)},
+            "BEN": ("ben", ""), "FILED": ("filed", ""),
+            "E0": ("ann", "episode_id: E\n"), "E1": ("bob", "episode_id: E\n"), "E2": ("", "episode_id: E\n"),
+        }  # fmt: skip
+        for name, (user, more) in tasks.items():
+            text = TASK.format(name=name).replace("login: buyer\n", f"login: {user}\n" if user else "") + more
+            text = text.replace("'ann'", "'bob'") if name in ("E1", "E2") else text
+            (folder / f"{name}.task.yaml").write_text(text, "utf-8")
+        names = ("ann", "bob", "ben", "anybody", "filed")
+        passwords = {f"OF_{name.upper()}": f"s3cret-of-{name}" for name in names} | {"OF_WRONG": "wrong-password"}
+        done = warm().run("pytest", cwd=folder, **passwords)
+        yield SimpleNamespace(folder=folder, done=done, logins=Counter(logins), passwords=passwords)
+
+
+def test_whoever_can_log_in_passes_and_nobody_else(crowd: SimpleNamespace) -> None:
+    assert "6 failed, 5 passed" in crowd.done.stdout, crowd.done.stdout + crowd.done.stderr
+
+
+def test_a_login_that_fails_says_so_in_each_task_and_is_not_tried_for_each(crowd: SimpleNamespace) -> None:
+    assert crowd.logins["password=wrong-password"] == 2
+    report = read_report(crowd.folder, "WRONG-2")
     assert (report["code"], report["error_type"]) == ("LOGIN_FAILED", "authentication_failed")
-    assert "Login `buyer` failed: " in report["error_message"]
-    assert (folder / "errors" / "login-buyer-as-buyer" / "error_report.json").is_file()
-    assert "wrong-password" not in done.stdout + done.stderr
-    for file in folder.rglob("*"):
+    assert "Login `wrong` failed: " in report["error_message"]
+    assert (crowd.folder / "errors" / "login-wrong-as-wrong" / "error_report.json").is_file()
+    assert "wrong-password" not in crowd.done.stdout + crowd.done.stderr
+    for file in crowd.folder.rglob("*"):
         assert not file.is_file() or b"wrong-password" not in file.read_bytes(), file
 
 
-def test_what_was_made_must_hold_and_keeps_its_evidence_if_it_does_not(tmp_path: Path, url: str) -> None:
-    folder = project(tmp_path, url, tasks=1)
-    text = (folder / "pyproject.toml").read_text("utf-8")
-    (folder / "pyproject.toml").write_text(text.replace("== 'ann'", "== 'ben'"), "utf-8")
-    done = run(folder)
-    message = read_report(folder, "T0")["error_message"]
-    assert message.startswith("Login `buyer` was made, but does not hold at open /account: "), done.stdout
-    assert message.endswith(" (its artifacts are in buyer-holds)")
-    assert ">ann</p>" in (folder / "errors" / "buyer-holds" / "dom_snapshot.html").read_text("utf-8")
-    assert (folder / "errors" / "buyer-holds" / "screenshot.png").is_file()
+def test_what_was_made_must_hold_and_keeps_its_evidence_if_it_does_not(crowd: SimpleNamespace) -> None:
+    message = read_report(crowd.folder, "BEN")["error_message"]
+    assert message.startswith("Login `ben` was made, but does not hold at open /account: "), message
+    assert message.endswith(" (its artifacts are in ben-holds)")
+    assert ">ann</p>" in (crowd.folder / "errors" / "ben-holds" / "dom_snapshot.html").read_text("utf-8")
+    assert (crowd.folder / "errors" / "ben-holds" / "screenshot.png").is_file()
 
 
-def test_a_task_file_may_log_in_and_a_wrong_name_is_told_with_its_place(tmp_path: Path, url: str) -> None:
-    folder = project(tmp_path, url, tasks=1)
-    (folder / "pyproject.toml").write_text(
-        f'[tool.harness]\nbase_url = "{url}"\n[tool.harness.logins.buyer]\ntask = "in.task.yaml"\n'
-        "check_url = \"/account\"\nholds = \"text('#who') == 'ann'\"\n",
-        "utf-8",
-    )
-    (folder / "in.task.yaml").write_text(
-        "task_id: IN\nsteps:\n  - {act: open, url: /login}\n  - {act: type, selector: '#password', value: "
-        "'${env:PASSWORD}'}\n  - {act: submit, selector: form}\n",
-        "utf-8",
-    )
-    assert "2 passed" in run(folder).stdout
-    assert len(Shop.logins) == 2, "the task itself, and the login"
-    (folder / "t0.task.yaml").write_text(TASK.format(name="T0").replace("login: buyer", "login: byuer"), "utf-8")
-    told = run(folder, "t0.task.yaml").stdout
-    assert "t0.task.yaml:3:8: login: there is no login `byuer`" in told.replace("\n", ""), told
+def test_a_task_file_may_log_in_and_a_wrong_name_is_told_with_its_place(crowd: SimpleNamespace) -> None:
+    assert crowd.logins["password=s3cret-of-filed"] == 2, "the task itself, and the login"
+    (crowd.folder / "t0.task.yaml").write_text(TASK.format(name="T0").replace("login: buyer", "login: fild"), "utf-8")
+    told = warm().run("pytest", "t0.task.yaml", cwd=crowd.folder, **crowd.passwords).stdout
+    assert "t0.task.yaml:3:8: login: there is no login `fild`" in told.replace("\n", ""), told
 
 
 def test_a_file_that_cannot_log_in_is_told_before_the_run(tmp_path: Path, url: str) -> None:
@@ -260,6 +324,7 @@ def of_app(folder: Path, url: str) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_logins_and_episodes_hand_on_everything_however_long_it_takes_to_read(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,42 +358,13 @@ def read_report(folder: Path, key: str) -> dict[str, Any]:
     return found
 
 
-def test_a_criterion_that_holds_without_the_login_is_refused_before_anybody_logs_in(tmp_path: Path, url: str) -> None:
-    folder = project(tmp_path, url, tasks=2)
-    text = (folder / "pyproject.toml").read_text("utf-8")
-    (folder / "pyproject.toml").write_text(text.replace("text('#who') == 'ann'", "exists('#who')"), "utf-8")
-    done = run(folder)
-    assert "2 failed" in done.stdout, done.stdout + done.stderr
-    told = "Login `buyer` is refused: `holds` also holds without it, in an empty browser at open /account: exists("
-    assert read_report(folder, "T1")["error_message"].startswith(told)
-    assert not Shop.logins
+def test_a_criterion_that_holds_without_the_login_is_refused_before_anybody_logs_in(crowd: SimpleNamespace) -> None:
+    told = "Login `anybody` is refused: `holds` also holds without it, in an empty browser at open /account: exists("
+    assert read_report(crowd.folder, "ANYBODY-1")["error_message"].startswith(told)
+    assert crowd.logins["password=s3cret-of-anybody"] == 0
 
 
-def test_the_form_of_the_login_ends_the_wait_for_one_that_is_over(tmp_path: Path, url: str) -> None:
-    """Without `lost_when`, each of the two checks that do not hold would wait five minutes."""
-    folder = project(tmp_path, url, "keep = true\nlost_when = \"text('#who') == 'nobody'\"", tasks=1)
-    text = (folder / "pyproject.toml").read_text("utf-8")
-    (folder / "pyproject.toml").write_text(text.replace("check_timeout = 0", "check_timeout = 300"), "utf-8")
-    began = time.monotonic()
-    assert "1 passed" in run(folder).stdout
-    Shop.sessions.clear()
-    assert "1 passed" in run(folder).stdout
-    assert len(Shop.logins) == 2
-    assert time.monotonic() - began < 240
-
-
-def test_another_user_of_an_episode_logs_in_in_an_empty_browser(tmp_path: Path, url: str) -> None:
+def test_another_user_of_an_episode_logs_in_in_an_empty_browser(crowd: SimpleNamespace) -> None:
     """Ann submits, Bob approves: the site shows its login form only to a browser in which nobody is logged in."""
-    folder = project(tmp_path, url, tasks=1)
-    settings = (folder / "pyproject.toml").read_text("utf-8")
-    bob = SETTINGS.partition("[tool.harness.logins")[2].format(more="")
-    bob = f"[tool.harness.logins{bob}".replace("buyer", "bob").replace("ann", "bob").replace("PASSWORD", "OF_BOB")
-    (folder / "pyproject.toml").write_text(settings + bob, "utf-8")
-    first = TASK.format(name="T0") + "episode_id: E\n"
-    (folder / "t0.task.yaml").write_text(first, "utf-8")
-    second = first.replace("T0", "T1").replace("buyer", "bob").replace("ann", "bob")
-    (folder / "t1.task.yaml").write_text(second, "utf-8")
-    (folder / "t2.task.yaml").write_text(second.replace("T1", "T2").replace("login: bob\n", ""), "utf-8")
-    done = warm().run("pytest", cwd=folder, PASSWORD=SECRET, OF_BOB="s3cret-of-bob")
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
-    assert len(Shop.logins) == 2
+    assert not [name for name in ("E0", "E1", "E2") if (crowd.folder / "errors" / name).exists()]
+    assert (crowd.logins["password=s3cret-of-ann"], crowd.logins["password=s3cret-of-bob"]) == (1, 1)

@@ -22,8 +22,8 @@ KNOWN = {
     "unknown": ("BROWSER_UNRESPONSIVE", "silent"),
 }
 """What is done to a driver -> the code of the task whose click was under way, and what is known about the driver."""
-SOON = ("stop", "garbage", "kill")
-"""What is known at once; silence takes a while."""
+SOON = ("garbage", "kill")
+"""What is known at once; silence takes a while, and the tests below stop drivers."""
 STEPS = [{"act": "open", "url": "http://shop.local/"}, {"act": "click", "selector": "body"}]
 
 
@@ -102,8 +102,9 @@ def test_what_pages_send_while_the_driver_is_stopped_is_not_done_again(
     nothing_is_left(struck)
 
 
+@pytest.mark.thorough
 @pytest.mark.own_driver
-@pytest.mark.parametrize("kind", list(KNOWN) if FULL else ["garbage"])
+@pytest.mark.parametrize("kind", KNOWN)
 def test_a_driver_that_is_lost_at_the_end_does_not_hold_up_the_end(
     struck: Project, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
