@@ -104,9 +104,8 @@ async def serving(
 
 def _why(root: Path, process: subprocess.Popen[bytes], said_from: int) -> str:
     if process.poll() is None:
-        return (
-            f"the server did not start within {_STARTS_WITHIN:g} s; it may yet (`harness serve status`), and its log is {_LOG}"
-        )
+        late = f"the server did not start within {_STARTS_WITHIN:g} s"
+        return f"{late}; it may yet (`harness serve status`), and its log is {_LOG}"
     try:
         text = (root / _LOG).read_bytes()[said_from:].decode("utf-8", "replace")
         free = shutil.disk_usage(root).free
