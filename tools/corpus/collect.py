@@ -180,7 +180,7 @@ class Corpus:
             tables = history.execute(
                 "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY name"
             ).fetchall()
-            self.keep("history/tables.txt", "\n".join(sql for _, sql in tables))
+            self.keep("history/tables.txt", "\n".join(" ".join(sql.split()) for _, sql in tables))
             for name in (name for name, sql in tables if sql.startswith("CREATE TABLE") and name not in LEFT_OUT):
                 rows = [dict(row) for row in history.execute(f"SELECT * FROM {name} ORDER BY 1, 2")]  # noqa: S608
                 rows = [row for row in rows if row.get("type") not in LEFT_OUT]

@@ -17,7 +17,7 @@ class Mask(NamedTuple):
     """The files of the corpus that it concerns."""
 
 
-SECONDS = "seconds|at|started|duration|t|start|end|stop|time|after|avgRecoveryTime|median|max|p95"
+SECONDS = "seconds|at|started|duration|t|start|end|stop|time|after|avgRecoveryTime|median|max|p95|first_token"
 POLLED = "attempts|totalAttempts|observations|polls"
 
 MASKS = (
@@ -35,6 +35,8 @@ MASKS = (
     Mask(r"\b\d+\.\d+s( \([\d:]+\))? ====", "<seconds> ====", "*screen.txt"),
     Mask(r'": \d+\.\d+', '": <seconds>', "*durations*"),
     Mask(r"(?<=\s)\d+\.\d(?=\s)", "<seconds>", "*history*.txt"),
+    Mask(r"(?m)^- \d\d:\d\d:\d\d ", "- <clock> ", "*summary.md"),
+    Mask(r"struck once at \d+\.", "struck once at <seconds>"),
     Mask(r"(?<=\s)\d+\.\d(?=\s)", "<seconds>", "campaign/*"),
     Mask(r'(?ms)^ "slow_(steps|tasks)": \[.*?^ \]', r' "slow_\1": <the slowest>', "*dashboard*"),
     # What is polled is asked more often on a slow machine.

@@ -17,6 +17,7 @@ VARIES = {
     "a run": ("run 20261128T122525-8563 began", "run 20270102T030405-1 began"),
     "an epoch": ('"start": 1795868792207', '"start": 1795869999999'),
     "seconds of a step": ('{"seconds": 0.0}', '{"seconds": 12}'),
+    "the first token": ('{"first_token": 0.267}', '{"first_token": 0.029}'),
     "seconds on a screen": ("click  ok  0.1 s", "click  ok  1 min 3 s"),
     "milliseconds of a call": ("Timeout 3999ms exceeded", "Timeout 3998ms exceeded"),
     "a port": ("http://127.0.0.1:2811/", "http://127.0.0.1:40000/"),
