@@ -111,7 +111,7 @@ def combined(values: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
 
 
 any_values: st.SearchStrategy[Value] = st.recursive(st.one_of(literals, reads), combined, max_leaves=4)
-values = any_values.map(settled)
+values = any_values.map(_value)
 tests = st.builds(Read, st.sampled_from(["exists", "visible"]), st.tuples(selectors)).map(Test)
 seconds = st.floats(0, 1000).map(lambda number: round(number, 3))
 
