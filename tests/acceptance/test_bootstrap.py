@@ -199,7 +199,15 @@ def test_run_keeps_pytests_exit_code(venv: Path, capfd: pytest.CaptureFixture[st
     program(venv / "bin" / "pytest", f'#!/bin/sh\necho "$@ in $VIRTUAL_ENV"\nexit {code}\n')
     assert command.run_tasks(venv, ("-k", "shop")) == code
     output = capfd.readouterr().out
-    assert f"tasks/ --task-models replay --alluredir=allure-results -k shop in {venv}" in output
+    assert f"tasks/ --task-models replay --task-workers 4 --alluredir=allure-results -k shop in {venv}" in output
+
+
+def test_run_takes_the_workers_that_are_asked_for(venv: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program(venv / "bin" / "pytest", '#!/bin/sh\necho "$@"\n')
+    assert command.run_tasks(venv, ("--task-workers=1",)) == 0
+    output = capfd.readouterr().out
+    assert "--task-workers=1" in output
+    assert "--task-workers 4" not in output
 
 
 def test_ctrl_c_lets_the_tool_finish(tmp_path: Path) -> None:
