@@ -135,7 +135,7 @@ def waits_whose_page_breaks(project: Project) -> None:
 
     there = {"act": "wait", "selector": "body", "value": "textContent", "timeout": 30}
     declared(project, "THERE", leads("there"), there)
-    declared(project, "NOT-THERE", leads("not-there"), {"act": "wait", "selector": "#none", "timeout": 8})
+    declared(project, "NOT-THERE", leads("not-there"), {"act": "wait", "selector": "#none", "timeout": 16})
     gone = opens("<script>setTimeout(() => location = '/reset/gone', 300)</script>")
     declared(project, "GONE", gone, success_criteria=["STABLE(5, NOT[exists('#none')])"], step_timeout=20)
 
