@@ -67,9 +67,8 @@ class LocalProcess(Struct, frozen=True):
     async def of(cls, control: CDPSession) -> LocalProcess:
         """The process that a browser reports as its own."""
         processes = (await control.send("SystemInfo.getProcessInfo"))["processInfo"]
-        for process in processes:
-            not_above_ours(int(process["id"]))
         pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
+        not_above_ours(pid)  # only this one: the ids of sandboxed processes may be those of another namespace
         return cls(pid, _group(pid))
 
     @property
