@@ -1,4 +1,4 @@
-"""The tables of tests/requirements/agents.md: each row names tests that exist, and says which run only in a full run."""
+"""The tables of tests/requirements/agents.md: each row names tests that exist, and which run only in a full run."""
 
 from __future__ import annotations
 
