@@ -1,7 +1,7 @@
 """Generates the tables of all keys of a task file from the models' JSON Schema.
 
-Run as `python -m tools.docs.key_table docs`, in the folder of the project. Each table stands between two marks that name
-it, in the page where a reader looks for it.
+Run as `python -m tools.docs.key_table docs`, in the folder of the project. Each table stands between two marks that
+name it, in the page where a reader looks for it.
 """
 
 from __future__ import annotations
