@@ -51,7 +51,8 @@ _LONGEST = re.compile(r", at most [\d,]+ characters")
 """A bound that the error about a longer text names: the tables leave it out."""
 _OF_STEPS = frozenset(StepBase.model_fields)
 _OPTION = "#/$defs/Option"
-_HEAD = "| key | type | default | meaning |\n|---|---|---|---|"
+_REQUIRED = "**required**"
+_HEAD = "| key | type and default | meaning |\n|---|---|---|"
 _TAGGED = re.compile(r"(?:\[(?P<kind>\w+)\]|: (?P<strategy>\w+))(?:\.(?P<key>[\w.]+))?")
 """The rest of a path after an act, a kind of fault or a strategy, and the key that belongs to it."""
 _OCCASIONS: Mapping[str, tuple[str, type[BaseModel]]] = {
@@ -210,7 +211,7 @@ def _keys(prefix: str, model: Schema, definitions: Schema, without: frozenset[st
         kind, text = described_type(schema), schema.get("description", "")
         unit = _UNIT.search(text)
         meaning = f"{text[: unit.start()]}." if unit else text
-        default = "**required**" if name in model.get("required", ()) else _default(schema)
+        default = _REQUIRED if name in model.get("required", ()) else _default(schema)
         yield Key(prefix + name, kind, unit["unit"] if unit else "", default, meaning)
         if any(each.get("$ref") == _OPTION for each in schema.get("anyOf", ())):
             yield from _keys(f"{prefix}{name}.", definitions["Option"], definitions)
@@ -220,6 +221,8 @@ def _default(schema: Schema) -> str:
     default = schema.get("default")
     if default is None or default in ("", []) or isinstance(default, dict):
         return ""
+    if isinstance(default, str):
+        return f"`{default}`"
     return f"`{default:g}`" if isinstance(default, float) else f"`{json.dumps(default)}`"
 
 
@@ -247,7 +250,7 @@ def rendered(found: Iterable[Section]) -> str:
 
 
 def _rows(section: Section) -> Iterator[str]:
-    """A row for each key; one that means the same for several acts, kinds or strategies has one row before them."""
+    """After an act, a kind or a strategy follow the keys that it has alone; those of several stand first."""
     split = [(key, *_tag_and_name(key, section.prefix)) for key in section.keys]
     owners = Counter((name, key.type, key.default, key.meaning) for key, tag, name in split if tag and name)
     several = {each for each, count in owners.items() if count > 1}
@@ -265,7 +268,7 @@ def _rows(section: Section) -> Iterator[str]:
             keys = f" Takes {', '.join(with_it[tag])}." if tag in with_it else ""
             late.append(_row(tag, key, keys))
         elif same not in several:
-            late.append(_row(f"{tag}.{name}", key))
+            late.append(_row(name, key))
         elif same not in shown:
             shown.add(same)
             early.append(_row(name, key))
@@ -286,7 +289,9 @@ def _row(name: str, key: Key, more: str = "") -> str:
     kind = _LONGEST.sub("", key.type)
     if key.unit in _SHOWN:
         kind = f"{kind} ({key.unit})"
-    cells = (f"`{name}`" if key.type else f"**`{name}`**", kind, key.default, key.meaning + more)
+    if key.default:
+        kind += f", {key.default}" if key.default == _REQUIRED else f"; default {key.default}"
+    cells = (f"`{name}`" if key.type else f"**`{name}`**", kind, key.meaning + more)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -118,7 +118,7 @@ def test_only_what_is_between_the_marks_changes() -> None:
 def test_every_key_has_a_row_and_every_row_all_cells() -> None:
     for section in sections():
         rows = [line for line in rendered([section]).splitlines() if line.startswith(("| `", "| **"))]
-        assert {row.replace("\\|", "").count("|") for row in rows} == {5}
+        assert {row.replace("\\|", "").count("|") for row in rows} == {4}
         names = {row.split("`")[1].rpartition(".")[2] for row in rows}
         assert [key.path for key in section.keys if re.findall(r"\w+", key.path)[-1] not in names] == []
 
@@ -130,11 +130,11 @@ def test_what_several_share_has_one_row_that_each_of_them_names() -> None:
         *(Key("steps[c]", "", "", "", "Do c."), Key("steps[c].x", "text", "", "`1`", "The x.")),
     ]
     assert rendered([Section("Acts", "steps", tuple(keys))]).splitlines()[4:] == [
-        "| `x` | text |  | The x. |",
-        "| **`a`** |  |  | Do a. Takes `x`. |",
-        "| **`b`** |  |  | Do b. Takes `x`. |",
-        "| **`c`** |  |  | Do c. |",
-        "| `c.x` | text | `1` | The x. |",
+        "| `x` | text | The x. |",
+        "| **`a`** |  | Do a. Takes `x`. |",
+        "| **`b`** |  | Do b. Takes `x`. |",
+        "| **`c`** |  | Do c. |",
+        "| `x` | text; default `1` | The x. |",
     ]
 
 
