@@ -29,20 +29,19 @@ OPTIONS = f"""\
 
 {MADE}
 
-`pytest --help` lists the same. The full name of an option always works; its short name works unless a `conftest.py`
-or another plugin has an option of that name. The command line overrides `PYTEST_ADDOPTS`, which overrides `addopts`,
-and an option overrides the setting in its row ([settings](settings.md)). An option that is given twice in one of these
-places with different values is refused. pytest's own options, such as `-k`, `-m`, `-x`, `--lf` and `-n 2`, work as for
-other tests: tags are markers. pytest-playwright's options either act on tasks or are refused
-([guide](guide.md#options-of-pytest-playwright)).
+`pytest --help` lists the same. A short name works unless a `conftest.py` or another plugin has an option of that name.
+The command line overrides `PYTEST_ADDOPTS`, which overrides `addopts`, and an option overrides the
+[setting](settings.md) in its row. An option that is given twice in one of these places with different values is
+refused. pytest's own options, such as `-k`, `-m`, `-x`, `--lf` and `-n 2`, work as for other tests: tags are markers.
+pytest-playwright's options either act on tasks or are refused.
 """
 COMMANDS = f"""\
 # Commands
 
 {MADE}
 
-The command `harness` runs, checks and explains tasks. Each command exits with 0 (success), 1 (a check failed or an
-input is wrong) or 2 (wrong usage). With `--help`, each prints what stands here.
+Each command exits with 0 (success), 1 (a check failed or an input is wrong) or 2 (wrong usage), and prints with
+`--help` what stands here.
 """
 EVENTS = f"""\
 # Events
@@ -60,6 +59,12 @@ HOOKS = f"""\
 
 A `conftest.py` file or another plugin may implement these hooks of pytest.
 """
+
+
+_OF_ALL = re.compile(
+    r"\n(?:\nOptions:\n)?  --help +Show this message and exit\.(?=\n|$)(?:\n\nCommands:\n.*)?", re.DOTALL
+)
+"""What every command has, and the list of the commands below one, which follow."""
 
 
 def pages() -> Mapping[str, str]:
@@ -98,7 +103,7 @@ def _commands() -> Iterator[str]:
 
 def _command(name: str, command: click.Command) -> Iterator[str]:
     context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
-    yield f"### {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
+    yield f"### {name}\n\n```text\n{_OF_ALL.sub('', command.get_help(context)).rstrip()}\n```\n"
     if isinstance(command, click.Group | TyperGroup):
         for sub in command.list_commands(context):
             if (found := command.get_command(context, sub)) is not None:
