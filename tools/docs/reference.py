@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from harness.cli.commands import COMMAND_GROUPS, Imported
 from harness.pytest_plugin import hookspecs
+from harness.pytest_plugin.foreign import FOREIGN
 from harness.pytest_plugin.options import OPTION_GROUPS, TaskOption
 from harness.reporting.telemetry.record import EVENTS as EVENTS_BY_TYPE
 from harness.resilience.events import written_name
@@ -33,8 +34,15 @@ OPTIONS = f"""\
 The command line overrides `PYTEST_ADDOPTS`, which overrides `addopts`, and an option overrides the
 [setting](settings.md) in its row. An option that is given twice in one of these places with different values is
 refused. pytest's own options, such as `-k`, `-m`, `-x`, `--lf` and `-n 2`, work as for other tests: tags are markers.
-pytest-playwright's options either act on tasks or are refused.
 """
+REFUSED = """\
+## Options of pytest-playwright
+
+Its options with one of the short names above act on tasks, too. These are refused when tasks are selected, also in
+`addopts`; run the tasks by themselves then, with `pytest tasks -o addopts=`.
+
+| option | why it is refused |
+|---|---|"""
 COMMANDS = f"""\
 # Commands
 
@@ -83,6 +91,12 @@ def _options() -> Iterator[str]:
     for title, options in OPTION_GROUPS.items():
         yield f"## {title[0].upper()}{title[1:]}\n\n| option | short | what it does | setting |\n|---|---|---|---|"
         yield "\n".join(map(_option, options)) + "\n"
+    yield REFUSED
+    for each in FOREIGN:
+        if not each.acts:
+            fine = "".join(f", except `{value}`" for value in each.fine)
+            yield f"| `{each.name} {each.metavar}`{fine} | {each.why} |"
+    yield ""
 
 
 def _option(option: TaskOption) -> str:
