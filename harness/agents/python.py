@@ -296,7 +296,7 @@ class AgentSource(Struct, frozen=True):
             return self.options
         if {"plan", "history", "observe"} <= signature.parameters.keys():
             raise self._unavailable(
-                f"chooses a step itself: name a class with the method `{_PROTOCOL}`, or a function that returns its object"
+                f"chooses a step itself: name a class with `{_PROTOCOL}`, or a function that returns its object"
             )
         known_here = {"models": models, "policy": self.policy}
         given = {name: each for name, each in known_here.items() if each is not None and name in signature.parameters}

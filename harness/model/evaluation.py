@@ -361,7 +361,7 @@ def p_text(p_value: float) -> str:
 
 
 def more_text(found: Comparison) -> str:
-    """How many trials are missing, and when that is true; empty if the better one is known, or if they would not help."""
+    """How many more trials would help, and when that is true; empty if the better one is known, or if none would."""
     if found.better != "open" or found.too_void:
         return ""
     five = found.more_trials_for_5_points
