@@ -16,6 +16,8 @@ exclude_patterns = ["_build"]
 html_theme = "pydata_sphinx_theme"
 html_title = "pytest-taskspec"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {
     "use_edit_page_button": False,
     "show_prev_next": True,

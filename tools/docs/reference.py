@@ -89,7 +89,7 @@ def pages() -> Mapping[str, str]:
 def _options() -> Iterator[str]:
     yield OPTIONS
     for title, options in OPTION_GROUPS.items():
-        yield f"## {title[0].upper()}{title[1:]}\n\n| option | short | what it does | setting |\n|---|---|---|---|"
+        yield f"## {title[0].upper()}{title[1:]}\n\n| option | what it does |\n|---|---|"
         yield "\n".join(map(_option, options)) + "\n"
     yield REFUSED
     for each in FOREIGN:
@@ -102,9 +102,9 @@ def _options() -> Iterator[str]:
 def _option(option: TaskOption) -> str:
     value = option.keywords.get("metavar") or "|".join(option.keywords.get("choices", ()))
     name = f"{option.name} {value}" if option.takes_value and value else option.name
-    alias, setting = (f"`{text}`" if text else "" for text in (option.alias, option.setting))
-    cells = (f"`{name}`", alias, option.help, setting)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    names = ", ".join(f"`{each}`" for each in (name, option.alias) if each)
+    said = f"{option.help} Setting: `{option.setting}`." if option.setting else option.help
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (names, said)) + " |"
 
 
 def _commands() -> Iterator[str]:
@@ -116,7 +116,7 @@ def _commands() -> Iterator[str]:
 
 
 def _command(name: str, command: click.Command) -> Iterator[str]:
-    context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
+    context = click.Context(command, info_name=name, max_content_width=80, terminal_width=80)
     yield f"### {name}\n\n```text\n{_OF_ALL.sub('', command.get_help(context)).rstrip()}\n```\n"
     if isinstance(command, click.Group | TyperGroup):
         for sub in command.list_commands(context):

@@ -64,7 +64,7 @@ TABLES = {
 ALIKE = {"browser.profiles": "browser", "agents.breaker": "breaker", "tools.breaker": "breaker"}
 """Table -> another one whose keys it may have; it stands in for those that it does not set."""
 DEFAULTS = "any key of a task file, except `task_id`, `steps` and `parametrize`"
-COLUMNS = "| key | type | default | meaning |\n|---|---|---|---|"
+COLUMNS = "| key | meaning |\n|---|---|"
 
 Schema = Mapping[str, Any]
 
@@ -91,7 +91,7 @@ def _model_of(path: str, keys: Schema, definitions: Schema) -> str:
 
 def _section(title: str, prefix: str, keys: Schema, required: Any = ()) -> str:
     rows = "\n".join(_row(prefix, key, each, key in required) for key, each in keys.items())
-    more = f"\n| {DEFAULTS} | | | As in a task file. Mappings such as `error_recovery` are merged. |"
+    more = f"\n| {DEFAULTS} | As in a task file. Mappings such as `error_recovery` are merged. |"
     return f"## `{title}`\n\n{COLUMNS}\n{rows}{more if prefix == 'defaults.' else ''}\n"
 
 
@@ -101,10 +101,12 @@ def _same_keys(title: str, keys: Schema, other: str) -> str:
 
 
 def _row(prefix: str, key: str, schema: Schema, required: bool) -> str:
-    default = "**required**" if required else _default(schema)
-    meanings = (schema.get("description", ""), *_options(f"{prefix}{key}"))
-    cells = (f"`{key}`", _type(schema, f"{prefix}{key}"), default, " ".join(filter(None, meanings)))
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    """`| key | What it is. (number 0 to 300, default `30`) |`."""
+    path = f"{prefix}{key}"
+    facts = (_type(schema, path), "**required**" if required else _default(schema))
+    cells = (schema.get("description", ""), *_options(path, schema), f"({', '.join(filter(None, facts))})")
+    said = " ".join(filter(None, cells)).replace("|", "\\|")
+    return f"| `{key}` | {said} |"
 
 
 def _type(schema: Schema, key: str) -> str:
@@ -131,11 +133,15 @@ def _default(schema: Schema) -> str:
     default = schema.get("default")
     if default is None or default in ("", []) or isinstance(default, dict):
         return ""
-    return f"`{default:g}`" if isinstance(default, float) else f"`{json.dumps(default)}`"
+    return f"default `{default:g}`" if isinstance(default, float) else f"default `{json.dumps(default)}`"
 
 
-def _options(setting: str) -> Iterator[str]:
-    yield from (f"[`{option.name}`](options.md)" for option in TASK_OPTIONS if option.setting == setting)
+def _options(setting: str, schema: Schema) -> Iterator[str]:
+    """The option that overrides the setting and says what it means; a flag stands for one of its values."""
+    for option in TASK_OPTIONS:
+        if option.setting == setting:
+            value = "As" if option.takes_value else f"`{json.dumps(not schema['default'])}`: as"
+            yield f"{value} [`{option.name}`](options.md)."
 
 
 if __name__ == "__main__":
