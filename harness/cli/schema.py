@@ -375,7 +375,7 @@ def schema(
     names: Annotated[bool, typer.Option("--list", help="List the names of the schemas.")] = False,
     write: Annotated[Path | None, typer.Option(help="Write all schemas into this folder.")] = None,
 ) -> None:
-    """Print a JSON Schema, list the names of all schemas, or write all of them.
+    """Print a JSON Schema, list their names, or write all of them.
 
     Example: harness schema error_report > error_report.schema.json
     """

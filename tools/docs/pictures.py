@@ -7,6 +7,9 @@ real run's trace viewer. FOLDER is a project in which that task has just failed 
 `python -m tools.docs.pictures failure FOLDER TASK_ID docs/images` runs a task that fails, and takes the picture of the
 README: the terminal beside the dashboard, light and dark. FOLDER has the README's first task, in which `#search-box` is
 misspelt `#search-field` once.
+
+`python -m tools.docs.pictures evaluation FOLDER "" docs/images` takes the page of an evaluation. FOLDER has the results
+of the first command of docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -77,6 +80,14 @@ def take_failure(page: Page, folder: Path, task: str, output: Path) -> None:
         page.locator("main").screenshot(path=output / name, omit_background=True)
 
 
+def take_evaluation(page: Page, folder: Path, _task: str, output: Path) -> None:
+    """Take the page of an evaluation, light and dark."""
+    for scheme, name in (("light", "evaluation.png"), ("dark", "evaluation-dark.png")):
+        page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
+        page.goto((folder / "index.html").as_uri())
+        page.screenshot(path=output / name)
+
+
 SIDE_BY_SIDE = """\
 <style>
   main {{ display: inline-flex; gap: 16px; align-items: stretch; padding: 4px; font: 13px/1.55 monospace }}
@@ -99,4 +110,5 @@ def main(take_pictures: Callable[[Page, Path, str, Path], None], folder: Path, t
 
 
 if __name__ == "__main__":
-    main({"reports": take, "failure": take_failure}[sys.argv[1]], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+    ways = {"reports": take, "failure": take_failure, "evaluation": take_evaluation}
+    main(ways[sys.argv[1]], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))

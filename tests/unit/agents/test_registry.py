@@ -51,6 +51,9 @@ class Outer:
 def made():
     return Mine("by a function")
 
+def choosing(plan, history, observe):
+    return None
+
 closed = []
 nothing = 3
 """
@@ -123,6 +126,7 @@ def test_an_agent_of_the_settings_is_made_with_its_options(
         ("registry_case:Narrow", {}, "cannot be called as `propose(plan, history, observe)`"),
         ("registry_case:Mine", {"wrod": "x"}, "unexpected keyword argument 'wrod'; it takes word or times"),
         ("registry_case:made", {"x": 1}, "it takes none"),
+        ("registry_case:choosing", {}, "chooses a step itself: name a class with `propose(plan, history, "),
         ("registry_case:Mine", {"times": -1}, "failed while it was created: RuntimeError: no negative times"),
     ],
 )
