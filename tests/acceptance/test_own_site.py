@@ -1,4 +1,7 @@
-"""docs/own-site.md, followed by the letter in an empty folder: its files are written out and run."""
+"""docs/own-site.md, followed by the letter in an empty folder: its files are written out and run.
+
+The tests and hooks of docs/existing-suite.md run beside them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from tests.acceptance.documented import ROOT, blocks
 from tests.acceptance.warm import warm
 
 PAGE = ROOT / "docs" / "own-site.md"
+BESIDE = ROOT / "docs" / "existing-suite.md"
 INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:faker -p no:cacheprovider\n"
 
 SECRET = {"TODO_PASSWORD": "s3cret-pass"}
@@ -26,8 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if name := re.match(r"# ([\w./-]+\.(?:toml|yaml|py))\n", text):
             (folder / name[1]).parent.mkdir(parents=True, exist_ok=True)
             (folder / name[1]).write_text(text, "utf-8")
-    fixtures = "\n".join(text for text in blocks(PAGE, "python") if re.search("^def test_", text, re.MULTILINE))
-    (hooks,) = (text for text in blocks(PAGE, "python") if "def pytest_taskspec_repair" in text)
+    fixtures = "\n".join(text for text in blocks(BESIDE, "python") if re.search("^def test_", text, re.MULTILINE))
+    (hooks,) = (text for text in blocks(BESIDE, "python") if "def pytest_taskspec_repair" in text)
     (folder / "test_site.py").write_text(fixtures, "utf-8")
     (folder / "conftest.py").write_text(hooks, "utf-8")
     (folder / "pytest.ini").write_text(INI, "utf-8")

@@ -32,9 +32,9 @@ This page is generated from the catalog by `python -m tools.docs.error_codes doc
 Each code has, in this order: what happened; its `error_type` (one of 14 values, or `unknown` if none fits); the
 *suspect*, where to look first: the `site` under test, the `task`'s file, the `machine` with its browser and network,
 the `agent` with its model, or what the `project` provides (settings, services, accounts, data); whether the same step
-may pass when it is done again; how severe it is, and how far it reaches (*scope*); and the rule in `error_recovery` that
-answers it. Evidence may change the suspect: after an injected fault it is the task, after a crash of a service the site,
-on a login page the project, in a step that an agent chose the agent. The examples are from
+may pass when it is done again; how severe it is, and how far it reaches (*scope*); and the rule in `error_recovery`
+that answers it. Evidence may change the suspect: after an injected fault it is the task, after a crash of a service
+the site, on a login page the project, in a step that an agent chose the agent. The examples are from
 `errors/<task_id>/error_report.json`: `error_message`, and what `context` has beyond it.
 """
 _ANSWERS = """## What the harness does

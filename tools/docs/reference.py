@@ -34,7 +34,7 @@ or another plugin has an option of that name. The command line overrides `PYTEST
 and an option overrides the setting in its row ([settings](settings.md)). An option that is given twice in one of these
 places with different values is refused. pytest's own options, such as `-k`, `-m`, `-x`, `--lf` and `-n 2`, work as for
 other tests: tags are markers. pytest-playwright's options either act on tasks or are refused
-([guide](guide.md#options-of-pytest-playwright)).
+([table](existing-suite.md#options-of-pytest-playwright)).
 """
 COMMANDS = f"""\
 # Commands
@@ -49,7 +49,7 @@ EVENTS = f"""\
 
 {MADE}
 
-`.harness/events.jsonl` has one line for each event of the last run ([runs](runs.md#events)), and the hook
+`.harness/events.jsonl` has one line for each event of the last run ([run](run.md#events-and-figures)), and the hook
 [`pytest_taskspec_event`](hooks.md#pytest_taskspec_event) gets the same events as values. Each line has `type`, `at`,
 and `task_id` if the event belongs to a task, and the fields of its type. All times are in seconds.
 """
