@@ -57,11 +57,11 @@ A task that went on, or passed, may have these warnings. *Act on* are those that
 def document(rows: Iterable[Row] = CATALOG.values()) -> str:
     """The text of docs/error-codes.md."""
     ordered = sorted(rows, key=lambda row: list(Category).index(row.category))
-    parts = [_HEAD, _answers(ordered)]
+    parts = [_HEAD]
     for category, of_category in groupby(ordered, lambda row: row.category):
         parts.append(f"## {category.capitalize()}: {_TITLES[category]}\n")
         parts += map(_section, of_category)
-    return "\n".join([*parts, _bridge(), "", _warnings()]).rstrip() + "\n"
+    return "\n".join([*parts, _answers(ordered), _bridge(), "", _warnings()]).rstrip() + "\n"
 
 
 def _answers(rows: Iterable[Row]) -> str:
@@ -85,7 +85,7 @@ def _warnings() -> str:
 
 
 def _section(row: Row) -> str:
-    rule = "" if row.family is Family.NONE else f", rule `{row.family}`"
+    rule = "" if row.family is Family.NONE else f", rule [`{row.family}`](#what-the-harness-does)"
     facts = f"{'' if row.retryable else 'not '}retryable, severity {row.severity}, scope {row.scope}{rule}"
     return f"""### {row.code}
 
