@@ -53,7 +53,7 @@ def in_both(page: Page, output: Path, name: str) -> None:
     """Take the page as it is, light and dark."""
     for scheme, suffix in SCHEMES.items():
         page.emulate_media(color_scheme=scheme)
-        page.wait_for_timeout(500)
+        page.wait_for_timeout(100)
         page.screenshot(path=output / f"{name}{suffix}.png")
 
 
@@ -79,6 +79,7 @@ def take_live(page: Page, folder: Path, task: str, output: Path) -> None:
         page.goto(address)
         page.get_by_text(task).first.wait_for(timeout=120_000)
         page.get_by_text("CRITERIA_UNMET").first.wait_for(timeout=120_000)
+        page.get_by_text("No task runs at this moment").wait_for(state="hidden")
         in_both(page, output, "live")
 
 

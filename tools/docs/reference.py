@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from harness.cli.commands import COMMAND_GROUPS, Imported
 from harness.pytest_plugin import hookspecs
+from harness.pytest_plugin.foreign import FOREIGN, ForeignOption
 from harness.pytest_plugin.options import OPTION_GROUPS, TaskOption
 from harness.reporting.telemetry.record import EVENTS as EVENTS_BY_TYPE
 from harness.resilience.events import written_name
@@ -33,9 +34,17 @@ OPTIONS = f"""\
 or another plugin has an option of that name. The command line overrides `PYTEST_ADDOPTS`, which overrides `addopts`,
 and an option overrides the setting in its row ([settings](settings.md)). An option that is given twice in one of these
 places with different values is refused. pytest's own options, such as `-k`, `-m`, `-x`, `--lf` and `-n 2`, work as for
-other tests: tags are markers. pytest-playwright's options either act on tasks or are refused
-([table](existing-suite.md#options-of-pytest-playwright)).
+other tests: tags are markers.
 """
+FOREIGN_OPTIONS = """\
+## Options of pytest-playwright
+
+Each option of pytest-playwright and pytest-base-url, also in `addopts`, acts on tasks, or a run with selected tasks ends
+with the reason. Each that acts has a counterpart for tasks only, which overrides it: `--tracing off --task-tracing on`
+records tasks but no `page` tests.
+
+| option | for tasks |
+|---|---|"""
 COMMANDS = f"""\
 # Commands
 
@@ -78,6 +87,14 @@ def _options() -> Iterator[str]:
     for title, options in OPTION_GROUPS.items():
         yield f"## {title[0].upper()}{title[1:]}\n\n| option | short | what it does | setting |\n|---|---|---|---|"
         yield "\n".join(map(_option, options)) + "\n"
+    yield FOREIGN_OPTIONS
+    yield "\n".join(map(_foreign, FOREIGN)) + "\n"
+
+
+def _foreign(option: ForeignOption) -> str:
+    name = f"{option.name} {option.metavar}" if option.metavar else option.name
+    fine = "".join(f", except `{value}`" for value in option.fine)
+    return f"| `{name}` | acts: {option.acts} |" if option.acts else f"| `{name}` | refused{fine}: {option.why} |"
 
 
 def _option(option: TaskOption) -> str:
