@@ -39,9 +39,9 @@ other tests: tags are markers.
 FOREIGN_OPTIONS = """\
 ## Options of pytest-playwright
 
-Each option of pytest-playwright and pytest-base-url, also in `addopts`, acts on tasks, or a run with selected tasks ends
-with the reason. Each that acts has a counterpart for tasks only, which overrides it: `--tracing off --task-tracing on`
-records tasks but no `page` tests.
+Each option of pytest-playwright and pytest-base-url, also in `addopts`, acts on tasks, or a run with selected tasks
+ends with the reason. Each that acts has a counterpart for tasks only, which overrides it:
+`--tracing off --task-tracing on` records tasks but no `page` tests.
 
 | option | for tasks |
 |---|---|"""
