@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from harness.cli.commands import COMMAND_GROUPS, Imported
 from harness.pytest_plugin import hookspecs
-from harness.pytest_plugin.foreign import FOREIGN, ForeignOption
+from harness.pytest_plugin.foreign import FOREIGN
 from harness.pytest_plugin.options import OPTION_GROUPS, TaskOption
 from harness.reporting.telemetry.record import EVENTS as EVENTS_BY_TYPE
 from harness.resilience.events import written_name
@@ -30,28 +30,26 @@ OPTIONS = f"""\
 
 {MADE}
 
-`pytest --help` lists the same. The full name of an option always works; its short name works unless a `conftest.py`
-or another plugin has an option of that name. The command line overrides `PYTEST_ADDOPTS`, which overrides `addopts`,
-and an option overrides the setting in its row ([settings](settings.md)). An option that is given twice in one of these
-places with different values is refused. pytest's own options, such as `-k`, `-m`, `-x`, `--lf` and `-n 2`, work as for
-other tests: tags are markers.
+`pytest --help` lists the same. A short name works unless a `conftest.py` or another plugin has an option of that name.
+The command line overrides `PYTEST_ADDOPTS`, which overrides `addopts`, and an option overrides the
+[setting](settings.md) in its row. An option that is given twice in one of these places with different values is
+refused. pytest's own options, such as `-k`, `-m`, `-x`, `--lf` and `-n 2`, work as for other tests: tags are markers.
 """
-FOREIGN_OPTIONS = """\
+REFUSED = """\
 ## Options of pytest-playwright
 
-Each option of pytest-playwright and pytest-base-url, also in `addopts`, acts on tasks, or a run with selected tasks
-ends with the reason. Each that acts has a counterpart for tasks only, which overrides it:
-`--tracing off --task-tracing on` records tasks but no `page` tests.
+Its options with one of the short names above act on tasks, too. These are refused when tasks are selected, also in
+`addopts`; run the tasks by themselves then, with `pytest tasks -o addopts=`.
 
-| option | for tasks |
+| option | why it is refused |
 |---|---|"""
 COMMANDS = f"""\
 # Commands
 
 {MADE}
 
-The command `harness` runs, checks and explains tasks. Each command exits with 0 (success), 1 (a check failed or an
-input is wrong) or 2 (wrong usage). With `--help`, each prints what stands here.
+Each command exits with 0 (success), 1 (a check failed or an input is wrong) or 2 (wrong usage), and prints with
+`--help` what stands here.
 """
 EVENTS = f"""\
 # Events
@@ -71,6 +69,12 @@ A `conftest.py` file or another plugin may implement these hooks of pytest.
 """
 
 
+_OF_ALL = re.compile(
+    r"\n(?:\nOptions:\n)?  --help +Show this message and exit\.(?=\n|$)(?:\n\nCommands:\n.*)?", re.DOTALL
+)
+"""What every command has, and the list of the commands below one, which follow."""
+
+
 def pages() -> Mapping[str, str]:
     """The pages as Markdown, by the name of their file."""
     makers: Mapping[str, Callable[[], Iterator[str]]] = {
@@ -87,14 +91,12 @@ def _options() -> Iterator[str]:
     for title, options in OPTION_GROUPS.items():
         yield f"## {title[0].upper()}{title[1:]}\n\n| option | short | what it does | setting |\n|---|---|---|---|"
         yield "\n".join(map(_option, options)) + "\n"
-    yield FOREIGN_OPTIONS
-    yield "\n".join(map(_foreign, FOREIGN)) + "\n"
-
-
-def _foreign(option: ForeignOption) -> str:
-    name = f"{option.name} {option.metavar}" if option.metavar else option.name
-    fine = "".join(f", except `{value}`" for value in option.fine)
-    return f"| `{name}` | acts: {option.acts} |" if option.acts else f"| `{name}` | refused{fine}: {option.why} |"
+    yield REFUSED
+    for each in FOREIGN:
+        if not each.acts:
+            fine = "".join(f", except `{value}`" for value in each.fine)
+            yield f"| `{each.name} {each.metavar}`{fine} | {each.why} |"
+    yield ""
 
 
 def _option(option: TaskOption) -> str:
@@ -115,7 +117,7 @@ def _commands() -> Iterator[str]:
 
 def _command(name: str, command: click.Command) -> Iterator[str]:
     context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
-    yield f"### {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
+    yield f"### {name}\n\n```text\n{_OF_ALL.sub('', command.get_help(context)).rstrip()}\n```\n"
     if isinstance(command, click.Group | TyperGroup):
         for sub in command.list_commands(context):
             if (found := command.get_command(context, sub)) is not None:
