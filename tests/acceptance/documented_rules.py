@@ -167,7 +167,6 @@ RULES: tuple[Rule, ...] = (
     Ran(r"harness validate( tasks/)? --list", r"B1-2025-001  tasks/B1", line="harness validate tasks/ --list"),
     Ran(r"harness validate --strict", r"is missing \(strict\)", (1,), "harness validate --strict tasks/"),
     Ran(r"harness verify tasks/", r"my-first: sound(.|\n)*1 task, 1 sound", line=f"harness verify {FIRST}"),
-    Ran(r"harness schema", "task_id"),
     Ran(r"harness schema --write schemas", "schemas"),
     Left(r"harness eval( examples/evaluation .*)?", "test_evaluation.py runs it", "tests.acceptance.command"),
     Ran(r"harness chaos tasks/ --faults \S+( --trials 3 --seed 1| --json \S+ --markdown \S+)?", "clean", line=CHAOS),
