@@ -397,6 +397,7 @@ class _Restart(Rule):
         """
         if failure.code == "PAGE_CLOSED":  # the site closed it, and would do so again
             yield GiveUp("failed")
+            return
         to_start = self.to_start or failure.circumstances.others_may_be_to_blame
         if failure.code == "PAGE_UNRESPONSIVE":
             yield Retry()

@@ -56,7 +56,7 @@ EVENTS = f"""\
 
 {MADE}
 
-`.harness/events.jsonl` has one line for each event of the last run ([runs](runs.md)), and the hook
+`.harness/events.jsonl` has one line for each event of the last run ([run](run.md#events-and-figures)), and the hook
 [`pytest_taskspec_event`](hooks.md#pytest_taskspec_event) gets the same events as values. Each line has `type`, `at`,
 and `task_id` if the event belongs to a task, and the fields of its type. All times are in seconds.
 """
