@@ -14,8 +14,9 @@ from playwright.async_api import FrameLocator, Page
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.context import Tab
-from harness.browser.failures.scene import UnseenError, frames_of
+from harness.browser.failures.scene import UnseenError
 from harness.browser.isolated import DISPLAYED, script
+from harness.browser.locating import frames_of, in_playwright
 from harness.criteria import STUCK_SECONDS, PageQuery, pauses
 from harness.criteria.syntax import SELECTOR_FUNCTIONS
 from harness.resilience import Clock, Deadline
@@ -96,7 +97,9 @@ async def _read_page(page: Page, query: PageQuery, seconds: float) -> Any:
     if scope is None:
         return _ABSENT.get(query.function)
     seconds = seconds if query.frame is None else min(seconds, _FRAME_SECONDS)
-    found = await _READ.of_all(scope.locator(query.selector), [query.function, query.name], seconds)
+    found = await _READ.of_all(
+        scope.locator(in_playwright(page, query.selector)), [query.function, query.name], seconds
+    )
     if isinstance(found, dict):
         found = found["secret"]
         learn(found)
@@ -107,9 +110,10 @@ async def _scope(page: Page, frame: str | None) -> Page | FrameLocator | None:
     """The page, or the frame; None if there is no such frame."""
     scope: Page | FrameLocator = page
     for part in frames_of(frame):
-        if not await scope.locator(part).count():
+        frames = scope.locator(in_playwright(page, part))
+        if not await frames.count():
             return None
-        scope = scope.frame_locator(part)
+        scope = frames.content_frame
     return scope
 
 
@@ -178,7 +182,7 @@ async def page_state(page: Page, selectors: Iterable[tuple[str, str | None]]) ->
     for selector, frame in selectors:
         with contextlib.suppress(PlaywrightError):
             scope = await _scope(page, frame)
-            found = _NO_ELEMENT if scope is None else await _STATE.of_all(scope.locator(selector))
+            found = _NO_ELEMENT if scope is None else await _STATE.of_all(scope.locator(in_playwright(page, selector)))
             elements.append({"selector": selector, "frame": frame, **found})
     state = {"version": 3, "url": page.url, "title": well_formed(await page.title()), "elements": elements}
     if len(json.dumps(state)) > LARGEST:

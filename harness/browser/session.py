@@ -27,8 +27,9 @@ from harness.browser.failures.classify import facts_now, failure_of, with_unansw
 from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
-from harness.browser.failures.scene import FailureContext, describe, locate
+from harness.browser.failures.scene import FailureContext, describe
 from harness.browser.holding import hold, release
+from harness.browser.locating import locate
 from harness.browser.net_log import UNREAD, UNTOLD_SECONDS, Repeatable, milliseconds
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
+from harness.recovery.locators import Selector
 from harness.spec.pictures import PictureKeys
 from harness.spec.step_keys import AnswerKeys, ArrivalKeys, ExpectedRequest, Option, Statuses
 
@@ -97,10 +98,10 @@ class RequestingStep(AnswerKeys, StepBase):
 class ElementStep(RequestingStep):
     """An act on one element."""
 
-    selector: str = Field(
-        min_length=1, max_length=2000, description="The element: CSS, XPath or any Playwright engine."
+    selector: Selector = Field(
+        description="The element: a selector, or a mapping such as `{role: button, name: Save}`."
     )
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    frame: Selector | None = Field(None, description=_FRAME)
 
 
 class ForcibleStep(ElementStep):
@@ -173,7 +174,7 @@ class Drag(ForcibleStep):
     """Drag an element onto another one."""
 
     act: Literal["drag"] = "drag"
-    value: str = Field(min_length=1, max_length=2000, description="Selector of the element to drop it on.")
+    value: Selector = Field(description="The element to drop it on, like `selector`.")
 
     def describe(self) -> str:
         return f"drag {self.selector} to {self.value}"
@@ -215,10 +216,8 @@ class Press(RequestingStep):
     """Press a key, on an element or on the page."""
 
     act: Literal["press"] = "press"
-    selector: str | None = Field(
-        None, max_length=2000, description="Element that gets the key. Default: the focused element."
-    )
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    selector: Selector | None = Field(None, description="Element that gets the key. Default: the focused element.")
+    frame: Selector | None = Field(None, description=_FRAME)
     value: str = Field(min_length=1, max_length=100, description="Name of a key, such as `Enter` or `Control+A`.")
 
     def describe(self) -> str:
@@ -232,10 +231,10 @@ class Scroll(RequestingStep):
     looks_only: ClassVar[bool] = True
 
     act: Literal["scroll"] = "scroll"
-    selector: str | None = Field(
-        None, max_length=2000, description="Element to bring into view, or to scroll in when there is a `value`."
+    selector: Selector | None = Field(
+        None, description="Element to bring into view, or to scroll in when there is a `value`."
     )
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    frame: Selector | None = Field(None, description=_FRAME)
     value: int | None = Field(
         None,
         ge=-1_000_000,
@@ -252,8 +251,8 @@ class Wait(RequestingStep):
     looks_only: ClassVar[bool] = True
 
     act: Literal["wait"] = "wait"
-    selector: str | None = Field(None, max_length=2000, description="Element that must become visible.")
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    selector: Selector | None = Field(None, description="Element that must become visible.")
+    frame: Selector | None = Field(None, description=_FRAME)
     value: str | float | None = Field(
         None,
         description="With a `selector`: a text that the first displayed match must contain. Without one: how long to "
@@ -346,10 +345,8 @@ class Screenshot(StepBase):
     looks_only: ClassVar[bool] = True
 
     act: Literal["screenshot"] = "screenshot"
-    selector: str | None = Field(
-        None, max_length=2000, description="Element to picture. Default: the visible part of the page."
-    )
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    selector: Selector | None = Field(None, description="Element to picture. Default: the visible part of the page.")
+    frame: Selector | None = Field(None, description=_FRAME)
     screenshot_id: str = Field(min_length=1, max_length=100, description="Name of the picture.")
 
 
@@ -385,10 +382,10 @@ class Assert(PictureKeys, StepBase):
     looks_only: ClassVar[bool] = True
 
     act: Literal["assert"] = "assert"
-    selector: str | None = Field(
-        None, max_length=2000, description="Element whose text is compared: the first match that is displayed."
+    selector: Selector | None = Field(
+        None, description="Element whose text is compared: the first match that is displayed."
     )
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    frame: Selector | None = Field(None, description=_FRAME)
     value: str | int | float | bool | None = Field(
         None, description="The expected text, a comparison such as `<= 30`, or one call of `mem(...)` or `json(...)`."
     )

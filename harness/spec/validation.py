@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from harness.recovery.declaration import Table
+from harness.recovery.locators import Locator
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.step_keys import ExpectedRequest, Option
@@ -357,6 +358,8 @@ _NESTED = Table(_nested)
 
 _IN_STEPS: Mapping[str, type[BaseModel]] = {"value": Option, "expect_request": ExpectedRequest, "message": DialogText}
 """Mappings inside a step."""
+_LOCATORS = frozenset({"selector", "frame", "within", "has", "has_not", "mask"})
+"""The keys whose values, or the entries of whose lists, may be locators."""
 
 
 def _union_at(path: JsonPath) -> tuple[str, Mapping[str, type[BaseModel]]]:
@@ -379,6 +382,8 @@ def keys_at(path: JsonPath, data: Any) -> list[str]:
     """The keys that a mapping at this path may have; `data` is the mapping."""
     if not path:
         return ["$schema", *TaskSpec.model_fields]
+    if any(part in _LOCATORS for part in path[-2:]) or "fallback_selectors" in path[:-1]:
+        return list(Locator.model_fields)
     if path[0] in ("steps", "repairs") and path[-1] in _IN_STEPS:
         return list(_IN_STEPS[str(path[-1])].model_fields)
     tag, choices = _union_at(path)

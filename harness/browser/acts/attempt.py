@@ -14,8 +14,9 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser.context import Tab
 from harness.browser.failures.classify import facts_now
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.scene import LOOK_SECONDS, CallLog, FailureContext, locate
+from harness.browser.failures.scene import LOOK_SECONDS, CallLog, FailureContext
 from harness.browser.isolated import Script
+from harness.browser.locating import locate
 from harness.browser.net_log import NetLog
 from harness.browser.process import answers
 from harness.browser.queries import LEAST_SECONDS
