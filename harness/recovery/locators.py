@@ -11,6 +11,7 @@ import re
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
+from typing_extensions import TypeAliasType
 
 from harness.recovery.declaration import Declaration
 
@@ -162,8 +163,11 @@ def _as_text(value: object) -> object:
     return str(Locator.model_validate(value, strict=True)) if isinstance(value, dict) else value
 
 
-Selector = Annotated[
-    str, BeforeValidator(_as_text, json_schema_input_type=str | Locator), Field(min_length=1, max_length=2000)
-]
+Selector = TypeAliasType(
+    "Selector",
+    Annotated[
+        str, BeforeValidator(_as_text, json_schema_input_type=str | Locator), Field(min_length=1, max_length=2000)
+    ],
+)
 """A selector in a file: a text, or a mapping that becomes its text (Locator)."""
 Locator.model_rebuild()

@@ -170,6 +170,12 @@ def _instead(part: _Part) -> str:
     return f'the engines are {known}; a `=` in CSS belongs into brackets, as in `[name="x"]`'
 
 
+def names_an_engine(text: str) -> bool:
+    """Return whether a text is a selector that begins with the name of an engine, as `label=User` does."""
+    engine = _part(text, 0, len(text)).engine
+    return engine in (*_ENGINES, *_TEXT_ENGINES) and text.lstrip().startswith(engine)
+
+
 # Translation into what Playwright itself understands.
 
 
@@ -325,7 +331,7 @@ def _check_role(body: str) -> None:
 
 # CSS with Playwright's extensions.
 
-_LETTER = r"(?:[a-zA-Z_\x80-\U0010ffff]|\\[0-9a-fA-F]{1,6}\s?|\\[^\n0-9a-fA-F])"
+_LETTER = r"(?:[a-zA-Z_\x80-\U0010ffff]|\\[0-9a-fA-F]{1,6}\s?|\\[^\n0-9a-fA-F]|\\\Z)"
 _IDENT = rf"(?:--|-?{_LETTER})(?:{_LETTER}|[0-9-])*"
 _TOKENS = re.compile(
     rf"(?P<space>(?:\s|/\*.*?(?:\*/|\Z))+)|(?P<string>\"(?:\\.|[^\"\\\n])*(?:\"|\Z)|'(?:\\.|[^'\\\n])*(?:'|\Z))"

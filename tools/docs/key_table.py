@@ -95,6 +95,7 @@ def sections() -> tuple[Section, ...]:
     found += [_part("Acts by which a page may send requests", "steps[].", requesting, definitions, without=_OF_STEPS)]
     expected = definitions["ExpectedRequest"]
     found += [_part("`expect_request` of a step", "steps[].expect_request.", expected, definitions)]
+    found.append(_part("A selector that is a mapping", "selector.", definitions["Locator"], definitions))
     shared = {"properties": {**requesting["properties"], **StepBase.model_json_schema()["properties"]}}
     found += [_tagged("Acts", "steps", steps, shared, definitions)]
     found.append(_part("`use` in place of a step", "use.", Use.model_json_schema(), definitions))

@@ -18,6 +18,8 @@ _PARTS = {
     "Budget": "mapping",
     "Parameter": "mapping",
     "ContextOptions": "mapping",
+    "Selector": "selector",
+    "Matches": "mapping",
     "Geolocation": "mapping",
     "HttpCredentials": "mapping",
     "Expect": "mapping",
@@ -34,6 +36,7 @@ _PARTS = {
 _TAGS = {"act": "steps", "kind": "faults"}
 _PLURALS = {
     "text": "texts",
+    "selector": "selectors",
     "number": "numbers",
     "anything": "anything",
     "mapping": "mappings",
