@@ -82,7 +82,7 @@ class Locator(Declaration):
     expanded: bool | None = Field(None, description="Whether it is expanded.")
     pressed: bool | None = Field(None, description="Whether it is pressed.")
     selected: bool | None = Field(None, description="Whether it is selected.")
-    level: int | None = Field(None, ge=1, le=100, description="Level of a heading.")
+    level: int | None = Field(None, ge=1, le=100, description="Level of a heading, as a plain number.")
     include_hidden: bool | None = Field(None, description="Whether elements that are hidden count too.")
     within: Selector | None = Field(None, description="The element must be inside of this one.")
     has: Selector | None = Field(None, description="The element must contain this one.")
@@ -90,7 +90,9 @@ class Locator(Declaration):
     has_text: Text | None = Field(None, description="The element must contain this text.")
     has_not_text: Text | None = Field(None, description="The element must not contain this text.")
     visible: bool | None = Field(None, description="Whether only visible, or only hidden, elements count.")
-    nth: int | None = Field(None, ge=-100_000, le=100_000, description="Which match: 0 is the first, -1 the last.")
+    nth: int | None = Field(
+        None, ge=-100_000, le=100_000, description="Which match: 0 is the first, -1 the last, as a place in the list."
+    )
     first: bool = Field(False, description="The first match.")
     last: bool = Field(False, description="The last match.")
 

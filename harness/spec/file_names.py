@@ -49,7 +49,8 @@ def is_use(step: Any) -> bool:
 
 
 SHORT_ACTS = frozenset({
-    "click", "hover", "check", "uncheck", "submit", "download", "type", "select", "upload", "drag", "wait", "scroll",
+    "click", "tap", "hover", "check", "uncheck", "submit", "download", "type", "clear", "focus", "blur", "select",
+    "upload", "drag", "wait", "scroll",
     "press", "dialog", "switch_page", "open", "api", "screenshot", "assert", "see", "tool", "accessibility",
 })  # fmt: skip
 """The first keys of steps in the short form (`short_forms`)."""

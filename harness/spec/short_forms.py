@@ -112,7 +112,9 @@ def _alone(act: str, value: Any) -> Iterator[LongStep]:
 
 
 KEYS: Mapping[str, str] = {
-    **dict.fromkeys(("click", "hover", "check", "uncheck", "submit", "download"), "selector"),
+    **dict.fromkeys(
+        ("click", "tap", "clear", "focus", "blur", "hover", "check", "uncheck", "submit", "download"), "selector"
+    ),
     **dict.fromkeys(("press", "dialog", "switch_page"), "value"),
     **dict.fromkeys(("open", "api"), "url"),
     "screenshot": "screenshot_id",

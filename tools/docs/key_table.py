@@ -15,8 +15,8 @@ from typing import Any
 
 from harness.recovery import Rule
 from harness.spec.faults import FaultBase, RequestFault, StepFault
+from harness.spec.step_base import RequestingStep, StepBase
 from harness.spec.step_groups import Parameter, StepGroup, Use
-from harness.spec.steps import RequestingStep, StepBase
 from harness.spec.task import TaskSpec
 from tools.docs.key_type import described_type
 
@@ -95,6 +95,7 @@ def sections() -> tuple[Section, ...]:
     found += [_part("Acts by which a page may send requests", "steps[].", requesting, definitions, without=_OF_STEPS)]
     expected = definitions["ExpectedRequest"]
     found += [_part("`expect_request` of a step", "steps[].expect_request.", expected, definitions)]
+    found.append(_part("A place or a distance", "point.", definitions["Point"], definitions))
     found.append(_part("A selector that is a mapping", "selector.", definitions["Locator"], definitions))
     shared = {"properties": {**requesting["properties"], **StepBase.model_json_schema()["properties"]}}
     found += [_tagged("Acts", "steps", steps, shared, definitions)]

@@ -19,6 +19,7 @@ _PARTS = {
     "Parameter": "mapping",
     "ContextOptions": "mapping",
     "Selector": "selector",
+    "Point": "place",
     "Matches": "mapping",
     "Geolocation": "mapping",
     "HttpCredentials": "mapping",

@@ -101,12 +101,12 @@ class ActContext(Struct, frozen=True):
                     raise told from None
                 seconds = more
 
-    async def answer(self, script: Script, target: Locator) -> Any:
+    async def answer(self, script: Script, target: Locator, argument: object = None) -> Any:
         """The answer of a script about an element, which must appear as for an act."""
         answers: list[Any] = []
 
         async def ask(ms: float) -> None:
-            answers.append(await script.of_one(target, None, ms / 1000))
+            answers.append(await script.of_one(target, argument, ms / 1000))
 
         await self.act(target, ask)
         return answers[0]

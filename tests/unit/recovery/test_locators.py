@@ -17,6 +17,8 @@ TEXTS: dict[str, dict[str, Any]] = {
     'role=button[name="Save"][disabled=false]': {"role": "button", "name": "Save", "exact": True, "disabled": False},
     "role=heading[level=2]": {"role": "heading", "level": 2},
     "role=link[name=/^next/]": {"role": "link", "name": {"matches": "^next"}},
+    "role=button[expanded=true]": {"role": "button", "expanded": True},
+    "role=option[pressed=false][selected=true]": {"role": "option", "pressed": False, "selected": True},
     "role=row[include-hidden=true]": {"role": "row", "include_hidden": True},
     "label=User name": {"label": "User name"},
     'label="User name"': {"label": "User name", "exact": True},
