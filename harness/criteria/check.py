@@ -20,6 +20,7 @@ from harness.criteria.syntax import (
     MIRRORED,
     PAGE_FUNCTIONS,
     SHOWN_TEXTS,
+    STATES,
     Compare,
     Json,
     Length,
@@ -122,6 +123,12 @@ async def _question(condition: Test, reads: Pass) -> Finding:
     holds = True in answer.matches
     selector, frame = condition.read.arguments[0], condition.read.frame
     place = "" if frame is None else f" in the frame {frame!r}"
+    if condition.read.function in STATES:
+        state = condition.read.function.replace("_", " ").replace("in viewport", "in the viewport")
+        message = f"{selector!r}{place} is {'' if holds else 'not '}{state}" if answer.matches else answer.note
+        return Finding(
+            holds, condition.source, expected=True, actual=holds, message=message, decided=bool(answer.matches)
+        )
     visibly = "visible " if condition.read.function == "visible" else ""
     message = (
         f"{'an' if holds and not visibly else 'a' if holds else 'no'} {visibly}element matches {selector!r}{place}"
@@ -302,8 +309,10 @@ async def _page(query: PageQuery, reads: Pass) -> Operand:
 async def _missing(query: PageQuery, reads: Pass) -> str:
     """Why the page has no such value."""
     if query.selector is None:
-        return f"the page has no {query.function}"
-    if query.function == "text" and (count := await reads.page(query._replace(function="count"))):
+        named = f" {query.name!r}" if query.name is not None else ""
+        return f"the page has no {query.function.replace('_', ' ')}{named}"
+    of_shown = query.function in (*STATES, "text", "css", "class")
+    if of_shown and (count := await reads.page(query._replace(function="count", name=None))):
         return f"{count} {'element matches' if count == 1 else 'elements match'}, none is shown"
     place = "" if query.frame is None else f" in the frame {query.frame!r}"
     what = f"no element matches {query.selector!r}{place}"
