@@ -31,6 +31,7 @@ from harness.criteria.syntax import (
     PageQuery,
     Part,
     Read,
+    Sum,
     Test,
     Value,
     constant,
@@ -251,6 +252,8 @@ async def read(value: Value, reads: Pass) -> Operand:
             return Operand((constant,), reading=NumberReading(reads.locale, field=True))
         case ListOf() | ObjectOf():
             return await _whole(value, reads)
+        case Sum():
+            return await _sum(value, reads)
         case Part() | Length() | Number():
             return await _derived(value, reads)
         case Read():
@@ -388,6 +391,17 @@ def _number_of(value: Json, pattern: str, reading: NumberReading, reads: Pass) -
     number = number_in(picked, reading)
     why = unread(picked, reading.locale) if isinstance(picked, str) else f"{in_sentence(picked)} is no number"
     return number, "" if number is not None else why
+
+
+async def _sum(value: Sum, reads: Pass) -> Operand:
+    """The sum or the difference of two numbers, which may stand in texts."""
+    sides = [_number(await read(side, reads), "", reads) for side in (value.left, value.right)]
+    if lacking := next((side for side in sides if not side.matches or side.many), None):
+        note = lacking.note or f"{value.source} has a list of values, and adds single ones"
+        return Operand((), note, unread=lacking.unread or lacking.many, ownerless=lacking.ownerless)
+    left, right = (Decimal(str(side.json)) for side in sides)  # 0.1 + 0.2 is 0.3
+    whole = left + right if value.sign == "+" else left - right
+    return Operand((int(whole) if whole == whole.to_integral_value() else float(whole),))
 
 
 async def _derived(value: Part | Length | Number, reads: Pass) -> Operand:

@@ -230,6 +230,15 @@ class Number(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Sum(Node):
+    """`left + right` or `left - right`, of numbers."""
+
+    left: Value
+    sign: str
+    right: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Compare(Node):
     """`left operator right`, and the methods `.includes(x)` and `.matches(r)`. As a value it is true or false."""
 
@@ -291,7 +300,7 @@ class Stable(Node):
     part: Condition
 
 
-Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Part | Length | Number | Compare
+Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Part | Length | Number | Sum | Compare
 Condition: TypeAlias = Compare | Test | Every | Some | Not | Within | Stable
 
 
@@ -311,7 +320,7 @@ def _children(node: Value | Condition) -> tuple[Value | Condition, ...]:
             | Stable(part=part)
         ):
             return (part,)
-        case Compare(left=left, right=right):
+        case Compare(left=left, right=right) | Sum(left=left, right=right):
             return (left, right)
         case Literal() | Read():
             return ()
