@@ -14,7 +14,7 @@ from harness.model.agent_settings import AgentSettings, OwnBreakerTable
 from harness.model.tools import PAGE
 from harness.recovery.declaration import Declaration
 from harness.spec.problems import did_you_mean, join_or
-from harness.spec.steps import EffectClass
+from harness.spec.step_base import EffectClass
 
 _OF_PAGES = frozenset({"timeout", "timeouts", "effects", "allow", "agents"})
 """The keys that a table for the page's own tools may have."""

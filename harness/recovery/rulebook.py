@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from harness.recovery.catalog import DEFAULT_RETRIES, Category, ErrorType, Family, Scope
 from harness.recovery.declaration import ChosenBy, Declaration
+from harness.recovery.locators import Selector
 from harness.recovery.remedy import (
     NOTHING,
     Capture,
@@ -180,7 +181,7 @@ class ElementRule(Rule):
     fallback_wait_seconds: float = Field(
         5, ge=0, le=3600, description="How long the task looks for each fallback, in seconds."
     )
-    fallback_selectors: dict[str, tuple[str, ...]] = Field(
+    fallback_selectors: dict[str, tuple[Selector, ...]] = Field(
         default_factory=dict, description="Selector as written in the step -> selectors to try instead, in order."
     )
 
