@@ -13,6 +13,7 @@ import pytest
 
 from harness.masking import MARK
 from harness.model.browser_settings import OPTIONS, names
+from harness.pytest_plugin.errors import error_of
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import SessionState
@@ -41,7 +42,7 @@ class Executions:
     ) -> None:
         """`root`: the folder of the project, which artifacts are relative to. `nodeids`: of the tasks of the run."""
         self._root = root
-        self._redacted = redacted
+        self.redacted = redacted
         self._count: Counter[str] = Counter()
         self._open: dict[tuple[str, str], Execution] = {}
         """(node, worker) -> its last execution whose fixtures are not torn down yet."""
@@ -60,7 +61,7 @@ class Executions:
         nodeid, worker = where
         seconds, reason = (
             record.seconds if record else round(report.duration, 3),
-            self._redacted(_reason(report, record)),
+            self.redacted(_reason(report, record)),
         )
         start = getattr(report, "start", 0)
         at = (record and record.started) or (datetime.fromtimestamp(start, UTC) if start else None)
@@ -84,7 +85,7 @@ class Executions:
         found = self._open.pop(where, None)
         if found is None or report.passed or found.outcome == "failed":
             return None
-        reason, record = self._redacted(first_line(report)), found.record
+        reason, record = self.redacted(first_line(report)), found.record
         if record is not None:
             document = getattr(report, "taskspec", None)
             record = TaskRecord.model_validate(document) if document else record.model_copy(update={"torn": True})
@@ -167,6 +168,7 @@ class RunHistory:
         self._writer: RunWriter | None = None
         self._fence = state.fence
         self._notes: list[str] = []
+        self._uncollected: dict[str, str] = {}
         self._status: int | None = None
 
     @pytest.hookimpl(wrapper=True)
@@ -186,6 +188,11 @@ class RunHistory:
 
             if any(map(of_task, ids)):  # a file that cannot be loaded has an item, too
                 self.begin(tasks_in(node.config, ids))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep an error of the collection; under xdist each worker reports the same."""
+        if report.failed:
+            self._uncollected[report.nodeid] = error_of(report.longreprtext)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._run is not None and (execution := self._executions.of(report)):
@@ -272,7 +279,9 @@ class RunHistory:
                 pytest.ExitCode.INTERNAL_ERROR,
             ),
         )
-        return ended_record(self._root, run, self._status, told, interrupted=interrupted, metrics=self._metrics())
+        uncollected = {file: self._executions.redacted(why) for file, why in self._uncollected.items()}
+        more = {"uncollected": uncollected, "metrics": self._metrics()}
+        return ended_record(self._root, run, self._status, told, interrupted=interrupted, **more)
 
     def _metrics(self) -> dict[str, Any]:
         """The figures of this run; none if they could not be written."""

@@ -16,6 +16,22 @@
   theme.addEventListener("change", () => { dress(theme.value); kept.set(theme.value); });
   theme.parentElement.hidden = false;
 
+  for (const picture of document.querySelectorAll(".row .shot")) {
+    const small = document.createElement("img");
+    small.src = picture.src;
+    small.alt = "";
+    picture.closest(".row").querySelector(".thumb").append(small);
+    picture.addEventListener("click", () => picture.classList.toggle("whole"));
+  }
+
+  const openTarget = () => {
+    const asked = location.hash && document.getElementById(location.hash.slice(1));
+    const row = asked && asked.querySelector("details.row");
+    if (row && asked.classList.contains("cause")) row.open = true;
+  };
+  addEventListener("hashchange", openTarget);
+  openTarget();
+
   for (const yaml of document.querySelectorAll("pre.yaml")) {
     if (!navigator.clipboard) break;
     const button = document.createElement("button");
