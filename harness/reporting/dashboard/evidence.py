@@ -123,7 +123,7 @@ class Shelf(Struct, frozen=True):
             report, broken = _report(folder)
             links = EvidenceLinks(
                 folder=relpath(folder, self.root),
-                links=tuple(self._links(folder)),
+                links=tuple(links_of(folder, self.page)),
                 problem=broken or _alive(folder),
                 comparisons=tuple(self._comparisons(folder)),
             )
@@ -154,29 +154,31 @@ class Shelf(Struct, frozen=True):
             return f"{relpath(folder, self.root)} belongs to another run ({run}, {task_id}) and is left out."
         return ""
 
-    def _links(self, folder: Path) -> Iterator[PageLink]:
-        """The files that exist and are not empty, the usual ones first."""
-        there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
-        if _alive(folder):
-            there.pop(_SNAPSHOT, None)
-        usual = [name for name in NAMES if name in there]
-        others = sorted(name for name in there.keys() - usual if Path(name).suffix in _INERT)[:_OTHERS]
-        for name in (*usual, *others):
-            yield self._link(name, there[name])
-
-    def _link(self, label: str, path: Path) -> PageLink:
-        return PageLink(label=label, href=quote(Path(relpath(path, self.page)).as_posix(), safe="/"))
-
     def _comparisons(self, folder: Path) -> Iterator[PictureComparison]:
         """The screenshots that differ from their baselines, with links to their pictures."""
         for each in islice(compared_pictures(folder), _OTHERS):
             files = {name.removesuffix(".png"): file for name, file in each.files.items() if _is_file(folder, file)}
-            links = (PictureView(name=name, link=self._link(name, file)) for name, file in files.items())
+            links = (PictureView(name=name, link=_link(name, file, self.page)) for name, file in files.items())
             yield PictureComparison(name=each.name, pictures=tuple(links))
 
     def _shown_name(self, artifacts: str | None) -> str:
         path = Path(str(artifacts))
         return relpath(path, self.root) if path.is_absolute() else str(path)
+
+
+def links_of(folder: Path, page: Path) -> Iterator[PageLink]:
+    """The files of a failure that exist and are not empty, the usual ones first. `page`: the folder of the page."""
+    there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
+    if _alive(folder):
+        there.pop(_SNAPSHOT, None)
+    usual = [name for name in NAMES if name in there]
+    others = sorted(name for name in there.keys() - usual if Path(name).suffix in _INERT)[:_OTHERS]
+    for name in (*usual, *others):
+        yield _link(name, there[name], page)
+
+
+def _link(label: str, path: Path, page: Path) -> PageLink:
+    return PageLink(label=label, href=quote(Path(relpath(path, page)).as_posix(), safe="/"))
 
 
 def _report(folder: Path) -> tuple[ErrorReport | None, str]:

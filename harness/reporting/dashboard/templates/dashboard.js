@@ -26,8 +26,8 @@
 
   const openTarget = () => {
     const asked = location.hash && document.getElementById(location.hash.slice(1));
-    const row = asked && asked.querySelector("details.row");
-    if (row && asked.classList.contains("cause")) row.open = true;
+    const row = asked && (asked.matches("details") ? asked : asked.matches(".cause, .cell") && asked.querySelector("details.row"));
+    if (row) row.open = true;
   };
   addEventListener("hashchange", openTarget);
   openTarget();
