@@ -16,12 +16,14 @@
   theme.addEventListener("change", () => { dress(theme.value); kept.set(theme.value); });
   theme.parentElement.hidden = false;
 
-  for (const picture of document.querySelectorAll(".row .shot")) {
+  for (const row of document.querySelectorAll("details.row")) {
+    const picture = row.querySelector(".shot, .actual img");
+    if (!picture) continue;
     const small = document.createElement("img");
     small.src = picture.src;
     small.alt = "";
-    picture.closest(".row").querySelector(".thumb").append(small);
-    picture.addEventListener("click", () => picture.classList.toggle("whole"));
+    row.querySelector(".thumb").append(small);
+    if (picture.matches(".shot")) picture.addEventListener("click", () => picture.classList.toggle("whole"));
   }
 
   const openTarget = () => {
