@@ -168,7 +168,6 @@ class RunHistory:
         self._writer: RunWriter | None = None
         self._fence = state.fence
         self._notes: list[str] = []
-        self._uncollected: dict[str, str] = {}
         self._status: int | None = None
 
     @pytest.hookimpl(wrapper=True)
@@ -188,11 +187,6 @@ class RunHistory:
 
             if any(map(of_task, ids)):  # a file that cannot be loaded has an item, too
                 self.begin(tasks_in(node.config, ids))
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep an error of the collection; under xdist each worker reports the same."""
-        if report.failed:
-            self._uncollected[report.nodeid] = error_of(report.longreprtext)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._run is not None and (execution := self._executions.of(report)):
@@ -279,9 +273,15 @@ class RunHistory:
                 pytest.ExitCode.INTERNAL_ERROR,
             ),
         )
-        uncollected = {file: self._executions.redacted(why) for file, why in self._uncollected.items()}
-        more = {"uncollected": uncollected, "metrics": self._metrics()}
+        more = {"uncollected": self._uncollected(), "metrics": self._metrics()}
         return ended_record(self._root, run, self._status, told, interrupted=interrupted, **more)
+
+    def _uncollected(self) -> dict[str, str]:
+        """File that could not be collected -> why: also of those before the first task, when nothing here was heard."""
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        errors = terminal.stats.get("error", ()) if terminal else ()
+        found = [each for each in errors if isinstance(each, pytest.CollectReport)]
+        return {each.nodeid: self._executions.redacted(error_of(each.longreprtext)) for each in found}
 
     def _metrics(self) -> dict[str, Any]:
         """The figures of this run; none if they could not be written."""

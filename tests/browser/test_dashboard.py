@@ -285,7 +285,7 @@ def test_eleven_failures_fit_on_a_screen_and_open_by_keyboard(opened: Open) -> N
 def test_a_phone_has_cards(opened: Open) -> None:
     page = opened("red", {"width": 400, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == 400
-    boxes = [page.locator(f".row .{name}").first.bounding_box() for name in ("who", "whose", "why", "tries", "thumb")]
+    boxes = [page.locator(f".row .{name}").first.bounding_box() for name in ("who", "chip", "why", "tries", "thumb")]
     who, whose, why, tries, thumb = [each or {} for each in boxes]
     assert who["y"] <= whose["y"] < why["y"] < tries["y"]
     assert thumb["x"] + thumb["width"] <= 400

@@ -212,7 +212,7 @@ def dashboard(
         seconds=round(line.seconds, 1),
         ending=run.ending,
         running=run.running,
-        verdict=_verdict(run, counts, sum(group.judged for group in groups)),
+        verdict=_verdict(run, counts, sum(group.judged for group in groups)) + _uncollected(run),
         notices=tuple(_notices(run, found)),
         counts=counts,
         facts=_facts(run),
@@ -299,7 +299,12 @@ def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
     return f"Nothing failed{so_far}: {counts.passed} of {amount(counts.total, 'task')} passed{skipped}"
 
 
-def _notices(run: RunRecord, found: Sequence[CauseView]) -> list[str]:  # noqa: C901
+def _uncollected(run: RunRecord) -> str:
+    number = len(run.uncollected)
+    return f", {amount(number, 'file')} not collected" if number else ""
+
+
+def _notices(run: RunRecord, found: Sequence[CauseView]) -> list[str]:
     notices = []
     if run.ending == "interrupted":
         notices.append("The run was interrupted. Tasks that it did not reach are missing here.")
@@ -313,8 +318,6 @@ def _notices(run: RunRecord, found: Sequence[CauseView]) -> list[str]:  # noqa: 
         notices.append(f"The run has no end: {why}.")
     elif run.note:
         notices.append(f"{run.note[:1].upper()}{run.note[1:]}.")
-    if files := len(run.uncollected):
-        notices.append(f"The tests of {amount(files, 'file')} are missing here: pytest could not collect them.")
     if run.merged_from:
         notices.append(f"This run was merged from {len(run.merged_from)} runs: {', '.join(run.merged_from)}.")
     gone = sum(bool(each.evidence.problem) for cause in found for each in cause.occurrences)

@@ -144,7 +144,7 @@ def drawn_bars(of: Occurrence, passed: bool) -> str:
     found = (
         (100 * each.start / whole, 100 * (each.end - each.start) / whole) for each in of.bars if each.passed is passed
     )
-    return "".join(f"M{min(start, 98):.1f} 0h{max(long, 2):.1f}v10h-{max(long, 2):.1f}z" for start, long in found)
+    return "".join(f"M{min(start, 98):.0f} 0h{max(long, 2):.0f}v10h-{max(long, 2):.0f}z" for start, long in found)
 
 
 def page(view: Dashboard) -> str:

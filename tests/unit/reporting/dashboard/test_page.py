@@ -76,8 +76,8 @@ def test_a_failure_is_a_row_and_tasks_of_one_cause_stand_together() -> None:
 def test_the_attempts_of_a_task_are_drawn_where_they_were() -> None:
     bars = (AttemptBar(start=0, end=1, passed=True), AttemptBar(start=2, end=4, passed=False))
     task = Occurrence(task_id="T", cause="c", seconds=4, bars=bars)
-    assert drawn_bars(task, passed=True) == "M0.0 0h25.0v10h-25.0z"
-    assert drawn_bars(task, passed=False) == "M50.0 0h50.0v10h-50.0z"
+    assert drawn_bars(task, passed=True) == "M0 0h25v10h-25z"
+    assert drawn_bars(task, passed=False) == "M50 0h50v10h-50z"
 
 
 def test_a_file_that_was_not_collected_is_a_row() -> None:
