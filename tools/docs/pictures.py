@@ -2,7 +2,8 @@
 
 `python -m tools.docs.pictures reports FOLDER TASK_ID docs/images` takes the dashboard, a failure's Allure report, and a
 real run's trace viewer. FOLDER is a project in which that task has just failed with
-`pytest tasks/ --alluredir allure-results`: that of docs/own-site.md, with a criterion that does not hold.
+`pytest tasks/ --alluredir allure-results`: that of docs/own-site.md, with a criterion that does not hold, and for the
+dashboard (`dashboard` in place of `reports` takes it alone) also a misspelt selector and a site that is not there.
 
 `python -m tools.docs.pictures failure FOLDER TASK_ID docs/images` runs a task that fails, and takes the picture of the
 README: the terminal beside the dashboard, light and dark. FOLDER has the README's first task, in which `#search-box` is
@@ -43,10 +44,21 @@ def serve(folder: Path, *command: str) -> Iterator[str]:
             process.terminate()
 
 
-def take(page: Page, folder: Path, task: str, output: Path) -> None:
-    subprocess.run([*HARNESS, "dashboard"], cwd=folder, check=True)
+def open_dashboard(page: Page, folder: Path, task: str) -> None:
+    """Open the dashboard of the last run, with the details of a task that failed."""
     page.goto((folder / "dashboard.html").as_uri())
+    page.locator("details.row > summary", has_text=task).click()
+    page.mouse.move(0, 0)
+
+
+def take_dashboard(page: Page, folder: Path, task: str, output: Path) -> None:
+    subprocess.run([*HARNESS, "dashboard"], cwd=folder, check=True)
+    open_dashboard(page, folder, task)
     page.screenshot(path=output / "dashboard.png")
+
+
+def take(page: Page, folder: Path, task: str, output: Path) -> None:
+    take_dashboard(page, folder, task, output)
     with serve(folder, "report", "--serve", "0") as address:
         page.goto(address)
         page.get_by_text(task).first.click()
@@ -69,7 +81,7 @@ def take_failure(page: Page, folder: Path, task: str, output: Path) -> None:
     for scheme, name in (("light", "failure.png"), ("dark", "failure-dark.png")):
         page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
         page.set_viewport_size(SIZE)
-        page.goto((folder / "dashboard.html").as_uri())
+        open_dashboard(page, folder, task)
         dashboard = b64encode(page.screenshot()).decode()
         text = escape(f"$ pytest tasks/\n{screen}")
         page.set_viewport_size({"width": 2400, "height": 800})
@@ -99,4 +111,5 @@ def main(take_pictures: Callable[[Page, Path, str, Path], None], folder: Path, t
 
 
 if __name__ == "__main__":
-    main({"reports": take, "failure": take_failure}[sys.argv[1]], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+    modes = {"reports": take, "dashboard": take_dashboard, "failure": take_failure}
+    main(modes[sys.argv[1]], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
