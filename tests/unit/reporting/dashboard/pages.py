@@ -37,7 +37,10 @@ def page_with_pictures() -> str:
 
 def red_page() -> str:
     """Of eleven tasks that failed for other reasons, each with a picture and two files; one file is not there."""
-    found = [failed(f"T-RED-{n}", CODES[n % len(CODES)], at=n, message=f"{'x' * n} is wrong") for n in range(11)]
+    found = [
+        failed(f"T-RED-{n}", CODES[n % len(CODES)], at=n, suspect="site", message=f"{'x' * n} is wrong")
+        for n in range(11)
+    ]
     links = tuple(PageLink(label=name, href=f"errors/{name}") for name in ("error_report.json", "trace.zip"))
     shown = EvidenceLinks(folder="errors/T", links=links, picture=data_url(block(900, 300, 3_000)))
     made = run(parts=map(execution, found), happenings=())

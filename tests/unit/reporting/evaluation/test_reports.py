@@ -18,7 +18,7 @@ from tests.unit.runner.evaluation.lines import evaluation, line, lines
 WAY = (
     '{"line": "task", "task_id": "T[1]", "key": "k", "source": "t.yaml", "agent": "a", "run": "r", "trial": 0, '
     '"passed": true, "final_state": "completed", "code": null, "seconds": 1.0}\n'
-    '{"line": "step", "index": 0, "agent": "a", "at": "2026-01-01T00:00:00Z", "seconds": 0.1, '
+    '{"line": "step", "index": 0, "agent": "careful", "at": "2026-01-01T00:00:00Z", "seconds": 0.1, '
     '"step": {"act": "click", "selector": "#buy <i>"}, "lasting": true, "passed": true, "code": null}\n'
 )
 HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m"
@@ -170,7 +170,7 @@ def test_a_cell_leads_to_its_trials_and_to_what_the_agent_did(tmp_path: Path) ->
         name, _, anchor = href.partition("#")
         assert tmp_path / name == file
         assert anchor in ids
-    assert "a: click #buy &lt;i&gt; -&gt; passed" in text
+    assert "careful: click #buy &lt;i&gt; -&gt; passed" in text
     assert "No trajectory of it is kept." in text
     assert 'href="../errors/T--b/error_report.json"' in text
     assert 'href="../trajectories/T--a--clean--0/trajectory.jsonl"' in text
