@@ -77,7 +77,7 @@ def resilience(run: RunRecord) -> dict[str, str]:
     known, told = found if isinstance(found, Mapping) else {}, dict[str, str]()
     worked, failed = (known.get(key) for key in ("successfulRetries", "failedRetries"))
     if isinstance(worked, int) and isinstance(failed, int):
-        told["retries"] = f"{worked + failed}, after {worked} of them the step passed"
+        told["retries"] = f"{worked + failed} ({worked} worked)"
     for key, words in _WORDS.items():
         if (value := known.get(key)) is not None:
             seconds = key == "avgRecoveryTime" and isinstance(value, int | float)

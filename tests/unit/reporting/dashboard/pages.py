@@ -36,7 +36,7 @@ def page_with_pictures() -> str:
 
 
 def red_page() -> str:
-    """Of eleven tasks that failed for other reasons, each with a picture and two files; one file is not there."""
+    """Of eleven tasks that failed for other reasons, each with a picture and two files."""
     found = [
         failed(f"T-RED-{n}", CODES[n % len(CODES)], at=n, suspect="site", message=f"{'x' * n} is wrong")
         for n in range(11)

@@ -118,7 +118,7 @@ def test_an_error_of_no_type_is_told_by_its_code() -> None:
 
 def test_retries_are_one_figure() -> None:
     found = view_of(run(metrics={"resilience": {"successfulRetries": 1, "failedRetries": 4, "totalAttempts": 9}}))
-    assert found.resilience == {"retries": "5, after 1 of them the step passed", "attempts": "9"}
+    assert found.resilience == {"retries": "5 (1 worked)", "attempts": "9"}
 
 
 @pytest.mark.parametrize(
