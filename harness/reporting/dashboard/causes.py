@@ -15,7 +15,7 @@ from harness.model.report import ErrorReport
 from harness.recovery.catalog import CATALOG, FAMILIES
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.timeline import seconds_of
-from harness.reporting.dashboard.view import AttemptBar, CauseView, ComparedValues, FlakyView, Healed, Occurrence
+from harness.reporting.dashboard.view import CauseView, ComparedValues, DrawnAttempt, FlakyView, Healed, Occurrence
 from harness.reporting.history.comparison import FLIPS, flaky_tasks
 from harness.reporting.history.comparison import Flaky as FlakyTask
 from harness.reporting.history.record import Execution, Happening, Outcome, RunRecord, TaskPoint
@@ -168,11 +168,11 @@ def _cause_line(record: TaskRecord, compared: ComparedValues | None, group: Caus
     return shortened(next(iter(message(record).splitlines()), group.title), _TITLE)
 
 
-def _bars(record: TaskRecord) -> Iterator[AttemptBar]:
+def _bars(record: TaskRecord) -> Iterator[DrawnAttempt]:
     """The attempts at its steps; of very many the last."""
     every = sorted((each for step in record.steps for each in step.attempts), key=lambda each: each.t)
     for each in every[-_BARS:]:
-        yield AttemptBar(start=round(each.t, 2), end=round(each.t + each.seconds, 2), passed=each.passed)
+        yield DrawnAttempt(start=round(each.t, 2), end=round(each.t + each.seconds, 2), passed=each.passed)
 
 
 def message(record: TaskRecord) -> str:

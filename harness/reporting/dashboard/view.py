@@ -61,7 +61,7 @@ class ComparedValues(FrozenValue):
     diff: str = ""
 
 
-class AttemptBar(FrozenValue):
+class DrawnAttempt(FrozenValue):
     """One attempt at a step. Times are seconds since the start of the task."""
 
     start: float
@@ -83,7 +83,7 @@ class Occurrence(FrozenValue):
     seconds: float = 0
     worker: str = ""
     executions: int = Field(1, description="How often the run executed it; this is about the last time.")
-    bars: tuple[AttemptBar, ...] = Field((), description="The attempts at all of its steps.")
+    bars: tuple[DrawnAttempt, ...] = Field((), description="The attempts at all of its steps.")
     since: str = Field("", description="`new`, or since how many runs it fails; empty without history.")
     attempts: tuple[str, ...] = Field((), description="Of the failing step: when, how long, what came of it.")
     before: tuple[str, ...] = Field((), description="The steps before the failing one.")

@@ -11,7 +11,7 @@ import pytest
 
 from harness.reporting.dashboard.page import drawn_bars, durations, outcomes
 from harness.reporting.dashboard.timeline import amount, duration, visible, with_code
-from harness.reporting.dashboard.view import AttemptBar, Occurrence
+from harness.reporting.dashboard.view import DrawnAttempt, Occurrence
 from tests.unit.reporting.dashboard.pages import EVIL, hostile_run, page_of, trend
 from tests.unit.reporting.history.runs import execution, failed, many, record, run
 
@@ -74,7 +74,7 @@ def test_a_failure_is_a_row_and_tasks_of_one_cause_stand_together() -> None:
 
 
 def test_the_attempts_of_a_task_are_drawn_where_they_were() -> None:
-    bars = (AttemptBar(start=0, end=1, passed=True), AttemptBar(start=2, end=4, passed=False))
+    bars = (DrawnAttempt(start=0, end=1, passed=True), DrawnAttempt(start=2, end=4, passed=False))
     task = Occurrence(task_id="T", cause="c", seconds=4, bars=bars)
     assert drawn_bars(task, passed=True) == "M0 0h25v10h-25z"
     assert drawn_bars(task, passed=False) == "M50 0h50v10h-50z"
