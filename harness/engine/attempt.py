@@ -160,7 +160,7 @@ async def _do(
 
 def _learn_from_step(step: Step) -> None:
     """Learn what the step itself gives under the name of a secret: it may come back from the page."""
-    if isinstance(step, Type) and is_secret_name(step.selector):
+    if isinstance(step, Type) and is_secret_name(step.selector or ""):
         learn(str(step.value))
     elif isinstance(step, Api):
         learn_named((step.headers, step.value))

@@ -27,6 +27,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import BuiltLater, Declaration, shown_default
+from harness.recovery.locators import Selector
 from harness.spec.agents import SCRIPTED
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
@@ -165,13 +166,9 @@ class AllowedWrite(Declaration):
 
     url: str | None = Field(None, min_length=1, max_length=2000, description=OF_URL)
     method: Literal["POST", "PUT", "PATCH", "DELETE"] | None = Field(None, description="HTTP method. Default: any.")
-    selector: str | None = Field(
-        None, min_length=1, max_length=2000, description="The element: CSS, XPath or any Playwright engine."
-    )
-    frame: str | None = Field(
+    selector: Selector | None = Field(None, description="The element, as a step names it.")
+    frame: Selector | None = Field(
         None,
-        min_length=1,
-        max_length=2000,
         description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
     )
 

@@ -20,8 +20,8 @@ from pydantic import BaseModel
 
 from harness.recovery import Rule
 from harness.spec.faults import FaultBase, ModelFault, RequestFault, StepFault, ToolFault
+from harness.spec.step_base import RequestingStep, StepBase
 from harness.spec.step_groups import Parameter, StepGroup, Use
-from harness.spec.steps import RequestingStep, StepBase
 from harness.spec.task import TaskSpec
 from harness.spec.validation import FAULTS
 from tools.docs.key_type import described_type
@@ -143,6 +143,8 @@ def _steps(acts: Mapping[str, Schema], definitions: Schema) -> Iterator[Section]
     yield _part("Acts by which a page may send requests", "steps[].", requesting, definitions, without=_OF_STEPS)
     expected = definitions["ExpectedRequest"]
     yield _part("`expect_request` of a step", "steps[].expect_request.", expected, definitions)
+    yield _part("A selector that is a mapping", "selector.", definitions["Locator"], definitions)
+    yield _part("A place or a distance", "point.", definitions["Point"], definitions)
 
 
 def _groups(definitions: Schema) -> Iterator[Section]:
