@@ -121,14 +121,15 @@ def write_summary(
 ) -> None:
     """Write the summary.
 
-    `skipped`: task ids and reasons. `more`: lines that follow. `idle`: entries of fault plans that strike no task.
+    `skipped`: task ids and reasons. `more`: what others say of the run. `idle`: entries of fault plans that strike no
+    task.
     """
     terminalreporter.section("tasks")
     for record in records:
         if record.code == INTERRUPTED:
             place = shown_path(Path(record.artifacts)) if record.artifacts else "none"
             terminalreporter.write_line(commandless(f"interrupted: {record.task_id}; its report: {place}"))
-    for line in (*summary_lines(records, settings.artifacts, alluredir, skipped, command(), idle), *more):
+    for line in summary_lines(records, settings.artifacts, alluredir, skipped, command(), idle, more):
         terminalreporter.write_line(commandless(line))
 
 

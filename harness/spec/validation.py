@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from harness.recovery.declaration import Table
+from harness.spec.habits import act_instead, in_seconds, takes_seconds
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.step_keys import ExpectedRequest, Option
@@ -105,10 +106,17 @@ def _problem(path: JsonPath, errors: list[Any], data: Any, origin: Origin) -> Pr
         case "literal_error" | "enum":
             return _unknown_word(path, value, error["ctx"]["expected"], origin)
         case name if name in _BOUNDS:
-            expected = _BOUNDS[name].format(**error["ctx"])
-            return origin.problem(path, "out of range", expected=expected, value=value)
+            expected, hint = _BOUNDS[name].format(**error["ctx"]), _of_range(path, value, error["ctx"], data)
+            return origin.problem(path, "out of range", expected=expected, value=value, hint=hint)
         case _:
             return _plain(path, error, origin) or _wrong_type(path, errors, value, origin)
+
+
+def _of_range(path: JsonPath, value: Any, limits: Mapping[str, Any], data: Any) -> str:
+    """A hint for a number of a key that takes seconds."""
+    fields = (model.model_fields.get(str(path[-1])) for model in _models_at(path[:-1], value_at(data, path[:-1])))
+    timed = any(takes_seconds(field.description) for field in fields if field is not None)
+    return in_seconds(value, limits.get("le")) if timed else ""
 
 
 def _plain(path: JsonPath, error: Any, origin: Origin) -> Problem | None:
@@ -167,7 +175,7 @@ def _unknown_choice(path: JsonPath, value: Any, origin: Origin) -> Problem:
     place, word = ((*path, tag), value.get(tag)) if isinstance(value, dict) else (path, value)
     if not isinstance(word, str):
         return origin.problem(place, f"not a known {tag}", expected=join_or(choices), value=word)
-    hint = did_you_mean(word, choices)
+    hint = (act_instead(word) if tag == "act" else "") or did_you_mean(word, choices)
     expected = "" if hint and len(choices) > _MANY else join_or(choices)
     return origin.problem(place, f"not a known {tag}", expected=expected, value=word, hint=hint)
 
@@ -377,17 +385,22 @@ def _union_at(path: JsonPath) -> tuple[str, Mapping[str, type[BaseModel]]]:
 
 def keys_at(path: JsonPath, data: Any) -> list[str]:
     """The keys that a mapping at this path may have; `data` is the mapping."""
+    above = [] if path else ["$schema"]
+    return list(dict.fromkeys([*above, *(key for model in _models_at(path, data) for key in model.model_fields)]))
+
+
+def _models_at(path: JsonPath, data: Any) -> Iterable[type[BaseModel]]:
+    """The models that a mapping at this path may be of."""
     if not path:
-        return ["$schema", *TaskSpec.model_fields]
+        return [TaskSpec]
     if path[0] in ("steps", "repairs") and path[-1] in _IN_STEPS:
-        return list(_IN_STEPS[str(path[-1])].model_fields)
+        return [_IN_STEPS[str(path[-1])]]
     tag, choices = _union_at(path)
     if tag:
         chosen = data.get(tag) if isinstance(data, dict) else None
-        models = [choices[chosen]] if isinstance(chosen, str) and chosen in choices else choices.values()
-        return list(dict.fromkeys(key for model in models for key in model.model_fields))
+        return [choices[chosen]] if isinstance(chosen, str) and chosen in choices else choices.values()
     nested = _NESTED.get(str(path[0]))
     for name in path[1:]:
         if nested is not None and name in nested.model_fields:
             nested = next(iter(_members(nested.model_fields[str(name)].annotation)), nested)
-    return list(nested.model_fields) if nested else []
+    return [nested] if nested else []
