@@ -81,7 +81,8 @@ class Reading(Struct, frozen=True):
     def shown(self) -> str:
         """The reading as text: `20 % of the attempts failed (critical: over 15 %)`."""
         passed = "ok up to" if self.level == "ok" else f"{self.level}: over"
-        return f"{_WORDS[self.metric].format(self._amount(self.value))} ({passed} {self._amount(self.limit)})"
+        words = _WORDS.get(self.metric, f"{{}} {self.metric}")
+        return f"{words.format(self._amount(self.value))} ({passed} {self._amount(self.limit)})"
 
     def _amount(self, value: float) -> str:
         return f"{round(100 * value, 1):g} %" if self.unit == "share" else f"{round(value, 1):g}"

@@ -125,7 +125,7 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
     ),
     "threshold": (
         ThresholdCrossed("error_rate", "ok", "critical", 0.2, 0.15, "share"), "CRITICAL",
-        "alarm: 20 % of the attempts failed (critical: over 15 %)",
+        "threshold: 20 % of the attempts failed (critical: over 15 %)",
     ),
     "step": (StepDone("click", False, 2, 0.5, "gone"), "DEBUG", "click: failed in 0.50 s, 2 attempts: gone"),
     "task": (
