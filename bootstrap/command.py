@@ -49,7 +49,7 @@ TESTS_FAILED = 1
 """pytest's exit code."""
 USAGE = 2
 RESULTS = "allure-results"
-WORKERS = ("--task-workers", "6")
+WORKERS = ("--task-workers", "5")
 """The shipped tasks run side by side: each has a world of its own, and waits for most of its time."""
 MODELS = ("--task-models", "replay")
 """The agents of the shipped tasks get the answers that are recorded beside them."""
@@ -110,15 +110,15 @@ def one_at_a_time(project: Path) -> Iterator[None]:
 
 
 FIRST = """
-The shipped tasks run in a real Chromium, six at a time, on demo sites (a shop, a bank, a town hall, ...) that start
+The shipped tasks run in a real Chromium, five at a time, on demo sites (a shop, a bank, a town hall, ...) that start
 and stop with them: about a minute. Some sites fail on purpose, and the tasks get over it.
 """
 NEXT = """
 Next:
   look at the run     .venv/bin/harness dashboard       one page: what was tried, how long it took
   see a red task      .venv/bin/pytest examples/RED-2025-001.task.yaml
-  break a task        misspell a selector in tasks/B1-2025-001.task.yaml, then
-                      .venv/bin/pytest tasks/B1-2025-001.task.yaml
+  break a task        write #search-bx for #search-box in tasks/B1-2025-001.task.yaml, and run it:
+                      .venv/bin/pytest tasks/B1-2025-001.task.yaml    it passes, and says what to mend
   write your own      .venv/bin/harness new my-first    then .venv/bin/pytest tasks/my-first.task.yaml
 """
 """Commands that work as typed in the project's folder."""

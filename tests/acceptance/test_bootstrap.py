@@ -18,6 +18,7 @@ import pytest
 from bootstrap import command, machine
 from bootstrap.machine import TIMED_OUT, Finished, ThisMachine
 from tests.acceptance.fake_machine import FAILED, program
+from tests.acceptance.warm import warm
 
 PROJECT = Path(__file__).resolve().parents[2]
 MAKES_OWN = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "ARGS", "PYTHON")
@@ -219,11 +220,11 @@ def test_run_takes_the_workers_that_are_asked_for(venv: Path, capfd: pytest.Capt
     assert command.run_tasks(venv, ("--task-workers=1",)) == 0
     output = capfd.readouterr().out
     assert "--task-workers=1" in output
-    assert "--task-workers 6" not in output
+    assert "--task-workers 5" not in output
 
 
 def test_run_says_what_comes_and_what_to_do_next(venv: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The commands are run as they are typed by `test_what_make_run_says_comes_next_works`."""
+    """The commands are run as they are typed by the next test but one."""
     program(venv / "bin" / "pytest", "#!/bin/sh\necho RUN\nexit 1\n")
     assert command.run_tasks(venv, ()) == 1
     first, _, after = capfd.readouterr().out.partition("RUN")
@@ -232,6 +233,37 @@ def test_run_says_what_comes_and_what_to_do_next(venv: Path, capfd: pytest.Captu
     program(venv / "bin" / "pytest", "#!/bin/sh\nexit 2\n")
     command.run_tasks(venv, ())
     assert "Next:" not in capfd.readouterr().out
+
+
+def test_what_make_run_says_comes_next_works_as_typed(tmp_path: Path) -> None:
+    """Three runs of pytest in Chromium: the first commands that a newcomer types."""
+    for name in ("tasks", "examples"):
+        shutil.copytree(PROJECT / name, tmp_path / name)
+    shutil.copy(PROJECT / "pyproject.toml", tmp_path)
+    program(tmp_path / "pytest.ini", "[pytest]\naddopts = -p no:hypothesispytest -p no:faker\n")
+    lines = re.findall(r"\.venv/bin/((?:pytest|harness) .+?)(?:  |$)", command.NEXT, re.MULTILINE)
+    task = tmp_path / "tasks/B1-2025-001.task.yaml"
+    assert "write #search-bx for #search-box in tasks/B1-2025-001.task.yaml" in command.NEXT
+    task.write_text(task.read_text("utf-8").replace("#search-box", "#search-bx"), "utf-8")
+    said = {}
+    for line in lines:
+        tool, *arguments = line.split()
+        module = "pytest" if tool == "pytest" else "tests.acceptance.command"
+        said[line] = warm().run(module, *arguments, cwd=tmp_path, timeout=180).stdout
+    assert (
+        list(said)
+        == lines
+        == [
+            "harness dashboard",
+            "pytest examples/RED-2025-001.task.yaml",
+            "pytest tasks/B1-2025-001.task.yaml",
+            "harness new my-first",
+            "pytest tasks/my-first.task.yaml",
+        ]
+    )
+    assert "RED-2025-001 failed: CRITERIA_UNMET" in said["pytest examples/RED-2025-001.task.yaml"]
+    assert "healed selectors (update the spec):" in said["pytest tasks/B1-2025-001.task.yaml"]
+    assert "1 passed" in said["pytest tasks/my-first.task.yaml"]
 
 
 def test_ctrl_c_lets_the_tool_finish(tmp_path: Path) -> None:
