@@ -52,7 +52,7 @@ def test_a_file_names_the_place_and_the_line_to_write(tmp_path: Path) -> None:
     criterion = "exists('getByText(\"Buy\")')"
     text = f"task_id: T-1\nsteps:\n  - {step}\nsuccess_criteria:\n  - {criterion}\n"
     found = "\n".join(map(str, problems(write(tmp_path, text))))
-    assert "t.task.yaml:3:35: steps[0].selector: the selector `page.getByRole" in found
+    assert "t.task.yaml:3:34: steps[0].selector: the selector `page.getByRole" in found
     assert "it is a call of Playwright's" in found
     assert 'hint: write `role=button[name="Save"]`' in found
     assert "t.task.yaml:5:13: success_criteria[0]" in found
