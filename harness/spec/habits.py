@@ -53,5 +53,5 @@ def in_seconds(found: object, most: object) -> str:
 
 
 def takes_seconds(description: str | None) -> bool:
-    """Return whether a key takes seconds: its description ends with its unit."""
-    return bool(description and description.endswith("in seconds."))
+    """Return whether a key takes seconds: its description says so at its end, or at its beginning."""
+    return description is not None and (description.endswith("in seconds.") or description.startswith("Seconds "))
