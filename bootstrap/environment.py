@@ -55,6 +55,7 @@ class Environment:
         state = stamp.state()
         if state is State.READY:
             return
+        say("setting up this clone, once: what it needs, in .venv, and a browser; this takes minutes")
         if state is State.BROKEN or not self._can_install():
             self._remove()
             self._create()

@@ -118,8 +118,8 @@ def _watched(process: subprocess.Popen[str], seconds: float | None) -> list[str]
         reader.join(pause)
         passed += pause
         if reader.is_alive() and pause == TELL_SECONDS:
-            last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-            say(f"{passed:.0f} s{': ' if last else ''}{last[:TOLD]}")
+            told = (line.strip() for line in reversed(lines) if line.strip() and not line.startswith("WARNING"))
+            say(f"{passed:.0f} s: {next(told, 'still at it')[:TOLD]}")
     process.wait()
     return lines
 
