@@ -49,7 +49,7 @@ TESTS_FAILED = 1
 """pytest's exit code."""
 USAGE = 2
 RESULTS = "allure-results"
-WORKERS = ("--task-workers", "5")
+WORKERS = ("--task-workers", "6")
 """The shipped tasks run side by side: each has a world of its own, and waits for most of its time."""
 MODELS = ("--task-models", "replay")
 """The agents of the shipped tasks get the answers that are recorded beside them."""
@@ -110,7 +110,7 @@ def one_at_a_time(project: Path) -> Iterator[None]:
 
 
 FIRST = """
-The shipped tasks run in a real Chromium, five at a time, on demo sites (a shop, a bank, a town hall, ...) that start
+The shipped tasks run in a real Chromium, six at a time, on demo sites (a shop, a bank, a town hall, ...) that start
 and stop with them: about a minute. Some sites fail on purpose, and the tasks get over it.
 """
 NEXT = """

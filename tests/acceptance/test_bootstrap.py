@@ -209,7 +209,7 @@ def test_run_keeps_pytests_exit_code(venv: Path, capfd: pytest.CaptureFixture[st
     program(venv / "bin" / "pytest", f'#!/bin/sh\necho "$@ in $VIRTUAL_ENV"\nexit {code}\n')
     assert command.run_tasks(venv, ("-k", "shop")) == code
     output = capfd.readouterr().out
-    options = "--no-header --task-models replay --task-workers 5 --alluredir=allure-results"
+    options = "--no-header --task-models replay --task-workers 6 --alluredir=allure-results"
     assert f"tasks/ {options} -k shop in {venv}" in output
 
 
@@ -218,7 +218,7 @@ def test_run_takes_the_workers_that_are_asked_for(venv: Path, capfd: pytest.Capt
     assert command.run_tasks(venv, ("--task-workers=1",)) == 0
     output = capfd.readouterr().out
     assert "--task-workers=1" in output
-    assert "--task-workers 5" not in output
+    assert "--task-workers 6" not in output
 
 
 def test_run_says_what_comes_and_what_to_do_next(venv: Path, capfd: pytest.CaptureFixture[str]) -> None:
