@@ -134,8 +134,8 @@ def test_two_workers(project: Project) -> None:
     run.stdout.fnmatch_lines([
         "resilience: 15 retries (0 worked)*",
         "alarm: 100 % of the attempts failed (critical: over 15 %)",
-        "alarm: 15 failed reconnections a minute (warning: over 10)",
     ])  # fmt: skip
+    run.stdout.no_fnmatch_line("alarm: *reconnections*")  # a warning, which metrics.json and the dashboard tell
     crossed = [each for each in found if each["type"] == "threshold"]
     assert {each["metric"] for each in crossed} == {"reconnection_failures", "error_rate"}
     assert {each["worker"] for each in crossed} == {""}
