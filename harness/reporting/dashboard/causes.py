@@ -16,10 +16,10 @@ from harness.recovery.catalog import CATALOG, FAMILIES
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.timeline import seconds_of
 from harness.reporting.dashboard.view import CauseView, ComparedValues, DrawnAttempt, FlakyView, Healed, Occurrence
+from harness.reporting.healings import Healing, healings
 from harness.reporting.history.comparison import FLIPS, flaky_tasks
 from harness.reporting.history.comparison import Flaky as FlakyTask
 from harness.reporting.history.record import Execution, Happening, Outcome, RunRecord, TaskPoint
-from harness.reporting.markdown import Healing, healings
 from harness.reporting.task_record import StepLine, TaskRecord
 from harness.reporting.triage import causes as behind
 from harness.reporting.triage import troubles
