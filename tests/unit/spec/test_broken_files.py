@@ -126,7 +126,7 @@ BROKEN = {
     "act-unknown": Broken(steps("{act: clik, selector: '#a'}"), "3:11", ("not a known act", "`click`?")),
     "act-of-playwright": Broken(steps("{act: goto, url: x}"), "3:11", ("write `open`, with the address as `url`",)),
     "act-of-selenium": Broken(steps("{act: send_keys, selector: a}"), "3:11", ("write `type`",)),
-    "act-of-a-page": Broken(steps("{act: page.dblclick(), selector: a}"), "3:11", ("`click` clicks once",)),
+    "act-of-a-page": Broken(steps("{act: page.dblclick(), selector: a}"), "3:11", ("count: 2",)),
     "switch-nowhere": Broken(steps("{act: switch_page}"), "3:5", ("needs either `value`",)),
     "switch-twice": Broken(steps("{act: switch_page, value: 1, url: x}"), "3:5", ("needs either `value`",)),
     "dialog-pattern": Broken(steps("{act: dialog, message: {matches: '('}}"), "3:5", ("bad regular expression",)),
