@@ -79,7 +79,6 @@ REPORTS: tuple[Rule, ...] = (
     Ran(r"harness triage", "1 of 3 tasks failed: 1 cause"),
     Ran(r"harness triage --artifacts (DIR|merged/errors)", "ELEMENT_NOT_FOUND"),
     Ran(r"harness circuits( --all| --reset \S+)?", "no circuits are kept.*persist = true", (1,)),
-    Ran(r"harness show", "B1-2025-001 failed: ELEMENT_NOT_FOUND"),
     Ran(r"harness show TASK_ID", r"no element matches #no-such-thing"),
     Ran(r"harness show last", r"no element matches #no-such-thing"),
     Ran(r"harness explain CODE", "on_element_not_found"),
