@@ -16,6 +16,7 @@ import pytest
 from msgspec import Struct
 
 from harness.model.events import Event, TaskEnded
+from harness.model.figures import TaskDone
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
@@ -276,6 +277,8 @@ def _require(state: SessionState, item: pytest.Item, loaded: Loaded) -> None:
         return
     if state.ahead is not None:
         state.ahead.skip(item)
+    left_out = TaskDone("skipped", seconds=0.0, steps=0, attempts=0, failures=0, reason=found.reason)
+    telemetry_of(item.config).stream.tell(left_out, placeholder_plan(loaded, state.run_id))
     if found.absent:
         state.unjudged.append(item)
         raise _skipped(f"{found.reason}; {_advice(item, found.absent)}")
@@ -302,6 +305,7 @@ def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: 
     result = not_run_result(state.harness().archive, plan, failure)
     story = _story(state, plan, result)
     _tell_allure(state, plan, story)
+    telemetry_of(item.config).stream.tell(TaskDone.of(result), plan)
     _tell(item, story, state.fence.call("task record", task_record, story))
     told = story.failure.message if story.failure else ""
     lines = [story.headline, *(f"  {line}" for line in told.splitlines())]

@@ -175,3 +175,15 @@ def test_what_cannot_be_written_or_is_not_known_is_said(project: Project) -> Non
         "*tool.harness.telemetry: unknown key `otl` (did you mean `otel`?)",
     ])  # fmt: skip
     assert logging.getLogger("harness.resilience").level == logging.NOTSET
+
+
+def test_a_task_that_never_began_has_ended_too(project: Project) -> None:
+    project.task("LACKS", steps=[{"act": "open", "url": "${env:NOT_SET_ANYWHERE}"}])
+    project.task("NEEDS", dependencies=["LACKS"])
+    project.run()
+    ends = {each["task_id"]: each for each in records(project) if each["type"] == "task"}
+    assert {name: (each["final_state"], each.get("code")) for name, each in ends.items()} == {
+        "LACKS": ("aborted", "INVALID_INPUT"),
+        "NEEDS": ("skipped", ""),
+    }
+    assert "LACKS" in ends["NEEDS"]["reason"]
