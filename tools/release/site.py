@@ -33,7 +33,9 @@ def index(site: Path) -> list[str]:
     """Write the list of the versions in this folder, and the page that leads to the newest; returns them in order."""
     folders = [path for path in site.iterdir() if re.match(r"\d", path.name) and (path / "index.html").exists()]
     pages = {
-        folder.name: sorted(page.relative_to(folder).as_posix() for page in folder.rglob("*.html"))
+        folder.name: sorted(
+            page.relative_to(folder).as_posix() for page in folder.rglob("*.html") if "_static" not in page.parts
+        )
         for folder in folders
     }
     (site / LIST).write_text(listed(pages), "utf-8")
