@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from playwright._impl.connection import Connection
+try:
+    from playwright._impl.connection import Connection
+except ImportError:  # before 1.65
+    from playwright._impl._connection import Connection
 
 
 class Traffic:
