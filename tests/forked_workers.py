@@ -22,6 +22,8 @@ from tests.acceptance.warm import warm
 from tests.acceptance.warm_workers import fork_workers
 
 ROOT = Path(__file__).parents[1]
+LATER = ("pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
+"""What tests of models import only as they run: two seconds, for each worker that has one of them."""
 USUAL = gc.get_threshold()
 """How often Python searches for garbage: the controller does it rarely while it imports, and a worker begins anew."""
 
@@ -32,7 +34,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[object]) -> N
     modules = list(test_modules(config.args, config.invocation_params.dir))
     if any(name.startswith("tests.acceptance.") for name in modules):
         warm()  # one for all of them; it makes its own imports at the same time
-    import_all(modules)
+    import_all((*modules, *(LATER if any(name.startswith("tests.unit.models.") for name in modules) else ())))
     find(just(None), lambda _: True)  # Hypothesis reads the constants of all modules when it is first asked
     gc.collect()
     gc.freeze()  # it is shared by all

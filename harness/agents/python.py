@@ -294,6 +294,10 @@ class AgentSource(Struct, frozen=True):
             signature = inspect.signature(make)
         except (TypeError, ValueError):  # some builtins have no signature
             return self.options
+        if {"plan", "history", "observe"} <= signature.parameters.keys():
+            raise self._unavailable(
+                f"chooses a step itself: name a class with `{_PROTOCOL}`, or a function that returns its object"
+            )
         known_here = {"models": models, "policy": self.policy}
         given = {name: each for name, each in known_here.items() if each is not None and name in signature.parameters}
         if taken := sorted(given.keys() & self.options.keys()):

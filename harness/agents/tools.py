@@ -20,6 +20,7 @@ from harness.model.policy import CALLS
 from harness.model.snapshot import REF_ENGINE, PageElement
 from harness.model.tools import OfferedTool
 from harness.spec.problems import did_you_mean, join_or
+from harness.spec.step_base import StepBase
 from harness.spec.steps import (
     Check,
     Click,
@@ -32,7 +33,6 @@ from harness.spec.steps import (
     Screenshot,
     Scroll,
     Select,
-    StepBase,
     Submit,
     SwitchPage,
     Type,

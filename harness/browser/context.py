@@ -17,6 +17,7 @@ from harness.browser.bounded import bounded
 from harness.browser.domains import bypass
 from harness.browser.exchanges import RequestRecord
 from harness.browser.har import HarSegment
+from harness.browser.locating import look_for_test_id
 from harness.browser.main_frame import Opened
 from harness.browser.offline import UNNOTICED, keep_offline
 from harness.browser.page_events import PageEvents
@@ -351,6 +352,7 @@ class Tab(Struct):
     async def _of(
         cls, context: BrowserContext, chromium: Chromium, request: SessionRequest, clock: Clock, har: Path | None
     ) -> Tab:
+        look_for_test_id(context, request.context.test_id_attribute)
         if request.start is not None:
             await context.clock.set_system_time(request.start)
         await context.add_init_script(UNNOTICED)

@@ -20,8 +20,9 @@ from harness.browser.failures.classify import failure_of, hidden, with_popups, w
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import lost_page
 from harness.browser.failures.scene import SECONDS as FRAME_SECONDS
-from harness.browser.failures.scene import FailureContext, UnseenError, locate, other_frame
+from harness.browser.failures.scene import FailureContext, UnseenError, other_frame
 from harness.browser.isolated import ask
+from harness.browser.locating import locate
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium, answers
 from harness.browser.queries import look_at, shown_text

@@ -14,13 +14,14 @@ from playwright.async_api import FrameLocator, Page
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.context import Tab
-from harness.browser.failures.scene import UnseenError, frames_of
+from harness.browser.failures.scene import UnseenError
 from harness.browser.isolated import DISPLAYED, script
-from harness.criteria import STUCK_SECONDS, PageQuery, pauses
-from harness.criteria.syntax import SELECTOR_FUNCTIONS
+from harness.browser.locating import frames_of, in_playwright
+from harness.criteria import STUCK_SECONDS, PageQuery, fold, pauses
+from harness.criteria.syntax import SELECTOR_FUNCTIONS, STORED
 from harness.resilience import Clock, Deadline
 from harness.spec.names import well_formed
-from harness.task_secrets import learn
+from harness.task_secrets import is_session_value, learn
 
 LEAST_SECONDS = 0.02
 """The shortest timeout in seconds: Playwright reads a timeout of 0 as "for ever"."""
@@ -29,11 +30,33 @@ _ARRIVES_SECONDS = 1.0
 _ASKED = (
     DISPLAYED
     + """
-  const first = matches[0];
-  const text = () => {
-    const shown = matches.find(displayed);
-    return shown ? textOf(shown) : null;
+  const first = matches[0], shown = matches.find(displayed);
+  const text = () => shown ? textOf(shown) : null;
+  const enabled = e => !e.matches(':disabled') && !e.closest('[aria-disabled=true]');
+  const writable = e => e.isContentEditable || ['INPUT', 'TEXTAREA'].includes(e.tagName) || e.tagName === 'SELECT';
+  const inView = e => {
+    const box = e.getBoundingClientRect();
+    let [left, top, right, bottom] = [box.left, box.top, box.right, box.bottom];
+    const clip = (l, t, r, b) => {
+      [left, top, right, bottom] = [Math.max(left, l), Math.max(top, t), Math.min(right, r), Math.min(bottom, b)];
+    };
+    clip(0, 0, innerWidth, innerHeight);
+    for (let at = e.parentElement; at && at !== document.documentElement; at = at.parentElement) {
+      const style = getComputedStyle(at);
+      if (at === document.body || style.overflow === 'visible') continue;
+      const around = at.getBoundingClientRect();
+      clip(around.left, around.top, around.right, around.bottom);
+    }
+    return right > left && bottom > top;
   };
+  const states = e => ({
+    checked: 'checked' in e ? e.checked : e.getAttribute('aria-checked') === 'true',
+    enabled: enabled(e),
+    editable: enabled(e) && writable(e) && !e.readOnly && e.getAttribute('aria-readonly') !== 'true',
+    focused: e.getRootNode().activeElement === e,
+    empty: field(e) ? !e.value : !e.textContent.trim(),
+    in_viewport: inView(e),
+  });
   const value = () => first ? (field(first) ? first.value : first.getAttribute('value')) : null;
 """
 )
@@ -50,10 +73,18 @@ _READ = script(
     case 'attr': return first ? first.getAttribute(name) : null;
     case 'count': return matches.length;
     case 'exists': return matches.length > 0;
+    case 'texts': return matches.filter(displayed).map(textOf).slice(0, 10000);
   }
+  if (!shown) return null;
+  switch (what) {
+    case 'class': return [...shown.classList];
+    case 'css': return getComputedStyle(shown).getPropertyValue(name);
+  }
+  return states(shown)[what];
 }
 """,
 )
+_LOCAL_STORAGE = script("local_storage", "(_, name) => localStorage.getItem(name)")
 _STATE = script(
     "state",
     "matches => {"
@@ -65,17 +96,19 @@ _STATE = script(
     if (found !== null) attributes[name] = found;
   }
   return {count: matches.length, visible: matches.some(visible), text: text(),
-    text_content: first ? first.textContent : null, value: value(), field: !!first && field(first), attributes};
+    text_content: first ? first.textContent : null, value: value(), field: !!first && field(first), attributes,
+    texts: matches.filter(displayed).slice(0, 100).map(textOf), states: shown ? states(shown) : null};
 }
 """,
 )
 _NO_ELEMENT: dict[str, Any] = {
     "count": 0, "visible": False, "text": None, "text_content": None, "value": None, "field": False, "attributes": {},
+    "texts": [], "states": None,
 }  # fmt: skip
 LARGEST = 2_000_000
 """Characters of a page's state, as JSON."""
 _REPLACED = re.compile(r"Execution context was destroyed|page is navigating|Frame was detached")
-_ABSENT: dict[str, Any] = {"exists": False, "count": 0, "visible": False}
+_ABSENT: dict[str, Any] = {"exists": False, "count": 0, "visible": False, "texts": []}
 """The answers of the functions about elements if there is none; of all others it is None."""
 _FRAME_SECONDS = 1.0
 """Seconds for one look into a frame, which may vanish meanwhile; then it is looked for again."""
@@ -90,26 +123,44 @@ async def _read_page(page: Page, query: PageQuery, seconds: float) -> Any:
         return page.url
     if query.function == "title":
         return well_formed(await page.title())
+    if query.function in STORED and query.name is not None:
+        return await _stored(page, query.function, query.name, seconds)
     if query.function not in SELECTOR_FUNCTIONS or query.selector is None:
         raise ValueError(f"no such page function: {query.function}")
     scope = await _scope(page, query.frame)
     if scope is None:
         return _ABSENT.get(query.function)
     seconds = seconds if query.frame is None else min(seconds, _FRAME_SECONDS)
-    found = await _READ.of_all(scope.locator(query.selector), [query.function, query.name], seconds)
+    found = await _READ.of_all(
+        scope.locator(in_playwright(page, query.selector)), [query.function, query.name], seconds
+    )
     if isinstance(found, dict):
         found = found["secret"]
         learn(found)
+    if isinstance(found, list):
+        return [fold(well_formed(each)) for each in found]
     return well_formed(found) if isinstance(found, str) else found
+
+
+async def _stored(page: Page, function: str, name: str, seconds: float) -> str | None:
+    """What the site of the page keeps in the browser under a name; a session's value is learnt as a secret."""
+    if function == "local_storage":
+        found = await _LOCAL_STORAGE.of_one(page.locator(":root"), name, seconds)
+    else:
+        found = next((each["value"] for each in await page.context.cookies(page.url) if each["name"] == name), None)
+    if isinstance(found, str) and is_session_value(found):
+        learn(found)
+    return well_formed(found) if isinstance(found, str) else None
 
 
 async def _scope(page: Page, frame: str | None) -> Page | FrameLocator | None:
     """The page, or the frame; None if there is no such frame."""
     scope: Page | FrameLocator = page
     for part in frames_of(frame):
-        if not await scope.locator(part).count():
+        frames = scope.locator(in_playwright(page, part))
+        if not await frames.count():
             return None
-        scope = scope.frame_locator(part)
+        scope = frames.content_frame
     return scope
 
 
@@ -178,7 +229,7 @@ async def page_state(page: Page, selectors: Iterable[tuple[str, str | None]]) ->
     for selector, frame in selectors:
         with contextlib.suppress(PlaywrightError):
             scope = await _scope(page, frame)
-            found = _NO_ELEMENT if scope is None else await _STATE.of_all(scope.locator(selector))
+            found = _NO_ELEMENT if scope is None else await _STATE.of_all(scope.locator(in_playwright(page, selector)))
             elements.append({"selector": selector, "frame": frame, **found})
     state = {"version": 3, "url": page.url, "title": well_formed(await page.title()), "elements": elements}
     if len(json.dumps(state)) > LARGEST:

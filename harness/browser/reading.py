@@ -17,6 +17,7 @@ from harness.browser.acts.files import free_path
 from harness.browser.checkpoint import open_pages
 from harness.browser.context import Tab
 from harness.browser.isolated import script
+from harness.browser.locating import in_playwright
 from harness.browser.queries import read_between_pages
 from harness.criteria import PageQuery
 from harness.masking import MARK
@@ -25,6 +26,7 @@ from harness.model.snapshot import IN_FRAME, REF_ENGINE, PageElement, elements
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.spec.names import well_formed
+from harness.spec.selectors import readable_selector
 
 
 async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screenshot: bool) -> Observation:
@@ -166,7 +168,7 @@ def _stale(ref: str, element: PageElement | None, what: str) -> Failed:
 async def _count(page: Page, selector: str) -> int:
     """The number of matches; 0 if the selector leads into a frame that is gone."""
     try:
-        return await page.locator(selector).count()
+        return await page.locator(in_playwright(page, selector)).count()
     except PlaywrightError as error:
         if "Invalid frame" in error.message:
             return 0
@@ -212,5 +214,5 @@ async def _normalized(page: Page, ref: str) -> str | None:
     """The selector that Playwright would record for the element; None if it finds none."""
     with contextlib.suppress(PlaywrightError):
         shown = repr(await page.locator(REF_ENGINE + ref).normalize())  # nothing else of a locator tells its selector
-        return str(ast.literal_eval(shown.partition("> selector=")[2].removesuffix(">")))
+        return readable_selector(str(ast.literal_eval(shown.partition("> selector=")[2].removesuffix(">"))))
     return None

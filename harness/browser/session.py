@@ -27,8 +27,9 @@ from harness.browser.failures.classify import facts_now, failure_of, with_unansw
 from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
-from harness.browser.failures.scene import FailureContext, describe, locate
+from harness.browser.failures.scene import FailureContext, describe
 from harness.browser.holding import hold, release
+from harness.browser.locating import locate
 from harness.browser.net_log import UNREAD, UNTOLD_SECONDS, Repeatable, milliseconds
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
@@ -49,6 +50,7 @@ from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.spec import steps
+from harness.spec.step_base import EffectClass, RequestingStep
 from harness.spec.step_keys import AnswerKeys, as_statuses
 from harness.values import replace
 
@@ -170,7 +172,7 @@ class PlaywrightSession(PageLooks):
 
     async def _act(self, attempt: ActContext, step: steps.Step, scene: FailureContext) -> dict[str, Any]:
         """Do the act, and wait for the request that it must cause."""
-        if isinstance(step, steps.RequestingStep | steps.Tool) and not isinstance(step, steps.Wait):
+        if isinstance(step, RequestingStep | steps.Tool) and not isinstance(step, steps.Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
         if (
             (document := self.tab.watch.frame.latest) is not None
@@ -190,7 +192,7 @@ class PlaywrightSession(PageLooks):
         if isinstance(step, AnswerKeys) and step.status is not None:
             details["status"] = await await_answer(attempt, step, as_statuses(step.status))
         await await_parts(attempt, step)
-        expected = step.expect_request if isinstance(step, steps.RequestingStep) else None
+        expected = step.expect_request if isinstance(step, RequestingStep) else None
         if expected is not None and navigation_failure(scene) is None:
             from harness.browser.expectation import await_request  # few steps expect a request
 
@@ -409,7 +411,7 @@ class PlaywrightSession(PageLooks):
         )
 
     async def call_page_tool(
-        self, name: str, arguments: Mapping[str, Any], within: float, effect: steps.EffectClass = "write"
+        self, name: str, arguments: Mapping[str, Any], within: float, effect: EffectClass = "write"
     ) -> ToolAnswer:
         step = steps.Tool(server=PAGE, tool=name, arguments=dict(arguments), effect=effect)
         outcome = await self.perform(step, within, within)

@@ -11,7 +11,7 @@ from collections import deque
 from playwright.async_api import BrowserContext, Page, Route
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.failures.scene import locate
+from harness.browser.locating import locate
 from harness.browser.page_events import PageEvents
 from harness.model.policy import AllowedElement, WritePermission
 from harness.model.record import SAFE_METHODS

@@ -89,11 +89,11 @@ LOCK = Path(".harness", "chaos", "lock")
 
 
 def chaos(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with task files.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with them.")],
     faults: Annotated[Path, typer.Option("--faults", metavar="FILE", help="The fault plan, a file *.faults.yaml.")],
-    trials: Annotated[int, typer.Option(min=1, help="Number of trials of each fault in each task.")] = 1,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of each fault in each task.")] = 1,
     clean_trials: Annotated[
-        int | None, typer.Option(min=0, help="Number of trials of each task without faults. Default: as --trials.")
+        int | None, typer.Option(min=0, help="Trials of each task without faults. Default: as --trials.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the first trials. Default: the plan's or 0.")] = None,
     json: Annotated[
@@ -104,10 +104,10 @@ def chaos(
     ] = None,
     workers: WorkersOption = None,
 ) -> None:
-    """Run the tasks of a fault plan: each task once without faults, and once with each of its faults.
+    """Run tasks with each fault of a plan, and without faults.
 
-    The command reports for each fault whether it struck, whether its failure got the expected code, whether the task
-    recovered, and how long that took.
+    It tells for each fault whether it struck, whether its failure got the expected code, whether the task recovered,
+    and how long that took.
     Exit code: 1 when a trial does not end as the plan expects or a clean trial fails, 2 when a file is wrong.
 
     Example: harness chaos tasks/ --faults tasks/campaigns/e2e.faults.yaml --trials 3

@@ -25,16 +25,14 @@ def circuits(
         typer.Option(metavar="NAME", help="Close this circuit, for example origin:http://shop.local. Repeatable."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Close all circuits.")] = False,
-    project: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The project's folder. Default: the project of this folder.")
-    ] = None,
+    project: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: the project of this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the circuits in .harness/circuits.sqlite3, or close one (--reset NAME) or all of them (--all).
+    """List the circuits of sites, tools and models, or close them.
 
-    Circuits are kept there with `persist = true` in [tool.harness.breaker]. A run that is under way notices when a
-    circuit is closed here.
-    Exit code: 0, or 1 when no circuits are kept or no circuit has this name.
+    They are kept with `persist = true` in [tool.harness.breaker]. A run that is under way notices when one is closed
+    here.
+    Exit code: 1 when no circuits are kept or none has this name.
 
     Example: harness circuits --reset origin:http://shop.local
     """

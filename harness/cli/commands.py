@@ -35,68 +35,56 @@ COMMAND_GROUPS: Final[Mapping[str, Mapping[str, Command]]] = {
         "import": Command(
             "import_tests:import_tests", "Turn Playwright tests in Python into task files, line by line."
         ),
-        "validate": Command(
-            "validate:validate", "Check task files, fault plans, step groups and gates without running them."
-        ),
+        "validate": Command("validate:validate", "Check files without running them: tasks, faults, groups, gates."),
         "verify": Command(
             "verify:run_verify",
-            "Run each task without its steps (it must not pass), and as written (it must end as its file declares).",
+            "Find tasks that test nothing, or do not end as they declare.",
         ),
-        "schema": Command("schema:schema", "Print a JSON Schema, list the names of all schemas, or write all of them."),
+        "schema": Command("schema:schema", "Print a JSON Schema, list their names, or write all of them."),
     },
     "Run tasks": {
         "run": Command("run:run", "Run tasks with pytest.", _PASSED_ON),
-        "watch": Command("watch:watch", "Run tasks, and run them again when a file that concerns them is saved."),
-        "replay": Command("replay:replay", "Run a failed task again and stop before the step that failed."),
+        "watch": Command("watch:watch", "Run tasks, and again when a file that concerns them is saved."),
+        "replay": Command("replay:replay", "Run a failed task again, up to the step that failed."),
         "chaos": Command(
             "chaos:chaos",
-            "Run the tasks of a fault plan: each task once without faults, and once with each of its faults.",
+            "Run tasks with each fault of a plan, and without faults.",
         ),
         "eval": Command(
             "evaluate:evaluate",
-            "Compare agents: each does the same tasks, with the same seeds, in turns, several times.",
+            "Compare agents: all do the same tasks several times.",
         ),
-        "merge": Command(
-            "merge:merge", "Merge the last runs of several folders into one run, with its errors/ and allure-results/."
-        ),
+        "merge": Command("merge:merge", "Merge the runs of several folders, machines or stores into one."),
     },
     "Find the cause": {
-        "triage": Command("triage:triage", "Group the failures of a run by cause, the cause of most failures first."),
-        "show": Command("show:show", "Show one failure: what was tried, why the task failed, which files there are."),
+        "triage": Command("triage:triage", "Group the failures of a run by cause."),
+        "show": Command("show:show", "Show a failure: what was tried, why it failed, which files."),
         "explain": Command("explain:explain", "Explain what a code or warning means and what you can do."),
-        "open": Command("open_trace:open_trace", "Open the trace of a task in Playwright's trace viewer, offline."),
+        "open": Command("open_trace:open_trace", "Open the trace of a task in Playwright's viewer, offline."),
         "history": Command("history:app", "Show and compare earlier runs, and find flaky tasks."),
-        "regrade": Command(
-            "regrade:regrade", "Judge recorded evidence by the present criteria of the task files, without a browser."
-        ),
+        "regrade": Command("regrade:regrade", "Judge recorded evidence by the present criteria."),
         "freeze": Command(
             "freeze:freeze",
-            "Write the steps of an agent's last passed run into the task's file, so that it runs without a model.",
+            "Write the steps of an agent's last passed run into the task file.",
         ),
     },
     "Make reports": {
         "dashboard": Command(
             "dashboard:dashboard",
-            "Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends.",
+            "Write one HTML file about a run: causes, figures, trends.",
         ),
-        "report": Command(
-            "report:report", "Build the Allure report of the last run, offline, with the history of earlier runs."
-        ),
+        "report": Command("report:report", "Build the Allure report of the last run, offline."),
     },
     "Look after sites, tools and agents": {
         "demo": Command("demo:demo", "Start the demo sites and show a task to try."),
         "services": Command("services:app", "Show, start and stop the services, and read their logs."),
-        "tools": Command(
-            "tools:app", "Show tool servers and their tools, call a tool, order a restart, and read their logs."
-        ),
+        "tools": Command("tools:app", "Show tool servers, list and call their tools, read their logs."),
         "circuits": Command(
             "circuits:circuits",
-            "List the circuits in .harness/circuits.sqlite3, or close one (--reset NAME) or all of them (--all).",
+            "List the circuits of sites, tools and models, or close them.",
         ),
         "serve": Command("serve:app", "Serve a page that shows the project's runs as they happen."),
-        "mcp": Command(
-            "mcp:app", "Offer the tasks of the project to an agent that speaks MCP, over standard input and output."
-        ),
+        "mcp": Command("mcp:app", "Offer the project's tasks to an agent over MCP."),
         "sessions": Command("sessions:app", "Show and close the sessions of agents that run elsewhere."),
     },
 }

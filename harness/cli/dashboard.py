@@ -22,18 +22,16 @@ _PAGE = Path("dashboard.html")
 
 
 def dashboard(
-    run: Annotated[
-        str, typer.Option(help="The run: last, last-1, an id, or the beginning of an id.", metavar="RUN")
-    ] = "last",
+    run: Annotated[str, typer.Option(help="last, last-1, an id, or its beginning.", metavar="RUN")] = "last",
     output: Annotated[
         Path | None, typer.Option(help=f"The file to write; it is replaced. Default: {_PAGE}.", show_default=False)
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the page's data as JSON and write no page.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the data as JSON; write no page.")] = False,
 ) -> None:
-    """Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends.
+    """Write one HTML file about a run: causes, figures, trends.
 
-    The page works offline. It links to artifacts by relative paths, so keep it beside the folder of artifacts.
+    It works offline. It links to artifacts by relative paths, so keep it beside their folder.
 
     Example: harness dashboard --open
     """

@@ -9,8 +9,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-JSON_LINES = "Print one JSON object per line."
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JSON_LINES = "Print a JSON object per line."
 """The help text of a `--json` whose output is read line by line."""
 _JSON = "--json"
 _GIVEN = "harness.given"

@@ -58,36 +58,34 @@ class EvaluationFiles(Struct, frozen=True):
 
 
 def evaluate(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with task files.")],
-    agents: Annotated[str, typer.Option("--agents", metavar="A,B", help="The agents, with commas between them.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with them.")],
+    agents: Annotated[str, typer.Option("--agents", metavar="A,B", help="The agents.")],
     faults: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A fault plan: also try the agents under its faults.")
+        Path | None, typer.Option(metavar="FILE", help="Also try the agents under the faults of this plan.")
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Number of trials of each task, agent and fault.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first trials; the next have the next numbers.")] = 0,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of each task, agent and fault.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first trials.")] = 0,
     models: Annotated[
         CassetteMode | None, typer.Option(help="Where the answers of models come from, as `pytest --task-models`.")
     ] = None,
     gate: Annotated[Path | None, typer.Option(metavar="FILE", help="Thresholds that decide the exit code.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an evaluation: with --output, or else with the last one.")
+        bool, typer.Option("--resume", help="Go on with the evaluation of --output, or the last one.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the results. Default: .harness/eval/<run>.")
     ] = None,
     summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also append the Markdown to this file, for the page of a job.")
+        Path | None, typer.Option(metavar="FILE", help="Append the Markdown to this file, for the page of a job.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the document as JSON instead of tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     workers: WorkersOption = None,
 ) -> None:
-    """Compare agents: each does the same tasks, with the same seeds, in turns, several times.
+    """Compare agents: all do the same tasks several times.
 
-    The command tells for each agent how much passes, how sure that is, and whether it survives faults; for each two
-    agents which one is better; and what each costs. A trial that failed because infrastructure broke is void: it
-    counts for nobody.
-    Exit code: 1 when the gate is not passed, 2 when a file is wrong or has changed since the evaluation began,
-    3 when too many trials are void for a verdict.
+    It tells how much passes, how sure that is, which agent is better, whether they survive faults, and what each costs.
+    Exit code: 1 when the gate is not passed, 2 when a file is wrong or has changed since the evaluation began, 3 when
+    too many trials are void, because infrastructure broke, for a verdict.
 
     Example: harness eval tasks/agents/ --agents scripted,builder --trials 5
     """

@@ -113,9 +113,7 @@ def excerpt(row: Row) -> dict[str, Any]:
 
 
 def explain(
-    code: Annotated[
-        str | None, typer.Argument(help="A code, an error_type or a warning. Without it, all are listed.")
-    ] = None,
+    code: Annotated[str | None, typer.Argument(help="A code, an error_type or a warning. Default: list all.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain what a code or warning means and what you can do.

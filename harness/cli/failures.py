@@ -25,7 +25,7 @@ LAST = "last"
 Run = Annotated[str | None, typer.Option("--run", help="An earlier run; `harness show` lists them.")]
 Artifacts = Annotated[
     Path | None,
-    typer.Option("--artifacts", help="The folder with the failures. Default: the folder errors of the project."),
+    typer.Option("--artifacts", help="Folder with the failures. Default: errors."),
 ]
 
 

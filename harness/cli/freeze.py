@@ -32,12 +32,11 @@ def freeze(
         bool, typer.Option("--check", help="Write nothing, and say whether the file has the steps of the last run.")
     ] = False,
 ) -> None:
-    """Write the steps of an agent's last passed run into the task's file, so that it runs without a model.
+    """Write the steps of an agent's last passed run into the task file.
 
     The file gets `steps`, `agent: scripted`, and `agent_fallback` with the agent, which goes on where a step no longer
     fits the site. After such a run, freeze again.
-    Exit code: 0, or 1 when there is no such run, when a step has no lasting selector, or with --check when the steps
-    of the file are not those of the last passed run.
+    Exit code: 1 when there is no such run, a step has no lasting selector, or, with --check, the file has other steps.
 
     Example: harness freeze tasks/buy.task.yaml
     """

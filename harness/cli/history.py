@@ -45,11 +45,9 @@ app = typer.Typer(rich_markup_mode=None, help="Show and compare earlier runs, an
 _NEWEST = 30
 """The default number of runs."""
 
-_Project = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="The project's folder. Default: the project of this folder.")
-]
-_Runs = Annotated[int, typer.Option("--runs", min=1, help="Number of runs to read, newest first.")]
-_Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="Number of runs to list, newest first.")]
+_Project = Annotated[Path | None, typer.Option(metavar="DIR", help="Default: the project of this folder.")]
+_Runs = Annotated[int, typer.Option("--runs", min=1, help="Newest runs to read.")]
+_Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="Newest runs to list.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -66,7 +64,7 @@ def history(context: typer.Context, limit: _Limit = _NEWEST, project: _Project =
 
 @app.command(name="list")
 def list_runs(limit: _Limit = _NEWEST, project: _Project = None, as_json: AsJson = False) -> None:
-    """List the newest runs: when they ran, how they ended, how many tasks passed, failed, were flaky or healed.
+    """List the newest runs: when they ran and how they ended.
 
     Example: harness history list --limit 10 --json
     """
@@ -77,11 +75,11 @@ def list_runs(limit: _Limit = _NEWEST, project: _Project = None, as_json: AsJson
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="The run: last, last-1, an id, or the beginning of an id.")] = "last",
+    run: Annotated[str, typer.Argument(help="last, last-1, an id, or its beginning.")] = "last",
     project: _Project = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one run: its environment, how each task ended, and what happened to services and circuits.
+    """Show one run: its environment, tasks, services and circuits.
 
     Example: harness history show last-1
     """
@@ -103,11 +101,10 @@ def compare(
     project: _Project = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two runs: newly failing, fixed, slower, faster, flakier and new tasks.
+    """Compare two runs: newly failing, fixed, slower, faster, flakier, new.
 
     A task is slower or faster when its time differs from the median of the 30 runs before by more than 3 standard
-    deviations (estimated by the median absolute deviation). For a flakier task both failure rates are shown with their
-    95 % intervals.
+    deviations.
     Exit code: 0, also when tasks are newly failing; 1 when there is no such run.
 
     Example: harness history compare last-5 last
@@ -139,7 +136,7 @@ def task(
 
 @app.command()
 def flaky(runs: _Runs = _NEWEST, project: _Project = None, as_json: AsJson = False) -> None:
-    """List the flaky tasks, the worst first, with the 95 % interval of their failure rate.
+    """List the flaky tasks, the worst first.
 
     A task is flaky when it passed after a rerun in the same run, or when its outcome changed from run to run at least
     three times.
@@ -153,7 +150,7 @@ def flaky(runs: _Runs = _NEWEST, project: _Project = None, as_json: AsJson = Fal
 
 @app.command()
 def durations(runs: _Runs = _NEWEST, project: _Project = None) -> None:
-    """Print the usual seconds of each task as JSON, for --task-durations: the median of its passed executions.
+    """Print the usual seconds of each task, for --task-durations.
 
     Example: harness history durations > durations.json
     """
@@ -165,11 +162,11 @@ def durations(runs: _Runs = _NEWEST, project: _Project = None) -> None:
 
 @app.command()
 def prune(
-    keep: Annotated[int, typer.Option(min=0, help="Number of runs to keep, newest first.")],
+    keep: Annotated[int, typer.Option(min=0, help="Newest runs to keep.")],
     project: _Project = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete old runs from the history. Each run of pytest also does that, by `[tool.harness] history_runs` (200).
+    """Delete old runs; pytest does so by `history_runs`, too.
 
     Example: harness history prune --keep 50
     """

@@ -42,10 +42,9 @@ def import_tests(
     """Turn Playwright tests in Python into task files, line by line.
 
     It reads tests for pytest-playwright (sync and async) and the output of `playwright codegen`; nothing is executed.
-    Each test becomes one file. A statement that a task cannot say is reported with its line, and stands as a comment
-    `MISSING` at its place in the task.
+    Each test becomes one file. What a task cannot say is reported with its line, and stands there as a comment
+    `MISSING`. In place of files, `miniwob` makes a project of the pages of MiniWoB++.
     Exit code: 1 when something is missing, unless --partial is given.
-    In place of files, `miniwob` makes a project of the pages of MiniWoB++ (`pip install --no-deps miniwob`).
 
     Example: harness import test_shop.py -o tasks/
     """

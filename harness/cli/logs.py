@@ -15,7 +15,7 @@ from harness.environment.status import follow, last_lines
 from harness.reporting.files import shown_path
 from harness.resilience import SystemClock
 
-Count = Annotated[int, typer.Option("-n", "--lines", min=0, help="Number of lines to show, from the end.")]
+Count = Annotated[int, typer.Option("-n", "--lines", min=0, help="Lines to show, from the end.")]
 Wait = Annotated[bool, typer.Option("--follow", "-f", help="Show new lines until Ctrl-C.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help=JSON_LINES)]
 

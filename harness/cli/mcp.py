@@ -21,7 +21,7 @@ from harness.cli.project import settings_here
 from harness.model.settings import Settings
 
 app = typer.Typer(
-    help="Offer the tasks of the project to an agent that speaks MCP, over standard input and output.",
+    help="Offer the project's tasks to an agent over MCP.",
     invoke_without_command=True,
 )
 _LOG: Final = Path(".harness/logs/mcp.log")
@@ -29,20 +29,18 @@ LAST_WORDS: Final = 0.05
 """Seconds in which answers that are ready are still written after the end of the input."""
 _HOOK_WITHIN: Final = 2.0
 """Seconds that a hook may take: the agent waits for it."""
-_FOLDER = typer.Option(help="Folder of the project. Default: the present one.", show_default=False)
+_FOLDER = typer.Option(help="Default: the project of this folder.", show_default=False)
 
 
 @app.callback()
 def mcp(
     context: typer.Context,
-    persist: Annotated[
-        bool, typer.Option("--persist", help="Let a server that is started for this stay when the agent goes.")
-    ] = False,
+    persist: Annotated[bool, typer.Option("--persist", help="Let a server that was started stay.")] = False,
     project: Annotated[Path | None, _FOLDER] = None,
 ) -> None:
-    """Offer the tasks of the project to an agent that speaks MCP, over standard input and output.
+    """Offer the project's tasks to an agent over MCP.
 
-    The server of the project is found, or started in the background. It ends with the last agent that uses it.
+    The server of the project is found, or started in the background until the last agent leaves.
 
     Example: harness mcp --persist
     """
@@ -104,7 +102,9 @@ async def _input_lines(over: asyncio.Event) -> AsyncIterator[str]:
 
 @app.command()
 def hook(project: Annotated[Path | None, _FOLDER] = None) -> None:
-    """Pass on what a hook of a coding agent gives on standard input, as Claude Code does. It never fails the hook.
+    """Pass on an event of a coding agent's hook from standard input.
+
+    It never fails the hook.
 
     Example: echo '{"hook_event_name": "Stop", "session_id": "s1"}' | harness mcp hook
     """

@@ -43,7 +43,7 @@ def merge(
         list[str],
         typer.Argument(
             metavar="DIR|URL...",
-            help="Project folders, what a CI job kept of them, or places of --task-store (with `*` for several).",
+            help="Project folders, what CI kept of them, or places of --task-store (`*`: several).",
         ),
     ],
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the merged run.")] = Path("merged"),
@@ -52,16 +52,13 @@ def merge(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Merge the last runs of several folders into one run, with its errors/ and allure-results/.
+    """Merge the runs of several folders, machines or stores into one.
 
-    A folder or URL of --task-store counts with all its parts; tasks of them that have no end are named.
-
-    Each folder holds .harness/history.sqlite3 (or history.sqlite3), errors/ and allure-results/. Other commands read
-    the output folder as a project: `harness history show --project merged`. A second merge into the same folder keeps
-    its history and the files that others wrote there. The command names missing parts of a suite that --task-shard
-    divided.
-    Exit code: 0, or 1 when nothing could be merged, or a store has lost what a part told (with --strict: when not
-    everything could, or tasks have no end).
+    Each folder holds .harness/history.sqlite3 (or history.sqlite3), errors/ and allure-results/; a place of --task-
+    store counts with all its parts. Other commands read the output folder as a project. Missing parts of a suite that
+    --task-shard divided, and tasks without an end, are named.
+    Exit code: 1 when nothing could be merged, or a store has lost what a part told (with --strict: when not everything
+    could, or tasks have no end).
 
     Example: harness merge shard-1 shard-2 --output merged
     """

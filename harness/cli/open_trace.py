@@ -38,7 +38,7 @@ def open_trace(
         str,
         typer.Argument(
             metavar="TASK_ID|DIR|FILE",
-            help="A task's id, its directory, or a trace.zip. Without it, the task that failed last.",
+            help="A task's id, its directory, or a trace.zip; `last` failed last.",
         ),
     ] = LAST,
     run: Run = None,
@@ -46,13 +46,10 @@ def open_trace(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 takes a free one.")] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open no window.")] = False,
 ) -> None:
-    """Open the trace of a task in Playwright's trace viewer, offline. Ctrl-C ends the viewer.
+    """Open the trace of a task in Playwright's viewer, offline.
 
-    Without a task, the command opens the trace of the task that failed last in the last run. `last` means the same,
-    here and in show and replay. A task that passed has a trace only after `pytest --task-tracing on`. If
-    `--task-retrace` has kept a full trace, that one is opened.
-    The viewer is served on this machine only. On a desktop your browser opens; elsewhere open the printed address
-    yourself, for example through an SSH tunnel.
+    Ctrl-C ends the viewer. A task that passed has a trace only after `pytest --task-tracing on`. On a desktop your
+    browser opens; elsewhere open the printed address, for example through an SSH tunnel.
 
     Example: harness open B1-2025-001
     """

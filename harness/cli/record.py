@@ -63,10 +63,10 @@ def record(
 ) -> None:
     """Record what you do in a browser window as a task file.
 
-    The services of the project are started as for a run. Close the window or press Ctrl-C to end; what was recorded so
-    far is then written. The bar at the top of the page has buttons to check a text, a value or that something is
-    visible. Passwords are never written: the task reads them from environment variables.
-    Exit code: 1 when nothing was recorded, or when a step could not be written.
+    The services of the project are started. Close the window or press Ctrl-C to end. The bar at the top of the page has
+    buttons to check a text, a value or that something is visible. Passwords are never written: the task reads them from
+    environment variables.
+    Exit code: 1 when nothing was recorded, or a step could not be written.
 
     Example: harness record http://shop.local/ -o tasks/buy.task.yaml
     """

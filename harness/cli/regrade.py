@@ -32,10 +32,9 @@ def regrade(
     allow_undecided: Annotated[bool, typer.Option("--allow-undecided", help="Exit with 0 if no task fails.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Judge recorded evidence by the present criteria of the task files, without a browser.
+    """Judge recorded evidence by the present criteria.
 
-    A task that ended before its criteria is judged by its last state only with --at-failure.
-    Exit code: 0 all tasks pass, 1 some fail, 3 none fails but some are undecided (0 with --allow-undecided).
+    Exit code: 0 all tasks pass, 1 some fail, 3 none fails but some are undecided.
 
     Example: harness regrade errors/B1-2025-001
     """

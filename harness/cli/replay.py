@@ -366,13 +366,12 @@ def replay(
     artifacts: Artifacts = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a failed task again and stop before the step that failed.
+    """Run a failed task again, up to the step that failed.
 
-    With --headed the window stays open until Enter or Ctrl-C. Without it, the replay keeps a screenshot, the DOM and
-    the trace of that moment in .harness/replay.
-    The task runs as its file is now, with its own faults, in a fresh world or after a reset, depending on `isolation`.
-    The steps before the stop are done again, also those that write; the replay names these. Without --yes it calls
-    no tool that writes, and sends no write to a site that this project does not serve or whose state is kept.
+    With --headed the window stays open until Enter or Ctrl-C; without it, screenshot, DOM and trace of that moment are
+    kept in .harness/replay. The task runs as its file is now. The steps before are done again, also those that write;
+    these are named. Without --yes no tool that writes is called, and no write is sent to a site that this project does
+    not serve or whose state is kept.
     Exit code: 1 when the task fails before that step.
 
     Example: harness replay B1-2025-001 --headed

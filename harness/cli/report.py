@@ -27,14 +27,12 @@ def report(
     single_file: Annotated[bool, typer.Option(help="Write one HTML file that opens without a server.")] = False,
     serve: Annotated[int | None, typer.Option(help="Serve the report on this port of 127.0.0.1 until Ctrl-C.")] = None,
     open_: Annotated[bool, typer.Option("--open", help="Serve the report and open it in the browser.")] = False,
-    all_runs: Annotated[
-        bool, typer.Option(help="Include the results of all runs in the folder, not only of the last run.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document about the report.")] = False,
+    all_runs: Annotated[bool, typer.Option(help="Include the results of all runs in the folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON about the report.")] = False,
 ) -> None:
-    """Build the Allure report of the last run, offline, with the history of earlier runs.
+    """Build the Allure report of the last run, offline.
 
-    The command leaves out results that are half-written or not written by Allure, and names them.
+    Results that are half-written or not Allure's are left out and named.
 
     Example: harness report --serve 8480
     """

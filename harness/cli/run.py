@@ -41,8 +41,8 @@ def run(
 ) -> None:
     """Run tasks with pytest.
 
-    The command passes every argument on to pytest and returns pytest's exit code.
-    An option that `harness run` has too, such as --help, reaches pytest only after `--`.
+    Every argument is passed on, and the exit code is pytest's. An option that `harness run` has too, such as --help,
+    reaches pytest only after `--`.
 
     Example: harness run tasks/ -- -k shop -n 2 --headed
     """

@@ -20,12 +20,26 @@ from harness.runner.campaign.document import Campaign
 from harness.spec.documents import MemoryKV, Trace
 from harness.spec.evaluation_gate import EvaluationGate
 from harness.spec.fault_plan import FaultPlan
+from harness.spec.file_names import SHORT_ACTS
 from harness.spec.problems import did_you_mean
+from harness.spec.short_forms import KEYS, PAIRS
 from harness.spec.step_groups import SAMPLES, StepGroup, Use
 from harness.spec.task import TaskSpec
 from harness.spec.validation import ACTS, FAULTS, RULES
 
 _VALUES: Mapping[str, Mapping[str, str]] = {
+    "button": {
+        "left": "The usual button.",
+        "right": "The button that opens a context menu.",
+        "middle": "The wheel.",
+    },
+    "modifiers": {
+        "Alt": "The Alt key, Option on macOS.",
+        "Control": "The Control key.",
+        "ControlOrMeta": "Control, on macOS Command.",
+        "Meta": "The Windows key, Command on macOS.",
+        "Shift": "The Shift key.",
+    },
     "method": {
         "GET": "Reads a resource.",
         "HEAD": "Reads the headers of a resource, without its body.",
@@ -209,6 +223,7 @@ def _first_line(definition: _Schema) -> str:
 
 BASE = "https://pytest-taskspec.dev/schemas/"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_SEE = "Assert that a text, or an element, is shown."
 _SHORT_BINDING: _Schema = {"type": "string", "pattern": r"^[^.]+\.."}
 """`env.shop.cart` in place of `{channel: env, path: shop.cart}`."""
 
@@ -245,13 +260,50 @@ def _task_spec() -> _Schema:
     writes["items"] = {"anyOf": [_SHORT_WRITE, writes["items"]]}
     definitions: dict[str, _Schema] = schema["$defs"]
     definitions["Use"] = Use.model_json_schema()
+    definitions["ShortStep"] = {}
     for around in (schema, definitions["Repair"]):
-        around["properties"]["steps"]["items"]["oneOf"].append({"$ref": "#/$defs/Use"})
+        around["properties"]["steps"]["items"]["oneOf"] += [{"$ref": "#/$defs/Use"}, {"$ref": "#/$defs/ShortStep"}]
+    schema["required"] = [key for key in schema["required"] if key != "task_id"]  # else it is the name of the file
     for rule, strategies in RULES.items():
         definitions["Rulebook"]["properties"][rule] = _rule(rule, strategies, definitions)
     for models, tag in ((ACTS.values(), "act"), (FAULTS.values(), "kind")):
         _require(definitions, models, tag)
-    return _with_descriptions(_without_unused_definitions(schema))
+    described = _with_descriptions(_without_unused_definitions(schema))
+    described["$defs"]["ShortStep"] = _short_step(described["$defs"])
+    return described
+
+
+def _short_step(definitions: Mapping[str, _Schema]) -> _Schema:
+    """The schema of a step whose first key is its act. Which keys go with which act is checked at loading only."""
+    models = {name: definitions[model.__name__] for name, model in ACTS.items()}
+    keys = {
+        key: {"$ref": f"#/$defs/{ACTS[act].__name__}/properties/{key}", "description": each["description"]}
+        for act, model in models.items()
+        for key, each in model["properties"].items()
+        if key != "act"
+    }
+    number, pairs = {"type": "number"}, {"type": "object", "minProperties": 1}
+    selector = {"$ref": "#/$defs/Selector"}
+    values: dict[str, _Schema] = {
+        **{act: {"$ref": f"#/$defs/{ACTS[act].__name__}/properties/{key}"} for act, key in KEYS.items()},
+        **dict.fromkeys(PAIRS, pairs),
+        **{act: {"anyOf": [selector, number]} for act in ("wait", "scroll")},
+        "assert": {"anyOf": [{"type": "string"}, pairs]},
+        "see": selector,
+        "tool": {"type": "string"},
+        "accessibility": {"type": "null"},
+    }
+    acts = {
+        act: {**value, "description": _first_line(models[act]) if act in models else _SEE}
+        for act, value in values.items()
+    }
+    return {
+        "type": "object",
+        "description": "A step in the short form: its first key is its act.",
+        "properties": {**keys, **acts},
+        "additionalProperties": False,
+        "anyOf": [{"required": [act]} for act in acts],
+    }
 
 
 def _step_group() -> _Schema:
@@ -259,7 +311,8 @@ def _step_group() -> _Schema:
     schema = _for_editors(StepGroup)
     step = {"type": "object", "required": ["act"], "properties": {"act": {"enum": list(ACTS), "description": _ACT}}}
     schema["$defs"]["Use"] = Use.model_json_schema()
-    schema["properties"]["steps"]["items"] = {"anyOf": [{"$ref": "#/$defs/Use"}, step]}
+    short = {"type": "object", "anyOf": [{"required": [act]} for act in sorted(SHORT_ACTS)]}
+    schema["properties"]["steps"]["items"] = {"anyOf": [{"$ref": "#/$defs/Use"}, step, short]}
     words = {name: f"A value of this type: {each!r}." for name, each in SAMPLES.items()}
     schema["$defs"]["Parameter"]["properties"]["type"]["enumDescriptions"] = list(words.values())
     return schema
@@ -375,7 +428,7 @@ def schema(
     names: Annotated[bool, typer.Option("--list", help="List the names of the schemas.")] = False,
     write: Annotated[Path | None, typer.Option(help="Write all schemas into this folder.")] = None,
 ) -> None:
-    """Print a JSON Schema, list the names of all schemas, or write all of them.
+    """Print a JSON Schema, list their names, or write all of them.
 
     Example: harness schema error_report > error_report.schema.json
     """

@@ -80,9 +80,7 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen without TLS on an address that other machines reach.")
     ] = False,
-    page_only: Annotated[
-        bool, typer.Option("--page-only", help="Only show runs: take nothing from agents, whatever their token.")
-    ] = False,
+    page_only: Annotated[bool, typer.Option("--page-only", help="Only show runs: take nothing from agents.")] = False,
     persist: Annotated[
         bool, typer.Option("--persist", help="Serve in the background until `harness serve stop`.")
     ] = False,
@@ -331,7 +329,7 @@ def token(
 
 @app.command()
 def client() -> None:
-    """Print the client of the bridge in JavaScript, for agents that take the tasks of `pytest --agent bridge`.
+    """Print the JavaScript client of the bridge.
 
     Example: harness serve client > bridge.mjs
     """

@@ -117,14 +117,12 @@ app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Show, start and stop the services, and read their logs."
 )
 
-_Names = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME", help="Names from [tool.harness.services]. Default: all services.")
-]
+_Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Default: all services.")]
 
 
 @app.command()
 def status(names: _Names = None, as_json: AsJson = False) -> None:
-    """Show the state, pid, ports, uptime, restarts, owner and log file of the services.
+    """Show state, pid, ports, uptime, owner and log of the services.
 
     Exit code: 0 all are up, 3 one is not up, 1 a name or a setting is wrong.
 
@@ -143,11 +141,11 @@ def start(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start the services that do not run. They run until Ctrl-C, or with --persist until `harness services stop`.
+    """Start the services that do not run, until Ctrl-C.
 
     With --persist a small process stays with each service and restarts it when it dies or hangs; runs of pytest reuse
-    the service. A service that runs already is left to the process that keeps it.
-    Exit code: 0 all are up, 1 one cannot be started, has failed permanently, or is not known.
+    it.
+    Exit code: 1 when one cannot be started, has failed permanently, or is not known.
 
     Example: harness services start --persist
     """
@@ -161,11 +159,9 @@ def start(
 
 @app.command()
 def stop(names: _Names = None, as_json: AsJson = False) -> None:
-    """Stop the services that `start --persist` keeps running, and nothing else.
+    """Stop the services that `start --persist` keeps running.
 
-    That includes services that were since renamed in pyproject.toml or removed from it.
-
-    Exit code: 0 none of them runs any more, 1 one does not stop or is not known.
+    Exit code: 1 when one does not stop or is not known.
 
     Example: harness services stop
     """
@@ -185,7 +181,7 @@ def stop(names: _Names = None, as_json: AsJson = False) -> None:
 def logs(names: _Names = None, count: Count = 20, wait: Wait = False, as_json: AsJsonLines = False) -> None:
     """Show the end of the services' logs.
 
-    Exit code: 0, or 1 when a name is not known, or when there is no log yet (without --follow).
+    Exit code: 1 when a name is not known, or there is no log yet (without --follow).
 
     Example: harness services logs shop -n 50 --follow
     """

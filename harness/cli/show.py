@@ -149,17 +149,17 @@ def show(
     task: Annotated[
         str | None,
         typer.Argument(
-            metavar="TASK_ID|DIR", help="A task's id, its directory, or `last`. Without it, all failures are listed."
+            metavar="TASK_ID|DIR", help="A task's id, its directory, or `last`. Default: list all failures."
         ),
     ] = None,
     run: Run = None,
     artifacts: Artifacts = None,
     agent: Annotated[
-        bool, typer.Option("--agent", help="Show what an agent saw, asked and did in its last run, also a passed one.")
+        bool, typer.Option("--agent", help="Show the way of an agent through its last run, also a passed one.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show one failure: what was tried, why the task failed, which files there are. Without a task, list all failures.
+    """Show a failure: what was tried, why it failed, which files.
 
     Example: harness show B1-2025-001
     """

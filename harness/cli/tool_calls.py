@@ -23,7 +23,7 @@ from harness.resilience import Deadline, SystemClock
 from harness.resilience.events import discard
 from harness.runner.toolbox import RunTools
 from harness.spec.names import how_many
-from harness.spec.steps import EffectClass
+from harness.spec.step_base import EffectClass
 from harness.tools.calls import CallTerms, ServerCall
 from harness.tools.catalogue import effect_of, find
 from harness.tools.exchange import ToolServerError

@@ -33,13 +33,11 @@ NOT_WELL = 3
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Show tool servers and their tools, call a tool, order a restart, and read their logs.",
+    help="Show tool servers, list and call their tools, read their logs.",
 )
 
-_Names = Annotated[
-    list[str] | None, typer.Argument(metavar="SERVER", help="Names from [tool.harness.tools]. Default: all.")
-]
-_Name = Annotated[str, typer.Argument(metavar="SERVER", help="Name from [tool.harness.tools].")]
+_Names = Annotated[list[str] | None, typer.Argument(metavar="SERVER", help="Default: all of [tool.harness.tools].")]
+_Name = Annotated[str, typer.Argument(metavar="SERVER", help="A server of [tool.harness.tools].")]
 
 
 def _project() -> Settings:
@@ -68,10 +66,9 @@ def _placed(settings: Settings, name: str) -> str:
 
 @app.command()
 def status(names: _Names = None, as_json: AsJson = False) -> None:
-    """Show the state of each tool server as runs have seen it: reason, tools, crashes, and since when.
+    """Show the state of tool servers, as runs have seen it.
 
-    A run that is under way is named; otherwise this is how the last run has left the server. Nothing is connected to.
-
+    Nothing is connected to.
     Exit code: 0 all are well as far as is known, 3 one cannot be used, 1 a name or a setting is wrong.
 
     Example: harness tools status
@@ -142,10 +139,9 @@ def list_(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Connect to tool servers and list their tools: the effect of each, where that comes from, and whether it may be
-    called.
+    """Connect to tool servers and list their tools, with effects.
 
-    Exit code: 0, or 1 when a server cannot be connected to or a name is not known.
+    Exit code: 1 when a server cannot be connected to or is not known.
 
     Example: harness tools list mail
     """
@@ -178,9 +174,10 @@ def call(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Call a tool and print its result. Its effect is said, and a call that writes is asked about first.
+    """Call a tool and print its result.
 
-    Exit code: 0, or 1 when there is no answer, the tool answers that it failed, or the call was not made.
+    A call that writes is asked about first.
+    Exit code: 1 when there is no answer, the tool answers that it failed, or the call was not made.
 
     Example: harness tools call mail get_code '{"to": "ann@shop.local"}'
     """
@@ -224,11 +221,9 @@ def ask_before(name: str, effect: str, source: str, yes: bool) -> None:
 
 @app.command()
 def restart(server: _Name, as_json: AsJson = False) -> None:
-    """Let the runs that use a tool server connect to it anew: its crashes and refused credentials are forgotten.
+    """Let runs connect anew to a server that crashed or refused.
 
     A run notices it within a second. Later runs begin without crashes and refusals anyway.
-
-    Exit code: 0, or 1 when the name is not known or the order cannot be written.
 
     Example: harness tools restart mail
     """
@@ -252,9 +247,9 @@ def restart(server: _Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def logs(names: _Names = None, count: Count = 20, wait: Wait = False, as_json: AsJsonLines = False) -> None:
-    """Show the end of what tool servers with a `command` have written to their standard error.
+    """Show the end of the standard error of tool servers.
 
-    Exit code: 0, or 1 when a name is not known, or when there is no log yet (without --follow).
+    Exit code: 1 when a name is not known, or there is no log yet (without --follow).
 
     Example: harness tools logs mail -n 50 --follow
     """

@@ -36,17 +36,15 @@ _ROOMY = 180
 def triage(
     run: Annotated[
         str,
-        typer.Option(help="The run: last, last-1 (the one before), an id, or the beginning of an id.", metavar="RUN"),
+        typer.Option(help="last, last-1, an id, or its beginning.", metavar="RUN"),
     ] = "last",
-    artifacts: Annotated[
-        Path | None, typer.Option(help="Read this folder of artifact directories instead of the history.")
-    ] = None,
+    artifacts: Annotated[Path | None, typer.Option(help="Read this folder instead of the history.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Group the failures of a run by cause, the cause of most failures first.
+    """Group the failures of a run by cause.
 
-    Each line names the number of tasks, the code, what happened, the tasks, and what to look at first. Failures that
-    tasks declare are left out. Without a history, the command reads the directories under errors/.
+    The cause of most failures stands first, with what to look at. Failures that tasks declare are left out. Without a
+    history, the directories under errors/ are read.
     Exit code: 0, whatever has failed.
 
     Example: harness triage --run last-1

@@ -33,7 +33,7 @@ WorkersOption = Annotated[
         "--task-workers",
         metavar="N|auto",
         parser=_parsed,
-        help="Number of trials at once, as far as they share no state. Default: task_workers in the settings.",
+        help="Trials at once, as far as they share no state. Default: `task_workers`.",
     ),
 ]
 

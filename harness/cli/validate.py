@@ -418,9 +418,9 @@ def annotation(problem: Problem) -> str:
 
 
 def validate(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with task files.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders with them.")],
     strict: Annotated[
-        bool, typer.Option(help="Treat warnings as errors, and require the keys of a complete file.")
+        bool, typer.Option(help="Treat warnings as errors, and require all keys of a complete file.")
     ] = False,
     agent: Annotated[
         str | None,
@@ -428,23 +428,18 @@ def validate(
             "--agent",
             "--task-agent",
             metavar="NAME",
-            help="The agent that will choose the steps of tasks that have none.",
+            help="The agent of tasks without steps.",
         ),
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How to print the problems.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    tools: Annotated[
-        bool, typer.Option("--tools", help="Ask the tool servers that tasks name whether they have the tools.")
-    ] = False,
-    listing: Annotated[
-        bool, typer.Option("--list", help="List the tasks, and the step groups with their parameters and outputs.")
-    ] = False,
+    tools: Annotated[bool, typer.Option("--tools", help="Ask the tool servers whether they have the tools.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the tasks and the step groups.")] = False,
 ) -> None:
-    """Check task files, fault plans, step groups and gates without running them.
+    """Check files without running them: tasks, faults, groups, gates.
 
-    The command reports all problems at once, and warns about things that are allowed but probably mistakes.
-    It takes channels, hosts, agents and tool servers from [tool.harness] in the nearest pyproject.toml.
-    With --tools it starts or connects to those servers; no tool is called.
+    Channels, hosts, agents and tool servers are those of the nearest pyproject.toml. With --tools it connects to the
+    servers; no tool is called.
     Exit code: 1 when there are errors.
 
     Example: harness validate tasks/ --format github

@@ -25,20 +25,17 @@ from harness.spec.parametrize import expand
 
 
 def run_verify(
-    paths: Annotated[list[Path], typer.Argument(help="Task files, or folders with task files.")],
+    paths: Annotated[list[Path], typer.Argument(help="Task files, or folders with them.")],
     as_json: AsJson = False,
     yes: Annotated[bool, typer.Option("--yes", help="Also call tools of servers that write.")] = False,
     workers: WorkersOption = None,
 ) -> None:
-    """Run each task without its steps (it must not pass), and as written (it must end as its file declares).
+    """Find tasks that test nothing, or do not end as they declare.
 
-    The run without steps is made twice: on a blank page, and on the first page that the task opens.
-    A task runs after its dependencies and after the earlier tasks of its episode.
-    The command names each success criterion that holds before anything is done: such a criterion proves nothing.
-    Tools of servers that write are not called without --yes: their servers may keep what is written.
-    If an agent chooses the steps of a task, the only trial of that task is the one without steps.
-    Exit code: 1 when a task tests nothing, does not end as declared, or has a file that does not load. The other tasks
-    are run all the same.
+    Each task runs as written, and twice without its steps: on a blank page, and on the first page that it opens. It
+    must not pass then. A criterion that holds before anything is done is named: it proves nothing. A task runs after
+    its dependencies and the earlier tasks of its episode. If an agent chooses its steps, it runs only without steps.
+    Exit code: 1 when a task tests nothing, does not end as declared, or does not load.
 
     Example: harness verify tasks/
     """

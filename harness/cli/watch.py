@@ -369,12 +369,12 @@ def watch(
     ] = None,
     headed: Annotated[bool, typer.Option(help="Run the browser with a window.")] = False,
 ) -> None:
-    """Run tasks, and run them again when a file that concerns them is saved.
+    """Run tasks, and again when a file that concerns them is saved.
 
-    Services and browser stay up between the runs. Saving a task, a step group or a file that a task names runs that
-    task. Saving Python or pyproject.toml runs the tasks that failed last, or all if none did.
+    Services and browser stay up between the runs. Saving Python or pyproject.toml runs the tasks that failed last, or
+    all if none did.
     Keys: r runs the same tasks again, a runs all, b accepts what failed tasks find as their baselines, t opens the
-    trace of the last failure, q quits. Without a terminal there are no keys. No conftest.py is read.
+    trace of the last failure, q quits. No conftest.py is read.
 
     Example: harness watch tasks/
     """

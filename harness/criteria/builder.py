@@ -41,6 +41,7 @@ from harness.criteria.syntax import (
     Read,
     Some,
     Stable,
+    Sum,
     Test,
     Value,
     Within,
@@ -336,6 +337,11 @@ def _method(branch: Branch) -> Compare:
     return _comparison(branch, left, name.source, items[0])
 
 
+def _sum(branch: Branch) -> Sum:
+    left, sign, right = branch.parts
+    return Sum(value(left), sign.source, value(right), **branch.place)
+
+
 def _compare(branch: Branch) -> Compare:
     owner, name, other = branch.parts
     left = value(owner)
@@ -380,6 +386,7 @@ _EXPRESSIONS: MappingProxyType[str, Callable[[Branch], Value]] = MappingProxyTyp
     {
         "group": lambda branch: value(branch.parts[0]),
         "compare": _compare,
+        "sum": _sum,
         "string": lambda branch: _constant(branch, string),
         "number": lambda branch: _constant(branch, number),
         "duration": lambda branch: _constant(branch, number),

@@ -20,6 +20,7 @@ from harness.criteria.syntax import (
     MIRRORED,
     PAGE_FUNCTIONS,
     SHOWN_TEXTS,
+    STATES,
     Compare,
     Json,
     Length,
@@ -30,6 +31,7 @@ from harness.criteria.syntax import (
     PageQuery,
     Part,
     Read,
+    Sum,
     Test,
     Value,
     constant,
@@ -122,6 +124,12 @@ async def _question(condition: Test, reads: Pass) -> Finding:
     holds = True in answer.matches
     selector, frame = condition.read.arguments[0], condition.read.frame
     place = "" if frame is None else f" in the frame {frame!r}"
+    if condition.read.function in STATES:
+        state = condition.read.function.replace("_", " ").replace("in viewport", "in the viewport")
+        message = f"{selector!r}{place} is {'' if holds else 'not '}{state}" if answer.matches else answer.note
+        return Finding(
+            holds, condition.source, expected=True, actual=holds, message=message, decided=bool(answer.matches)
+        )
     visibly = "visible " if condition.read.function == "visible" else ""
     message = (
         f"{'an' if holds and not visibly else 'a' if holds else 'no'} {visibly}element matches {selector!r}{place}"
@@ -244,6 +252,8 @@ async def read(value: Value, reads: Pass) -> Operand:
             return Operand((constant,), reading=NumberReading(reads.locale, field=True))
         case ListOf() | ObjectOf():
             return await _whole(value, reads)
+        case Sum():
+            return await _sum(value, reads)
         case Part() | Length() | Number():
             return await _derived(value, reads)
         case Read():
@@ -302,8 +312,10 @@ async def _page(query: PageQuery, reads: Pass) -> Operand:
 async def _missing(query: PageQuery, reads: Pass) -> str:
     """Why the page has no such value."""
     if query.selector is None:
-        return f"the page has no {query.function}"
-    if query.function == "text" and (count := await reads.page(query._replace(function="count"))):
+        named = f" {query.name!r}" if query.name is not None else ""
+        return f"the page has no {query.function.replace('_', ' ')}{named}"
+    of_shown = query.function in (*STATES, "text", "css", "class")
+    if of_shown and (count := await reads.page(query._replace(function="count", name=None))):
         return f"{count} {'element matches' if count == 1 else 'elements match'}, none is shown"
     place = "" if query.frame is None else f" in the frame {query.frame!r}"
     what = f"no element matches {query.selector!r}{place}"
@@ -379,6 +391,17 @@ def _number_of(value: Json, pattern: str, reading: NumberReading, reads: Pass) -
     number = number_in(picked, reading)
     why = unread(picked, reading.locale) if isinstance(picked, str) else f"{in_sentence(picked)} is no number"
     return number, "" if number is not None else why
+
+
+async def _sum(value: Sum, reads: Pass) -> Operand:
+    """The sum or the difference of two numbers, which may stand in texts."""
+    sides = [_number(await read(side, reads), "", reads) for side in (value.left, value.right)]
+    if lacking := next((side for side in sides if not side.matches or side.many), None):
+        note = lacking.note or f"{value.source} has a list of values, and adds single ones"
+        return Operand((), note, unread=lacking.unread or lacking.many, ownerless=lacking.ownerless)
+    left, right = (Decimal(str(side.json)) for side in sides)  # 0.1 + 0.2 is 0.3
+    whole = left + right if value.sign == "+" else left - right
+    return Operand((int(whole) if whole == whole.to_integral_value() else float(whole),))
 
 
 async def _derived(value: Part | Length | Number, reads: Pass) -> Operand:

@@ -38,7 +38,7 @@ _LOOKS = (  # the text at the place, and the hint for it
     (re.compile(r"="), "use `==`"),
     (re.compile(r"&"), "use `&&` or ALL[...]"),
     (re.compile(r"\|"), "use `||` or ANY[...]"),
-    (re.compile(r"[-+*/%]"), "there is no arithmetic here"),
+    (re.compile(r"[*/%]"), "the only arithmetic is `+` and `-`"),
     (re.compile(r"[$#`]"), "text goes in quotes"),
 )
 _QUOTE = re.compile(r"['\"]")

@@ -61,8 +61,19 @@ FUNCTIONS = MappingProxyType(
         "attr": ("selector", "attribute name"),
         "count": ("selector",),
         "visible": ("selector",),
+        "checked": ("selector",),
+        "enabled": ("selector",),
+        "editable": ("selector",),
+        "focused": ("selector",),
+        "empty": ("selector",),
+        "in_viewport": ("selector",),
+        "texts": ("selector",),
+        "class": ("selector",),
+        "css": ("selector", "CSS property"),
         "url": (),
         "title": (),
+        "cookie": ("name",),
+        "local_storage": ("name",),
         "mem": ("key",),
         "json": ("channel", "path"),
         "requests": ("pattern",),
@@ -74,7 +85,9 @@ FUNCTIONS = MappingProxyType(
     }
 )
 SELECTOR_FUNCTIONS = frozenset(name for name, takes in FUNCTIONS.items() if takes[:1] == ("selector",))
-PAGE_FUNCTIONS = SELECTOR_FUNCTIONS | {"url", "title"}
+STORED = frozenset({"cookie", "local_storage"})
+"""Functions that read what the site keeps in the browser, by name."""
+PAGE_FUNCTIONS = SELECTOR_FUNCTIONS | STORED | {"url", "title"}
 MEMORY_FUNCTIONS = frozenset({"mem", "time_since", "time_until"})
 PATHS = frozenset({"key", "path"})  # parameters that are paths
 OPTIONAL = frozenset({"result"})  # functions whose path may be left out: it is then empty, which means everything
@@ -82,7 +95,9 @@ SHOWN_TEXTS = frozenset({"text", "text_content", "title"})
 """Functions whose value is a text that people read: it is compared as Playwright compares texts (`texts.fold`)."""
 NAMED = MappingProxyType({"frame": SELECTOR_FUNCTIONS})
 """Arguments that are written with their name, and the functions that take them."""
-QUESTIONS = frozenset({"exists", "visible"})
+STATES = frozenset({"checked", "enabled", "editable", "focused", "empty", "in_viewport"})
+"""Questions about the first match that is displayed. Without such an element they have no answer."""
+QUESTIONS = STATES | {"exists", "visible"}
 HAPPENINGS = frozenset({"requests", "dialogs"})  # what pages have done so far: lists, of which a path takes an item
 
 WORDS = ("includes", "matches")
@@ -136,7 +151,7 @@ class PageQuery(NamedTuple):
     function: str
     selector: str | None = None
     name: str | None = None
-    """The name of an attribute."""
+    """The name of an attribute, a CSS property, a cookie or an entry of the local storage."""
     frame: str | None = None
 
 
@@ -185,6 +200,8 @@ class Read(Node):
     @property
     def query(self) -> PageQuery:
         """What a page function asks the page."""
+        if self.function in STORED:
+            return PageQuery(self.function, name=self.arguments[0])
         selector, name, *_ = *self.arguments, None, None
         return PageQuery(self.function, selector, name, self.frame)
 
@@ -210,6 +227,15 @@ class Number(Node):
 
     of: Value
     pattern: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(Node):
+    """`left + right` or `left - right`, of numbers."""
+
+    left: Value
+    sign: str
+    right: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +300,7 @@ class Stable(Node):
     part: Condition
 
 
-Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Part | Length | Number | Compare
+Value: TypeAlias = Literal | ListOf | ObjectOf | Read | Part | Length | Number | Sum | Compare
 Condition: TypeAlias = Compare | Test | Every | Some | Not | Within | Stable
 
 
@@ -294,7 +320,7 @@ def _children(node: Value | Condition) -> tuple[Value | Condition, ...]:
             | Stable(part=part)
         ):
             return (part,)
-        case Compare(left=left, right=right):
+        case Compare(left=left, right=right) | Sum(left=left, right=right):
             return (left, right)
         case Literal() | Read():
             return ()

@@ -40,7 +40,8 @@ from harness.spec.references import (
     one_time_names,
 )
 from harness.spec.source import Origin, Source
-from harness.spec.steps import EffectClass, Step, StepBase, Tool
+from harness.spec.step_base import EffectClass, StepBase
+from harness.spec.steps import Step, Tool
 from harness.spec.task import TaskSpec
 from harness.spec.validation import problems_of_error
 from harness.task_secrets import hidden

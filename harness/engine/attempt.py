@@ -160,7 +160,7 @@ async def _do(
 
 def _learn_from_step(step: Step) -> None:
     """Learn what the step itself gives under the name of a secret: it may come back from the page."""
-    if isinstance(step, Type) and is_secret_name(step.selector):
+    if isinstance(step, Type) and is_secret_name(step.selector or ""):
         learn(str(step.value))
     elif isinstance(step, Api):
         learn_named((step.headers, step.value))
@@ -175,7 +175,7 @@ async def _with_dialogs(run: Run, step: Step, until: Deadline, outcome: Outcome)
 
 
 def _patience(run: Run, step: Step, remedy: Remedy | None, within: float) -> float:
-    """Seconds to look for the element (docs/design/deadlines.md).
+    """Seconds to look for the element (docs/design/steps-and-recovery.md).
 
     A `wait` may take the whole attempt, since looking is all it does, unless it has fallbacks to try afterwards.
     """

@@ -31,7 +31,7 @@ from harness.model.tools import ToolAnswer, ToolRequest
 from harness.recovery.failure import Circumstances, Failed, Failure
 from harness.resilience.replaced import write_whole
 from harness.resilience.threads import on_own_thread
-from harness.spec.steps import EffectClass
+from harness.spec.step_base import EffectClass
 from harness.task_secrets import hidden
 from harness.values import map_texts
 

@@ -19,14 +19,10 @@ _Takeover = Literal["resume", "restart"]
 class OwnBreakerTable(Declaration):
     """A circuit's own thresholds; those that are not set are those of `[tool.harness.breaker]`."""
 
-    failure_threshold: int | None = Field(
-        None, ge=1, description="Number of failures in a row, of all tasks, that opens the circuit."
-    )
-    success_threshold: int | None = Field(
-        None, ge=1, description="Number of successful probes that closes the circuit."
-    )
-    reset_seconds: float | None = Field(None, ge=0, le=3600, description="Seconds until one call may try again.")
-    volume_threshold: int | None = Field(None, ge=0, description="Number of calls before the circuit may open.")
+    failure_threshold: int | None = Field(None, ge=1)
+    success_threshold: int | None = Field(None, ge=1)
+    reset_seconds: float | None = Field(None, ge=0, le=3600)
+    volume_threshold: int | None = Field(None, ge=0)
 
 
 WriteMode = Literal["allow", "declared", "ask"]
@@ -38,20 +34,19 @@ class AgentPolicyTable(Declaration):
     """`[tool.harness.agents.<name>.policy]`: what an agent may do."""
 
     acts: tuple[str, ...] | None = Field(
-        None, description="Acts that it may propose, such as `open`, `click`, `type`. Default: all."
+        None, description="Acts that it may propose, such as `open`, `click`. Default: all."
     )
     writes: WriteMode | None = Field(
         None,
-        description="Unsafe requests (POST, PUT, PATCH, DELETE) that its steps may cause, and tools that write: "
-        "`allow` all; `declared`, those that the task declares in `allowed_writes` or as a step with `effect: write`; "
-        "`ask`, also those that a person at the terminal allows. Default: `declared` for the agent `llm`, `allow` for "
-        "others.",
+        description="Requests that may change something, and tools that write: all; those that the task declares; or "
+        "also those that a person at the terminal allows ([more](agents.md#what-an-agent-may-do)). Default: "
+        "`declared` for `llm`, `allow` for others.",
     )
 
     tools: tuple[str, ...] | None = Field(
         None,
-        description="Tools of servers that it is offered, as `server.tool`, in which `*` matches anything. Default: "
-        "all of the servers with `agents = true`.",
+        description="Tools that it is offered, as `server.tool` (with `*`), of servers with `agents = true`. Default: "
+        "all.",
     )
 
     @field_validator("tools")
@@ -103,57 +98,51 @@ class AgentSettings(Declaration):
 
     python: str | None = Field(
         None,
-        description="`package.module:name` of a class or function that creates the agent. Default: the agent of "
+        description="`package.module:name` of a class, or of a function that returns the agent. Default: the agent of "
         "this name from an installed package.",
     )
     agent: str | None = Field(
         None,
-        description="Name of another agent, which is this one with its own `options` and `timeout` over those of the "
-        "other. It has a circuit of its own. Not together with `python`.",
+        description="Another agent, which this one is with its own `options` and `timeout` over those of the other.",
     )
     command: tuple[str, ...] | None = Field(
         None,
         min_length=1,
-        description="Program and arguments of an agent that is a process of its own, started for each task; not "
-        "together with `python` and `agent`. `{prompt}` is the task in words, `{mcp}` the file with which a client of "
-        "MCP finds the task, `{bridge}` the address of the bridge and `{token}` the token for it, `{cdp}` the address "
-        "of the browser for an agent that drives it itself, `{browser_use}` the shipped script for browser-use, "
-        "`{python}` the interpreter of the run; `{{token}}` is the text {token}.",
+        description="Program and arguments of an agent that is a process, started for each task. `{prompt}`: the task "
+        "in words; `{mcp}`: the file with which a client of MCP finds it; `{bridge}`, `{token}`: the address of the "
+        "bridge and the token; `{cdp}`: the address of the browser; `{browser_use}`: the shipped script for "
+        "browser-use; `{python}`: the interpreter; `{{token}}`: the text {token}.",
     )
     environment: dict[str, str] = Field(
         default_factory=dict,
-        description="Environment variables of `command`, which has no others of the run but PATH and the language. "
-        "`${env:NAME}` is a variable of the run.",
+        description="Environment variables of `command`, which has no others of the run but PATH, language and time "
+        "zone. `${env:NAME}` is one of the run.",
     )
     cwd: str | None = Field(
         None,
-        description="Folder in which `command` is started, relative to the project. Default: an empty folder of the "
-        "task, where the agent finds no task files.",
+        description="Folder in which `command` is started. Default: an empty one, where it finds no task files.",
     )
     models: tuple[str, ...] = Field(
         (),
-        description="Names of the models that `command` may ask, through an address of the harness: the keys stay "
-        "here, and the calls count in budget, ledger and circuits.",
+        description="Models that `command` may ask, through an address of the harness: the keys stay here.",
     )
-    timeout: float = Field(60.0, gt=0, le=3600, description="Limit for the choice of one step, in seconds.")
+    timeout: float = Field(60.0, gt=0, le=3600, description="Seconds for the choice of one step.")
     options: dict[str, JsonValue] = Field(default_factory=dict, description="Keyword arguments for it.")
     fallback: tuple[str, ...] = Field(
         (),
-        description="Names of the agents that go on, in this order, when this one fails. `scripted` executes the "
-        "task's own steps from the start, `manual` is a person at the terminal.",
+        description="Agents that go on, in this order, when this one fails. `scripted` executes the task's own steps "
+        "from the start, `manual` is a person at the terminal.",
     )
     fallback_if_unmet: bool = Field(
         False,
-        description="Whether the next agent also goes on when this one is done and a success criterion does not hold.",
+        description="Also go on when this one is done and a success criterion does not hold.",
     )
     takeover: _Takeover = Field(
         "resume",
-        description="How it begins in place of another agent. `resume`: on the same page, with the whole history. "
-        "`restart`: from the start, unless something was written meanwhile that cannot be taken back.",
+        description="How it begins in place of another agent: on the same page, with the whole history; or from the "
+        "start, unless something was written meanwhile that cannot be taken back.",
     )
-    retry: int = Field(
-        1, ge=0, le=2, description="How often it is created anew and asked again, after it has raised an error."
-    )
+    retry: int = Field(1, ge=0, le=2, description="How often it is created anew after an error of its code.")
     policy: AgentPolicyTable = Field(AgentPolicyTable(), description="What it may do.")
     breaker: OwnBreakerTable = Field(OwnBreakerTable(), description="When it is left alone for a while.")
 

@@ -24,22 +24,20 @@ class BrowserSettings(ContextOptions):
     """How the browser is started, and what the contexts of all tasks emulate."""
 
     executable: str | None = Field(
-        None, description="Path of the browser. Default: Playwright's own, or else the system's Chromium or Chrome."
+        None, description="Default: Playwright's own browser, or else the system's Chromium or Chrome."
     )
-    channel: str | None = Field(None, description="Playwright's name of an installed browser, such as `chrome`.")
-    headed: bool = Field(False, description="Whether the browser has a window, which needs a display.")
-    slowmo: float = Field(0, ge=0, description="Milliseconds between operations.")
+    channel: str | None = None
+    headed: bool = False
+    slowmo: float = Field(0, ge=0)
     viewport: Size | None = Field((1280, 720), description="Width and height of pages, in pixels.")
-    full_page_screenshot: bool = Field(
-        False, description="Whether the screenshot of a failure shows the whole page, and not only its visible part."
-    )
+    full_page_screenshot: bool = False
     webrtc: bool = Field(
-        False, description="Whether pages of tasks without `allowed_domains` may use WebRTC, which sends UDP anywhere."
+        False, description="Allow WebRTC, which sends UDP anywhere, to pages of tasks without `allowed_domains`."
     )
     args: tuple[str, ...] = Field((), description="Additional arguments for the browser's command line.")
     profiles: dict[Annotated[str, AfterValidator(_profile_name)], ContextOptions] = Field(
         default_factory=dict,
-        description="Sets of the context's keys by name. `--browser-profile NAME` runs each task with one of them.",
+        description="Contexts by name. `--browser-profile NAME` runs each task with one of them.",
     )
 
 

@@ -22,61 +22,53 @@ class ChannelSettings(Declaration):
     """`[tool.harness.channels.<name>]`: a JSON document of the system under test."""
 
     url: str | None = Field(
-        None, description="An address: `GET` reads, `PUT` restores, `PATCH` merges, `POST <url>/reset` resets."
+        None, description="Address: `GET` reads, `PUT` restores, `PATCH` merges, `POST <url>/reset` resets."
     )
     file: str | None = Field(
         None,
-        description="A JSON file, relative to the project; every world shares it. `{folder}` is the folder of the "
-        "service, `{folder:NAME}` that of one of several; it is required where a service has `instances`.",
+        description="JSON file, which every world shares. `{folder}` is the folder of the service, `{folder:NAME}` "
+        "that of one of several; it is required where a service has `instances`.",
     )
     sqlite: str | None = Field(
         None,
-        description="A SQLite database, relative to the project, with `{folder}` as in `file`; every world shares it. "
-        "See `table` and `key`.",
+        description="SQLite database, which every world shares, with `{folder}` as in `file`.",
     )
     table: str | None = Field(
-        None, description="Table of `sqlite`. Default: the document contains every table, and can only be read."
+        None, description="Table of `sqlite`. Default: every table, and the document can only be read."
     )
     key: str | None = Field(
         None,
-        description="Column of `table` that names the rows: the document is an object and can be written. Without "
-        "it the document is the list of the rows and can only be read.",
+        description="Column that names the rows: the document is an object and can be written. Default: it is a list "
+        "of rows that can only be read.",
     )
-    value: str | None = Field(
-        None, description="Column of `table` that holds the value of a key. Default: the whole row."
-    )
+    value: str | None = Field(None, description="Column that holds the value of a key. Default: the whole row.")
     python: str | None = Field(
-        None, description="`package.module:callable`. It is called with the world id and returns the document."
+        None, description="`package.module:callable`, which gets the world id and returns the document."
     )
     tool: str | None = Field(
         None,
-        description="A tool of a server of `[tool.harness.tools]`, as `server.tool`. Its answer is the document. "
-        "Reading it counts as `read`, whatever the server says.",
+        description="Tool of a server, as `server.tool`, whose answer is the document. It counts as `read`.",
     )
     arguments: dict[str, JsonValue] = Field(
         default_factory=dict,
-        description="Arguments of `tool` and of its `restore`; `{world}` in a text is the id of the task's world. With "
-        "`python`: keyword arguments of each call, where a text may contain `{folder}`, `{folder:NAME}`, `{port:HOST}` "
-        "and `{slot}`; one of these is required where a service has `instances`.",
+        description="Arguments of `tool` and its `restore` (`{world}`: the id of the world), or of `python` "
+        "(`{folder}`, `{folder:NAME}`, `{port:HOST}`, `{slot}`; one is required where a service has `instances`).",
     )
     restore: str | None = Field(
         None,
-        description="With `python`: `package.module:callable`, called with the world id and the document that replaces "
-        "the present one. With `tool`: the tool that replaces it, as `server.tool`; it counts as `idempotent`.",
+        description="What replaces the document: with `python` a `package.module:callable`, which gets the world id "
+        "and the new document; with `tool` a tool, which counts as `idempotent`.",
     )
     restore_argument: str = Field(
-        "document", min_length=1, description="Argument of a tool in `restore` that takes the new document."
+        "document", min_length=1, description="Argument of that tool that takes the new document."
     )
-    readonly: bool = Field(
-        False, description="Whether the channel is never written. Steps and faults that would write it are refused."
-    )
+    readonly: bool = Field(False, description="Refuse steps and faults that would write it.")
     clock: str | None = Field(None, description="Path in the document to which the `time` of a task is written.")
-    timeout: float = Field(5.0, gt=0, le=300, description="Limit for one reading or writing, in seconds.")
+    timeout: float = Field(5.0, gt=0, le=300, description="Seconds for one reading or writing.")
     schema_file: str | None = Field(
         None,
         alias="schema",
-        description="A JSON Schema, relative to the project. A document that breaks it ends the task with "
-        "DATA_CORRUPTION.",
+        description="JSON Schema. A document that breaks it ends the task with DATA_CORRUPTION.",
     )
 
     @model_validator(mode="after")

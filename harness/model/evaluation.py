@@ -361,11 +361,12 @@ def p_text(p_value: float) -> str:
 
 
 def more_text(found: Comparison) -> str:
-    """How many trials are missing; empty if the better one is known, or if more trials would not help."""
+    """How many more trials would help, and when that is true; empty if the better one is known, or if none would."""
     if found.better != "open" or found.too_void:
         return ""
     five = found.more_trials_for_5_points
     rest = f"{five} more to see 5 points" if five else "there are enough to see 5 points"
+    rest += ", if it is the same in all tasks"
     if found.more_trials is None:
         return f"trials of each task: {rest}"
     own = f"{found.more_trials} more to see this difference" if found.more_trials else "enough to see this difference"

@@ -38,16 +38,14 @@ class ModelLimits(Declaration):
     first_token: float = Field(
         20.0, gt=0, le=3600, description="Seconds until the answer begins; only for streamed answers."
     )
-    idle: float = Field(
-        20.0, gt=0, le=3600, description="Seconds between two parts of a streamed answer. A ping is no part of it."
-    )
+    idle: float = Field(20.0, gt=0, le=3600, description="Seconds between two parts of a streamed answer.")
     total: float = Field(60.0, gt=0, le=3600, description="Seconds for the whole answer.")
 
 
 class ModelRetry(Declaration):
     """When a request that failed for a reason that may pass is made again."""
 
-    retries: int = Field(3, ge=0, le=20, description="Number of requests after the first.")
+    retries: int = Field(3, ge=0, le=20, description="Requests after the first.")
     initial: float = Field(1.0, ge=0, le=600, description="Seconds before the first retry; each later wait is double.")
     cap: float = Field(30.0, ge=0, le=600, description="The longest of these waits, in seconds.")
     jitter: float = Field(0.2, ge=0, le=1, description="Share by which each wait differs either way.")
@@ -55,20 +53,18 @@ class ModelRetry(Declaration):
         60.0,
         ge=0,
         le=3600,
-        description="The longest wait in seconds that the provider may ask for (`Retry-After`); with a longer one the "
-        "call is given up.",
+        description="The longest wait in seconds that the provider may ask for (`Retry-After`); else the call is "
+        "given up.",
     )
 
 
 class ModelBreaker(Declaration):
     """When a provider that fails is left alone for a while. `enabled` of `[tool.harness.breaker]` holds here too."""
 
-    failure_threshold: int = Field(
-        5, ge=1, description="Number of failures in a row, of all tasks, that opens the circuit."
-    )
-    success_threshold: int = Field(1, ge=1, description="Number of successful probes that closes the circuit.")
-    reset_seconds: float = Field(30.0, ge=0, le=3600, description="Seconds until one call may try the provider again.")
-    volume_threshold: int = Field(0, ge=0, description="Number of calls before the circuit may open.")
+    failure_threshold: int = Field(5, ge=1, description="Failures in a row, of all tasks, that open the circuit.")
+    success_threshold: int = Field(1, ge=1, description="Successful probes that close it.")
+    reset_seconds: float = Field(30.0, ge=0, le=3600, description="Seconds until one call may try again.")
+    volume_threshold: int = Field(0, ge=0, description="Calls before it may open.")
 
 
 class ModelPace(Declaration):
@@ -78,21 +74,20 @@ class ModelPace(Declaration):
         4,
         ge=1,
         le=1000,
-        description="Largest number of requests at once in one process. It is halved when the provider answers 429 or "
-        "529, and grows by one with every ten good answers.",
+        description="Requests at once in one process. An answer 429 or 529 halves the number, ten good ones add one.",
     )
 
 
 class ModelPrice(Declaration):
     """What a model costs, in US dollars for a million tokens."""
 
-    input: float = Field(ge=0, description="Price of input.")
-    output: float = Field(ge=0, description="Price of output.")
+    input: float = Field(ge=0, description="US dollars for a million tokens of input.")
+    output: float = Field(ge=0, description="Of output.")
     cache_read: float | None = Field(
-        None, ge=0, description="Price of input read from the provider's cache. Default: as `input`."
+        None, ge=0, description="Of input read from the provider's cache. Default: as `input`."
     )
     cache_write: float | None = Field(
-        None, ge=0, description="Price of input written to the provider's cache. Default: as `input`."
+        None, ge=0, description="Of input written to the provider's cache. Default: as `input`."
     )
 
 
@@ -105,8 +100,8 @@ class ModelSettings(Declaration):
     model: str = Field(min_length=1, description="The provider's name of the model.")
     base_url: Annotated[str, AfterValidator(_address), WithJsonSchema({"type": "string"})] | None = Field(
         None,
-        description="Address of the API, such as http://localhost:8080/v1. A host of the project's services is found "
-        "there. Default: that of the provider.",
+        description="Address of the API, such as http://localhost:8080/v1, also on a host of `services`. Default: "
+        "that of the provider.",
     )
     key: Annotated[str, AfterValidator(_key_reference), WithJsonSchema({"type": "string"})] | None = Field(
         None, description="Reference to the variable that holds the key, such as `${env:OPENAI_API_KEY}`."
@@ -115,10 +110,10 @@ class ModelSettings(Declaration):
         "chat", description="The API of OpenAI that is used. Anthropic has only one."
     )
     stream: bool = Field(True, description="Whether answers are streamed; only then `first_token` and `idle` act.")
-    max_output: int = Field(4096, ge=1, description="Largest number of tokens of an answer.")
+    max_output: int = Field(4096, ge=1, description="Most tokens of an answer.")
     fallback: tuple[str, ...] = Field(
         (),
-        description="Models that are asked when this one fails, in order. No other model is ever asked in its place.",
+        description="Models that are asked when this one fails, in order.",
     )
     limits: ModelLimits = Field(ModelLimits(), description="How long one request may take.")
     retry: ModelRetry = Field(ModelRetry(), description="When a failed request is made again.")
@@ -126,8 +121,7 @@ class ModelSettings(Declaration):
     pace: ModelPace = Field(ModelPace(), description="How many requests go out at once.")
     price: ModelPrice | None = Field(
         None,
-        description="What it costs. Default: the list price of a model of this name, if it is known; otherwise the "
-        "cost is unknown, and is never counted as 0.",
+        description="Default: the list price of a model of this name; if there is none, the cost is unknown, not 0.",
     )
 
     @model_validator(mode="after")

@@ -24,7 +24,8 @@ from harness.recovery import Capture, Random
 from harness.recovery.failure import Failure, Outcome
 from harness.resilience import Clock
 from harness.resilience.breaker import Breaker
-from harness.spec.steps import Assert, EffectClass, Step, Tool
+from harness.spec.step_base import EffectClass
+from harness.spec.steps import Assert, Step, Tool
 
 if TYPE_CHECKING:
     from harness.spec.faults import Fault

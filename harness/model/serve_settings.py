@@ -25,17 +25,14 @@ class ServeSettings(Declaration):
         "127.0.0.1",
         min_length=1,
         max_length=253,
-        description="Address on which the server listens. One that other machines reach needs `tls_cert`, or "
-        "`--insecure`.",
+        description="Address to listen on. One that other machines reach needs `tls_cert`, or `--insecure`.",
     )
-    port: int = Field(
-        0, ge=0, le=HIGHEST_PORT, description="Its port. 0 takes a free one, which is kept in .harness/serve.json."
-    )
+    port: int = Field(0, ge=0, le=HIGHEST_PORT, description="0 takes a free one, which is kept in .harness/serve.json.")
     grace: float = Field(
         300.0,
         ge=0,
         le=86_400,
-        description="Seconds that a session of a remote agent waits for its client to come back.",
+        description="Seconds that a session waits for its client to come back.",
     )
     replay_bytes: int = Field(
         102_400,
@@ -44,20 +41,16 @@ class ServeSettings(Declaration):
         description="Bytes of a session's messages that are kept for a client that was cut off.",
     )
     replay_seconds: float = Field(1800.0, ge=0, le=86_400, description="Seconds for which these messages are kept.")
-    answer_ttl: float = Field(
-        30.0, gt=0, le=3600, description="Seconds for which the answer of work that took long is kept after its end."
-    )
-    sessions: int = Field(50, ge=1, le=1000, description="Number of sessions of agents that may be open at once.")
+    answer_ttl: float = Field(30.0, gt=0, le=3600, description="Seconds for which a late answer is kept.")
+    sessions: int = Field(50, ge=1, le=1000, description="Sessions of agents that may be open at once.")
     tasks: tuple[str, ...] = Field(
         ("tasks",),
         min_length=1,
-        description="Files and folders, relative to the project, whose tasks agents may take from `harness serve`.",
+        description="Files and folders whose tasks agents may take from `harness serve`.",
     )
-    workers: int = Field(4, ge=1, le=100, description="Number of tasks that `harness serve` runs at once.")
-    tls_cert: Path | None = Field(
-        None, description="Certificate for https, in PEM form, relative to the project. Needs `tls_key`."
-    )
-    tls_key: Path | None = Field(None, description="Its key, in PEM form, relative to the project.")
+    workers: int = Field(4, ge=1, le=100, description="Tasks that `harness serve` runs at once.")
+    tls_cert: Path | None = Field(None, description="Certificate for https (PEM). Needs `tls_key`.")
+    tls_key: Path | None = Field(None, description="Its key (PEM).")
 
     @field_validator("*", mode="before")
     @classmethod

@@ -44,22 +44,18 @@ class ServiceSettings(Declaration):
 
     command: tuple[str, ...] | None = Field(
         None,
-        description="Program and arguments, which a run starts and ends. Without it, the service is started by others "
-        "and a run only waits until it answers.",
+        description="Program and arguments, which a run starts and ends. Without it, others start the service, and a "
+        "run waits until it answers.",
     )
     port: _Port | None = Field(
         None,
-        description='Port of all hosts, when `hosts` is a list: a number, or "auto" (the default) for a free port in '
-        "each run.",
+        description="Port of all hosts, when `hosts` is a list. Default: `auto`, a free one in each run.",
     )
-    hosts: dict[str, _Port] = Field(
-        description="Host names: a list (all on `port`), or a table host -> port, where a port is a number or `auto`."
-    )
+    hosts: dict[str, _Port] = Field(description="Host names: a list (all on `port`), or a table host -> port.")
     health: str = Field(description="URL on one of the hosts that answers 200 when the service is ready.")
     identity: dict[str, str] = Field(
         default_factory=dict,
-        description="Values that the JSON of the health answer must have, so that another program is not taken for "
-        "the service.",
+        description="Values that the JSON of the health answer must have: so no other program is taken for it.",
     )
     ready_timeout: float = Field(
         30.0, gt=0, le=300, description="Seconds from the start until the service must be healthy."
@@ -68,34 +64,31 @@ class ServiceSettings(Declaration):
         10.0,
         ge=0,
         le=3600,
-        description="Seconds between two health checks while the service runs. With 0 there are none.",
+        description="Seconds between two health checks; 0: none.",
     )
     health_patience: float = Field(
         10.0,
         gt=0,
         le=3600,
-        description="Seconds for a last health check after the ones before got no answer. A service that does not "
-        "answer it hangs and is restarted.",
+        description="Seconds for the last health check before a service counts as hanging, and is restarted.",
     )
     environment: dict[str, str] = Field(default_factory=dict, description="Additional environment variables.")
     cwd: str | None = Field(
         None,
-        description="Folder in which the service is started, relative to the project. Default: the project's folder.",
+        description="Folder in which it is started. Default: the project's.",
     )
     template: str | None = Field(
         None,
-        description="A folder or file that is copied into the emptied `{folder}` at the start of a run and at resets; "
-        "after a crash the program finds the state that it had.",
+        description="Folder or file that is copied into the emptied `{folder}` at the start of a run and at resets, "
+        "not after a crash.",
     )
-    instances: int = Field(
-        1, ge=1, le=100, description="Number of processes of the service. Each has its own ports and its own folder."
-    )
+    instances: int = Field(1, ge=1, le=100, description="Processes of the service, each with its own ports and folder.")
     reset: Annotated[tuple[str, ...] | Literal["restart"] | None, BeforeValidator(_reset_way)] = Field(
         None,
-        description="How the service's first state is restored: a command, which runs in the project's folder, or "
-        '"restart" (stop, copy `template` again, start).',
+        description="How its first state is restored: a command, which runs in the project's folder, or `restart` "
+        "(stop, copy `template` again, start).",
     )
-    reset_timeout: float = Field(30.0, gt=0, le=300, description="Limit for the command of `reset`, in seconds.")
+    reset_timeout: float = Field(30.0, gt=0, le=300, description="Seconds for the command of `reset`.")
 
     @model_validator(mode="before")
     @classmethod

@@ -56,9 +56,8 @@ class MemorySettings(Declaration):
 
     channel: str | None = Field(
         None,
-        description="The channel in which the system under test keeps its memory, an object of key -> value or "
-        "entry. `mem()` reads it, and `remember` writes to it unless it is read-only. Default: the harness's own "
-        "memory.",
+        description="Channel in which the site itself keeps its memory, an object of key -> value or entry, for "
+        "`mem()` and `remember`. Default: the harness's own memory.",
     )
 
 
@@ -78,7 +77,7 @@ class LoginSettings(Declaration):
 
     task: Path | None = Field(None, description="Task file that logs in, relative to the project.")
     steps: Annotated[tuple[Step, ...], WithJsonSchema({"type": "array", "items": {}})] = Field(
-        (), description="Steps that log in, written as in a task file but without step groups, instead of a task file."
+        (), description="Steps that log in, instead of a task file; without step groups."
     )
     check_url: str = Field(
         min_length=1, description="Page that shows whether the login is valid. A relative one needs `base_url`."
@@ -88,20 +87,19 @@ class LoginSettings(Declaration):
     )
     lost_when: Annotated[str | None, AfterValidator(_criterion)] = Field(
         None,
-        description="Criterion that holds on that page when the login is over, such as `exists('#password')`: then the "
-        "check does not wait for `holds` any longer.",
+        description="Criterion that holds there when the login is over, such as `exists('#password')`: `holds` is not "
+        "waited for any longer.",
     )
     check_timeout: float | None = Field(
         None,
         ge=0,
         le=300,
-        description="How long the page may take until the criterion holds, in seconds. Default: 3, or the "
-        "`expect_timeout` of the task that logs in where that is longer.",
+        description="Seconds until the criterion must hold. Default: 3, or the `expect_timeout` of the task that logs "
+        "in where that is longer.",
     )
     keep: bool = Field(
         False,
-        description="Whether later runs use the same login while it is valid. It is kept in .harness/logins, where "
-        "only your user can read it.",
+        description="Whether later runs use the login while it is valid. Only your user can read it (.harness/logins).",
     )
 
     @field_validator("steps", mode="before")
@@ -121,23 +119,21 @@ class LoginSettings(Declaration):
 class BreakerTable(Declaration):
     """`[tool.harness.breaker]`: when a site that fails is left alone for a while."""
 
-    enabled: bool = Field(True, description="Whether sites have circuits. `--task-breaker on|off` overrides it.")
-    failure_threshold: int = Field(
-        5, ge=1, description="Number of failures in a row, of all tasks, that opens the circuit."
-    )
-    success_threshold: int = Field(2, ge=1, description="Number of successful probes that closes the circuit.")
-    reset_seconds: float = Field(30.0, ge=0, le=3600, description="Seconds until one call may try the site again.")
-    volume_threshold: int = Field(0, ge=0, description="Number of calls before the circuit may open.")
+    enabled: bool = True
+    failure_threshold: int = Field(5, ge=1, description="Failures in a row, of all tasks, that open the circuit.")
+    success_threshold: int = Field(2, ge=1, description="Successful probes that close it.")
+    reset_seconds: float = Field(30.0, ge=0, le=3600, description="Seconds until one call may try again.")
+    volume_threshold: int = Field(0, ge=0, description="Calls before it may open.")
     persist: bool = Field(
-        False, description="Whether workers of xdist and later runs share the circuits, in .harness/circuits.sqlite3."
+        False, description="Whether xdist workers and later runs share the circuits, in .harness/circuits.sqlite3."
     )
 
 
 class TelemetrySettings(Declaration):
     """`[tool.harness.telemetry]`: who else is told what happened. Each needs the extra of its name."""
 
-    otel: bool = Field(False, description="Whether OpenTelemetry spans are sent to the tracer provider of the process.")
-    prometheus: bool = Field(False, description="Whether `.harness/metrics.prom` is written at the end of a run.")
+    otel: bool = Field(False, description="Send OpenTelemetry spans to the tracer provider of the process.")
+    prometheus: bool = Field(False, description="Write `.harness/metrics.prom` at the end of a run.")
 
 
 class WorldMark(Struct, frozen=True):
@@ -196,15 +192,11 @@ class Settings(Declaration):
     """Everything a run is told from outside. Paths are absolute."""
 
     root: Path = Path()
-    artifacts: Path = Field(
-        Path("errors"), description="Folder for the artifacts of failed tasks, relative to the project's folder."
-    )
+    artifacts: Path = Path("errors")
     browser: BrowserSettings = Field(BrowserSettings(), description="Which browser is started, and how.")
-    services: dict[str, ServiceSettings] = Field(
-        default_factory=dict, description="The programs behind your sites, by a name of your choice."
-    )
+    services: dict[str, ServiceSettings] = Field(default_factory=dict, description="The programs behind your sites.")
     channels: dict[str, ChannelSettings] = Field(
-        default_factory=dict, description="JSON documents of the system under test, by the name that criteria use."
+        default_factory=dict, description="JSON documents of your sites, by the name that criteria use."
     )
     memory: MemorySettings = Field(MemorySettings(), description="Where the memory of tasks is kept.")
     defaults: Annotated[tuple[Defaults, ...], BeforeValidator(as_tables)] = Field(
@@ -212,45 +204,40 @@ class Settings(Declaration):
     )
     extra_keys: Annotated[dict[str, Meaning], AfterValidator(not_of_tasks)] = Field(
         default_factory=dict,
-        description="Your own keys at the top of task files, and what each means: `skip` skips the task, with the "
-        "key's text as the reason; `tag` adds tags; `note` is shown in reports; `ignore` has no effect.",
+        description="Your own keys at the top of task files: `skip` skips the task, with the key's text as the reason; "
+        "`tag` adds tags; `note` is shown in reports; `ignore` has no effect.",
     )
-    logins: dict[str, LoginSettings] = Field(
-        default_factory=dict, description="Logins that tasks name with `login`, by a name of your choice."
-    )
-    agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project, by name.")
+    logins: dict[str, LoginSettings] = Field(default_factory=dict, description="Logins that tasks name with `login`.")
+    agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project.")
     models: Annotated[dict[str, ModelSettings], AfterValidator(checked_models)] = Field(
-        default_factory=dict, description="The models that agents may ask, by a name of your choice."
+        default_factory=dict, description="The models that agents may ask."
     )
-    cassettes: CassetteSettings = Field(
-        CassetteSettings(), description="Whether models are asked, or recordings of their answers."
-    )
+    cassettes: CassetteSettings = Field(CassetteSettings(), description="Recordings of what models answer.")
     tools: Annotated[dict[str, ToolServerSettings], AfterValidator(checked_tools)] = Field(
-        default_factory=dict, description="Servers of tools (MCP), by a name of your choice; `page` is the site itself."
+        default_factory=dict, description="Servers of tools (MCP); `page` is the site itself."
     )
-    agent: str | None = Field(None, description="The agent that chooses the steps of a task that has none.")
-    base_url: str | None = Field(None, description="Base of relative URLs in tasks.")
+    agent: str | None = Field(None, description="The agent of tasks without steps.")
+    base_url: str | None = None
     init_script: Path | None = Field(
         None,
-        description="A JavaScript file, relative to the project, that runs in every page and frame before the "
-        "page's own scripts. It can read the task's `page_values` as `window.__taskspec`.",
+        description="A JavaScript file that runs in every page and frame before the page's own scripts. It can read "
+        "the task's `page_values` as `window.__taskspec`.",
     )
     virtual_hosts: tuple[Annotated[str, AfterValidator(_template_of_hosts)], ...] = Field(
         (),
-        description="URL patterns of servers that serve several sites below one host, such as "
-        "`http://localhost:80/{host}/`. That part of the path counts as the host, in `allowed_domains` and reports.",
+        description="URL patterns of servers with several sites below one host, such as `http://localhost:80/{host}/`. "
+        "That part of the path counts as the host, in `allowed_domains` and reports.",
     )
     isolation: _Isolation | None = Field(
         None,
         description="How tasks are kept from each other's state. world: the site keeps a state for each id that "
-        "requests carry; reset: the site has one state, which is reset before each task; none: nothing is reset or "
-        "restored. Without it, tasks run one at a time as soon as a channel can be written.",
+        "requests carry; reset: its one state is reset before each task; none: nothing is reset or restored. Without "
+        "it, tasks run one at a time as soon as a channel can be written.",
     )
     world_header: Annotated[str, AfterValidator(_token)] | None = Field(
         None,
-        description='A header that names the world in every request, for `isolation = "world"`, in addition to the '
-        "User-Agent, which always ends in `harness-world/<id>`. The browser preflights requests to other origins "
-        "because of it.",
+        description="A header that names the world in every request, beside the User-Agent, which always ends in "
+        "`harness-world/<id>`. The browser preflights requests to other origins because of it.",
     )
     world_cookie: Annotated[str, AfterValidator(_token)] | None = Field(
         None, description="A cookie that names the world, for every host of the services and of `base_url`."
@@ -258,62 +245,32 @@ class Settings(Declaration):
     reset: Annotated[tuple[str, ...] | str | None, BeforeValidator(_reset_target)] = Field(
         None,
         description='What resets the state, for `isolation = "reset"`: a command (a list; `{python}` is the '
-        "running interpreter) or `module:callable`, which gets a mapping of hosts to ports. Default: every channel "
-        "that can be reset is reset.",
+        "interpreter) or `module:callable`, which gets a mapping of hosts to ports. Default: all channels that can be "
+        "reset are.",
     )
-    reset_timeout: float = Field(30.0, gt=0, le=3600, description="Limit for one reset, in seconds.")
+    reset_timeout: float = Field(30.0, gt=0, le=3600, description="Seconds for one reset.")
     parallel: bool = Field(
-        False, description='Whether tasks run in parallel although they share one state, under `isolation = "none"`.'
+        False, description='Run tasks in parallel though they share one state, under `isolation = "none"`.'
     )
-    recording: Recording = Field(
-        "auto",
-        description="How much of a task is recorded. auto: actions, requests and console of the whole task, and "
-        "snapshots and screenshots from the first failure on; full: everything from the first step; minimal: only "
-        "the report and the console.",
-    )
-    tracing: Tracing = Field("retain-on-failure", description="When trace.zip is kept.")
-    retrace: bool = Field(
-        False,
-        description="Whether a failed task runs again with `full` recording, for its trace, where that cannot "
-        "repeat a write.",
-    )
-    recovery: bool = Field(True, description="Whether rules, repairs and fallback plans are applied.")
-    heal: bool = Field(True, description="Whether fallback selectors are tried.")
-    update_baselines: bool = Field(
-        False, description="Whether `assert` steps write the files of their baselines and do not compare them."
-    )
-    strict: bool = Field(False, description="Whether warnings and partial successes are failures.")
-    timeout_profile: TimeoutProfile = Field(
-        "simple",
-        description="Time limits of tasks that declare none: simple (300 s for the task, 30 s for a step), medium "
-        "(450, 45) or complex (600, 60).",
-    )
-    timeout_scale: float = Field(1.0, gt=0, le=100, description="Multiplies every timeout, for slow machines.")
-    browser_endpoint: Annotated[tuple[str, ...], AfterValidator(check_urls)] = Field(
-        (),
-        description="URLs (ws://, wss://) of Playwright servers that provide the browsers. Default: browsers are "
-        "started on this machine.",
-    )
-    task_workers: Annotated[int | Literal["auto"], BeforeValidator(workers_or_auto)] = Field(
-        1,
-        description="Number of tasks that run at once in one process and browser. With auto, the machine's load "
-        "decides.",
-    )
-    faults: tuple[Path, ...] = Field((), description="Fault plans that strike the tasks of every run.")
-    log_profile: LogProfile = Field(
-        "evaluation",
-        description="What the logger `harness.resilience` writes: errors (production), also warnings "
-        "(evaluation), all (debug).",
-    )
+    recording: Recording = "auto"
+    tracing: Tracing = "retain-on-failure"
+    retrace: bool = False
+    recovery: bool = True
+    heal: bool = True
+    update_baselines: bool = False
+    strict: bool = False
+    timeout_profile: TimeoutProfile = "simple"
+    timeout_scale: float = Field(1.0, gt=0, le=100)
+    browser_endpoint: Annotated[tuple[str, ...], AfterValidator(check_urls)] = ()
+    task_workers: Annotated[int | Literal["auto"], BeforeValidator(workers_or_auto)] = 1
+    faults: tuple[Path, ...] = ()
+    log_profile: LogProfile = "evaluation"
     breaker: BreakerTable = Field(BreakerTable(), description="When a site that fails is left alone for a while.")
-    telemetry: TelemetrySettings = Field(TelemetrySettings(), description="Additional outputs for the events of a run.")
+    telemetry: TelemetrySettings = Field(TelemetrySettings(), description="More outputs for the events of a run.")
     serve: ServeSettings = Field(
         ServeSettings(), description="Where the project's server listens, and what it keeps for agents."
     )
-    evidence: _KeptEvidence = Field(
-        "failed",
-        description="With `all`, the evidence of passed tasks is also kept, in .harness/evidence, for regrade.",
-    )
+    evidence: _KeptEvidence = "failed"
     keep_previous: int = Field(5, ge=0, description="How many earlier runs are kept under errors/.previous.")
     services_for: Literal["tasks", "session"] = Field(
         "tasks",
@@ -322,14 +279,13 @@ class Settings(Declaration):
     )
     fail_on_service_crash: bool = Field(
         False,
-        description="Whether a run fails in which a service crashed, though it was started again and all tasks passed.",
+        description="Fail a run in which a service crashed, though it was started again and all tasks passed.",
     )
     history_runs: int = Field(200, ge=0, description="Runs that .harness/history.sqlite3 keeps; 0 keeps none.")
     redact: tuple[str, ...] = Field((), description="Regular expressions. Matching text is redacted everywhere.")
     redact_query: tuple[str, ...] = Field(
         (),
-        description="More names whose values are redacted in a query or fragment, besides `token`, `code`, "
-        "`session`, ...",
+        description="More names whose values are redacted in a query or fragment, besides `token`, `code`, ...",
     )
 
     @model_validator(mode="after")

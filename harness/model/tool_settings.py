@@ -14,7 +14,7 @@ from harness.model.agent_settings import AgentSettings, OwnBreakerTable
 from harness.model.tools import PAGE
 from harness.recovery.declaration import Declaration
 from harness.spec.problems import did_you_mean, join_or
-from harness.spec.steps import EffectClass
+from harness.spec.step_base import EffectClass
 
 _OF_PAGES = frozenset({"timeout", "timeouts", "effects", "allow", "agents"})
 """The keys that a table for the page's own tools may have."""
@@ -38,51 +38,43 @@ class ToolServerSettings(Declaration):
     command: tuple[str, ...] | None = Field(
         None,
         min_length=1,
-        description="Program and arguments of a server that speaks over standard input and output. A run starts and "
-        "ends it. `{python}` is the interpreter of the run.",
+        description="Program and arguments of a server over standard input and output, which a run starts and ends. "
+        "`{python}` is the interpreter.",
     )
-    url: str | None = Field(
-        None, description="Address of a server that speaks Streamable HTTP. The hosts of `services` can be used in it."
-    )
+    url: str | None = Field(None, description="Address of a server with Streamable HTTP, also on a host of `services`.")
     headers: dict[str, str] = Field(
-        default_factory=dict, description="HTTP headers of each request to `url`. `${env:NAME}` is a variable."
+        default_factory=dict, description="Headers of each request to `url`. `${env:NAME}` is a variable."
     )
     environment: dict[str, str] = Field(
-        default_factory=dict, description="Additional environment variables of `command`. `${env:NAME}` is a variable."
+        default_factory=dict, description="More environment variables of `command`, as in `headers`."
     )
     cwd: str | None = Field(
         None,
-        description="Folder in which `command` is started, relative to the project. Default: the project's folder.",
+        description="Folder in which `command` is started. Default: the project's.",
     )
-    ready_timeout: float = Field(
-        30.0, gt=0, le=300, description="Limit for starting the server and connecting to it, in seconds."
-    )
-    timeout: _Limit = Field(120.0, description="Limit for one call, in seconds; the step's own limit counts too.")
+    ready_timeout: float = Field(30.0, gt=0, le=300, description="Seconds to start it and connect to it.")
+    timeout: _Limit = Field(120.0, description="Seconds for one call; the step's own limit counts too.")
     timeouts: dict[str, _Limit] = Field(
         default_factory=dict,
-        description="Name of a tool, in which `*` matches anything -> limit for one call, in seconds. The name itself "
-        "counts before patterns, of which the first that fits counts. Default: 300 for `bash`, 10 for `read_file`, "
-        "30 for `edit_file`, 60 for `search`, and `timeout` for others.",
+        description="Tool, or pattern with `*` (the first that fits counts) -> seconds for one call. Default: 300 for "
+        "`bash`, 10 for `read_file`, 30 for `edit_file`, 60 for `search`, else `timeout`.",
     )
     effects: dict[str, EffectClass] = Field(
         default_factory=dict,
-        description="Name of a tool, in which `*` matches anything -> its effect: `read`, `idempotent` or `write`. "
-        "The first that fits counts. Default: what the server says of the tool, else `write`.",
+        description="Tool, or pattern with `*` (the first that fits counts) -> its effect. Default: what the server "
+        "says, else `write`.",
     )
-    allow: tuple[str, ...] = Field(
-        (), description="Names of the tools that may be called, in which `*` matches anything. Default: all."
-    )
+    allow: tuple[str, ...] = Field((), description="Tools that may be called, or patterns with `*`. Default: all.")
     agents: bool = Field(False, description="Whether its tools are offered to agents.")
     health_interval: float = Field(
         10.0,
         ge=0,
         le=3600,
-        description="Seconds without a call after which it is seen to whether the server answers. With 0 it is not.",
+        description="Seconds without a call until a look whether the server answers; 0: none.",
     )
     shared: bool = Field(
         False,
-        description="Whether there must be only one process of `command`. A run with several xdist workers is then "
-        "refused: each worker would start its own.",
+        description="Allow only one process of `command`: a run with several xdist workers is refused.",
     )
     breaker: OwnBreakerTable = Field(OwnBreakerTable(), description="When it is left alone for a while.")
 

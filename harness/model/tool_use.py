@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue
 
 from harness.model.tools import ToolCall, ToolOutcome
 from harness.recovery.declaration import Document
-from harness.spec.steps import EffectClass
+from harness.spec.step_base import EffectClass
 
 
 class ToolFigures(Document):

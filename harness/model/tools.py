@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 from pydantic_core import from_json
 
-from harness.spec.steps import EffectClass
+from harness.spec.step_base import EffectClass
 
 PAGE: Final = "page"
 """The name of the server that stands for the page under test, with its own tools (WebMCP)."""

@@ -66,7 +66,7 @@ FOREIGN: tuple[ForeignOption, ...] = (
         acts="resolves relative URLs in tasks, as the ini option `base_url` and PYTEST_BASE_URL do", setting="base_url",
         metavar="URL"),
 )  # fmt: skip
-"""Every option that those plugins register, in their order. docs/guide.md has the same rows."""
+"""Every option that those plugins register, in their order. docs/options.md has the same rows."""
 
 
 def note_given(config: pytest.Config, parser: pytest.Parser, words: list[str]) -> None:

@@ -210,7 +210,8 @@ _EVIDENCE = (
     TaskOption("--task-artifacts", "Keep failures in this folder. Default: errors.",
         setting="artifacts", keywords={"metavar": "DIR"}, turn=_below_start),
     TaskOption("--task-recording",
-        "How much of each task is recorded: full, minimal, or auto (full recording begins with the first failed step).",
+        "How much of each task is recorded: minimal (report and console), full, or auto (without snapshots and "
+        "screenshots before the first failure).",
         "--recording", "recording", _choice("auto", "full", "minimal")),
     TaskOption("--task-tracing",
         "When the trace is kept: on (recorded from the start, for every task), off, or retain-on-failure.",

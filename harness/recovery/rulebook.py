@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from harness.recovery.catalog import DEFAULT_RETRIES, Category, ErrorType, Family, Scope
 from harness.recovery.declaration import ChosenBy, Declaration
+from harness.recovery.locators import Selector
 from harness.recovery.remedy import (
     NOTHING,
     Capture,
@@ -180,7 +181,7 @@ class ElementRule(Rule):
     fallback_wait_seconds: float = Field(
         5, ge=0, le=3600, description="How long the task looks for each fallback, in seconds."
     )
-    fallback_selectors: dict[str, tuple[str, ...]] = Field(
+    fallback_selectors: dict[str, tuple[Selector, ...]] = Field(
         default_factory=dict, description="Selector as written in the step -> selectors to try instead, in order."
     )
 
@@ -397,6 +398,7 @@ class _Restart(Rule):
         """
         if failure.code == "PAGE_CLOSED":  # the site closed it, and would do so again
             yield GiveUp("failed")
+            return
         to_start = self.to_start or failure.circumstances.others_may_be_to_blame
         if failure.code == "PAGE_UNRESPONSIVE":
             yield Retry()

@@ -401,7 +401,8 @@ def _masked_element(element: dict[str, Json]) -> dict[str, Json]:
     secret = attributes.get("type", "").lower() == "password" or any(map(is_secret_name, map(str, names)))
     if not element["field"] or not secret:
         return element
-    hidden = {name: MARK for name in ("text", "text_content", "value") if element[name]}
+    hidden: dict[str, Json] = {name: MARK for name in ("text", "text_content", "value") if element[name]}
+    hidden["texts"] = [MARK] if element.get("texts") else []
     shown = {"value": MARK} if attributes.get("value") else {}
     return {**element, **hidden, "attributes": {**attributes, **shown}}
 

@@ -25,7 +25,8 @@ from harness.reporting.telemetry.stream import of_all_tasks
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, ResilienceEvent, ToolServerChanged, discard
 from harness.runner.compile import recovers
-from harness.spec.steps import EffectClass, Tool
+from harness.spec.step_base import EffectClass
+from harness.spec.steps import Tool
 from harness.values import replace
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mea
 from harness.spec.references import Hide
 from harness.spec.selector_checks import of_steps, pattern_problems, problems_of_selectors, selectors_around
 from harness.spec.source import Origin
-from harness.spec.steps import Api, Assert, Open, RequestingStep, Step, Tool, Upload
+from harness.spec.step_base import RequestingStep
+from harness.spec.steps import Api, Assert, Open, Step, Tool, Upload
 from harness.spec.task import FAMILY, TAG, TaskSpec
 from harness.spec.validation import REQUIRED, REQUIRED_RULES
 

@@ -198,6 +198,9 @@ class ContextOptions(Declaration):
     service_workers: Literal["allow", "block"] | None = Field(
         None, description="Whether pages may register service workers."
     )
+    test_id_attribute: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.:-]*$", max_length=100)] | None = Field(
+        None, description="Attribute that `testid=` and `test_id` look at. Default: `data-testid`."
+    )
 
     @property
     def declared(self) -> dict[str, Any]:
@@ -226,6 +229,7 @@ def merged(layers: Iterable[ContextOptions]) -> ContextOptions:
     return ContextOptions.model_construct(set(given), **given)
 
 
+_OURS = ("device", "test_id_attribute")
 _PLAYWRIGHT = {"timezone": "timezone_id", "extra_headers": "extra_http_headers", "java_script": "java_script_enabled"}
 """Key -> Playwright's name of it, where they differ."""
 
@@ -236,7 +240,7 @@ def playwright_options(options: ContextOptions, device: Mapping[str, Any]) -> di
     `device` is the description from Playwright's registry; it is empty without a device.
     """
     found = {name: value for name, value in device.items() if name != "default_browser_type"}
-    given = {name: value for name, value in options.declared.items() if name != "device"}
+    given = {name: value for name, value in options.declared.items() if name not in _OURS}
     found |= {_PLAYWRIGHT.get(name, name): _in_its_form(name, value) for name, value in given.items()}
     if found.get("geolocation") and found.get("permissions") is None:  # else no page could ask for the position
         found["permissions"] = ["geolocation"]

@@ -30,6 +30,14 @@ def is_task_file(path: Path, patterns: Sequence[str] = ()) -> bool:
     )
 
 
+def task_name(path: Path) -> str:
+    """The id of a task whose file gives none: the name of the file, or of the folder of a `task_spec.json`."""
+    name = path.name
+    if name == SPEC_FILE:
+        return path.absolute().parent.name
+    return next((name[: -len(end)] for end in (*_TASK_SUFFIXES, *NAMED_SUFFIXES) if name.lower().endswith(end)), name)
+
+
 def is_step_group(path: Path) -> bool:
     """Return whether a file's name is that of a step group."""
     return path.name.lower().endswith(GROUP_SUFFIXES)
@@ -38,6 +46,19 @@ def is_step_group(path: Path) -> bool:
 def is_use(step: Any) -> bool:
     """Return whether a step of a file stands for the steps of a group."""
     return isinstance(step, dict) and "use" in step
+
+
+SHORT_ACTS = frozenset({
+    "click", "tap", "hover", "check", "uncheck", "submit", "download", "type", "clear", "focus", "blur", "select",
+    "upload", "drag", "wait", "scroll",
+    "press", "dialog", "switch_page", "open", "api", "screenshot", "assert", "see", "tool", "accessibility",
+})  # fmt: skip
+"""The first keys of steps in the short form (`short_forms`)."""
+
+
+def is_short(step: Any) -> bool:
+    """Return whether a step of a file is in the short form: its first key is its act."""
+    return isinstance(step, dict) and next(iter(step), None) in SHORT_ACTS and "act" not in step
 
 
 def is_fault_plan(path: Path) -> bool:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from harness.spec.checks import check_spec, login_problems, strict_problems, tool_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
-from harness.spec.file_names import SPEC_FILE, is_task_file, is_use
+from harness.spec.file_names import SPEC_FILE, is_short, is_task_file, is_use, task_name
 from harness.spec.loaded import Gathered, Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
@@ -64,7 +64,10 @@ def mentions(path: Path, names: Iterable[str]) -> bool:
         text = path.read_text("utf-8", "replace")
     except OSError:
         return False
-    return any(base in text or base == path.parent.name for base in (name.partition("[")[0] for name in names))
+    return any(
+        base in text or base in (path.parent.name, task_name(path))
+        for base in (name.partition("[")[0] for name in names)
+    )
 
 
 def _names(path: Path) -> Iterable[str]:
@@ -125,7 +128,8 @@ def load_file(
         path = path / SPEC_FILE
     main = read_mapping(path)
     gathered = _with_its_files(main, path)
-    gathered = _with_its_cases(replace(gathered, data=with_defaults(gathered.data, defaults)), path.parent)
+    data = with_defaults({"task_id": task_name(path), **gathered.data}, defaults)
+    gathered = _with_its_cases(replace(gathered, data=data), path.parent)
     gathered, of_groups = _with_groups(gathered, path.parent)
     spec, problems = _check_gathered(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
     problems += of_groups
@@ -143,11 +147,11 @@ def load_file(
 
 
 def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Problem]]:
-    """The task with the steps of the groups that it uses, and their problems."""
+    """The task with the steps of the groups that it uses, all in their long form, and their problems."""
     repairs = gathered.data.get("repairs")
     lists = [gathered.data, *(repairs if isinstance(repairs, list) else ())]
     steps = (each.get("steps") for each in lists if isinstance(each, dict))
-    if not any(is_use(step) for each in steps if isinstance(each, list) for step in each):
+    if not any(is_use(step) or is_short(step) for each in steps if isinstance(each, list) for step in each):
         return gathered, []
     from harness.spec.step_groups import expand_groups  # few tasks use groups
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Annotated, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
 from harness.recovery.declaration import Declaration
+from harness.recovery.locators import Selector
 from harness.spec.names import slug
 
 _SUFFIX = ".png"
@@ -30,7 +31,7 @@ class PictureKeys(Declaration):
         "platform and the browser profile are added: `card.png` is `card-linux.png` or `card-linux-phone.png`. "
         "`--task-update-baselines` writes the file.",
     )
-    mask: tuple[Annotated[str, Field(min_length=1, max_length=2000)], ...] = Field(
+    mask: tuple[Selector, ...] = Field(
         (), max_length=100, description="Selectors whose matches are covered with a pink box before the comparison."
     )
     full_page: bool = Field(

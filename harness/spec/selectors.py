@@ -1,6 +1,8 @@
 """Parses selectors as Playwright does, without a browser: what neither it nor Chromium can read is found at loading.
 
-Only what is surely wrong is refused. A selector that is accepted here may still match nothing.
+Only what is surely wrong is refused. A selector that is accepted here may still match nothing. Playwright has no public
+engine for what its `get_by_label`, `get_by_test_id` and `filter` find: tasks write `label=`, `testid=` and `has-text=`,
+and `playwright_selector` translates.
 """
 
 from __future__ import annotations
@@ -8,9 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
 
 from msgspec import Struct
 
+from harness.recovery.locators import test_id_body, text_body
 from harness.spec.problems import did_you_mean, is_misspelt, nearest
 
 
@@ -26,16 +31,26 @@ class SelectorError(ValueError):
 
 # The chain: `engine=body >> engine=body`.
 
-_NESTED = frozenset({"internal:has", "internal:has-not", "internal:and", "internal:or", "internal:chain"})
+_OWN_NESTED = ("has", "has-not", "and", "or")
+_NESTED = frozenset({*_OWN_NESTED, *(f"internal:{name}" for name in (*_OWN_NESTED, "chain"))})
 _BESIDE = frozenset({"left-of", "right-of", "above", "below", "near"})
 _LIGHT = ("css", "xpath", "text", "id", "data-testid", "data-test-id", "data-test")
 _ENGINES = frozenset({
     *_LIGHT, *(f"{name}:light" for name in _LIGHT), *_BESIDE, "_react", "_vue", "nth", "visible", "role", "aria-ref",
 })  # fmt: skip
-"""Playwright's engines; those that begin with `internal:` are written by its recorder and by `harness import`."""
+"""Playwright's engines; those that begin with `internal:` are its own."""
+_ATTRIBUTE_TEXTS = ("placeholder", "alt", "title")
+_TEXT_ENGINES = ("text", "label", *_ATTRIBUTE_TEXTS, "testid", "has-text", "has-not-text")
+"""Engines whose body is a text: plain (a part of the text), `"exact"`, `"a part"i` or `/pattern/`."""
 _NAME = re.compile(r"[a-zA-Z_0-9\-+:*]+")
 _XPATH = re.compile(r"\(*//|\.\.")
-_TEXT = re.compile(r"\s*text\s*=")
+_TEXT = re.compile(rf"\s*(?:{'|'.join(_TEXT_ENGINES)})\s*=\s*")
+_TRANSLATED = re.compile(rf"(?:^|>>|\")\s*\*?(?:{'|'.join((*_TEXT_ENGINES, *_OWN_NESTED))})\s*=")
+"""Whether a selector may need a translation; most do not."""
+_BODY = re.compile(r'"(?P<text>(?:[^"\\]|\\.)*)"(?P<how>[is]?)', re.DOTALL)
+_PATTERN = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\\[])+/[dgimsuy]*")
+TEST_ID = "data-testid"
+"""The attribute that `testid=` looks at, if the project names no other (`test_id_attribute`)."""
 _DEEPEST = 50
 _INSIDE = " >>> "
 """Separates nested frames in the `frame` of a task."""
@@ -113,10 +128,7 @@ def _check_part(part: _Part) -> None:
 
 
 def _check_nested(part: _Part) -> None:
-    try:
-        inner, *more = json.loads(f"[{part.body}]")
-    except ValueError:
-        inner, more = None, []
+    inner, *more = _nested(part.body)
     if not isinstance(inner, str) or len(more) > (part.engine in _BESIDE):
         raise SelectorError(f"`{part.engine}=` needs a selector in double quotes", 0)
     try:
@@ -125,10 +137,16 @@ def _check_nested(part: _Part) -> None:
         raise SelectorError(error.problem, 1 + error.offset, error.hint) from None
 
 
-_TEST_IDS = ("test_id", "testid", "test-id", "data-cy", "data-qa")
-_ATTRIBUTES = (
-    "placeholder", "alt", "title", "name", "type", "href", "value", "for", "src", "aria-label", *_TEST_IDS[3:],
-)  # fmt: skip
+def _nested(body: str) -> list[Any]:
+    """A selector in quotes, and the largest distance if there is one; a selector that cannot be read is None."""
+    try:
+        return list(json.loads(f"[{body}]")) or [None]
+    except ValueError:
+        return [None]
+
+
+_TEST_IDS = ("test_id", "test-id")
+_ATTRIBUTES = ("name", "type", "href", "value", "for", "src", "aria-label", "data-cy", "data-qa")
 _ROLES = (
     "button", "link", "heading", "checkbox", "radio", "textbox", "tab", "option", "menuitem", "row", "cell", "img",
 )  # fmt: skip
@@ -138,21 +156,114 @@ def _instead(part: _Part) -> str:
     """What to write in place of an engine that people expect to be there."""
     name, body = part.engine, part.body.strip().strip("\"'")
     quoted = json.dumps(body, ensure_ascii=False)
-    if name == "label":
-        return f"for the field with this label write `internal:label={quoted}i`"
-    if name in _TEST_IDS[:3]:
-        return f"write `data-testid={body}`"
+    if name in _TEST_IDS:
+        return f"write `testid={body}`"
     if name in _ROLES:
         return f"write `role={name}[name={quoted}]`"
     if name in _ATTRIBUTES:
         return f"write `[{name}={quoted}]`"
     if name == "class":
         return f"write `.{'.'.join(body.split())}`"
-    known = "the engines are css, xpath, text, id, data-testid, role, nth and visible"
-    return did_you_mean(name, sorted(_ENGINES)) or f'{known}; a `=` in CSS belongs into brackets, as in `[name="x"]`'
+    if near := did_you_mean(name, sorted({*_ENGINES, *_TEXT_ENGINES, *_OWN_NESTED})):
+        return near
+    known = f"css, xpath, role, {', '.join(_TEXT_ENGINES)}, has, has-not, and, or, nth and visible"
+    return f'the engines are {known}; a `=` in CSS belongs into brackets, as in `[name="x"]`'
+
+
+def names_an_engine(text: str) -> bool:
+    """Return whether a text is a selector that begins with the name of an engine, as `label=User` does."""
+    engine = _part(text, 0, len(text)).engine
+    return engine in (*_ENGINES, *_TEXT_ENGINES) and text.lstrip().startswith(engine)
+
+
+# Translation into what Playwright itself understands.
+
+
+@lru_cache(4096)
+def playwright_selector(selector: str, test_id: str = TEST_ID) -> str:
+    """The selector as Playwright takes it: `label=User name` as `internal:label="User name"i`."""
+    if not _TRANSLATED.search(selector):
+        return selector
+    return " >> ".join(_translated(selector, _part(selector, *piece), piece, test_id) for piece in _pieces(selector))
+
+
+def _translated(selector: str, part: _Part, piece: tuple[int, int], test_id: str) -> str:
+    whole = selector[slice(*piece)].strip()
+    captured = "*" if whole.startswith("*") else ""
+    if part.engine in _NESTED | _BESIDE:
+        inner, *more = _nested(part.body)
+        if not isinstance(inner, str):
+            return whole
+        name = f"internal:{part.engine}" if part.engine in _OWN_NESTED else part.engine
+        given = ",".join(json.dumps(each, ensure_ascii=False) for each in (playwright_selector(inner, test_id), *more))
+        return f"{captured}{name}={given}"
+    if part.engine not in _TEXT_ENGINES or (part.engine == "text" and not part.body.strip().endswith('"i')):
+        return whole
+    try:
+        _check_text(part.body)
+    except SelectorError:
+        return whole  # Playwright refuses it, as it has no such engine
+    name, body = part.engine, _in_quotes(part.body.strip(), exact=part.engine == "testid")
+    if name in _ATTRIBUTE_TEXTS or name == "testid":
+        kind, attribute = ("testid", test_id) if name == "testid" else ("attr", name)
+        return f"{captured}internal:{kind}=[{attribute}={body}]"
+    return f"{captured}internal:{name}={body}"
+
+
+def _in_quotes(body: str, *, exact: bool) -> str:
+    """A text in quotes with the letter that says how it is compared, or a pattern as it is."""
+    if body.startswith("/"):
+        return body
+    if found := _BODY.fullmatch(body):
+        return f'"{found["text"]}"{found["how"] or "s"}'
+    return json.dumps(body, ensure_ascii=False) + ("s" if exact else "i")
+
+
+_INTERNAL = re.compile(r"internal:(?P<name>label|text|has-text|has-not-text|role|attr|testid)=(?P<body>.*)", re.DOTALL)
+_INTERNAL_ATTRIBUTE = re.compile(r"\[(?P<name>[\w-]+)=(?P<value>.*)\]", re.DOTALL)
+_INTERNAL_ROLE = re.compile(r"\[name=(?P<name>\"(?:[^\"\\]|\\.)*\")(?P<how>[is])\]")
+
+
+def readable_selector(selector: str, test_id: str = TEST_ID) -> str:
+    """A selector that Playwright made, as a task writes it: the opposite of `playwright_selector`."""
+    pieces = (selector[slice(*piece)].strip() for piece in _pieces(selector))
+    return " >> ".join(_readable(piece, test_id) for piece in pieces)
+
+
+def _readable(piece: str, test_id: str) -> str:
+    found = _INTERNAL.fullmatch(piece)
+    if found is None:
+        return piece
+    name, body = found["name"], found["body"]
+    if name == "role":
+        return "role=" + _INTERNAL_ROLE.sub(
+            lambda at: f"[name={at['name']}]" if at["how"] == "s" else f"[name*={at['name']}i]", body
+        )
+    if name in ("attr", "testid"):
+        attribute = _INTERNAL_ATTRIBUTE.fullmatch(body)
+        if attribute is None or attribute["name"] not in (*_ATTRIBUTE_TEXTS, test_id):
+            return piece
+        name, body = "testid" if name == "testid" else attribute["name"], attribute["value"]
+    quotes = _BODY.fullmatch(body)
+    if quotes is None:
+        return f"{name}={body}"
+    text = re.sub(r"\\(.)", r"\1", quotes["text"], flags=re.DOTALL)  # it escapes only quotes and backslashes
+    return f"{name}={test_id_body(text) if name == 'testid' else text_body(text, exact=quotes['how'] != 'i')}"
 
 
 # The bodies of single engines.
+
+
+def _check_text(body: str) -> None:
+    """Check what stands after `label=` and the like."""
+    text = body.strip()
+    start = len(body) - len(body.lstrip())
+    if not text:
+        raise SelectorError("the text is empty", 0)
+    if text[0] == '"' and not _BODY.fullmatch(text):
+        raise SelectorError("a text in quotes ends with its quote, or with `i` behind it", start)
+    if text[0] == "/" and not _PATTERN.fullmatch(text):
+        raise SelectorError("a pattern is closed with `/`, after which only flags stand, as in `/save/i`", start)
 
 
 def _check_nth(body: str) -> None:
@@ -220,7 +331,7 @@ def _check_role(body: str) -> None:
 
 # CSS with Playwright's extensions.
 
-_LETTER = r"(?:[a-zA-Z_\x80-\U0010ffff]|\\[0-9a-fA-F]{1,6}\s?|\\[^\n0-9a-fA-F])"
+_LETTER = r"(?:[a-zA-Z_\x80-\U0010ffff]|\\[0-9a-fA-F]{1,6}\s?|\\[^\n0-9a-fA-F]|\\\Z)"
 _IDENT = rf"(?:--|-?{_LETTER})(?:{_LETTER}|[0-9-])*"
 _TOKENS = re.compile(
     rf"(?P<space>(?:\s|/\*.*?(?:\*/|\Z))+)|(?P<string>\"(?:\\.|[^\"\\\n])*(?:\"|\Z)|'(?:\\.|[^'\\\n])*(?:'|\Z))"
@@ -428,4 +539,5 @@ _CHECKS: Mapping[str, Callable[[str], None]] = {
     "nth": _check_nth,
     "visible": _check_visible,
     "role": _check_role,
+    **dict.fromkeys((name for name in _TEXT_ENGINES if name != "text"), _check_text),
 }

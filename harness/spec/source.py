@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
@@ -149,6 +150,13 @@ class Place(Struct, frozen=True):
     path: JsonPath
     used: tuple[str, ...] = ()
     """File and line of each `use` that leads to it, the nearest first."""
+    keys: Mapping[str, JsonPath] = MappingProxyType({})
+    """Key of the step -> the path of its value below `path`, where the file has a short form."""
+
+    def at(self, path: JsonPath) -> JsonPath:
+        """The path in the file of a value of the step."""
+        inner = self.keys.get(str(path[0]), path[:1]) if path else ()
+        return (*self.path, *inner, *path[1:])
 
     @property
     def shown(self) -> str:
@@ -161,7 +169,7 @@ class Place(Struct, frozen=True):
 
     def problem(self, path: JsonPath, message: str, **more: Any) -> Problem:
         """Make a problem at a value of the step; `more` is what `Origin.problem` takes."""
-        return Origin("", self.source).problem((*self.path, *path), self.told(message), **more)
+        return Origin("", self.source).problem(self.at(path), self.told(message), **more)
 
 
 class Origin(Struct, frozen=True):
@@ -194,7 +202,7 @@ class Origin(Struct, frozen=True):
         found = found if value is _NOT_SHOWN else describe_value(value)
         source, there = self.locate(path)
         place = self.place_at(path)
-        if place is not None:
+        if place is not None and place.used:
             within, message = None, place.told(message)  # a parameter may have changed the text
         line, column = source.place(there, key, within) if source else (None, None)
         file = source.file if source else self.file
@@ -222,7 +230,7 @@ class Origin(Struct, frozen=True):
     def locate(self, path: JsonPath) -> tuple[Source | None, JsonPath]:
         """The file that has the value, and its path there."""
         if found := self.place_at(path):
-            return found.source, (*found.path, *path[2 if path[:2] in self.places else 4 :])
+            return found.source, found.at(path[2 if path[:2] in self.places else 4 :])
         if path and str(path[0]) in self.parts:
             source, above = self.parts[str(path[0])]
             return source, (*above, *path[1:])

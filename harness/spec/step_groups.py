@@ -17,11 +17,12 @@ from msgspec import Struct, field
 from pydantic import Field, JsonValue, ValidationError
 
 from harness.recovery.declaration import Declaration
-from harness.spec.file_names import GROUP_SUFFIXES, is_use
+from harness.spec.file_names import GROUP_SUFFIXES, is_short, is_use
 from harness.spec.loaded import Gathered
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
 from harness.spec.readers import MAX_BYTES, MAX_DEPTH
 from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text, depth_of, length_of, quoted
+from harness.spec.short_forms import LongStep, ShortFormError, long_steps
 from harness.spec.source import Origin, Place, Source, read_mapping
 from harness.spec.validation import MOST_STEPS, NO_STEP, problems_of_error, too_many_items, value_at
 from harness.values import replace
@@ -189,7 +190,7 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     lists: list[JsonPath] = [("steps",)]
     repairs = data.get("repairs")
     lists += [("repairs", number, "steps") for number in range(len(repairs) if isinstance(repairs, list) else 0)]
-    using = [path for path in lists if any(map(is_use, _list_at(data, path)))]
+    using = [path for path in lists if any(is_use(step) or is_short(step) for step in _list_at(data, path))]
     nearest_last = reversed(list(_group_files(folder)))
     plain = sum(len(_list_at(data, path)) for path in lists if path not in using)
     work = _Expansion({_name_of(path): path for path in nearest_last}, count=plain)
@@ -225,6 +226,9 @@ class _Expansion(Struct):
 
         Raises SpecError at a bound.
         """
+        if is_short(step):
+            yield from self._long(step, place, inside)
+            return
         if not is_use(step):
             self._count(place, inside)
             yield step, place
@@ -241,6 +245,18 @@ class _Expansion(Struct):
             last, where = steps[-1]
             steps[-1] = (self._with_outputs(last, used, loaded, values, place), where)
         yield from steps
+
+    def _long(self, step: dict[str, Any], place: Place, inside: tuple[str, ...]) -> Iterator[tuple[Any, Place]]:
+        """The long form of a short step."""
+        try:
+            found = long_steps(step)
+        except ShortFormError as error:
+            value = value_at(step, error.path)
+            self.problems.append(place.problem(error.path, error.problem, expected=error.expected, value=value))
+            found = [LongStep(NO_STEP, {})]
+        for each in found:
+            self._count(place, inside)
+            yield each.step, replace(place, keys=each.keys)
 
     def _use(self, step: Any, place: Place) -> Use | None:
         try:

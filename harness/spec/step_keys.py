@@ -121,3 +121,10 @@ class Option(Declaration):
         return f"{{{', '.join(f'{name}: {value!r}' for name, value in self.model_dump(exclude_none=True).items())}}}"
 
     __str__ = __repr__
+
+
+class Point(Declaration):
+    """A place or a distance."""
+
+    x: float = Field(ge=-100_000, le=100_000, description="To the right, in pixels.")
+    y: float = Field(ge=-100_000, le=100_000, description="Down, in pixels.")

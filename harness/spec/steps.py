@@ -7,125 +7,94 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
+from harness.recovery.locators import Selector
 from harness.spec.pictures import PictureKeys
-from harness.spec.step_keys import AnswerKeys, ArrivalKeys, ExpectedRequest, Option, Statuses
-
-# The common keys of a task's steps.
-
-EffectClass = Literal["read", "idempotent", "write"]
-
-
-class StepBase(Declaration):
-    """What every act may carry."""
-
-    usual_effect: ClassVar[EffectClass] = "idempotent"
-    looks_only: ClassVar[bool] = False
-    """Whether several matches are allowed and the first is taken."""
-
-    act: str
-    note: str | None = Field(None, description="Comment for the reader, shown in reports.")
-    t: float | None = Field(
-        None, description="Time of the step in the run that it was recorded from. Only shown, in seconds."
-    )
-    timeout: float | None = Field(
-        None, gt=0, le=3600, description="Limit for one attempt of this step, instead of `step_timeout`, in seconds."
-    )
-    optional: bool = Field(
-        False, description="Whether the task goes on when the step fails. It then ends `partial_success`."
-    )
-    screenshot_id: str | None = Field(
-        None, max_length=100, description="Keep a screenshot after the step under this name."
-    )
-    remember: dict[str, str] = Field(
-        default_factory=dict, description="Memory key -> value expression, e.g. `text('#order-id')`."
-    )
-    effect: EffectClass | None = Field(
-        None,
-        description="Effect on the site; a `write` is never done twice. Default: `write` for `submit` and for `api` "
-        "with an unsafe method.",
-    )
-    done_when: str | None = Field(None, description="Criterion that tells whether the step already took effect.")
-    safe_statuses: tuple[Annotated[int, Field(ge=400, le=599)], ...] = Field(
-        (),
-        max_length=50,
-        description="HTTP statuses by which the site says that a `write` did nothing, so that it may be repeated, "
-        "e.g. `[503, 429]`.",
-    )
-
-    @model_validator(mode="after")
-    def _statuses_of_a_write(self) -> Self:
-        if self.safe_statuses and not self.may_write:
-            raise ValueError("`safe_statuses` is only for a step that writes: add `effect: write`")
-        return self
-
-    @property
-    def may_write(self) -> bool:
-        """Whether it is a `write`, or becomes one when it is seen to send an unsafe request."""
-        return self.effect_class == "write" or (self.effect is None and self.effect_class != "read")
-
-    @property
-    def effect_class(self) -> EffectClass:
-        """`write` for `submit` and `api` with an unsafe method, `read` for looking, else `idempotent`."""
-        return self.effect or self.usual_effect
-
-    @property
-    def target(self) -> str | None:
-        """The selector that rules and reports refer to."""
-        return getattr(self, "selector", None)
-
-    @property
-    def may_change(self) -> bool:
-        """Whether the system under test may differ afterwards: then bound values are compared."""
-        return self.effect_class != "read"
-
-    def describe(self) -> str:
-        """One line for people: act and target."""
-        return f"{self.act} {self.target}" if self.target else self.act
-
-
-_FRAME = "Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a."
-
-
-class RequestingStep(AnswerKeys, StepBase):
-    """An act by which a page may send requests."""
-
-    expect_request: ExpectedRequest | None = Field(
-        None, description="A request that a page must send during the act or soon after it."
-    )
-
-
-class ElementStep(RequestingStep):
-    """An act on one element."""
-
-    selector: str = Field(
-        min_length=1, max_length=2000, description="The element: CSS, XPath or any Playwright engine."
-    )
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
-
-
-class ForcibleStep(ElementStep):
-    """An act that the browser can be told to do without waiting for the element to be ready."""
-
-    force: bool = Field(False, description="Act also when the element is covered or not ready.")
-
+from harness.spec.step_base import OF_FRAME, EffectClass, ElementStep, ForcibleStep, RequestingStep, StepBase
+from harness.spec.step_keys import AnswerKeys, ArrivalKeys, Option, Point, Statuses
 
 # Acts on one element.
 
 
-class Click(ForcibleStep):
+_POSITION = "Place in the element, from its upper left corner, as `{x: 10, y: 5}`. Default: its middle, in pixels."
+
+
+class PointerStep(ForcibleStep):
+    """An act of the pointer at a place of an element."""
+
+    modifiers: tuple[Literal["Alt", "Control", "ControlOrMeta", "Meta", "Shift"], ...] = Field(
+        (), max_length=4, description="Keys that are held down meanwhile."
+    )
+    position: Point | None = Field(None, description=_POSITION)
+
+
+class Click(PointerStep):
     """Click an element."""
 
     act: Literal["click"] = "click"
-
-
-class Type(ForcibleStep):
-    """Replace the content of a field."""
-
-    act: Literal["type"] = "type"
-    value: str | int | float = Field(description="The new content of the field.")
+    button: Literal["left", "right", "middle"] = Field("left", description="Button of the mouse.")
+    count: int = Field(
+        1, ge=1, le=3, description="How often to click, quickly: 2 is a double click, as a plain number."
+    )
 
     def describe(self) -> str:
-        return f"type {self.selector} = {str(self.value)!r}"
+        how = {1: "click", 2: "double click", 3: "triple click"}[self.count]
+        return f"{how if self.button == 'left' else f'{self.button} {how}'} {self.selector}"
+
+
+class Tap(PointerStep):
+    """Tap an element on a touch screen; the `browser` must have one, as every phone in `device` has."""
+
+    act: Literal["tap"] = "tap"
+
+
+class Type(RequestingStep):
+    """Replace the content of a field, at once or with `keys` key by key."""
+
+    act: Literal["type"] = "type"
+    selector: Selector | None = Field(
+        None, description="The field. With `keys` it may be left out: then the focused element gets the keys."
+    )
+    frame: Selector | None = Field(None, description=OF_FRAME)
+    force: bool = Field(False, description="Act also when the element is covered or not ready.")
+    value: str | int | float = Field(description="The new content of the field.")
+    keys: bool = Field(
+        False,
+        description="Whether each character is typed as a key, for fields that follow the keys: a list of "
+        "suggestions, an editor. Without a `selector` they go to where the cursor is.",
+    )
+    delay: float | None = Field(None, ge=0, le=10, description="Time between two keys, in seconds.")
+
+    @model_validator(mode="after")
+    def _keys_go_together(self) -> Self:
+        if self.selector is None and not self.keys:
+            raise ValueError("`type` needs a `selector`, or `keys: true` to type into the focused element")
+        if self.delay is not None and not self.keys:
+            raise ValueError("`delay` goes with `keys: true`")
+        if self.force and self.keys:
+            raise ValueError("`force` does not go with `keys`: keys go to the element that has the focus")
+        return self
+
+    def describe(self) -> str:
+        where = self.selector or "into the focused element"
+        return f"type {where} = {str(self.value)!r}"
+
+
+class Clear(ForcibleStep):
+    """Empty a field."""
+
+    act: Literal["clear"] = "clear"
+
+
+class Focus(ElementStep):
+    """Give an element the focus."""
+
+    act: Literal["focus"] = "focus"
+
+
+class Blur(ElementStep):
+    """Take the focus from an element."""
+
+    act: Literal["blur"] = "blur"
 
 
 class Select(ForcibleStep):
@@ -170,13 +139,27 @@ class Uncheck(ForcibleStep):
 
 
 class Drag(ForcibleStep):
-    """Drag an element onto another one."""
+    """Drag an element onto another one, or by a distance."""
 
     act: Literal["drag"] = "drag"
-    value: str = Field(min_length=1, max_length=2000, description="Selector of the element to drop it on.")
+    value: Selector | None = Field(None, description="The element to drop it on, like `selector`.")
+    by: Point | None = Field(
+        None, description="Distance to drag it, instead of `value`, as `{x: 100, y: 0}` for a slider, in pixels."
+    )
+    position: Point | None = Field(None, description=_POSITION)
+    drop_position: Point | None = Field(None, description="Place in the element `value`, like `position`, in pixels.")
+
+    @model_validator(mode="after")
+    def _one_end(self) -> Self:
+        if (self.value is None) == (self.by is None):
+            raise ValueError("`drag` needs either `value`, the element to drop it on, or `by`, a distance")
+        if self.drop_position is not None and self.value is None:
+            raise ValueError("`drop_position` is a place in the element `value`")
+        return self
 
     def describe(self) -> str:
-        return f"drag {self.selector} to {self.value}"
+        by = f"by {self.by.x:g}, {self.by.y:g}" if self.by is not None else f"to {self.value}"
+        return f"drag {self.selector} {by}"
 
 
 class Upload(ElementStep):
@@ -215,10 +198,8 @@ class Press(RequestingStep):
     """Press a key, on an element or on the page."""
 
     act: Literal["press"] = "press"
-    selector: str | None = Field(
-        None, max_length=2000, description="Element that gets the key. Default: the focused element."
-    )
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    selector: Selector | None = Field(None, description="Element that gets the key. Default: the focused element.")
+    frame: Selector | None = Field(None, description=OF_FRAME)
     value: str = Field(min_length=1, max_length=100, description="Name of a key, such as `Enter` or `Control+A`.")
 
     def describe(self) -> str:
@@ -232,10 +213,10 @@ class Scroll(RequestingStep):
     looks_only: ClassVar[bool] = True
 
     act: Literal["scroll"] = "scroll"
-    selector: str | None = Field(
-        None, max_length=2000, description="Element to bring into view, or to scroll in when there is a `value`."
+    selector: Selector | None = Field(
+        None, description="Element to bring into view, or to scroll in when there is a `value`."
     )
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    frame: Selector | None = Field(None, description=OF_FRAME)
     value: int | None = Field(
         None,
         ge=-1_000_000,
@@ -243,6 +224,24 @@ class Scroll(RequestingStep):
         description="Distance down; a negative number scrolls up. Without `value` and `selector` the page scrolls to "
         "its end, in pixels.",
     )
+    right: int | None = Field(
+        None,
+        ge=-1_000_000,
+        le=1_000_000,
+        description="Distance to the right, or with a negative number left; with `until` only its direction counts, "
+        "in pixels.",
+    )
+    until: Selector | None = Field(
+        None,
+        description="Scroll on, a screen at a time, until this element is in view: in a list that loads more, or whose "
+        "rows exist only while they are shown.",
+    )
+
+    @model_validator(mode="after")
+    def _one_aim(self) -> Self:
+        if self.until is not None and self.value is not None:
+            raise ValueError("`scroll` takes either a distance, or `until` an element is in view")
+        return self
 
 
 class Wait(RequestingStep):
@@ -252,8 +251,8 @@ class Wait(RequestingStep):
     looks_only: ClassVar[bool] = True
 
     act: Literal["wait"] = "wait"
-    selector: str | None = Field(None, max_length=2000, description="Element that must become visible.")
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    selector: Selector | None = Field(None, description="Element that must become visible.")
+    frame: Selector | None = Field(None, description=OF_FRAME)
     value: str | float | None = Field(
         None,
         description="With a `selector`: a text that the first displayed match must contain. Without one: how long to "
@@ -346,10 +345,8 @@ class Screenshot(StepBase):
     looks_only: ClassVar[bool] = True
 
     act: Literal["screenshot"] = "screenshot"
-    selector: str | None = Field(
-        None, max_length=2000, description="Element to picture. Default: the visible part of the page."
-    )
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    selector: Selector | None = Field(None, description="Element to picture. Default: the visible part of the page.")
+    frame: Selector | None = Field(None, description=OF_FRAME)
     screenshot_id: str = Field(min_length=1, max_length=100, description="Name of the picture.")
 
 
@@ -385,10 +382,10 @@ class Assert(PictureKeys, StepBase):
     looks_only: ClassVar[bool] = True
 
     act: Literal["assert"] = "assert"
-    selector: str | None = Field(
-        None, max_length=2000, description="Element whose text is compared: the first match that is displayed."
+    selector: Selector | None = Field(
+        None, description="Element whose text is compared: the first match that is displayed."
     )
-    frame: str | None = Field(None, max_length=2000, description=_FRAME)
+    frame: Selector | None = Field(None, description=OF_FRAME)
     value: str | int | float | bool | None = Field(
         None, description="The expected text, a comparison such as `<= 30`, or one call of `mem(...)` or `json(...)`."
     )
@@ -504,7 +501,8 @@ class Accessibility(StepBase):
 
 
 Step = Annotated[
-    Open | Click | Type | Select | Submit | Press | Hover | Check | Uncheck | Drag | Scroll | Wait | Upload
+    Open | Click | Tap | Type | Clear | Focus | Blur | Select | Submit | Press | Hover | Check | Uncheck
+    | Drag | Scroll | Wait | Upload
     | Download | Api | Assert | SwitchPage | Dialog | Screenshot | Accessibility | Tool,
     ChosenBy("act"),
 ]  # fmt: skip

@@ -27,6 +27,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import BuiltLater, Declaration, shown_default
+from harness.recovery.locators import Selector
 from harness.spec.agents import SCRIPTED
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
@@ -114,7 +115,7 @@ class FallbackPlan(Declaration):
 
 
 class ScoringCheckpoint(Declaration):
-    """A part of the score: what must hold at the end, and what it weighs (docs/design/task-files.md)."""
+    """A part of the score: what must hold at the end, and what it weighs (docs/decisions/005)."""
 
     id: str = Field(description="Name of the part for `depends_on`.")
     name: str | None = Field(None, description="Name of the part in reports. Default: the id.")
@@ -165,13 +166,9 @@ class AllowedWrite(Declaration):
 
     url: str | None = Field(None, min_length=1, max_length=2000, description=OF_URL)
     method: Literal["POST", "PUT", "PATCH", "DELETE"] | None = Field(None, description="HTTP method. Default: any.")
-    selector: str | None = Field(
-        None, min_length=1, max_length=2000, description="The element: CSS, XPath or any Playwright engine."
-    )
-    frame: str | None = Field(
+    selector: Selector | None = Field(None, description="The element, as a step names it.")
+    frame: Selector | None = Field(
         None,
-        min_length=1,
-        max_length=2000,
         description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
     )
 
@@ -307,7 +304,7 @@ class Budget(Declaration):
     )
 
 
-# Time limits by the amount of work (docs/design/deadlines.md).
+# Time limits by the amount of work.
 
 TimeoutProfile = Literal["simple", "medium", "complex"]
 

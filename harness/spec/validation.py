@@ -11,6 +11,8 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from harness.recovery.declaration import Table
+from harness.recovery.locators import Locator
+from harness.spec.file_names import SHORT_ACTS
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.step_keys import ExpectedRequest, Option
@@ -108,21 +110,32 @@ def _problem(path: JsonPath, errors: list[Any], data: Any, origin: Origin) -> Pr
             expected = _BOUNDS[name].format(**error["ctx"])
             return origin.problem(path, "out of range", expected=expected, value=value)
         case _:
-            return _plain(path, error, origin) or _wrong_type(path, errors, value, origin)
+            return _plain(path, error, value, origin) or _wrong_type(path, errors, value, origin)
 
 
-def _plain(path: JsonPath, error: Any, origin: Origin) -> Problem | None:
-    """The problem of an error that does not depend on the value: a missing key, or a model's own message."""
+def _plain(path: JsonPath, error: Any, value: Any, origin: Origin) -> Problem | None:
+    """The problem of a missing key, or a model's own message."""
     match error["type"]:
         case "missing":
             return origin.problem(path, f"the key `{path[-1]}` is missing")
         case "union_tag_not_found":
             tag, choices = _union_at(path)
-            return origin.problem(path, f"the key `{tag}` is missing", expected=join_or(choices))
+            return origin.problem(
+                path, f"the key `{tag}` is missing", expected=join_or(choices), hint=_act_meant(tag, value)
+            )
         case "value_error":
             return origin.problem(path, str(error["ctx"]["error"]))
         case _:
             return None
+
+
+def _act_meant(tag: str, step: Any) -> str:
+    """A hint for a step in the short form that names no act, or not as its first key."""
+    if tag != "act" or not isinstance(step, dict) or not step:
+        return ""
+    if later := next((key for key in step if key in SHORT_ACTS), None):
+        return f"in the short form the act stands first: `{later}`"
+    return did_you_mean(str(next(iter(step))), SHORT_ACTS)
 
 
 def _unknown_word(path: JsonPath, value: Any, expected: str, origin: Origin) -> Problem:
@@ -297,7 +310,7 @@ def idle_settings(data: dict[str, Any], origin: Origin) -> tuple[dict[str, Any],
 
 REQUIRED = ("task_id", "family", "goal", "inputs", "success_criteria", "error_recovery")
 REQUIRED_RULES = ("on_timeout", "on_network_error", "on_assertion_fail")
-"""The keys of a complete file; their absence is an error only under `--taskspec-strict` (docs/design/task-files.md)."""
+"""The keys of a complete file; their absence is an error only under `--taskspec-strict`."""
 
 
 def _members(annotation: Any) -> list[type[BaseModel]]:
@@ -357,6 +370,8 @@ _NESTED = Table(_nested)
 
 _IN_STEPS: Mapping[str, type[BaseModel]] = {"value": Option, "expect_request": ExpectedRequest, "message": DialogText}
 """Mappings inside a step."""
+_LOCATORS = frozenset({"selector", "frame", "within", "has", "has_not", "mask"})
+"""The keys whose values, or the entries of whose lists, may be locators."""
 
 
 def _union_at(path: JsonPath) -> tuple[str, Mapping[str, type[BaseModel]]]:
@@ -379,6 +394,8 @@ def keys_at(path: JsonPath, data: Any) -> list[str]:
     """The keys that a mapping at this path may have; `data` is the mapping."""
     if not path:
         return ["$schema", *TaskSpec.model_fields]
+    if any(part in _LOCATORS for part in path[-2:]) or "fallback_selectors" in path[:-1]:
+        return list(Locator.model_fields)
     if path[0] in ("steps", "repairs") and path[-1] in _IN_STEPS:
         return list(_IN_STEPS[str(path[-1])].model_fields)
     tag, choices = _union_at(path)

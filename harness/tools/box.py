@@ -19,7 +19,8 @@ from harness.model.tools import PAGE, OfferedTool, ToolAnswer, ToolCall, ToolDes
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import discard
-from harness.spec.steps import EffectClass, Tool
+from harness.spec.step_base import EffectClass
+from harness.spec.steps import Tool
 from harness.task_secrets import hidden
 from harness.tools.calls import CallTerms, ServerCall, ToolTry, Way, straight
 from harness.tools.catalogue import effect_in_page, effect_of, find

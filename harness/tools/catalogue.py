@@ -10,7 +10,7 @@ from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import ToolDescription, ToolHints
 from harness.resilience import Clock
 from harness.spec.problems import did_you_mean, join_or
-from harness.spec.steps import EffectClass
+from harness.spec.step_base import EffectClass
 from harness.tools.exchange import ToolServerError
 from harness.tools.schemas import misfit
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from harness.model.tools import ToolState
 from harness.resilience.owner import Owner
 from harness.resilience.replaced import write_whole
-from harness.spec.steps import EffectClass
+from harness.spec.step_base import EffectClass
 
 FOLDER = Path(".harness/tools")
 """The folder of the files, below the project's folder."""

@@ -13,7 +13,7 @@ from harness.recovery.failure import Circumstances, Failed, Failure
 from harness.resilience.retry import schedule
 from harness.resilience.verdict import KINDS, Kind, RetryVerdict
 from harness.spec.problems import did_you_mean, join_or
-from harness.spec.steps import EffectClass
+from harness.spec.step_base import EffectClass
 from harness.tools.exchange import ServerDied, ToolProblem, ToolServerError
 from harness.tools.server import ToolServer
 
@@ -22,7 +22,7 @@ WAITS: Final = schedule("tool-server")
 
 
 class ToolVerdict(Struct, frozen=True):
-    """A row of the table of docs/design/tools.md: what holds for every call that fails in one way."""
+    """A row of the table of failed calls (docs/design/tools.md): what holds for every call that fails in one way."""
 
     code: str
     kind: Kind

@@ -115,6 +115,7 @@ def pytest_unconfigure():
 OF_AGENTS = ("harness.models", "harness.agents.llm", "pydantic_ai", "openai", "anthropic", "genai_prices")
 
 
+@pytest.mark.thorough  # tests/unit/agents/test_registry.py makes the agents of such settings, and looks too
 def test_a_run_without_agents_imports_nothing_of_them(project: Project) -> None:
     """Though the settings have models and agents: none of the tasks names one."""
     models = (

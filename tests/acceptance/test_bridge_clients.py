@@ -1,4 +1,4 @@
-"""Agents that run elsewhere, as docs/bridge.md has them: they buy a mouse over connections that are cut."""
+"""Agents that run elsewhere, those of docs/bridge.md: they buy a mouse over connections that are cut."""
 
 from __future__ import annotations
 
@@ -24,14 +24,12 @@ from tests.acceptance.warm import harness
 from tests.unit.bridge.test_javascript_client import NODE
 
 PAGE = ROOT / "docs/bridge.md"
-TASK, JAVASCRIPT, PYTHON = (blocks(PAGE, language)[0] for language in ("yaml", "js", "python"))
+TASK, LOOP = blocks(PAGE, "yaml")[0], blocks(PAGE, "python")[0]
+JAVASCRIPT, PYTHON = (
+    (ROOT / "examples/bridge" / name).read_text("utf-8") for name in ("buy-a-mouse.mjs", "buy_a_mouse.py")
+)
 NODES = {"playwright": (NODE,), "system": ("node", "--experimental-websocket")}
 _ADDRESS = re.compile(r"bridge: agents connect to (\S+) with the token (\S+)")
-
-
-def test_the_page_has_the_example_agents() -> None:
-    assert (ROOT / "examples/bridge/buy-a-mouse.mjs").read_text("utf-8") == JAVASCRIPT
-    assert (ROOT / "examples/bridge/buy_a_mouse.py").read_text("utf-8") == PYTHON
 
 
 class Offering:
@@ -154,6 +152,19 @@ def test_the_documented_agent_buys_one_mouse_however_often_its_connection_is_cut
         run.kill()
     assert (code, "MOUSE-001 passed" in said) == (0, True), said + told
     assert ("connected again" in said) == (every < 1000), said
+    assert "1 passed" in told
+
+
+def test_the_loop_of_the_page_takes_a_task_and_tells_its_end(project: Project) -> None:
+    project.task("LOOK", steps=[], success_criteria=["exists('#search-box')"])
+    run = Offering(project)
+    (project.path / "loop.py").write_text(LOOP.replace("ws://127.0.0.1:7890/bridge", run.url), "utf-8")
+    try:
+        code, said = asyncio.run(play((sys.executable, "loop.py"), project.path, run.token))
+        told = run.end()
+    finally:
+        run.kill()
+    assert (code, "LOOK True" in said) == (0, True), said + told
     assert "1 passed" in told
 
 

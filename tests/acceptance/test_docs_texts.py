@@ -18,12 +18,14 @@ import yaml
 
 from harness.cli.main import app
 from harness.model.settings import Settings, load_settings
-from harness.pytest_plugin.foreign import FOREIGN, ForeignOption
+from harness.pytest_plugin.foreign import FOREIGN
 from harness.pytest_plugin.options import TASK_OPTIONS
 from harness.pytest_plugin.parallel import SHARED as ALONE
 from harness.pytest_plugin.parallel import STEPPING_IN
+from harness.recovery.catalog import CATALOG
 from harness.spec.fault_plan import FaultPlan
 from harness.spec.load import check_group, load_file
+from harness.spec.warnings import WARNINGS
 from tests.acceptance.documented import ROOT, blocks, pages
 from tests.acceptance.warm import warm
 
@@ -124,7 +126,8 @@ def jobs(document: dict[Any, Any]) -> list[Any]:
 def test_each_picture_is_shown_and_small() -> None:
     text = "\n".join(page.read_text("utf-8") for page in pages())
     pictures = sorted((ROOT / "docs" / "images").glob("*.png"))
-    assert [file.stem for file in pictures] == ["allure", "dashboard", "failure-dark", "failure", "trace"]
+    names = ("allure", "dashboard", "evaluation", "failure", "live", "trace")
+    assert {file.stem for file in pictures} == {name + suffix for name in names for suffix in ("", "-dark")}
     assert [file.name for file in pictures if f"images/{file.name}" not in text or file.stat().st_size > 200_000] == []
 
 
@@ -146,13 +149,19 @@ def test_each_setting_is_spoken_of() -> None:
     assert [name for name in Settings.model_fields if name != "root" and not re.search(rf"\b{name}\b", text)] == []
 
 
+def symptoms() -> list[str]:
+    """What stands as code in the first column: messages, codes and names of warnings."""
+    rows = (ROOT / "docs" / "red.md").read_text("utf-8").partition("## By symptom")[2].splitlines()
+    cells = [row.split(" | ")[0] for row in rows if row.startswith("| ")]
+    return [double or single for cell in cells for double, single in re.findall(r"`` (.+?) ``|`([^`]+)`", cell)]
+
+
 def test_quoted_symptoms_are_our_words() -> None:
     """Between the `…`, each piece stands in a text of the source."""
     source = "\n".join(said for file in sorted((ROOT / "harness").rglob("*.py")) for said in texts(file))
-    text = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
-    quotes = re.findall(r"^> (.+)$", text, re.MULTILINE)
-    assert len(quotes) > 20
-    pieces = [piece.strip() for quote in quotes for piece in quote.split("…") if len(piece.strip()) > 2]
+    messages = [each for each in symptoms() if " " in each]
+    assert len(messages) > 15
+    pieces = [piece.strip() for message in messages for piece in message.split("…") if len(piece.strip()) > 2]
     assert [piece for piece in pieces if piece not in source] == []
 
 
@@ -165,33 +174,15 @@ def texts(file: Path) -> Iterator[str]:
             yield node.value
 
 
-def test_codes_in_troubleshooting_are_codes() -> None:
-    from harness.recovery.catalog import CATALOG
-
-    text = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
-    words = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", text)) - {
-        "HARNESS_BROWSER_EXECUTABLE",
-        "HARNESS_BROWSER_ENDPOINT",
-        "TASK_ID",
-    }
-    assert {word for word in words if word not in CATALOG} == set()
+def test_the_other_symptoms_are_codes_and_warnings() -> None:
+    names = [each for each in symptoms() if " " not in each]
+    assert len(names) > 8
+    assert [name for name in names if name not in {**CATALOG, **WARNINGS}] == []
 
 
-def test_the_guide_knows_what_runs_alone_and_in_its_turn() -> None:
-    text = (ROOT / "docs" / "guide.md").read_text("utf-8").partition("## Many tasks at once")[2].partition("\n## ")[0]
+def test_the_page_knows_what_runs_alone_and_in_its_turn() -> None:
+    text = (ROOT / "docs" / "run.md").read_text("utf-8").partition("## Many tasks at once")[2].partition("\n## ")[0]
     assert [name for name in (*ALONE, *STEPPING_IN) if f"`{name}`" not in text] == []
-
-
-def row_of(option: ForeignOption) -> str:
-    """How the guide tells of an option of pytest-playwright."""
-    name = f"`{option.name} {option.metavar}`" if option.metavar else f"`{option.name}`"
-    fine = "".join(f", except `{value}`" for value in option.fine)
-    return f"| {name} | acts: {option.acts} |" if option.acts else f"| {name} | refused{fine}: {option.why} |"
-
-
-def test_the_guide_has_the_options_of_other_plugins() -> None:
-    text = (ROOT / "docs" / "guide.md").read_text("utf-8")
-    assert [row for row in map(row_of, FOREIGN) if row not in text.splitlines()] == []
 
 
 def test_every_option_of_the_installed_playwright_plugin_is_known() -> None:

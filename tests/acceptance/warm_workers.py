@@ -76,7 +76,8 @@ def workers_of(pid: int) -> list[psutil.Process]:
 
 def number_of_workers(arguments: Sequence[str]) -> int:
     """How many pytest's arguments ask for."""
-    return next((int(n) for option, n in pairwise(arguments) if option == "-n" and n.isdigit()), 0)
+    told = (n if option == "-n" else option[2:] for option, n in pairwise((*arguments, "")) if option[:2] == "-n")
+    return next((int(n) for n in told if n.isdigit()), 0)
 
 
 def _master(sleepers: list[_Sleeper]) -> type[gateway_io.Popen2IOMaster]:

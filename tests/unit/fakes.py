@@ -26,7 +26,8 @@ from harness.model.tools import OfferedTool, ToolAnswer, ToolCall, ToolOutcome, 
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.runner.compile import compile_plan
-from harness.spec.steps import EffectClass, Tool
+from harness.spec.step_base import EffectClass
+from harness.spec.steps import Tool
 from harness.spec.task import TaskSpec
 
 START = datetime(2025, 11, 16, 9, tzinfo=UTC)

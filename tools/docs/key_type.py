@@ -18,6 +18,9 @@ _PARTS = {
     "Budget": "mapping",
     "Parameter": "mapping",
     "ContextOptions": "mapping",
+    "Selector": "selector",
+    "Point": "place",
+    "Matches": "mapping",
     "Geolocation": "mapping",
     "HttpCredentials": "mapping",
     "Expect": "mapping",
@@ -34,6 +37,7 @@ _PARTS = {
 _TAGS = {"act": "steps", "kind": "faults"}
 _PLURALS = {
     "text": "texts",
+    "selector": "selectors",
     "number": "numbers",
     "anything": "anything",
     "mapping": "mappings",

@@ -1,12 +1,18 @@
 """Takes the pictures in docs/images.
 
-`python -m tools.docs.pictures reports FOLDER TASK_ID docs/images` takes the dashboard, a failure's Allure report, and a
-real run's trace viewer. FOLDER is a project in which that task has just failed with
+`python -m tools.docs.pictures reports FOLDER TASK_ID docs/images` takes the dashboard, a failure's Allure report, and
+its trace in the viewer, light and dark. FOLDER is a project in which that task has just failed with
 `pytest tasks/ --alluredir allure-results`: that of docs/own-site.md, with a criterion that does not hold.
+
+`python -m tools.docs.pictures live FOLDER TASK_ID docs/images` runs the tasks of the same project, and takes the live
+view when that task has failed, light and dark.
 
 `python -m tools.docs.pictures failure FOLDER TASK_ID docs/images` runs a task that fails, and takes the picture of the
 README: the terminal beside the dashboard, light and dark. FOLDER has the README's first task, in which `#search-box` is
 misspelt `#search-field` once.
+
+`python -m tools.docs.pictures evaluation FOLDER "" docs/images` takes the page of an evaluation. FOLDER has the results
+of the first command of docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
@@ -27,6 +34,8 @@ from harness.browser.executable import find
 from harness.model.browser_settings import BrowserSettings
 
 SIZE: ViewportSize = {"width": 1200, "height": 760}
+SCHEMES: dict[Literal["light", "dark"], str] = {"light": "", "dark": "-dark"}
+"""What a picture shows, and how its name ends then."""
 HARNESS = [sys.executable, "-c", "from harness.cli import main; main()"]
 
 
@@ -43,20 +52,38 @@ def serve(folder: Path, *command: str) -> Iterator[str]:
             process.terminate()
 
 
+def in_both(page: Page, output: Path, name: str) -> None:
+    """Take the page as it is, light and dark."""
+    for scheme, suffix in SCHEMES.items():
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_timeout(100)
+        page.screenshot(path=output / f"{name}{suffix}.png")
+
+
 def take(page: Page, folder: Path, task: str, output: Path) -> None:
     subprocess.run([*HARNESS, "dashboard"], cwd=folder, check=True)
     page.goto((folder / "dashboard.html").as_uri())
-    page.screenshot(path=output / "dashboard.png")
+    in_both(page, output, "dashboard")
     with serve(folder, "report", "--serve", "0") as address:
         page.goto(address)
         page.get_by_text(task).first.click()
         page.wait_for_timeout(3000)
-        page.screenshot(path=output / "allure.png")
+        in_both(page, output, "allure")
     with serve(folder, "open", task, "--no-browser") as address:
         page.goto(address)
         page.get_by_text("The page at the end").first.click()
         page.wait_for_timeout(2000)
-        page.screenshot(path=output / "trace.png")
+        in_both(page, output, "trace")
+
+
+def take_live(page: Page, folder: Path, task: str, output: Path) -> None:
+    """Take the live view of a run that has not ended, when the task has failed."""
+    with serve(folder, "run", "--task-live", "-s", "-v") as address:
+        page.goto(address)
+        page.get_by_text(task).first.wait_for(timeout=120_000)
+        page.get_by_text("CRITERIA_UNMET").first.wait_for(timeout=120_000)
+        page.get_by_text("No task runs at this moment").wait_for(state="hidden")
+        in_both(page, output, "live")
 
 
 def take_failure(page: Page, folder: Path, task: str, output: Path) -> None:
@@ -66,15 +93,23 @@ def take_failure(page: Page, folder: Path, task: str, output: Path) -> None:
     )
     screen = run.stdout[run.stdout.index(f"{task} failed") :].partition("\n\x1b[36m")[0]
     subprocess.run([*HARNESS, "dashboard"], cwd=folder, check=True)
-    for scheme, name in (("light", "failure.png"), ("dark", "failure-dark.png")):
-        page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
+    for scheme, suffix in SCHEMES.items():
+        page.emulate_media(color_scheme=scheme)
         page.set_viewport_size(SIZE)
         page.goto((folder / "dashboard.html").as_uri())
         dashboard = b64encode(page.screenshot()).decode()
         text = escape(f"$ pytest tasks/\n{screen}")
         page.set_viewport_size({"width": 2400, "height": 800})
         page.set_content(SIDE_BY_SIDE.format(scheme=scheme, text=text, dashboard=dashboard))
-        page.locator("main").screenshot(path=output / name, omit_background=True)
+        page.locator("main").screenshot(path=output / f"failure{suffix}.png", omit_background=True)
+
+
+def take_evaluation(page: Page, folder: Path, _task: str, output: Path) -> None:
+    """Take the page of an evaluation, light and dark."""
+    for scheme, name in (("light", "evaluation.png"), ("dark", "evaluation-dark.png")):
+        page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
+        page.goto((folder / "index.html").as_uri())
+        page.screenshot(path=output / name)
 
 
 SIDE_BY_SIDE = """\
@@ -99,4 +134,5 @@ def main(take_pictures: Callable[[Page, Path, str, Path], None], folder: Path, t
 
 
 if __name__ == "__main__":
-    main({"reports": take, "failure": take_failure}[sys.argv[1]], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+    kinds = {"reports": take, "live": take_live, "failure": take_failure, "evaluation": take_evaluation}
+    main(kinds[sys.argv[1]], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from harness.cli.commands import COMMAND_GROUPS, Imported
 from harness.pytest_plugin import hookspecs
+from harness.pytest_plugin.foreign import FOREIGN
 from harness.pytest_plugin.options import OPTION_GROUPS, TaskOption
 from harness.reporting.telemetry.record import EVENTS as EVENTS_BY_TYPE
 from harness.resilience.events import written_name
@@ -29,27 +30,33 @@ OPTIONS = f"""\
 
 {MADE}
 
-`pytest --help` lists the same. The full name of an option always works; its short name works unless a `conftest.py`
-or another plugin has an option of that name. The command line overrides `PYTEST_ADDOPTS`, which overrides `addopts`,
-and an option overrides the setting in its row ([settings](settings.md)). An option that is given twice in one of these
-places with different values is refused. pytest's own options, such as `-k`, `-m`, `-x`, `--lf` and `-n 2`, work as for
-other tests: tags are markers. pytest-playwright's options either act on tasks or are refused
-([guide](guide.md#options-of-pytest-playwright)).
+`pytest --help` lists the same. A short name works unless a `conftest.py` or another plugin has an option of that name.
+The command line overrides `PYTEST_ADDOPTS`, which overrides `addopts`, and an option overrides the
+[setting](settings.md) in its row. An option that is given twice in one of these places with different values is
+refused. pytest's own options, such as `-k`, `-m`, `-x`, `--lf` and `-n 2`, work as for other tests: tags are markers.
 """
+REFUSED = """\
+## Options of pytest-playwright
+
+Its options with one of the short names above act on tasks, too. These are refused when tasks are selected, also in
+`addopts`; run the tasks by themselves then, with `pytest tasks -o addopts=`.
+
+| option | why it is refused |
+|---|---|"""
 COMMANDS = f"""\
 # Commands
 
 {MADE}
 
-The command `harness` runs, checks and explains tasks. Each command exits with 0 (success), 1 (a check failed or an
-input is wrong) or 2 (wrong usage). With `--help`, each prints what stands here.
+Each command exits with 0 (success), 1 (a check failed or an input is wrong) or 2 (wrong usage), and prints with
+`--help` what stands here.
 """
 EVENTS = f"""\
 # Events
 
 {MADE}
 
-`.harness/events.jsonl` has one line for each event of the last run ([runs](runs.md#events)), and the hook
+`.harness/events.jsonl` has one line for each event of the last run ([run](run.md#events-and-figures)), and the hook
 [`pytest_taskspec_event`](hooks.md#pytest_taskspec_event) gets the same events as values. Each line has `type`, `at`,
 and `task_id` if the event belongs to a task, and the fields of its type. All times are in seconds.
 """
@@ -60,6 +67,12 @@ HOOKS = f"""\
 
 A `conftest.py` file or another plugin may implement these hooks of pytest.
 """
+
+
+_OF_ALL = re.compile(
+    r"\n(?:\nOptions:\n)?  --help +Show this message and exit\.(?=\n|$)(?:\n\nCommands:\n.*)?", re.DOTALL
+)
+"""What every command has, and the list of the commands below one, which follow."""
 
 
 def pages() -> Mapping[str, str]:
@@ -76,16 +89,22 @@ def pages() -> Mapping[str, str]:
 def _options() -> Iterator[str]:
     yield OPTIONS
     for title, options in OPTION_GROUPS.items():
-        yield f"## {title[0].upper()}{title[1:]}\n\n| option | short | what it does | setting |\n|---|---|---|---|"
+        yield f"## {title[0].upper()}{title[1:]}\n\n| option | what it does |\n|---|---|"
         yield "\n".join(map(_option, options)) + "\n"
+    yield REFUSED
+    for each in FOREIGN:
+        if not each.acts:
+            fine = "".join(f", except `{value}`" for value in each.fine)
+            yield f"| `{each.name} {each.metavar}`{fine} | {each.why} |"
+    yield ""
 
 
 def _option(option: TaskOption) -> str:
     value = option.keywords.get("metavar") or "|".join(option.keywords.get("choices", ()))
     name = f"{option.name} {value}" if option.takes_value and value else option.name
-    alias, setting = (f"`{text}`" if text else "" for text in (option.alias, option.setting))
-    cells = (f"`{name}`", alias, option.help, setting)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    names = ", ".join(f"`{each}`" for each in (name, option.alias) if each)
+    said = f"{option.help} Setting: `{option.setting}`." if option.setting else option.help
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in (names, said)) + " |"
 
 
 def _commands() -> Iterator[str]:
@@ -97,8 +116,8 @@ def _commands() -> Iterator[str]:
 
 
 def _command(name: str, command: click.Command) -> Iterator[str]:
-    context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
-    yield f"### {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
+    context = click.Context(command, info_name=name, max_content_width=80, terminal_width=80)
+    yield f"### {name}\n\n```text\n{_OF_ALL.sub('', command.get_help(context)).rstrip()}\n```\n"
     if isinstance(command, click.Group | TyperGroup):
         for sub in command.list_commands(context):
             if (found := command.get_command(context, sub)) is not None:

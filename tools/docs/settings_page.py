@@ -21,9 +21,9 @@ HEAD = """\
 
 <!-- This page is generated: python -m tools.docs.settings_page docs/settings.md -->
 
-All settings are in `pyproject.toml` under `[tool.harness]`, in the folder that pytest uses as the project's root. A key
-that is not listed here, or a value of another type, is an error that names the key. Paths are relative to that folder.
-An option of the command line overrides the setting in its row, and an environment variable overrides the file.
+All settings are in `pyproject.toml` under `[tool.harness]`, in the folder that pytest uses as the project's root. An
+unknown key, or a value of another type, is an error. Paths are relative to that folder. An [option](options.md) in the
+row of a key overrides it, and says what it means; an environment variable overrides the file.
 [own-site.md](own-site.md) shows the tables in use.
 
 | environment variable | what it sets |
@@ -61,9 +61,10 @@ TABLES = {
     "serve": "[tool.harness.serve]",
 }
 """Key -> the heading of its table."""
+ALIKE = {"browser.profiles": "browser", "agents.breaker": "breaker", "tools.breaker": "breaker"}
+"""Table -> another one whose keys it may have; it stands in for those that it does not set."""
 DEFAULTS = "any key of a task file, except `task_id`, `steps` and `parametrize`"
-COLUMNS = "| key | type | unit | default | meaning | option |\n|---|---|---|---|---|---|"
-_UNIT = re.compile(r"\b(milliseconds|seconds|pixels)\b", re.IGNORECASE)
+COLUMNS = "| key | meaning |\n|---|---|"
 
 Schema = Mapping[str, Any]
 
@@ -76,7 +77,8 @@ def page() -> str:
     for key, title in TABLES.items():
         model = definitions[_model_of(key, top, definitions)]
         keys = {name: each for name, each in model["properties"].items() if (key, name) != ("defaults", "values")}
-        parts.append(_section(title, f"{key}.", keys, model.get("required", ())))
+        section = _section(title, f"{key}.", keys, model.get("required", ()))
+        parts.append(_same_keys(title, keys, TABLES[ALIKE[key]]) if key in ALIKE else section)
     return "\n".join(parts)
 
 
@@ -89,26 +91,35 @@ def _model_of(path: str, keys: Schema, definitions: Schema) -> str:
 
 def _section(title: str, prefix: str, keys: Schema, required: Any = ()) -> str:
     rows = "\n".join(_row(prefix, key, each, key in required) for key, each in keys.items())
-    more = f"\n| {DEFAULTS} | | | | The same as in a task file. Mappings such as `error_recovery` are merged. | |"
+    more = f"\n| {DEFAULTS} | As in a task file. Mappings such as `error_recovery` are merged. |"
     return f"## `{title}`\n\n{COLUMNS}\n{rows}{more if prefix == 'defaults.' else ''}\n"
 
 
+def _same_keys(title: str, keys: Schema, other: str) -> str:
+    names = ", ".join(f"`{key}`" for key in keys)
+    return f"## `{title}`\n\n{names}: as in [`{other}`](#{_anchor(other)}), whose values hold otherwise.\n"
+
+
 def _row(prefix: str, key: str, schema: Schema, required: bool) -> str:
-    meaning = schema.get("description", "")
-    unit = _UNIT.search(meaning) if "number" in (kind := _type(schema, f"{prefix}{key}")) else None
-    default = "**required**" if required else _default(schema)
-    option = next(_options(f"{prefix}{key}"), "")
-    cells = (f"`{key}`", kind, unit[1].lower() if unit else "", default, meaning, option)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    """`| key | What it is. (number 0 to 300, default `30`) |`."""
+    path = f"{prefix}{key}"
+    facts = (_type(schema, path), "**required**" if required else _default(schema))
+    cells = (schema.get("description", ""), *_options(path, schema), f"({', '.join(filter(None, facts))})")
+    said = " ".join(filter(None, cells)).replace("|", "\\|")
+    return f"| `{key}` | {said} |"
 
 
 def _type(schema: Schema, key: str) -> str:
     """The type in words; `key` is the path of the setting."""
     if key not in TABLES or not _table(schema):
         return described_type(schema)
-    title = TABLES[key]
-    anchor = re.sub(r"[^\w-]", "", title.lower())
+    anchor = _anchor(TABLES[key])
     return f"table, or list of tables: [below](#{anchor})" if "items" in schema else f"[table](#{anchor})"
+
+
+def _anchor(title: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w-]", "", title.lower())
 
 
 def _table(schema: Schema) -> str:
@@ -122,11 +133,15 @@ def _default(schema: Schema) -> str:
     default = schema.get("default")
     if default is None or default in ("", []) or isinstance(default, dict):
         return ""
-    return f"`{default:g}`" if isinstance(default, float) else f"`{json.dumps(default)}`"
+    return f"default `{default:g}`" if isinstance(default, float) else f"default `{json.dumps(default)}`"
 
 
-def _options(setting: str) -> Iterator[str]:
-    yield from (f"`{option.name}`" for option in TASK_OPTIONS if option.setting == setting)
+def _options(setting: str, schema: Schema) -> Iterator[str]:
+    """The option that overrides the setting and says what it means; a flag stands for one of its values."""
+    for option in TASK_OPTIONS:
+        if option.setting == setting:
+            value = "As" if option.takes_value else f"`{json.dumps(not schema['default'])}`: as"
+            yield f"{value} [`{option.name}`](options.md)."
 
 
 if __name__ == "__main__":

@@ -7,22 +7,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.accessibility import accessibility
 from harness.browser.acts.api import api
 from harness.browser.acts.attempt import NOT_ENDED, ActContext
-from harness.browser.acts.fields import select, type_text
+from harness.browser.acts.fields import clear, focus, select, type_text
 from harness.browser.acts.files import download, upload
 from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
 from harness.browser.acts.page_tools import call_tool
-from harness.browser.acts.pointer import act_to_the_end, check, click, closed_itself, drag, hover
+from harness.browser.acts.pointer import act_to_the_end, check, click, closed_itself, drag, hover, tap
 from harness.browser.failures.scene import UnseenError, wanted_text
 from harness.browser.isolated import script
 from harness.browser.queries import shown_text
 from harness.criteria import PageQuery, fold
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec import steps
+from harness.spec.step_base import StepBase
 
 Details = Mapping[str, Any]
 Act = Callable[[ActContext, Any], Awaitable[Details]]
@@ -41,9 +44,26 @@ _IS_BUTTON = script(
 )
 _FOCUS = script("focus", "() => window.focus()")
 _SCROLL_PAGE = script(
-    "scroll_page", "([root], y) => window.scrollBy({top: y ?? root.scrollHeight, behavior: 'instant'})"
+    "scroll_page",
+    "([root], [y, x]) => window.scrollBy({top: y ?? (x === null ? root.scrollHeight : 0), left: x ?? 0, "
+    "behavior: 'instant'})",
 )
-_SCROLL_ELEMENT = script("scroll_element", "([e], y) => e.scrollBy({top: y, behavior: 'instant'})")
+_SCROLL_ELEMENT = script(
+    "scroll_element", "([e], [y, x]) => e.scrollBy({top: y ?? 0, left: x ?? 0, behavior: 'instant'})"
+)
+_SCROLL_ON = script(
+    "scroll_on",
+    """
+([e], right) => {
+  const box = e === document.documentElement ? document.scrollingElement || e : e;
+  const before = [box.scrollTop, box.scrollLeft];
+  box.scrollBy({top: right ? 0 : box.clientHeight * 0.8, left: right ? box.clientWidth * 0.8 : 0, behavior: 'instant'});
+  return box.scrollTop !== before[0] || box.scrollLeft !== before[1];
+}
+""",
+)
+_LOADS_SECONDS = 0.1
+"""Seconds between two looks whether a list that was scrolled has more."""
 
 
 async def press(attempt: ActContext, step: steps.Press) -> Details:
@@ -93,14 +113,30 @@ async def _committed(attempt: ActContext) -> None:
 
 async def scroll(attempt: ActContext, step: steps.Scroll) -> Details:
     """Scroll the page (or a frame) by pixels or to its end; or an element into view, or its content by pixels."""
-    target = attempt.locator(step.selector or ":root", step.frame).first
+    target, by = attempt.locator(step.selector or ":root", step.frame).first, [step.value, step.right]
+    if step.until is not None:
+        await _scroll_until(attempt, step, step.until, target)
+        return {}
     if step.selector is None:
-        await attempt.act(target, lambda ms: _SCROLL_PAGE.of_one(target, step.value, ms / 1000))
+        await attempt.act(target, lambda ms: _SCROLL_PAGE.of_one(target, by, ms / 1000))
         return {}
     await attempt.act(target, lambda ms: target.scroll_into_view_if_needed(timeout=ms))
-    if step.value is not None:
-        await attempt.act(target, lambda ms: _SCROLL_ELEMENT.of_one(target, step.value, ms / 1000))
+    if by != [None, None]:
+        await attempt.act(target, lambda ms: _SCROLL_ELEMENT.of_one(target, by, ms / 1000))
     return {}
+
+
+async def _scroll_until(attempt: ActContext, step: steps.Scroll, until: str, target: Locator) -> None:
+    """Scroll on until an element is in view; at the end of what there is, wait for more as for an element."""
+    wanted, moved_at = attempt.locator(until, step.frame).filter(visible=True).first, attempt.clock.now()
+    while not await wanted.count():
+        if await attempt.answer(_SCROLL_ON, target, bool(step.right)):
+            moved_at = attempt.clock.now()
+        elif attempt.clock.now() - moved_at > min(attempt.patience, attempt.left()):
+            message = f"no element matches {until}, up to the end of {step.selector or 'the page'}"
+            raise Failed(Failure("ELEMENT_NOT_FOUND", message, until))
+        await attempt.clock.sleep(min(_LOADS_SECONDS, attempt.left()))
+    await attempt.act(wanted, lambda ms: wanted.scroll_into_view_if_needed(timeout=ms))
 
 
 async def wait(attempt: ActContext, step: steps.Wait) -> Details:
@@ -124,10 +160,14 @@ async def wait(attempt: ActContext, step: steps.Wait) -> Details:
     return {}
 
 
-ACTIONS: dict[type[steps.StepBase], Act] = {
+ACTIONS: dict[type[StepBase], Act] = {
     steps.Accessibility: accessibility,
     steps.Open: open_url,
     steps.Click: click,
+    steps.Tap: tap,
+    steps.Clear: clear,
+    steps.Focus: focus,
+    steps.Blur: focus,
     steps.Type: type_text,
     steps.Select: select,
     steps.Submit: submit,

@@ -14,8 +14,9 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser.context import Tab
 from harness.browser.failures.classify import facts_now
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.scene import LOOK_SECONDS, CallLog, FailureContext, locate
+from harness.browser.failures.scene import LOOK_SECONDS, CallLog, FailureContext
 from harness.browser.isolated import Script
+from harness.browser.locating import locate
 from harness.browser.net_log import NetLog
 from harness.browser.process import answers
 from harness.browser.queries import LEAST_SECONDS
@@ -100,12 +101,12 @@ class ActContext(Struct, frozen=True):
                     raise told from None
                 seconds = more
 
-    async def answer(self, script: Script, target: Locator) -> Any:
+    async def answer(self, script: Script, target: Locator, argument: object = None) -> Any:
         """The answer of a script about an element, which must appear as for an act."""
         answers: list[Any] = []
 
         async def ask(ms: float) -> None:
-            answers.append(await script.of_one(target, None, ms / 1000))
+            answers.append(await script.of_one(target, argument, ms / 1000))
 
         await self.act(target, ask)
         return answers[0]

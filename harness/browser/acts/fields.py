@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +25,7 @@ from harness.model.record import NOT_KEPT
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec.step_keys import Option
-from harness.spec.steps import Select, Type
+from harness.spec.steps import Blur, Clear, Focus, Select, Type
 from harness.task_secrets import learn
 
 # `select`: choose options of a list.
@@ -50,6 +51,7 @@ _PLACES = script(
 )
 """For each name the index of the matching option, -1 for none, of the option that Playwright would take, and the values
 of other options with the same label, which is compared as Playwright compares labels."""
+_IS_PASSWORD = script("is_password", "([e]) => !!e && e.type === 'password'")
 _POLL = 0.05
 """Seconds between two checks for an option."""
 _ABSENT = r"did not find some options"
@@ -219,8 +221,48 @@ def _number(text: str) -> float | None:
         return None
 
 
+async def _type_keys(attempt: ActContext, step: Type) -> Mapping[str, Any]:
+    text, delay = str(step.value), None if step.delay is None else 1000 * step.delay
+    target, url = attempt.locator(step.selector or "*:focus", step.frame), attempt.page.url
+    if step.selector is not None:
+        try:  # a second attempt must not add to what the first one has typed
+            await attempt.act(target, lambda ms: target.fill("", timeout=ms))
+        except PlaywrightError as error:
+            if not _UNTYPED.search(error.message):
+                raise
+        await attempt.act(target, lambda ms: target.focus(timeout=ms))
+    try:
+        async with asyncio.timeout(attempt.left()):
+            await attempt.page.keyboard.type(text, delay=delay)
+    except TimeoutError as error:
+        raise PlaywrightTimeoutError("the keys were not typed in time: perhaps performing the action") from error
+    if await bounded(_IS_PASSWORD.of_all(target), min(_LOOK_SECONDS, attempt.left()), False):
+        attempt.tab.passwords.add(page_of(url))
+        learn(text)
+    return {}
+
+
+async def clear(attempt: ActContext, step: Clear) -> Mapping[str, Any]:
+    target = attempt.locator(step.selector, step.frame)
+    await attempt.act(target, lambda ms: target.clear(timeout=ms, force=step.force))
+    return {}
+
+
+async def focus(attempt: ActContext, step: Focus | Blur) -> Mapping[str, Any]:
+    """Give an element the focus, or take it from it."""
+    target = attempt.locator(step.selector, step.frame)
+    call = target.focus if isinstance(step, Focus) else target.blur
+    await attempt.act(target, lambda ms: call(timeout=ms))
+    return {}
+
+
 async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
-    """Replace the content of a field; `details.not_kept` has both texts if it has another one afterwards."""
+    """Replace the content of a field; `details.not_kept` has both texts if it has another one afterwards.
+
+    With `keys` each character is a key, and the field is not judged: it may make of them what it likes.
+    """
+    if step.selector is None or step.keys:
+        return await _type_keys(attempt, step)
     target, text, url = attempt.locator(step.selector, step.frame), str(step.value), attempt.page.url
     try:
         await attempt.act(target, lambda ms: target.fill(text, timeout=ms, force=step.force))

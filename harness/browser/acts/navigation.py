@@ -28,8 +28,9 @@ from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec.names import seconds
+from harness.spec.step_base import StepBase
 from harness.spec.step_keys import Until, any_of
-from harness.spec.steps import Dialog, DialogText, Open, Screenshot, StepBase, SwitchPage
+from harness.spec.steps import Dialog, DialogText, Open, Screenshot, SwitchPage
 from harness.values import replace
 
 # Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.

@@ -1,4 +1,4 @@
-"""The acts of the pointer: `click`, `hover`, `check`, `uncheck`, `drag`."""
+"""The acts of the pointer: `click`, `tap`, `hover`, `check`, `uncheck`, `drag`."""
 
 from __future__ import annotations
 
@@ -18,20 +18,46 @@ from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec.names import seconds
-from harness.spec.steps import Check, Click, Drag, Hover, Uncheck
+from harness.spec.step_keys import Point
+from harness.spec.steps import Check, Click, Drag, Hover, Tap, Uncheck
 
 _POLL = 0.05
 """Seconds between two looks at the state of a box."""
 _UNCHANGED = "did not change its state"
 """Playwright's words for a box that a click did not change at once: a script may do that later."""
+_NO_TOUCH = "does not support tap"
 _DRAG_MOVES = 10
 """The number of pointer moves of a drag: sortable lists and sliders follow single moves, and miss a leap."""
 
 
 async def click(attempt: ActContext, step: Click) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
-    await act_to_the_end(attempt, target, lambda ms: target.click(timeout=ms, force=step.force))
+
+    def call(ms: int) -> Awaitable[None]:
+        return target.click(timeout=ms, button=step.button, click_count=step.count, **_how(step))
+
+    await act_to_the_end(attempt, target, call)
     return {}
+
+
+async def tap(attempt: ActContext, step: Tap) -> Mapping[str, Any]:
+    target = attempt.locator(step.selector, step.frame)
+    try:
+        await act_to_the_end(attempt, target, lambda ms: target.tap(timeout=ms, **_how(step)))
+    except PlaywrightError as error:
+        if _NO_TOUCH not in error.message:
+            raise
+        advice = "Name a `device` with a touch screen in `browser`, such as `iPhone 13`, or write `click`."
+        raise Failed(Failure("INVALID_INPUT", "the browser has no touch screen", advice=advice)) from error
+    return {}
+
+
+def _how(step: Click | Tap) -> dict[str, Any]:
+    return {"force": step.force, "modifiers": list(step.modifiers), "position": _position(step.position)}
+
+
+def _position(point: Point | None) -> Any:
+    return None if point is None else {"x": point.x, "y": point.y}
 
 
 async def act_to_the_end(attempt: ActContext, target: Locator, call: Callable[[int], Awaitable[object]]) -> None:
@@ -88,12 +114,23 @@ async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
 
     A drag is not tried twice, and it keeps time for the release.
     """
-    source, place = attempt.locator(step.selector, step.frame), attempt.locator(step.value, step.frame)
+    source = attempt.locator(step.selector, step.frame)
     await attempt.act(source, lambda ms: source.hover(timeout=ms, force=step.force, trial=True))
+    if step.value is None:
+        await _drag_by(attempt, step, source)
+        return {}
+    place = attempt.locator(step.value, step.frame)
     await _one_place(attempt, step, place)
     ms = 1000 * max(LEAST_SECONDS, attempt.left() - PROBE_SECONDS)
     try:
-        await source.drag_to(place, timeout=ms, force=step.force, steps=_DRAG_MOVES)
+        await source.drag_to(
+            place,
+            timeout=ms,
+            force=step.force,
+            steps=_DRAG_MOVES,
+            source_position=_position(step.position),
+            target_position=_position(step.drop_position),
+        )
     except PlaywrightError as error:
         await bounded(attempt.page.mouse.up(), PROBE_SECONDS, None)  # so that the next act does not go on dragging
         seen = not isinstance(error, PlaywrightTimeoutError) or await bounded(place.is_visible(), PROBE_SECONDS, True)
@@ -104,6 +141,23 @@ async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
             Failure("ACTION_FAILED", message, details={"place": step.value}, effect=Effect.POSSIBLE)
         ) from error
     return {}
+
+
+async def _drag_by(attempt: ActContext, step: Drag, source: Locator) -> None:
+    """Press on the element, move by a distance, release. Once it is pressed nothing is waited for."""
+    assert step.by is not None
+    await attempt.act(source, lambda ms: source.hover(timeout=ms, force=step.force, position=_position(step.position)))
+    box = await source.bounding_box(timeout=attempt.ms())
+    if box is None:
+        raise PlaywrightError(f"{step.selector} is not visible")
+    at = step.position or Point(x=box["width"] / 2, y=box["height"] / 2)
+    x, y, mouse = box["x"] + at.x, box["y"] + at.y, attempt.page.mouse
+    try:
+        await mouse.move(x, y)
+        await mouse.down()
+        await mouse.move(x + step.by.x, y + step.by.y, steps=_DRAG_MOVES)
+    finally:
+        await bounded(mouse.up(), PROBE_SECONDS, None)
 
 
 async def _one_place(attempt: ActContext, step: Drag, place: Locator) -> None:

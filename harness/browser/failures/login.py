@@ -21,8 +21,9 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.exchanges import RequestRecord, document_of, hops_to, requests_before, requests_since
 from harness.browser.failures.liveness import PROBE_SECONDS
-from harness.browser.failures.scene import FailureContext, locate
+from harness.browser.failures.scene import FailureContext
 from harness.browser.isolated import script
+from harness.browser.locating import locate
 from harness.browser.network_errors import REFUSED_STATUSES
 from harness.recovery.failure import Failure
 from harness.spec.names import host_of

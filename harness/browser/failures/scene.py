@@ -17,6 +17,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.bounded import bounded
 from harness.browser.isolated import DISPLAYED, script
+from harness.browser.locating import frames_of, in_playwright, locate
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.recovery.catalog import Effect
@@ -132,6 +133,9 @@ class CallLog(Struct, frozen=True):
 _TEXT_CONDITION = re.compile(
     r""":(?:has-text|text|text-is|text-matches)\(("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^()"'])*\)"""
 )
+_NAME_CONDITION = re.compile(r"""(role=[\w-]+)(.*?)\[name\*?=("(?:[^"\\]|\\.)*")\s*[is]?\]""")
+_TEXT_ENGINE = re.compile(r"(?P<label>(?:^|>>\s*)label)=(?P<wanted>[^>]+)$|\s*>>\s*has-text=(?P<text>[^>]+)$")
+_TEST_ID = re.compile(r"\btestid=([\w.-]+)")
 _COMBINATORS = (">", "+", "~", ",", ">>")
 _SIMPLE = re.compile(r"[#.][\w-]+|\[[\w-]+=[^\]]+\]")
 _OTHER_ENGINE = re.compile(r"\s*(?:/|\.\.|\(/|[\w-]+(?::[\w-]+)?=)")
@@ -142,21 +146,28 @@ _NEAR = 0.5
 
 def similar(selector: str, names: Sequence[str]) -> tuple[str, ...]:
     """Names on the page that resemble the last simple selector of `selector` which the page does not have."""
-    unknown = [part for part in _SIMPLE.findall(selector) if part not in names]
+    parts = [*_SIMPLE.findall(selector), *(f'[data-testid="{each}"]' for each in _TEST_ID.findall(selector))]
+    unknown = [part for part in parts if part not in names]
     return tuple(get_close_matches(unknown[-1], names, n=3, cutoff=0.6)) if unknown else ()
 
 
 def without_text(selector: str) -> str:
     """The selector without its conditions on text; empty if it has none, or nothing else that could match."""
-    bare = _TEXT_CONDITION.sub("", selector)
+    bare = _TEXT_ENGINE.sub(r"\g<label>", _NAME_CONDITION.sub(r"\1\2", _TEXT_CONDITION.sub("", selector)))
     parts = bare.split() if bare != selector else []
     return bare if parts and parts[0] not in _COMBINATORS and parts[-1] not in _COMBINATORS else ""
 
 
 def nearest_text(selector: str, texts: Sequence[str]) -> str:
     """The text that resembles most what the selector requires; the first one if none does."""
-    found = _TEXT_CONDITION.search(selector)
-    wanted = found[0].partition("(")[2][:-1].strip("\"'").casefold() if found else ""
+    wanted = ""
+    if found := _TEXT_CONDITION.search(selector):
+        wanted = found[0].partition("(")[2][:-1]
+    elif found := _NAME_CONDITION.search(selector):
+        wanted = found[3]
+    elif found := _TEXT_ENGINE.search(selector):
+        wanted = found["wanted"] or found["text"]
+    wanted = wanted.strip("\"'i" if wanted.endswith('"i') else "\"'").casefold()
     alike = [(SequenceMatcher(None, wanted, text.casefold()).ratio(), text) for text in texts]
     best = max(alike, key=lambda each: each[0], default=(0.0, ""))
     return best[1] if best[0] >= _NEAR or not texts else texts[0]
@@ -216,8 +227,6 @@ def _outside(text: str) -> list[int]:
 _TEXT_SHOWN = 80
 _PARTS = 6
 """The most parts of a selector that are tried one after the other."""
-INSIDE = ">>>"
-"""Separates the selectors of nested frames."""
 _NAMES_OF = """
   const names = roots => {
     const found = new Set();
@@ -365,13 +374,13 @@ async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0,
     """
     scope: Page | FrameLocator = page
     for part in frames_of(frame):
-        count = await scope.locator(part).count()
+        frames = scope.locator(in_playwright(page, part))
+        count = await frames.count()
         if count == 0:
             return Facts(0, missing_frame=part)
         if count > 1:
-            frames = await _ASK.of_all(scope.locator(part))
-            return replace(facts_of(frames, part), ambiguous_frame=part)
-        scope = scope.frame_locator(part)
+            return replace(facts_of(await _ASK.of_all(frames), part), ambiguous_frame=part)
+        scope = frames.content_frame
     facts = facts_of(await _ASK.of_all(locate(page, selector, frame)), selector)
     if briefly:
         return facts
@@ -419,19 +428,6 @@ def facts_of(answer: dict[str, Any], selector: str) -> Facts:
     return Facts(**told, similar=near)
 
 
-def locate(page: Page, selector: str, frame: str | None) -> Locator:
-    """The locator of a selector, in a frame if one is named."""
-    scope: Page | FrameLocator = page
-    for part in frames_of(frame):
-        scope = scope.frame_locator(part)
-    return scope.locator(selector)
-
-
-def frames_of(frame: str | None) -> list[str]:
-    """The selectors from the outermost iframe inwards; `#outer >>> #inner` is one inside the other."""
-    return [] if frame is None else [part.strip() for part in frame.split(INSIDE)]
-
-
 async def describe(locator: Locator, seconds: float) -> dict[str, str]:
     """Tag, role and accessible name of the first match, approximately; empty if not available in time."""
     found: dict[str, str] = await bounded(_DESCRIBE.of_one(locator.first, None, seconds), seconds, {})
@@ -454,7 +450,9 @@ async def other_frame(page: Page, selector: str, seconds: float = SECONDS) -> st
     try:
         async with asyncio.timeout(seconds):
             frames = [*islice((each for each in page.frames if each.parent_frame), _MOST)]
-            counts = await asyncio.gather(*(each.locator(selector).count() for each in frames), return_exceptions=True)
+            counts = await asyncio.gather(
+                *(each.locator(in_playwright(page, selector)).count() for each in frames), return_exceptions=True
+            )
             for frame, count in zip(frames, counts, strict=True):
                 if isinstance(count, int) and count:
                     return await _frame_selectors(frame)

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pydantic import BaseModel, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from harness.criteria import PageQuery
+from harness.criteria.syntax import STATES, STORED
 from harness.criteria.values import moment_in
 from harness.model.ports import Json
 from harness.model.report import ErrorReport
@@ -119,9 +120,17 @@ class _Element(BaseModel):
     text_content: str | None
     value: str | None
     attributes: dict[str, str]
+    texts: list[str] = []
+    states: dict[str, bool] | None = None
 
     def read(self, function: str, name: str | None) -> Json:
         """Evaluate a page function. Raises UndecidedError if the meaning of the name depends on the page."""
+        if function in STATES:
+            return None if self.states is None else self.states[function]
+        if function == "class":
+            return self.attributes.get("class", "").split()
+        if function == "css":
+            raise UndecidedError("the computed style was not recorded")
         if name is None:
             return self.count > 0 if function == "exists" else getattr(self, function)
         if self.count and name not in self.attributes and name != name.lower():
@@ -157,6 +166,8 @@ class RecordedSources(Struct, frozen=True):
             if function == "url" and self.url is not None:
                 return self.url
             raise UndecidedError(f"the page was not recorded: {page}")
+        if function in STORED:
+            raise UndecidedError(f"the {function.replace('_', ' ')} was not recorded")
         if selector is None:
             return page.url if function == "url" else page.title
         element = next((each for each in page.elements if (each.selector, each.frame) == (selector, frame)), None)

@@ -9,6 +9,9 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
+from harness.recovery.locators import quoted, role_text, test_id_body, text_body
+from harness.spec.selectors import readable_selector
+
 _FRAME = " >> internal:control=enter-frame >> "
 """Separates a frame from the elements in it, in Playwright's own selectors."""
 _INSIDE = " >>> "
@@ -67,8 +70,8 @@ def target_of(locator: Sequence[LocatorPart]) -> Target:
 
 
 def raw_target(selector: str) -> Target:
-    """The element of one of Playwright's own selectors, unchanged: for what no readable form exists."""
-    *frames, inner = selector.split(_FRAME)
+    """The element of one of Playwright's own selectors, in the readable form as far as there is one."""
+    *frames, inner = map(readable_selector, selector.split(_FRAME))
     return Target(inner, _INSIDE.join(frames) or None)
 
 
@@ -79,7 +82,7 @@ def _selector(parts: Sequence[LocatorPart]) -> str:
     for before, part in zip((None, *parts), parts, strict=False):
         plain = before is not None and before.kind == "css" and _SIMPLE_CSS.fullmatch(before.body)
         if part.kind == "has-text" and not part.pattern and plain:
-            written[-1] += f":has-text({_quoted(part.body)})"
+            written[-1] += f":has-text({quoted(part.body)})"
         else:
             written.append(_FORMS[part.kind](part))
     return " >> ".join(written)
@@ -90,62 +93,24 @@ _SIMPLE_CSS = re.compile(r"[\w.#-]+(?:\[[\w='\"-]+\])?")
 
 
 def _role(part: LocatorPart) -> str:
-    name = ""
-    if part.name is not None and part.pattern:
-        name = f"[name={part.name}]"
-    elif part.name is not None:
-        name = f"[name={_quoted(part.name)}]" if part.exact else f"[name*={_quoted(part.name)}i]"
-    return f"role={part.body}{name}" + "".join(f"[{state}={value}]" for state, value in part.states)
+    return role_text(part.body, part.name, exact=part.exact, pattern=part.pattern) + "".join(
+        f"[{state}={value}]" for state, value in part.states
+    )
+
+
+def _test_id(part: LocatorPart) -> str:
+    return f"testid={part.body if part.pattern else test_id_body(part.body)}"
 
 
 def _text(part: LocatorPart) -> str:
-    if part.pattern:
-        return f"text={part.body}"
-    if part.exact or not re.fullmatch(r"[^\s\"'/>](?:[^>\"']*[^\s>\"'])?", part.body):
-        return f"text={_quoted(part.body)}" if part.exact else f"internal:text={_internal(part)}"
-    return f"text={part.body}"
-
-
-def _attribute(part: LocatorPart) -> str:
-    if part.pattern:
-        return f"internal:attr=[{part.kind}={part.body}]"
-    return _exactly(part.kind, part.body) if part.exact else f"[{part.kind}*={_quoted(part.body)} i]"
-
-
-def _exactly(name: str, value: str) -> str:
-    return f"[{name}={_quoted(value)}]"
-
-
-def _has_text(part: LocatorPart) -> str:
-    if part.pattern or part.exact:
-        return f"internal:{part.kind}={_internal(part)}"
-    condition = f":has-text({_quoted(part.body)})"
-    return f":scope{condition}" if part.kind == "has-text" else f":scope:not({condition})"
-
-
-def _internal(part: LocatorPart) -> str:
-    return part.body if part.pattern else _quoted(part.body) + ("s" if part.exact else "i")
-
-
-def _quoted(text: str) -> str:
-    """A text in double quotes, as CSS and Playwright's engines read it."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return f"{part.kind}={part.body if part.pattern else text_body(part.body, exact=part.exact)}"
 
 
 _FORMS: Mapping[str, Callable[[LocatorPart], str]] = {
+    **dict.fromkeys(("text", "label", "placeholder", "alt", "title", "has-text", "has-not-text"), _text),
     "css": lambda part: part.body,
     "role": _role,
-    "text": _text,
-    "label": lambda part: f"internal:label={_internal(part)}",
-    "placeholder": _attribute,
-    "alt": _attribute,
-    "title": _attribute,
-    "test-id": lambda part: (
-        f"internal:testid=[data-testid={part.body}]" if part.pattern else _exactly("data-testid", part.body)
-    ),
-    "has-text": _has_text,
-    "has-not-text": _has_text,
+    "test-id": _test_id,
     "nth": lambda part: f"nth={part.body}",
     "visible": lambda part: f"visible={part.body or 'true'}",
 }

@@ -51,6 +51,9 @@ class Outer:
 def made():
     return Mine("by a function")
 
+def choosing(plan, history, observe):
+    return None
+
 closed = []
 nothing = 3
 """
@@ -123,6 +126,7 @@ def test_an_agent_of_the_settings_is_made_with_its_options(
         ("registry_case:Narrow", {}, "cannot be called as `propose(plan, history, observe)`"),
         ("registry_case:Mine", {"wrod": "x"}, "unexpected keyword argument 'wrod'; it takes word or times"),
         ("registry_case:made", {"x": 1}, "it takes none"),
+        ("registry_case:choosing", {}, "chooses a step itself: name a class with `propose(plan, history, "),
         ("registry_case:Mine", {"times": -1}, "failed while it was created: RuntimeError: no negative times"),
     ],
 )
@@ -311,10 +315,33 @@ def test_only_its_own_failures_count_for_the_circuit_of_an_agent(root: Path, cod
     assert (breaker.rests_for() > 0) == counts
 
 
-def test_a_run_without_agents_does_not_load_what_asks_them_again() -> None:
-    look = "import sys, harness.runner.harness; print({'tenacity', 'harness.resilience.retry'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+LOADED = """
+import sys
+from pathlib import Path
+import harness.runner.harness
+from harness.agents.registry import Agents
+from harness.model.settings import load_settings
+
+settings = load_settings(Path())
+assert settings.models
+Agents(settings.agents, Path())
+print(*sys.modules)
+"""
+OF_AGENTS = {
+    "tenacity", "harness.resilience.retry",
+    "harness.models", "harness.agents.llm", "pydantic_ai", "openai", "anthropic", "genai_prices",
+}  # fmt: skip
+
+
+def test_a_run_without_agents_loads_nothing_of_them_though_the_settings_have_some(tmp_path: Path) -> None:
+    settings = (
+        '[tool.harness.models.claude]\nprovider = "anthropic"\nmodel = "claude-haiku-4-5"\nkey = "${env:CLAUDE_KEY}"\n'
+        '[tool.harness.agents.builder]\nagent = "llm"\noptions = { model = "claude" }\n'
+    )
+    (tmp_path / "pyproject.toml").write_text(settings, "utf-8")
+    command = [sys.executable, "-c", LOADED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert OF_AGENTS & set(done.stdout.split()) == set()
 
 
 def test_agents_are_offered_the_servers_of_the_settings_as_their_policy_says(root: Path) -> None:

@@ -53,13 +53,19 @@ OTHERS: Mapping[str, frozenset[str]] = {
 
 @cache
 def strings() -> tuple[tuple[str, str], ...]:
-    """Place and text of every string of the package, with the client in JavaScript line by line."""
+    """Place and text of the strings of the package, with the client in JavaScript line by line.
+
+    Modules that name no code and no option are not parsed: that takes seconds.
+    """
     return tuple(_strings())
 
 
 def _strings() -> Iterator[tuple[str, str]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    texts = {path: path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+    for path, text in texts.items():
+        if "--" not in text and not CODE.search(text):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node.value
     for number, line in enumerate(CLIENT.read_text("utf-8").splitlines(), 1):

@@ -58,6 +58,11 @@ def shop(world: World) -> World:
         "attr('#a', 'href') == '/x'",
         "count('.item') == 3",
         "count('.none') == 0",
+        "count('.item') == mem('items').length + 1",
+        "count('.item') -1 == value('#qty')",
+        "text('#total') - 0.98 == 30",
+        "0.1 + 0.2 == 0.3",
+        "1 + count('.item') - 2 == 2",
         "exists('#total') && visible('#total')",
         "exists('#hidden') && visible('#hidden') == false",
         "url().includes('/order.html')",
@@ -185,6 +190,18 @@ def test_a_number_is_picked_out_of_a_text(shop: World) -> None:
     shop.locale = "de-DE"
     assert shop.holds("text('#bad') == '1.234 €' && text('#bad') > 1000")
     assert not shop.holds("text('#price') > 0")
+
+
+def test_what_is_no_single_number_is_not_added(shop: World) -> None:
+    shop.pages[("text", "#word")] = "three"
+    for text, why in {
+        "text('#word') + 1 == 4": "no number",
+        "text('#gone') + 1 == 1": "no element matches",
+        "mem('items.*.qty') + 1 == 2": "list of values",
+        "mem('items') + 1 == 2": "is no number",
+    }.items():
+        assert why in shop.message(text)
+        assert not shop.holds(f"NOT[{text}]")
 
 
 def test_data_is_read_as_programs_write_it_whatever_the_locale(shop: World) -> None:

@@ -98,7 +98,7 @@ def test_escapes(quoted: str, value: str) -> None:
         ("text('#a') == 'x", 14, "never ends", ""),
         ("text('#a') == \u201cx\u201d", 14, "unexpected", "straight quotes"),
         ("mem('a')[0] == 1", 8, "unexpected `[`", "into the path"),
-        ("5 + 3 == 8", 2, "unexpected `+`", "arithmetic"),
+        ("5 * 3 == 15", 2, "unexpected `*`", "arithmetic"),
         ("(mem('a') == 1", 14, "ends too early", ""),
         ("mem('a') ==  ", 11, "ends too early", ""),
         ("ALL[]", 0, "ALL[...] is empty", ""),

@@ -24,6 +24,7 @@ from harness.criteria.syntax import (
     Read,
     Some,
     Stable,
+    Sum,
     Test,
     Value,
     Within,
@@ -63,6 +64,8 @@ def settled(tree: Value | Condition) -> Value | Condition:
             return replace(tree, parts=tuple(_direct(word, part) for part in parts))
         case Not(part=part) | Within(part=part) | Stable(part=part):
             return replace(tree, part=settled(part))
+        case Sum(left=left, right=right):
+            return replace(tree, left=_value(left), right=_value(right))
         case Compare():
             found = _direct("ANY", tree)
             return Some((found,)) if found.over else found
@@ -105,8 +108,14 @@ def combined(values: st.SearchStrategy[Value]) -> st.SearchStrategy[Value]:
     entries = st.dictionaries(texts, values, max_size=2).map(lambda found: tuple(found.items()))
     lists = st.lists(values, max_size=3).map(tuple)
     numbered = st.builds(Number, values, st.sampled_from(["", "([0-9]+) of", "'(a|b)\""]))
+    sums = st.builds(Sum, values, st.sampled_from("+-"), values)
     return st.one_of(
-        st.builds(ListOf, lists), st.builds(ObjectOf, entries), st.builds(Length, values), numbered, compared(values)
+        sums,
+        st.builds(ListOf, lists),
+        st.builds(ObjectOf, entries),
+        st.builds(Length, values),
+        numbered,
+        compared(values),
     )
 
 
@@ -146,7 +155,7 @@ class Hand:
 
     def write(self, node: Value | Condition) -> str:
         match node:
-            case Literal() | ListOf() | ObjectOf() | Read() | Part() | Length() | Number():
+            case Literal() | ListOf() | ObjectOf() | Read() | Part() | Length() | Number() | Sum():
                 return self.space(self.value(node))
             case Compare():
                 return self.space(self.comparison(node))
@@ -186,6 +195,8 @@ class Hand:
                 return f"{self.operand(of)}.length"
             case Number(of=of, pattern=pattern):
                 return f"number({self.write(of)}{', ' + self.quoted(pattern) if pattern else ''})"
+            case Sum(left=left, sign=sign, right=right):
+                return f"{self.operand(left)} {sign} {self.operand(right)}"
             case Compare():
                 return self.comparison(node)
 

@@ -15,7 +15,8 @@ from harness.model.ports import Stage
 from harness.model.record import StepRecord, TaskResult
 from harness.model.tools import OfferedTool, ToolAnswer, ToolDescription, ToolRequest
 from harness.recovery.failure import Failed, Failure
-from harness.spec.steps import EffectClass, Tool
+from harness.spec.step_base import EffectClass
+from harness.spec.steps import Tool
 from harness.values import replace
 from tests.unit.engine.test_agents import Told, codes, listed, play
 from tests.unit.fakes import Theatre

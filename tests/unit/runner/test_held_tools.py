@@ -10,7 +10,8 @@ from harness.model.ports import ToolBox
 from harness.model.tools import ToolRequest
 from harness.recovery.failure import Failed
 from harness.runner.toolbox import ReadingToolBox
-from harness.spec.steps import EffectClass, Tool
+from harness.spec.step_base import EffectClass
+from harness.spec.steps import Tool
 from tests.unit.engine.test_agent_tools import FakeToolBox
 
 

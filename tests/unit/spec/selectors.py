@@ -18,12 +18,16 @@ GOOD = (
     "a:nth-of-type(-n+3)", "#a >> css=b", 'form#x input[name="a[b]"]', 'td:has(> a[href*="("])',
     "button:has-text('a (b)')", ":scope > a", "input[type=password]", r"""[aria-label="a, b"], [title='x\'y']""",
     ":above(a)", "a,b , c", "[data-a=--x]", ".-a", ".--a", "x-y", ":not(:has(a))", ".ü", "#ñ", "css:light=a",
+    "label=User name", 'label="User name"', "label=Don't >> nth=0", "placeholder=/e-?mail/i", 'alt="a >> b"i',
+    "title=x", "testid=save", 'testid="a b"', "tr >> has-text=Bob >> visible=true", 'tr >> has="label=a \\"b\\""',
+    'tr >> has-not="b"', 'a >> or="testid=x"', 'a >> and="text=x"', "*label=a >> b", 'a:near(b) >> has-not-text="x"i',
+    'text="part"i',
 )  # fmt: skip
 MALFORMED = (
     "##q", "a##b", "div[", "div]", "div(", "div)", "#a:has(.b", "[a='b]", '[a="b"', "a[b]]", ":has-text('x)",
-    "a:has-text(it's)", "a[b(c]", "li:nth-child(2", "p:text-is(a [b)", "label=User name", "button[name=",
+    "a:has-text(it's)", "a[b(c]", "li:nth-child(2", "p:text-is(a [b)", "lable=User name", "button[name=",
     "button[name=x", "#5a", ".5x", "[data-id=5]", "[a=b c]", "a:has-text(x)", "a:has-text()", ":visble", "a,,b", "a,",
     "a >", "a > > b", "a >>", ">> a", "//a[@x='y]", "//a[1))", 'role=button[nam="x"]', 'role=button[name="x]', "role=",
-    "role=button name=x", "placeholder=x", "a:not(", "[]", "[=x]", "a..b", "a$b", "a:", "a b'c'", "a >> internal:has=a",
-    'a >> internal:has="b["', '"x" y', "@a", "a!b", "a[b~c]",
+    "role=button name=x", "name=x", "label=", 'label="x', "a:not(", "[]", "[=x]", "a..b", "a$b", "a:", "a b'c'",
+    "a >> internal:has=a", 'a >> internal:has="b["', '"x" y', "@a", "a!b", "a[b~c]",
 )  # fmt: skip

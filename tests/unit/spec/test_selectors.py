@@ -31,10 +31,11 @@ def test_what_is_surely_no_selector_is_refused(selector: str) -> None:
 @pytest.mark.parametrize(
     ("selector", "offset", "problem", "hint"),
     [
-        ("label=User name", 0, "unknown selector engine `label`", 'internal:label="User name"i'),
-        ("a >> placeholder=Your name", 5, "unknown selector engine `placeholder`", '[placeholder="Your name"]'),
+        ("lable=User name", 0, "unknown selector engine `lable`", "did you mean `label`?"),
+        ("label=", 6, "the text is empty", ""),
+        ('a >> label="Us', 11, "ends with its quote", ""),
         ("button=Save", 0, "unknown selector engine `button`", 'role=button[name="Save"]'),
-        ("test_id=x", 0, "unknown selector engine `test_id`", "data-testid=x"),
+        ("test_id=x", 0, "unknown selector engine `test_id`", "write `testid=x`"),
         ("xpth=//a", 0, "unknown selector engine `xpth`", "did you mean `xpath`?"),
         ("name='q'", 0, "unknown selector engine `name`", '[name="q"]'),
         ("button[name=", 6, "`[` is not closed", ""),

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 import harness
-from harness.cli.explain import examples, excerpt, facts, treatment
+from harness.cli.explain import examples, excerpt, treatment
 from harness.recovery import Rulebook
 from harness.recovery.catalog import CATALOG, Row
 from harness.spec.steps import Step
@@ -49,15 +49,25 @@ def test_a_code_has_a_section_with_an_example() -> None:
 def lacks_of(row: Row) -> Iterator[str]:
     """What a code's section does not have."""
     text, shown = document([row]), excerpt(row)
-    yield from (words for _, words in facts(row) if words not in text)
+    yield from (words for words in (row.cause, row.hint, row.error_type, treatment(row)) if words not in text)
+    retryable = "retryable" if row.retryable else "not retryable"
+    if f"suspect {row.suspect}, {retryable}, severity {row.severity}, scope {row.scope}" not in text:
+        yield "whose fault it is, and how far it reaches"
+    if f"## {row.category.capitalize()}: " not in text:
+        yield "a category"
     if f"### {row.code}\n" not in text:
         yield "a heading"
     if (shown["code"], shown["error_type"]) != (row.code, row.error_type):
         yield f"an example of its own: {shown['code']}, {shown['error_type']}"
-    if f'"error_message": "{shown["error_message"][:10]}' not in text.replace('\\"', '"'):
+    if f"`{shown['error_message'][:10]}" not in text.replace("`` ", "`"):
         yield "the example's message"
     if "step" in shown and STEP.validate_python(shown["step"]).act != shown["step"]["act"]:
         yield "a step that there is"
+
+
+def test_a_default_answer_is_said_once() -> None:
+    text = document()
+    assert {words: text.count(words) for words in map(treatment, CATALOG.values()) if text.count(words) != 1} == {}
 
 
 def test_there_are_examples_of_the_codes_and_of_nothing_else() -> None:

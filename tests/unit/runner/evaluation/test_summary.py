@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from harness.cli.schema import schemas
 from harness.model.consumption import ModelFigures
-from harness.model.evaluation import Evaluation
+from harness.model.evaluation import Evaluation, more_text
 from tests.unit.runner.evaluation.lines import evaluation, line, lines
 
 STRONG, WEAK = ["ppppp"] * 12, ["ppfff"] * 12
@@ -78,6 +78,8 @@ def test_few_pairs_decide_nothing_and_it_is_told_how_many_would() -> None:
     assert found.more_trials == 13
     assert found.more_trials_for_5_points is not None
     assert found.more_trials_for_5_points > found.more_trials
+    assert more_text(found).startswith("trials of each task: 13 more to see this difference, ")
+    assert more_text(found).endswith(" more to see 5 points, if it is the same in all tasks")
     (same,) = evaluation(lines("a", ["pp"]), lines("b", ["pp"])).comparisons
     assert (same.more_trials, same.difference) == (None, 0)
 

@@ -42,7 +42,7 @@ STEPS: dict[str, dict[str, Any]] = {
     "page.locator('#a').press('Enter')": {"act": "press", "selector": "#a", "value": "Enter"},
     "page.keyboard.press('Escape')": {"act": "press", "value": "Escape"},
     "page.locator('#a').set_checked(False)": {"act": "uncheck", "selector": "#a"},
-    "page.get_by_label('A').check()": {"act": "check", "selector": 'internal:label="A"i'},
+    "page.get_by_label('A').check()": {"act": "check", "selector": 'label=A'},
     "page.locator('#a').hover()": {"act": "hover", "selector": "#a"},
     "page.locator('#a').scroll_into_view_if_needed()": {"act": "scroll", "selector": "#a"},
     "page.locator('#a').drag_to(page.locator('#b'))": {"act": "drag", "selector": "#a", "value": "#b"},
@@ -60,7 +60,7 @@ STEPS: dict[str, dict[str, Any]] = {
         "act": "click", "selector": "role=heading[name=/^a\\/b/i][level=2]",
     },
     "page.locator('li').filter(has_not_text='x').last.click()": {
-        "act": "click", "selector": 'li >> :scope:not(:has-text("x")) >> nth=-1',
+        "act": "click", "selector": 'li >> has-not-text=x >> nth=-1',
     },
     "expect(page.locator('#f').content_frame.locator('#a')).to_have_count(1)": {
         "act": "assert", "expr": "count('#a', frame='#f') == 1",

@@ -1,0 +1,133 @@
+"""Short steps: `- click: "#buy"` stands for `{act: click, selector: "#buy"}`. The first key of a step is its act.
+
+Files may mix both forms. Everything behind the loading of a file knows the long form only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+from pydantic import ValidationError
+
+from harness.recovery.locators import Locator, text_body
+from harness.spec.problems import JsonPath, join_or
+from harness.spec.references import quoted
+from harness.spec.selectors import names_an_engine
+
+Keys = Mapping[str, JsonPath]
+"""Key of the long form -> the path of its value in the short one."""
+
+
+class ShortFormError(ValueError):
+    """A short step that cannot be read, with the key that is wrong."""
+
+    def __init__(self, problem: str, path: JsonPath, expected: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path = path
+        self.expected = expected
+
+
+class LongStep(Struct, frozen=True):
+    """A step in the long form, and where its values stand in the short one."""
+
+    step: dict[str, Any]
+    keys: Keys
+
+
+def long_steps(step: dict[str, Any]) -> list[LongStep]:
+    """The steps that a short one stands for: one, or one for each field. Raises ShortFormError."""
+    act, value = next(iter(step.items()))
+    rest = {key: each for key, each in step.items() if key != act}
+    found = list(_FORMS[act](act, value))
+    if len(found) > 1 and (others := [key for key in rest if key not in _OF_ALL]):
+        problem = f"`{others[0]}` goes with one field, and here are {len(found)}"
+        raise ShortFormError(problem, (others[0],), "a step for each field")
+    for each in found:
+        if said := next((key for key in rest if key in each.step), None):
+            raise ShortFormError(f"`{act}` says the `{said}` already", (said,))
+    return [LongStep({**each.step, **rest}, each.keys) for each in found]
+
+
+_OF_ALL = ("frame", "timeout", "force", "optional", "note")
+"""Keys that each of several fields in one step takes over."""
+_Form = Callable[[str, Any], Iterator[LongStep]]
+
+
+def _as(key: str) -> _Form:
+    """The value is that of one key."""
+
+    def form(act: str, value: Any) -> Iterator[LongStep]:
+        yield LongStep({"act": act, key: value}, {"act": (), key: (act,)})
+
+    return form
+
+
+def _selector_or_number(act: str, value: Any) -> Iterator[LongStep]:
+    yield from _as("value" if isinstance(value, int | float) else "selector")(act, value)
+
+
+def _pairs(act: str, value: Any) -> Iterator[LongStep]:
+    """A mapping of selectors to values: a step for each."""
+    if not isinstance(value, dict) or not value:
+        raise ShortFormError("wrong type", (act,), f"a mapping of selectors to values, as in `{act}: {{'#a': x}}`")
+    for selector, each in value.items():
+        at = (act, selector)
+        yield LongStep({"act": act, "selector": selector, "value": each}, {"act": (), "selector": at, "value": at})
+
+
+def _assert(act: str, value: Any) -> Iterator[LongStep]:
+    yield from (_pairs if isinstance(value, dict) else _as("expr"))(act, value)
+
+
+def _see(act: str, value: Any) -> Iterator[LongStep]:
+    """A text that is shown on the page, or an element."""
+    if isinstance(value, dict):
+        try:
+            selector = str(Locator.model_validate(value, strict=True))
+        except ValidationError as error:
+            first = error.errors()[0]
+            problem = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+            raise ShortFormError(problem, (act, *first["loc"]), join_or(Locator.model_fields)) from None
+    elif isinstance(value, str):
+        selector = value if names_an_engine(value) else f"text={text_body(value)}"
+    else:
+        raise ShortFormError("wrong type", (act,), "a text of the page, or a locator")
+    yield LongStep({"act": "assert", "expr": f"visible('{quoted(selector, chr(39))}')"}, {"act": (), "expr": (act,)})
+
+
+def _tool(act: str, value: Any) -> Iterator[LongStep]:
+    server, dot, tool = str(value).partition(".")
+    if not (server and dot and tool):
+        raise ShortFormError("not the name of a tool", (act,), "`SERVER.TOOL`")
+    yield LongStep({"act": act, "server": server, "tool": tool}, {"act": (), "server": (act,), "tool": (act,)})
+
+
+def _alone(act: str, value: Any) -> Iterator[LongStep]:
+    if value is not None:
+        raise ShortFormError(f"`{act}` takes no value here", (act,), "nothing after the colon")
+    yield LongStep({"act": act}, {"act": ()})
+
+
+KEYS: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("click", "tap", "clear", "focus", "blur", "hover", "check", "uncheck", "submit", "download"), "selector"
+    ),
+    **dict.fromkeys(("press", "dialog", "switch_page"), "value"),
+    **dict.fromkeys(("open", "api"), "url"),
+    "screenshot": "screenshot_id",
+}
+"""Act -> the key that its value in the short form is that of. The other acts have a form of their own."""
+PAIRS = ("type", "select", "upload", "drag")
+"""Acts whose short form is a mapping of selectors to values."""
+_FORMS: Mapping[str, _Form] = {
+    **{act: _as(key) for act, key in KEYS.items()},
+    **dict.fromkeys(PAIRS, _pairs),
+    **dict.fromkeys(("wait", "scroll"), _selector_or_number),
+    "assert": _assert,
+    "see": _see,
+    "tool": _tool,
+    "accessibility": _alone,
+}
