@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-try:
-    from playwright._impl.connection import Connection
-except ImportError:  # before 1.65
-    from playwright._impl._connection import Connection
+from playwright._impl.connection import Connection
 
 
 class Traffic:
