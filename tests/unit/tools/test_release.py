@@ -23,7 +23,7 @@ README = """# It
 </picture>
 
 `pip install /path/to/this/clone`; see [start](docs/start.md#now), [spec](https://spec.test/) and
-[more](docs/more.md).
+[more](docs/red.md).
 """
 
 
@@ -32,7 +32,7 @@ def test_an_index_gets_the_picture_and_the_links_of_this_version(source: str) ->
     said = described(README, {"name": "it", "version": "1.2", "urls": {"Source": source}})
     assert "\n![A red run](https://git.test/qa/it/raw/v1.2/docs/images/light.png)\n" in said
     assert "[start](https://git.test/qa/it/blob/v1.2/docs/start.md#now), [spec](https://spec.test/)" in said
-    assert "[more](https://git.test/qa/it/blob/v1.2/docs/more.md)" in said
+    assert "[more](https://git.test/qa/it/blob/v1.2/docs/red.md)" in said
     assert "`pip install it`" in said
     assert "<picture>" not in said
 
