@@ -1,4 +1,4 @@
-"""`run` (the tasks), `test` (checks and test suite), `docs`, `bench` and `soak`, each after the set-up they share."""
+"""What the Makefile runs: the tasks, the checks, the documentation and so on, each after the set-up they share."""
 
 from __future__ import annotations
 
@@ -57,9 +57,8 @@ MODELS = ("--task-models", "replay")
 
 def main(arguments: Sequence[str]) -> int:
     """Prepare, then run the command that `arguments` names first, with the rest as arguments; returns the exit code."""
-    commands = {"run": run_tasks, "test": run_tests, "docs": build_site, "bench": run_benchmarks, "soak": run_soak}
-    if not arguments or arguments[0] not in commands:
-        print("usage: python -m bootstrap {run,test,docs,bench,soak} [arguments]", file=sys.stderr)
+    if not arguments or arguments[0] not in COMMANDS:
+        print(f"usage: python -m bootstrap {{{','.join(COMMANDS)}}} [arguments]", file=sys.stderr)
         return USAGE
     os.chdir(PROJECT)
     for ending in (signal.SIGTERM, signal.SIGHUP):
@@ -74,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    return commands[arguments[0]](venv, arguments[1:])
+    return COMMANDS[arguments[0]](venv, arguments[1:])
 
 
 def _unwind(number: int, _frame: object) -> None:
@@ -247,6 +246,20 @@ def run_benchmarks(venv: Path, arguments: Sequence[str]) -> int:
 
 def run_soak(venv: Path, arguments: Sequence[str]) -> int:
     return in_environment(venv, ("python", "-m", "benchmarks.soak", *arguments))
+
+
+def release(venv: Path, arguments: Sequence[str]) -> int:
+    return in_environment(venv, ("python", "-m", "tools.release", *arguments))
+
+
+COMMANDS = {
+    "run": run_tasks,
+    "test": run_tests,
+    "docs": build_site,
+    "bench": run_benchmarks,
+    "soak": run_soak,
+    "release": release,
+}
 
 
 def in_environment(venv: Path, command: Sequence[str], beside: Sequence[_Beside] = ()) -> int:

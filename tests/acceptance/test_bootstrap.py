@@ -308,10 +308,30 @@ def test_a_python_of_an_environment_is_answered_with_its_base(tmp_path: Path) ->
     assert not Path(found.stdout.strip()).is_relative_to(sys.prefix)
 
 
+def test_a_python_that_only_pyenv_has_is_found_by_its_version(tmp_path: Path) -> None:
+    program(tmp_path / "python3.12", "#!/bin/sh\necho 'pyenv: python3.12: command not found' >&2\nexit 127\n")
+    own = tmp_path / "versions" / "3.12.1"
+    program(tmp_path / "pyenv", f'#!/bin/sh\n[ "$*" = "prefix 3.12" ] && echo "{own}"\n')
+    program(own / "bin" / "python3.12", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    found = find_python(tmp_path, PYTHON="python3.12")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert Path(found.stdout.strip()).exists()
+    other = find_python(tmp_path, PYTHON="python3.13")
+    assert (other.returncode, other.stdout) == (1, "")
+    assert "python3.13 is not a Python that starts; install it" in other.stderr
+
+
 @pytest.mark.parametrize(
-    ("environ", "said"), [({}, "apt-get install python3"), ({"PYTHON": "/bin/true"}, "PYTHON=/bin/true is not")]
+    ("environ", "said"),
+    [
+        ({}, "apt-get install python3"),
+        ({"PYTHON": "/bin/true"}, "PYTHON=/bin/true is not a Python that starts"),
+        ({"PYTHON": "python3.10"}, "PYTHON=python3.10 is Python 3.10; Python 3.11 or newer is needed"),
+    ],
+    ids=["none", "no-python", "too-old"],
 )
 def test_no_python_is_one_clear_line(tmp_path: Path, environ: dict[str, str], said: str) -> None:
+    program(tmp_path / "python3.10", "#!/bin/sh\necho 3.10 /usr/bin/python3.10\nexit 1\n")
     found = find_python(tmp_path, **environ)
     assert found.returncode == 1
     assert said in found.stderr
