@@ -318,7 +318,7 @@ def _short_step(definitions: Mapping[str, _Schema]) -> _Schema:
         "assert": {"anyOf": [{"type": "string"}, pairs]},
         "see": selector,
         "tool": {"type": "string"},
-        "accessibility": {"type": "null"},
+        "accessibility": _without_proposed_null({"type": "null"}),
     }
     acts = {
         act: {**value, "description": _first_line(models[act]) if act in models else _SEE}

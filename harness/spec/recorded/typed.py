@@ -22,9 +22,7 @@ _PIECE = re.compile(
     r"|(?P<brace>\{\s*|\s*\})|(?P<key>\b[A-Za-z_]+)\s*:|(?P<word>[A-Za-z_]+)"
 )
 _CONSTANTS = {"true": "True", "false": "False", "null": "None", "undefined": "None"}
-_EXACT = ("role", "placeholder", "alt", "title")
-"""What a task names exactly, in the short form that people read."""
-_GENERAL = 'a selector is a text, as in `role=button[name="Save"]`, `text=Save`, `[placeholder="Email"]` or CSS'
+_GENERAL = 'a selector is a text, as in `role=button[name="Save"]`, `label=Email`, `text=Save` or CSS'
 
 
 def written_for(text: str) -> str:
@@ -71,4 +69,4 @@ def _locator(python: str) -> tuple[LocatorPart, ...]:
 
 
 def _readable(part: LocatorPart) -> LocatorPart:
-    return replace(part, exact=True) if part.kind in _EXACT and not part.pattern else part
+    return replace(part, exact=True) if part.kind == "role" and not part.pattern else part
