@@ -187,6 +187,8 @@ RULES: tuple[Rule, ...] = (
     Ran(NAMED, "Usage:", line="{text} --help"),
     Left(r"(TASKSPEC_TESTS=full )?make (run|test)", "they set up and run everything; .ci/run is these two"),
     Left(r"make docs", "a check of `make test` does the same"),
+    Left(r"make release", "test_release.py looks at its parts; the whole takes ten minutes"),
+    Left(r"make test PYTHON=python3.12", "it is the suite; test_bootstrap.py finds such a Python"),
     Left(r"make (bench|soak)( .*)?", "half an hour each, on a quiet machine"),
     Left(r"python (benchmarks/resilience\.py|-m benchmarks(\.soak)? --help)", "wants a quiet machine"),
     Left(r"pytest tasks -o addopts=", "is `pytest tasks/` without the options of the project"),
