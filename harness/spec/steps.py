@@ -49,7 +49,7 @@ class Tap(PointerStep):
 
 
 class Type(RequestingStep):
-    """Replace the content of a field, at once or with `keys` key by key."""
+    """Replace the content of a field."""
 
     act: Literal["type"] = "type"
     selector: Selector | None = Field(
@@ -140,7 +140,7 @@ class Uncheck(ForcibleStep):
 
 
 class Drag(ForcibleStep):
-    """Drag an element onto another one, or by a distance."""
+    """Drag an element onto another one."""
 
     act: Literal["drag"] = "drag"
     value: Selector | None = Field(None, description="The element to drop it on, like `selector`.")
