@@ -62,6 +62,8 @@ _SCROLL_ON = script(
 }
 """,
 )
+_DRAWN_SECONDS = 0.02
+"""Seconds in which a list draws the rows that have come into view."""
 _LOADS_SECONDS = 0.1
 """Seconds between two looks whether a list that was scrolled has more."""
 
@@ -130,12 +132,13 @@ async def _scroll_until(attempt: ActContext, step: steps.Scroll, until: str, tar
     """Scroll on until an element is in view; at the end of what there is, wait for more as for an element."""
     wanted, moved_at = attempt.locator(until, step.frame).filter(visible=True).first, attempt.clock.now()
     while not await wanted.count():
+        pause = _LOADS_SECONDS
         if await attempt.answer(_SCROLL_ON, target, bool(step.right)):
-            moved_at = attempt.clock.now()
+            moved_at, pause = attempt.clock.now(), _DRAWN_SECONDS
         elif attempt.clock.now() - moved_at > min(attempt.patience, attempt.left()):
             message = f"no element matches {until}, up to the end of {step.selector or 'the page'}"
             raise Failed(Failure("ELEMENT_NOT_FOUND", message, until))
-        await attempt.clock.sleep(min(_LOADS_SECONDS, attempt.left()))
+        await attempt.clock.sleep(min(pause, attempt.left()))
     await attempt.act(wanted, lambda ms: wanted.scroll_into_view_if_needed(timeout=ms))
 
 
