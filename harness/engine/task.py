@@ -14,6 +14,7 @@ from harness.engine.agent import is_stuck, looking, next_proposal, unknown_outco
 from harness.engine.attempt import StepRequest, StepState
 from harness.engine.checkpoints import at_the_start, checkpoint, rewind
 from harness.engine.conditions import UNMET, consistent, preconditions, success, with_others
+from harness.engine.due import rest_of_group
 from harness.engine.effects import barred_reason, observed_write, once_more, stop_sending, taken_back
 from harness.engine.events import agent_relieved
 from harness.engine.remedies import is_unsure, nearest
@@ -194,8 +195,10 @@ async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
     record, turn = await do_step(
         run, StepRequest(index, step, expect=run.plan.expect_timeout, agent=run.agent or SCRIPTED)
     )
-    journal.history.append(record)
-    journal.trace.append(record)
+    following = run.plan.steps[index + 1 :] if run.agent is None else ()
+    for each in (record, *rest_of_group(run, record, following)):
+        journal.history.append(each)
+        journal.trace.append(each)
     if isinstance(turn, TaskStop) and run.agent is not None:
         turn = await _agent_goes_on(run, turn)
     return turn or await consistent(run, index, record.step)

@@ -43,7 +43,8 @@ from harness.spec.references import (
     references,
 )
 from harness.spec.selector_checks import unreadable
-from harness.spec.source import Origin
+from harness.spec.source import Origin, Place
+from harness.spec.step_base import RepeatedStep
 from harness.spec.steps import Assert, Step, Tool
 from harness.spec.task import TaskSpec
 from harness.spec.url_patterns import RequestPattern, may_match, whole_url_hint
@@ -174,8 +175,7 @@ def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
 
 
 def _of_step(path: JsonPath, step: Step) -> Iterator[_Found]:
-    if step.done_when is not None:
-        yield (*path, "done_when"), step.done_when, False
+    yield from ((at, text, False) for at, text in _criteria_of_step(path, step))
     for key, text in step.remember.items():
         yield (*path, "remember", key), text, True
     if isinstance(step, Tool) and step.expect is not None:
@@ -185,6 +185,14 @@ def _of_step(path: JsonPath, step: Step) -> Iterator[_Found]:
             yield (*path, "expr"), step.expr, False
         elif isinstance(step.value, str) and _CALL.fullmatch(step.value):
             yield (*path, "value"), step.value, True
+
+
+def _criteria_of_step(path: JsonPath, step: Step) -> Iterator[tuple[JsonPath, str]]:
+    until = step.until if isinstance(step, RepeatedStep) else None
+    for key, criterion in {"when": step.when, "until": until, "done_when": step.done_when}.items():
+        if criterion is not None:
+            yield (*path, key), criterion
+    yield from (((*path, "group_when", span), criterion) for span, criterion in step.group_when.items())
 
 
 def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
@@ -416,7 +424,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         except BadReferenceError:
             continue  # reference_problems reports it
         except CriterionError as error:
-            yield _unreadable(path, text, error, origin)
+            yield unreadable_criterion(path, text, error, origin)
             continue
         if any(each.reads_result for each in parsed) and not _has_answer(path, dict(steps_of(spec))):
             yield _no_answer(path, text, origin)
@@ -472,7 +480,7 @@ def _parsed(text: str, is_value: bool, scopes: Sequence[ReferenceScope]) -> list
     return [parse_value(each) if is_value else parse(each) for each in texts]
 
 
-def _unreadable(path: JsonPath, text: str, error: CriterionError, origin: Origin) -> Problem:
+def unreadable_criterion(path: JsonPath, text: str, error: CriterionError, origin: Origin | Place) -> Problem:
     """The problem of an expression, at the wrong character unless interpolation has moved it."""
     certain = error.text == text or error.offset <= text.find("${")
     caret = "\n".join(str(error).splitlines()[1:3])

@@ -16,7 +16,9 @@ from typing import Any, Literal, NoReturn
 from msgspec import Struct, field
 from pydantic import Field, JsonValue, ValidationError
 
+from harness.criteria import CriterionError, parse
 from harness.recovery.declaration import Declaration
+from harness.spec.expressions import unreadable_criterion
 from harness.spec.file_names import GROUP_SUFFIXES, is_short, is_use
 from harness.spec.loaded import Gathered
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
@@ -81,6 +83,11 @@ class Use(Declaration):
     )
     with_: dict[str, JsonValue] = Field(
         default_factory=dict, alias="with", description="Values for the group's parameters."
+    )
+    when: str | None = Field(
+        None,
+        max_length=10_000,
+        description="Criterion without which all steps of the group are skipped. It is asked once, before the first.",
     )
     remember: dict[str, str] = Field(
         default_factory=dict, description="Memory key -> output of the group, instead of `GROUP.NAME`."
@@ -244,7 +251,21 @@ class _Expansion(Struct):
         if steps:
             last, where = steps[-1]
             steps[-1] = (self._with_outputs(last, used, loaded, values, place), where)
+            steps[0] = (self._with_condition(steps[0][0], used, len(steps), place), steps[0][1])
         yield from steps
+
+    def _with_condition(self, first: Any, used: Use, count: int, place: Place) -> Any:
+        """The first step of the group, which knows without which criterion it is left out with the others."""
+        if used.when is None or not isinstance(first, dict):
+            return first
+        try:
+            parse(used.when)
+        except CriterionError as error:
+            self.problems.append(unreadable_criterion(("when",), used.when, error, place))
+            return first
+        inner = first.get("group_when", {})
+        criterion = f"({used.when}) && ({inner[str(count)]})" if str(count) in inner else used.when
+        return {**first, "group_when": {str(count): criterion} | {k: v for k, v in inner.items() if k != str(count)}}
 
     def _long(self, step: dict[str, Any], place: Place, inside: tuple[str, ...]) -> Iterator[tuple[Any, Place]]:
         """The long form of a short step."""
@@ -265,7 +286,9 @@ class _Expansion(Struct):
             origin = Origin("", place.source)
             for path, _, problem in problems_of_error(error, step, origin):
                 allowed = (
-                    "" if problem.expected else f"a step with `use` takes {join_or(['`with`', '`remember`'])} only"
+                    ""
+                    if problem.expected
+                    else f"a step with `use` takes {join_or(['`with`', '`when`', '`remember`'])} only"
                 )
                 told = place.problem(path, problem.message, expected=problem.expected or allowed, key=True)
                 self.problems.append(told)
