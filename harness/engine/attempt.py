@@ -198,7 +198,7 @@ async def _repeated(judge: AssertionJudge, step: Step, ends: Repetition, within:
 
     criterion = await resolved_criterion(run, ends.criterion, judge.until)
     again = isinstance(step, RepeatedStep) and step.until is not None
-    return await repeated(judge, step.act, replace(ends, criterion=criterion), act, again=again)
+    return await repeated(judge, replace(ends, criterion=criterion), act, again=again)
 
 
 def _learn_from_step(step: Step) -> None:

@@ -7,14 +7,12 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from harness.engine.judge import ASSERTION, AssertionJudge
-from harness.model.record import Sent
+from harness.model.record import TIMES, Sent
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.spec.names import how_many
 from harness.values import replace
 
-TIMES = "times"
-"""The detail of an outcome that has how often the act was done, if more than once."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 1.0
 _PATIENCE = 1.0
@@ -24,6 +22,8 @@ _PATIENCE = 1.0
 class Repetition(Struct, frozen=True):
     """The declared end of the repetition of a step."""
 
+    act: str
+    """The act as it is declared."""
     criterion: str
     at_most: int | None
     written: Callable[[], Sent | None]
@@ -31,7 +31,7 @@ class Repetition(Struct, frozen=True):
 
 
 async def repeated(
-    judge: AssertionJudge, step_act: str, ends: Repetition, act: Callable[[float], Awaitable[Outcome]], *, again: bool
+    judge: AssertionJudge, ends: Repetition, act: Callable[[float], Awaitable[Outcome]], *, again: bool
 ) -> Outcome:
     """Do the act until the criterion holds. `again`: False if only what was done before is judged once more.
 
@@ -55,7 +55,7 @@ async def repeated(
         sent = ends.written()
         over = not again or times == ends.at_most or judge.left <= pause
         if sent is not None or over:
-            return missed if missed and sent is None else _unmet(unmet, step_act, times, sent)
+            return missed if missed and sent is None else _unmet(unmet, ends.act, times, sent)
         pause, patience = min(pause * 1.5, _LONGEST_PAUSE), _PATIENCE
 
 

@@ -390,7 +390,7 @@ def _end_of_repetition(run: Run, progress: StepState) -> Repetition | None:
     step = progress.declared
     if not isinstance(step, RepeatedStep) or step.until is None:
         return None
-    return Repetition(step.until, step.at_most, partial(effects.written_so_far, run, progress))
+    return Repetition(step.act, step.until, step.at_most, partial(effects.written_so_far, run, progress))
 
 
 def _with_known_reason(outcome: Outcome, before: Failure | None) -> Outcome:

@@ -17,6 +17,8 @@ from harness.model.plan import Plan
 from harness.model.record import (
     CLOSED_PAGES,
     LASTING,
+    LEFT_OUT,
+    TIMES,
     Attempt,
     History,
     MetFault,
@@ -384,6 +386,10 @@ def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> di
         line["note"] = note(attempt, record.step) + back
     if calls:
         line["tool_calls"] = [call_document(call) for call in calls]
+    if LEFT_OUT in attempt.outcome.details:
+        line[LEFT_OUT] = attempt.outcome.details[LEFT_OUT]
+    if TIMES in attempt.outcome.details:
+        line[TIMES] = attempt.outcome.details[TIMES]
     if LASTING in attempt.outcome.details:
         line[LASTING] = dict(attempt.outcome.details[LASTING])
     if CLOSED_PAGES in attempt.outcome.details:
@@ -401,6 +407,8 @@ def substitute_text(done: Step, declared: Step) -> str:
 def note(attempt: Attempt, declared: Step) -> str:
     """The trace's note about an attempt: `RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...`."""
     ended = f"FAILED - {attempt.outcome.message}" if isinstance(attempt.outcome, Failure) else "SUCCESS"
+    if reason := attempt.outcome.details.get(LEFT_OUT):
+        ended = f"SKIPPED - {reason}"
     return f"{way(attempt, declared)}: {ended}"
 
 

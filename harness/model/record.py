@@ -34,6 +34,8 @@ CLOSED_PAGES = "closed_pages"
 """The detail of an outcome that has the pages which the site closed, each with the page at which the task went on."""
 LEFT_OUT = "left_out"
 """The detail of an outcome that has the reason why the step was not due: its `when` does not hold."""
+TIMES = "times"
+"""The detail of an outcome that has how often `until` had the act done, if more than once."""
 NOT_KEPT = "not_kept"
 """The detail of an outcome that has the text which was typed and the one that the field has, if they differ."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")

@@ -259,7 +259,8 @@ class _Expansion(Struct):
         if used.when is None or not isinstance(first, dict):
             return first
         try:
-            parse(used.when)
+            if "${" not in used.when:  # with a reference it is checked once that is filled in
+                parse(used.when)
         except CriterionError as error:
             self.problems.append(unreadable_criterion(("when",), used.when, error, place))
             return first

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.recovery import Rule
 from harness.spec.faults import FaultBase, RequestFault, StepFault
-from harness.spec.step_base import RequestingStep, StepBase
+from harness.spec.step_base import RepeatedStep, RequestingStep, StepBase
 from harness.spec.step_groups import Parameter, StepGroup, Use
 from harness.spec.task import TaskSpec
 from tools.docs.key_type import described_type
@@ -93,11 +93,19 @@ def sections() -> tuple[Section, ...]:
     found += [_part("Every step", "steps[].", StepBase.model_json_schema(), definitions, without=("act",))]
     requesting = RequestingStep.model_json_schema()
     found += [_part("Acts by which a page may send requests", "steps[].", requesting, definitions, without=_OF_STEPS)]
+    repeated = RepeatedStep.model_json_schema()
+    found += [_part("Acts that can be repeated", "steps[].", repeated, definitions, without=_OF_STEPS)]
     expected = definitions["ExpectedRequest"]
     found += [_part("`expect_request` of a step", "steps[].expect_request.", expected, definitions)]
     found.append(_part("A place or a distance", "point.", definitions["Point"], definitions))
     found.append(_part("A selector that is a mapping", "selector.", definitions["Locator"], definitions))
-    shared = {"properties": {**requesting["properties"], **StepBase.model_json_schema()["properties"]}}
+    shared = {
+        "properties": {
+            **requesting["properties"],
+            **repeated["properties"],
+            **StepBase.model_json_schema()["properties"],
+        }
+    }
     found += [_tagged("Acts", "steps", steps, shared, definitions)]
     found.append(_part("`use` in place of a step", "use.", Use.model_json_schema(), definitions))
     group = StepGroup.model_json_schema()

@@ -1,0 +1,166 @@
+"""`until` repeats an act that does not write; `when` leaves a step or the steps of a group out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from harness.model.record import TaskResult
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure, Passed
+from harness.reporting.telling import story_of
+from harness.spec.steps import Step
+from tests.unit.fakes import Theatre, post, sending
+
+MORE = {"act": "click", "selector": "#more", "until": "count('.row') >= 3"}
+SUBMIT = {"act": "submit", "selector": "#pay"}
+LAST = {"act": "click", "selector": "#last"}
+
+
+def play(theatre: Theatre, *steps: dict[str, Any], **spec: Any) -> TaskResult:
+    return asyncio.run(theatre.play(steps=list(steps), **spec))
+
+
+def acts(theatre: Theatre) -> list[str]:
+    return [step.selector for _, step, *_ in theatre.session.acts]
+
+
+def code(result: TaskResult) -> str:
+    assert result.failure is not None
+    return result.failure.code
+
+
+def test_an_act_is_repeated_with_pauses_until_its_criterion_holds() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"count .row": lambda _: len(theatre.session.acts)}
+    result = play(theatre, MORE)
+    assert (result.final_state, acts(theatre), theatre.clock.time) == ("completed", ["#more"] * 3, 1.25)
+    assert result.history[0].attempts[0].outcome.details["times"] == 3
+    assert result.history[0].extra_attempts == 0  # a repetition is no retry
+
+
+def test_the_act_is_done_at_most_so_often_and_then_fails_with_what_was_seen() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"count .row": 0}
+    result = play(theatre, {**MORE, "at_most": 2})
+    assert (code(result), len(theatre.session.acts)) == ("ASSERTION_FAILED", 2)
+    assert result.failure is not None
+    assert "`until` did not hold after 2 clicks: count('.row') >= 3" in result.failure.message
+    assert "count('.row') is 0" in result.failure.message
+
+
+def test_it_ends_with_the_time_of_the_step() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"count .row": 0}
+    result = play(theatre, {**MORE, "timeout": 5})
+    assert (code(result), theatre.clock.time <= 5) == ("ASSERTION_FAILED", True)
+
+
+@pytest.mark.parametrize("rule", ["save_trace_and_report", "retry_after_wait"])
+def test_what_is_seen_to_write_is_not_repeated(rule: str) -> None:
+    theatre = Theatre()
+    theatre.session.page = {"count .row": 0}
+    theatre.session.script = [sending(post()), sending(post())]
+    result = play(theatre, MORE, error_recovery={"on_assertion_fail": rule})
+    assert (code(result), acts(theatre).count("#more")) == ("ASSERTION_FAILED", 1)
+    assert result.failure is not None
+    assert "after 1 click: " in result.failure.message
+    assert "it was not repeated, because it sent POST http://shop.local/order" in result.failure.message
+
+
+def test_what_is_declared_to_do_no_harm_twice_is_repeated() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"count .row": lambda _: len(theatre.session.acts)}
+    theatre.session.script = [sending(post()) for _ in range(3)]
+    assert play(theatre, {**MORE, "effect": "idempotent"}).final_state == "completed"
+
+
+def test_a_button_that_goes_because_the_act_took_effect_is_no_failure() -> None:
+    theatre = Theatre()
+    gone = Failure("ELEMENT_NOT_FOUND", "gone", effect=Effect.NONE)
+    theatre.session.script = [Passed(), gone, gone]
+    theatre.session.page = {"count .row": lambda _: 3 if len(theatre.session.acts) > 2 else 1}
+    assert play(theatre, MORE).final_state == "completed"
+    theatre.session.page = {"count .row": 1}
+    theatre.session.acts.clear()
+    theatre.session.script = [Passed(), gone]
+    assert code(play(theatre, {**MORE, "at_most": 2})) == "ELEMENT_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ({**SUBMIT, "until": "exists('#a')"}, "a step that writes is never repeated"),
+        ({**MORE, "effect": "write"}, "a step that writes is never repeated"),
+        ({"act": "api", "method": "POST", "url": "/", "until": "exists('#a')"}, "a step that writes is never repeated"),
+        ({**LAST, "at_most": 2}, "`at_most` goes with `until`"),
+    ],
+)
+def test_a_write_refuses_to_be_repeated(step: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        TypeAdapter(Step).validate_python(step)
+
+
+def test_a_step_that_is_not_due_is_skipped_without_a_warning() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"exists #c": False}
+    result = play(theatre, {**SUBMIT, "when": "exists('#c')"}, LAST)
+    assert (result.final_state, result.warnings, acts(theatre)) == ("completed", (), ["#last"])
+    first = result.history[0]
+    assert first.left_out == "exists('#c') does not hold: no element matches '#c'"
+    assert (first.passed, first.skipped, first.may_have_written) == (True, False, False)
+    told = story_of(theatre.plan(steps=[{**SUBMIT, "when": "exists('#c')"}, LAST]), result).steps[0]
+    assert (told.status, told.passed, told.skipped) == ("skipped", True, False)
+    assert told.worked_on == "#pay (skipped: exists('#c') does not hold: no element matches '#c')"
+
+
+def test_a_step_that_is_due_is_done_and_asked_once() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"exists #c": lambda _: not theatre.session.acts}
+    theatre.session.script = [Failure("ELEMENT_COVERED", "covered"), Passed()]
+    result = play(theatre, {**LAST, "when": "exists('#c')"})
+    assert (result.final_state, acts(theatre), result.history[0].left_out) == ("completed", ["#last"] * 2, "")
+
+
+def test_a_criterion_that_could_not_be_judged_is_not_false() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"text #c": None}
+    result = play(theatre, {**LAST, "when": "text('#c') == 'open'"})
+    assert (code(result), acts(theatre)) == ("ASSERTION_FAILED", [])
+    assert result.failure is not None
+    assert "`when` of step 0 cannot be judged" in result.failure.message
+    assert "exists('#status') && " in result.failure.hint
+
+    def busy(_: float) -> Any:
+        raise Failed(Failure("STEP_TIMEOUT", "Step timeout: exists(#c) exceeded 2s"))
+
+    theatre.session.page = {"exists #c": busy}
+    assert code(play(theatre, {**LAST, "when": "exists('#c')"})) == "STEP_TIMEOUT"
+    missing = play(Theatre(), {**LAST, "when": "text('#a') == 'x ${memory.gone}'"})
+    assert code(missing) == "MEMORY_MISSING"
+
+
+def test_the_steps_of_a_group_are_left_out_together() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"exists #c": lambda _: len(theatre.session.acts) == 1}
+    first = {"act": "click", "selector": "#a", "group_when": {"2": "exists('#c')"}}
+    second = {"act": "click", "selector": "#b"}
+    result = play(theatre, first, second, LAST, first, second, LAST, checkpoints=[1])
+    assert acts(theatre) == ["#last", "#a", "#b", "#last"]
+    assert [bool(each.left_out) for each in result.history] == [True, True, False, False, False, False]
+    assert [each.index for each in result.history] == [0, 1, 2, 3, 4, 5]
+    assert result.final_state == "completed"
+
+
+def test_a_group_in_a_repair_is_left_out_together() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"exists #c": False, "exists #ready": lambda _: bool(theatre.session.acts)}
+    steps = [{"act": "click", "selector": "#a", "group_when": {"2": "exists('#c')"}}, SUBMIT, LAST]
+    rules = {"on_precondition_fail": "attempt_repair"}
+    repairs = [{"steps": steps}]
+    spec: dict[str, Any] = {"preconditions": ["exists('#ready')"], "repairs": repairs, "error_recovery": rules}
+    assert play(theatre, LAST, **spec).final_state == "completed"
+    assert acts(theatre) == ["#last", "#last"]
