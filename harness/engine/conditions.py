@@ -287,8 +287,8 @@ class _Repairs:
             self._run.journal.begun += 1
             record, turn = await do_step(self._run, StepRequest(_BEFORE, step, expect=self._run.plan.expect_timeout))
             left = rest_of_group(self._run, record, steps)
-            self._run.journal.trace += [record, *left]
-            del steps[: len(left)]
+            self._run.journal.trace += [record, *left.told]
+            del steps[: len(left.told) + len(left.unused)]
             if turn:
                 return turn.failure
         return None

@@ -196,9 +196,9 @@ async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
         run, StepRequest(index, step, expect=run.plan.expect_timeout, agent=run.agent or SCRIPTED)
     )
     following = run.plan.steps[index + 1 :] if run.agent is None else ()
-    for each in (record, *rest_of_group(run, record, following)):
-        journal.history.append(each)
-        journal.trace.append(each)
+    left = rest_of_group(run, record, following)
+    journal.history += [record, *left.told, *left.unused]
+    journal.trace += [record, *left.told]
     if isinstance(turn, TaskStop) and run.agent is not None:
         turn = await _agent_goes_on(run, turn)
     return turn or await consistent(run, index, record.step)

@@ -42,6 +42,7 @@ from harness.spec.references import (
     one_time_names,
     references,
 )
+from harness.spec.rounds import Guard
 from harness.spec.selector_checks import unreadable
 from harness.spec.source import Origin, Place
 from harness.spec.step_base import RepeatedStep
@@ -176,6 +177,8 @@ def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
 
 def _of_step(path: JsonPath, step: Step) -> Iterator[_Found]:
     yield from ((at, text, False) for at, text in _criteria_of_step(path, step))
+    for guard, text in step.guards.items():
+        yield (*path, "guards", guard), text, bool(Guard.read(guard).key)
     for key, text in step.remember.items():
         yield (*path, "remember", key), text, True
     if isinstance(step, Tool) and step.expect is not None:
@@ -192,7 +195,6 @@ def _criteria_of_step(path: JsonPath, step: Step) -> Iterator[tuple[JsonPath, st
     for key, criterion in {"when": step.when, "until": until, "done_when": step.done_when}.items():
         if criterion is not None:
             yield (*path, key), criterion
-    yield from (((*path, "group_when", span), criterion) for span, criterion in step.group_when.items())
 
 
 def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:

@@ -14,6 +14,9 @@ from harness.spec.step_keys import AnswerKeys, ExpectedRequest
 EffectClass = Literal["read", "idempotent", "write"]
 
 
+_GUARD = r"^[1-9]\d{0,3}( for_each_\d+ \d+ \d+)?$"
+
+
 class StepBase(Declaration):
     """What every act may carry."""
 
@@ -38,8 +41,10 @@ class StepBase(Declaration):
         description="Criterion without which the step is skipped, and the task goes on as if it were not there. It is "
         "asked once, when the step is reached.",
     )
-    group_when: SkipJsonSchema[dict[str, str]] = Field(default_factory=dict, description="See `when` of `use`.")
-    """Number of steps, of which this is the first -> the criterion without which they are skipped: of step groups."""
+    guards: SkipJsonSchema[dict[Annotated[str, Field(pattern=_GUARD)], str]] = Field(
+        default_factory=dict, description="What is asked before a group."
+    )
+    """Guards of groups of which this is the first step (`rounds.Guard`) -> their expressions, the outermost first."""
     screenshot_id: str | None = Field(
         None, max_length=100, description="Keep a screenshot after the step under this name."
     )

@@ -146,7 +146,7 @@ def test_a_criterion_that_could_not_be_judged_is_not_false() -> None:
 def test_the_steps_of_a_group_are_left_out_together() -> None:
     theatre = Theatre()
     theatre.session.page = {"exists #c": lambda _: len(theatre.session.acts) == 1}
-    first = {"act": "click", "selector": "#a", "group_when": {"2": "exists('#c')"}}
+    first = {"act": "click", "selector": "#a", "guards": {"2": "exists('#c')"}}
     second = {"act": "click", "selector": "#b"}
     result = play(theatre, first, second, LAST, first, second, LAST, checkpoints=[1])
     assert acts(theatre) == ["#last", "#a", "#b", "#last"]
@@ -158,9 +158,57 @@ def test_the_steps_of_a_group_are_left_out_together() -> None:
 def test_a_group_in_a_repair_is_left_out_together() -> None:
     theatre = Theatre()
     theatre.session.page = {"exists #c": False, "exists #ready": lambda _: bool(theatre.session.acts)}
-    steps = [{"act": "click", "selector": "#a", "group_when": {"2": "exists('#c')"}}, SUBMIT, LAST]
+    steps = [{"act": "click", "selector": "#a", "guards": {"2": "exists('#c')"}}, SUBMIT, LAST]
     rules = {"on_precondition_fail": "attempt_repair"}
     repairs = [{"steps": steps}]
     spec: dict[str, Any] = {"preconditions": ["exists('#ready')"], "repairs": repairs, "error_recovery": rules}
     assert play(theatre, LAST, **spec).final_state == "completed"
     assert acts(theatre) == ["#last", "#last"]
+
+
+def rounds(items: int, expression: str = "mem('skus')") -> list[dict[str, Any]]:
+    """Two steps for each item of a list, as a `use` with `for_each` brings them."""
+    steps: list[dict[str, Any]] = []
+    for number in range(items):
+        guards = {f"{2 * (items - number)} for_each_1 {number} {items}": expression}
+        steps.append({"act": "click", "selector": f"#${{memory.for_each_1[{number}]}}", "guards": guards})
+        steps.append({"act": "click", "selector": "#next"})
+    return steps
+
+
+def test_a_group_is_done_for_each_item_of_a_list_that_is_read_when_it_is_reached() -> None:
+    theatre = Theatre()
+    theatre.world.entries_ = {"skus": ["a", "b"]}
+    result = play(theatre, *rounds(4), LAST, checkpoints=[8])
+    assert acts(theatre) == ["#a", "#next", "#b", "#next", "#last"]
+    assert (result.final_state, result.warnings) == ("completed", ())
+    assert [(each.index, each.left_out) for each in result.history] == [
+        *((index, "") for index in range(4)),
+        (4, "`for_each` has 2 items"),
+        (5, "`for_each` has 2 items"),  # the rounds after it are told by none
+        (8, ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("memory", "said"),
+    [
+        ({"skus": list("abcde")}, "mem('skus') has 5 items, and there are at most 4 rounds"),
+        ({"skus": "a"}, "mem('skus') gives 'a', and not a list"),
+        ({}, "mem('skus') gives None, and not a list"),
+    ],
+)
+def test_what_is_no_list_or_too_long_fails_the_step(memory: dict[str, Any], said: str) -> None:
+    theatre = Theatre()
+    theatre.world.entries_ = dict(memory)
+    result = play(theatre, *rounds(4))
+    assert (code(result), acts(theatre)) == ("INVALID_INPUT", [])
+    assert result.failure is not None
+    assert said in result.failure.message
+
+
+def test_an_empty_list_leaves_all_rounds_out() -> None:
+    theatre = Theatre()
+    theatre.world.entries_ = {"skus": []}
+    result = play(theatre, *rounds(3), LAST)
+    assert (acts(theatre), [each.index for each in result.history]) == (["#last"], [0, 1, 6])
