@@ -13,7 +13,7 @@ from harness.criteria import Verdict, difference, evaluate, evaluate_value, fold
 from harness.criteria.syntax import Literal, Value
 from harness.engine.judge import ASSERTION, AssertionJudge, with_hint
 from harness.engine.repeat import Repetition, repeated
-from harness.engine.run import PageSources, Run, StepAnswer
+from harness.engine.run import PageSources, Run, StepAnswer, StepTransition
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
 from harness.recovery import Remedy, RepairPrecondition, Retry, Substitute, Trust
@@ -374,6 +374,8 @@ class StepRequest(Struct, frozen=True):
     """Seconds to wait for its assertion to hold."""
     agent: str = ""
     """The name of the agent that chose it."""
+    clear: Callable[[], Awaitable[StepTransition]] | None = None
+    """Does the handlers that hold now, when the element is covered."""
 
 
 class StepState(Struct):

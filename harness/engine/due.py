@@ -94,7 +94,7 @@ async def _judged(run: Run, progress: StepState, criterion: str, _: Guard) -> Fa
         return None
     if verdict.decided:
         return f"{text} does not hold: {why.message}"
-    message = f"`when` of step {index} cannot be judged: {text}: {why.message}"
+    message = f"Assertion failed: {text}: {why.message}; so `when` of step {index} cannot be judged"
     assertion = Assertion(why.expression, why.expected, why.actual, why.diff, why.message if why.plain else "")
     return Failure(ASSERTION, message, details={"criterion": text}, assertion=assertion, advice=_ADVICE)
 

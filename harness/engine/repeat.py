@@ -15,6 +15,7 @@ from harness.values import replace
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 1.0
+_ADVICE = "If it needs more of them, raise `at_most` or the `timeout` of the step; else look at what the act does."
 _PATIENCE = 1.0
 """Seconds to look for the element of a repetition: it may be gone because the act before took effect."""
 
@@ -66,10 +67,10 @@ def _did_nothing(failure: Failure) -> bool:
 
 def _unmet(unmet: Failure, act: str, times: int, sent: Sent | None) -> Failure:
     """The failure of a step whose criterion did not come to hold. The act was done: no retry does it again."""
-    told = unmet.message.partition(": ")[2]
-    message = f"`until` did not hold after {how_many(times, act)}: {told}"
+    message = f"{unmet.message}; `until` did not hold after {how_many(times, act)}"
+    advice = _ADVICE
     if sent is not None:
-        message += f"; it was not repeated, because it {sent.describe()}: if it may be done twice, declare `effect: "
-        message += "idempotent`"
+        message += f", and the act was not repeated, because it {sent.describe()}"
+        advice = "If the act may be done twice, declare `effect: idempotent`; else leave `until` out, and wait."
     details = {**unmet.details, TIMES: times}
-    return replace(unmet, message=message, details=details, effect=Effect.DONE, act_done=True)
+    return replace(unmet, message=message, details=details, advice=advice, effect=Effect.DONE, act_done=True)

@@ -133,6 +133,8 @@ class TaskJournal(Struct):
     takeovers: list[TakeOver] = field(default_factory=list)
     """The agents that went on in place of one that failed; going back to a checkpoint does not bring one back."""
     suspensions: list[Suspension] = field(default_factory=list)
+    handled: Counter[int] = field(default_factory=Counter)
+    """Number of a handler -> how often it was done; going back to a checkpoint does not change that."""
     given_up: set[int] = field(default_factory=set)
     """Numbers of steps for which it was emitted that nothing more is tried."""
 

@@ -219,7 +219,7 @@ _SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTransition]:
     """Do a step to its end. Returns its record, and what follows it."""
     run.journal.attribute(await run.stage.session.take_settled())
-    run.stage.session.begin_step(request.index, partial(effects.write_left, run, request.index, request.step))
+    _begin(run, request)
     called = None
     if isinstance(request.step, Tool):
         from harness.engine.tools import CalledTool, weighed  # few tasks call tools
@@ -240,6 +240,10 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
         turn = await _softened(run, request, turn)
     step_ended(run, record)
     return record, turn
+
+
+def _begin(run: Run, request: StepRequest) -> None:
+    run.stage.session.begin_step(request.index, partial(effects.write_left, run, request.index, request.step))
 
 
 async def _softened(run: Run, request: StepRequest, turn: StepTransition) -> StepTransition:
@@ -296,10 +300,26 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
         verdict = again(RepeatWay.RETRY, known)
         if verdict is RepeatVerdict.PASSED:
             return await effects.settled(run, progress)
-        failure, remedy = await _answer(run, progress, outcome, known=verdict is RepeatVerdict.AGAIN)
+        failure, remedy = await _remedy(run, progress, outcome, wrote=known.wrote, known=verdict is RepeatVerdict.AGAIN)
         if ended := await _end_step(run, progress, failure, remedy):
             return ended
         progress.repeated = progress.repeated or known == Known(True, EffectAnswer.DENIED)
+
+
+async def _remedy(
+    run: Run, progress: StepState, outcome: Failure, *, wrote: bool, known: bool
+) -> tuple[Failure, Remedy]:
+    """Choose what follows a failure: what covers the element is removed, if a handler is for it; else the rule says."""
+    clear = progress.request.clear
+    if clear is not None and outcome.code == "ELEMENT_COVERED" and not wrote:
+        before = run.journal.handled.total()
+        if turn := await clear():
+            return turn.failure, turn.give_up if isinstance(turn, TaskStop) else turn.remedy
+        if run.journal.handled.total() > before:
+            _begin(run, progress.request)
+            progress.answered(outcome, Retry())
+            return outcome, Retry()
+    return await _answer(run, progress, outcome, known=known)
 
 
 async def _end_step(

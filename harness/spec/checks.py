@@ -80,8 +80,9 @@ def check_spec(
         *check_steps(spec.steps, origin, folder),
         *problems_of_selectors(selectors_around(spec), origin),
         *chain.from_iterable(
-            check_steps(repair.steps, origin, folder, at=("repairs", number, "steps"))
-            for number, repair in enumerate(spec.repairs)
+            check_steps(each.steps, origin, folder, at=(key, number, "steps"))
+            for key, parts in (("repairs", spec.repairs), ("handlers", spec.handlers))
+            for number, each in enumerate(parts)
         ),
         *_unfilled_references(spec, origin),
         *_of_faults(spec, origin, channels),

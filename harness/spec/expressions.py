@@ -158,6 +158,7 @@ def expressions(spec: TaskSpec) -> Iterator[_Found]:
     for number, write in enumerate(spec.allowed_writes):
         if write.done_when is not None:
             yield ("allowed_writes", number, "done_when"), write.done_when, False
+    yield from ((("handlers", number, "when"), each.when, False) for number, each in enumerate(spec.handlers))
     for path, step in steps_of(spec):
         yield from _of_step(path, step)
 
@@ -167,12 +168,15 @@ def _listed(path: JsonPath, texts: Sequence[str]) -> Iterator[_Found]:
 
 
 def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
-    """All steps of the task and of its repairs."""
+    """All steps of the task, of its repairs and of its handlers."""
     for number, step in enumerate(spec.steps):
         yield ("steps", number), step
     for number, repair in enumerate(spec.repairs):
         for inner, step in enumerate(repair.steps):
             yield ("repairs", number, "steps", inner), step
+    for number, handler in enumerate(spec.handlers):
+        for inner, step in enumerate(handler.steps):
+            yield ("handlers", number, "steps", inner), step
 
 
 def _of_step(path: JsonPath, step: Step) -> Iterator[_Found]:
@@ -330,7 +334,7 @@ def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceS
 
 def _check_value(path: JsonPath, wanted: Reference, scope: ReferenceScope) -> None:
     """Check that a reference has a value that its place can use. Raises BadReferenceError."""
-    is_step = path[0] == "steps" or (path[0] == "repairs" and "steps" in path)
+    is_step = path[0] == "steps" or (path[0] in ("repairs", "handlers") and "steps" in path)
     if wanted.namespace == "totp":
         if not is_step and path[0] not in _EARLY:
             raise BadReferenceError(str(wanted), ONLY_STEPS)

@@ -229,8 +229,9 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     """
     data = gathered.data
     lists: list[JsonPath] = [("steps",)]
-    repairs = data.get("repairs")
-    lists += [("repairs", number, "steps") for number in range(len(repairs) if isinstance(repairs, list) else 0)]
+    for key in ("repairs", "handlers"):
+        parts = data.get(key)
+        lists += [(key, number, "steps") for number in range(len(parts) if isinstance(parts, list) else 0)]
     using = [path for path in lists if any(is_use(step) or is_short(step) for step in _list_at(data, path))]
     nearest_last = reversed(list(_group_files(folder)))
     plain = sum(len(_list_at(data, path)) for path in lists if path not in using)

@@ -109,7 +109,7 @@ def tables() -> Mapping[str, tuple[Section, ...]]:
         "reuse": (part["parametrize"], *_groups(definitions)),
         "recovery": (
             *_rules(definitions),
-            *(part[name] for name in ("budget", "repairs", "state_bindings", "fallback_plan")),
+            *(part[name] for name in ("budget", "repairs", "handlers", "state_bindings", "fallback_plan")),
         ),
         "faults": tuple(_faults(_variants(top["faults"]["items"], definitions), definitions)),
     }
@@ -122,6 +122,7 @@ _PLACES = {
     "fallback_plan": ".",
     "state_bindings": ".*.",
     "repairs": "[].",
+    "handlers": "[].",
     "routes": "[].",
     "budget": ".",
     "parametrize": ".",

@@ -12,6 +12,7 @@ from harness.model.record import TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.reporting.telling import story_of
+from harness.spec.handlers import Handler
 from harness.spec.steps import Step
 from tests.unit.fakes import Theatre, post, sending
 
@@ -48,8 +49,10 @@ def test_the_act_is_done_at_most_so_often_and_then_fails_with_what_was_seen() ->
     result = play(theatre, {**MORE, "at_most": 2})
     assert (code(result), len(theatre.session.acts)) == ("ASSERTION_FAILED", 2)
     assert result.failure is not None
-    assert "`until` did not hold after 2 clicks: count('.row') >= 3" in result.failure.message
-    assert "count('.row') is 0" in result.failure.message
+    assert result.failure.message == (
+        "Assertion failed: count('.row') >= 3: after 0.75 s: count('.row') is 0, expected >= 3; "
+        "`until` did not hold after 2 clicks"
+    )
 
 
 def test_it_ends_with_the_time_of_the_step() -> None:
@@ -67,8 +70,8 @@ def test_what_is_seen_to_write_is_not_repeated(rule: str) -> None:
     result = play(theatre, MORE, error_recovery={"on_assertion_fail": rule})
     assert (code(result), acts(theatre).count("#more")) == ("ASSERTION_FAILED", 1)
     assert result.failure is not None
-    assert "after 1 click: " in result.failure.message
-    assert "it was not repeated, because it sent POST http://shop.local/order" in result.failure.message
+    said = "after 1 click, and the act was not repeated, because it sent POST http://shop.local/order"
+    assert said in result.failure.message
 
 
 def test_what_is_declared_to_do_no_harm_twice_is_repeated() -> None:
@@ -131,7 +134,7 @@ def test_a_criterion_that_could_not_be_judged_is_not_false() -> None:
     result = play(theatre, {**LAST, "when": "text('#c') == 'open'"})
     assert (code(result), acts(theatre)) == ("ASSERTION_FAILED", [])
     assert result.failure is not None
-    assert "`when` of step 0 cannot be judged" in result.failure.message
+    assert "so `when` of step 0 cannot be judged" in result.failure.message
     assert "exists('#status') && " in result.failure.hint
 
     def busy(_: float) -> Any:
@@ -212,3 +215,54 @@ def test_an_empty_list_leaves_all_rounds_out() -> None:
     theatre.world.entries_ = {"skus": []}
     result = play(theatre, *rounds(3), LAST)
     assert (acts(theatre), [each.index for each in result.history]) == (["#last"], [0, 1, 6])
+
+
+BANNER = {"when": "exists('#banner')", "steps": [{"act": "click", "selector": "#accept"}]}
+
+
+def test_a_handler_is_done_before_the_step_in_whose_way_it_is_and_at_most_so_often() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"exists #banner": True}
+    result = play(
+        theatre, LAST, {**LAST, "selector": "#b"}, {**LAST, "selector": "#c"}, handlers=[{**BANNER, "times": 2}]
+    )
+    assert acts(theatre) == ["#accept", "#last", "#accept", "#b", "#c"]
+    assert (result.final_state, result.warnings, result.steps_completed) == ("completed", (), 3)
+    assert [each.index for each in result.history] == [0, 0, 1, 1, 2]
+
+
+def test_a_handler_is_done_when_an_act_is_covered() -> None:
+    theatre = Theatre()
+    covered = Failure("ELEMENT_COVERED", "covered", effect=Effect.NONE)
+    theatre.session.script = [covered]
+    theatre.session.page = {"exists #banner": lambda _: acts(theatre) == ["#last"]}
+    rules = {"on_action_failed": "abort"}
+    result = play(theatre, LAST, handlers=[BANNER], error_recovery=rules)
+    assert (result.final_state, acts(theatre)) == ("completed", ["#last", "#accept", "#last"])
+    theatre = Theatre()
+    theatre.session.script = [covered, covered]
+    theatre.session.page = {"exists #banner": False}
+    assert code(play(theatre, LAST, handlers=[BANNER], error_recovery=rules)) == "ELEMENT_COVERED"
+    assert acts(theatre) == ["#last"]
+
+
+def test_no_handler_is_done_between_a_dialog_and_the_step_that_opens_it() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"exists #banner": lambda _: True}
+    play(theatre, {"act": "dialog"}, LAST, handlers=[BANNER])
+    assert [step.act for _, step, *_ in theatre.session.acts] == ["dialog", "click"]
+
+
+def test_a_failed_handler_fails_the_step_and_says_so() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"exists #banner": True}
+    theatre.session.script = [Failure("INVALID_INPUT", "no such element")]
+    result = play(theatre, LAST, handlers=[BANNER])
+    assert result.failure is not None
+    assert result.failure.message == "no such element; it is a step of the handler of exists('#banner')"
+    assert result.failed_index == 0
+
+
+def test_a_handler_does_not_write() -> None:
+    with pytest.raises(ValidationError, match="step 0 of the handler writes"):
+        Handler.model_validate({"when": "exists('#a')", "steps": [SUBMIT]})
