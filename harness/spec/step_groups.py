@@ -285,10 +285,12 @@ class _Expansion(Struct):
             return
         self.lists += isinstance(used.for_each, str)
         key = f"for_each_{self.lists}"
-        rounds = [
-            self._round(self._of_round(used, each, place), loaded, place, (*inside, loaded.name), each)
-            for each in rounds_of(used.for_each, used.count, used.at_most or MOST_ROUNDS, key)
-        ]
+        rounds: list[list[tuple[Any, Place]]] = []
+        told = len(self.problems)
+        for each in rounds_of(used.for_each, used.count, used.at_most or MOST_ROUNDS, key):
+            if len(self.problems) > told:
+                break  # the same again for each round helps nobody
+            rounds.append(self._round(self._of_round(used, each, place), loaded, place, (*inside, loaded.name), each))
         if isinstance(used.for_each, str):
             self._with_list(rounds, used.for_each, key, place)
         yield from chain.from_iterable(rounds)
@@ -357,9 +359,7 @@ class _Expansion(Struct):
         except ValidationError as error:
             origin = Origin("", place.source)
             for path, _, problem in problems_of_error(error, step, origin):
-                allowed = (
-                    "" if problem.expected else f"a step with `use` takes {join_or(map('`{}`'.format, _OF_USE))} only"
-                )
+                allowed = f"a step with `use` takes {join_or(map('`{}`'.format, _OF_USE))} only" if path else ""
                 told = place.problem(path, problem.message, expected=problem.expected or allowed, key=True)
                 self.problems.append(told)
             return None
