@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from harness.criteria import Verdict, difference, evaluate, evaluate_value, fold, parse_value, text_comparison
 from harness.criteria.syntax import Literal, Value
 from harness.engine.judge import ASSERTION, AssertionJudge, with_hint
-from harness.engine.repeat import Repetition, repeated
+from harness.engine.repeat import RepeatUntil, repeated
 from harness.engine.run import PageSources, Run, StepAnswer, StepTransition
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
@@ -47,7 +47,7 @@ async def attempt(
     expect: float = 0.0,
     called: CalledTool | None = None,
     before: Failure | None = None,
-    ends: Repetition | None = None,
+    ends: RepeatUntil | None = None,
 ) -> Outcome:
     """Make one attempt at the step, within its own limit and the task's deadline; it never raises Failed.
 
@@ -144,7 +144,7 @@ async def _do(
     remedy: Remedy | None,
     within: float,
     called: CalledTool | None,
-    ends: Repetition | None,
+    ends: RepeatUntil | None,
 ) -> Outcome:
     run, until = judge.run, judge.until
     step = await resolved(run, step, until)
@@ -170,7 +170,7 @@ async def _acted(
     remedy: Remedy | None,
     within: float,
     called: CalledTool | None,
-    ends: Repetition | None,
+    ends: RepeatUntil | None,
 ) -> Outcome:
     """Do what the step says, or judge it."""
     session, patience = judge.run.stage.session, _patience(judge.run, step, remedy, within)
@@ -188,7 +188,7 @@ async def _acted(
     return await session.perform(step, within, patience)
 
 
-async def _repeated(judge: AssertionJudge, step: Step, ends: Repetition, within: float, patience: float) -> Outcome:
+async def _repeated(judge: AssertionJudge, step: Step, ends: RepeatUntil, within: float, patience: float) -> Outcome:
     """Do the step until its criterion holds. What a retry does in its place is done once, and then judged."""
     run, end = judge.run, judge.run.ports.clock.now() + within
 

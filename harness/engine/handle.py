@@ -27,7 +27,8 @@ async def handle(run: Run, index: int, step: Step) -> StepTransition:
     """
     journal = run.journal
     last = journal.history[-1].step if journal.history else None
-    if isinstance(step, _BESIDE_PAGES) or isinstance(last, Dialog) or journal.unsure:
+    is_open = any(each.index >= index for each in journal.unsure)
+    if is_open or isinstance(step, _BESIDE_PAGES) or isinstance(last, Dialog):
         return None
     for number, handler in enumerate(run.plan.handlers):
         if journal.handled[number] < handler.times and await _is_in_the_way(run, handler):

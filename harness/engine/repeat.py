@@ -20,7 +20,7 @@ _PATIENCE = 1.0
 """Seconds to look for the element of a repetition: it may be gone because the act before took effect."""
 
 
-class Repetition(Struct, frozen=True):
+class RepeatUntil(Struct, frozen=True):
     """The declared end of the repetition of a step."""
 
     act: str
@@ -32,7 +32,7 @@ class Repetition(Struct, frozen=True):
 
 
 async def repeated(
-    judge: AssertionJudge, ends: Repetition, act: Callable[[float], Awaitable[Outcome]], *, again: bool
+    judge: AssertionJudge, ends: RepeatUntil, act: Callable[[float], Awaitable[Outcome]], *, again: bool
 ) -> Outcome:
     """Do the act until the criterion holds. `again`: False if only what was done before is judged once more.
 

@@ -15,7 +15,7 @@ from harness.engine.due import left_out
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
 from harness.engine.policy import allowed_by_person, permission
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
-from harness.engine.repeat import Repetition
+from harness.engine.repeat import RepeatUntil
 from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop
 from harness.model.events import StepStarted
 from harness.model.record import CLOSED_PAGES, LEFT_OUT, Attempt, StepRecord
@@ -406,11 +406,11 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     return outcome
 
 
-def _end_of_repetition(run: Run, progress: StepState) -> Repetition | None:
+def _end_of_repetition(run: Run, progress: StepState) -> RepeatUntil | None:
     step = progress.declared
     if not isinstance(step, RepeatedStep) or step.until is None:
         return None
-    return Repetition(step.act, step.until, step.at_most, partial(effects.written_so_far, run, progress))
+    return RepeatUntil(step.act, step.until, step.at_most, partial(effects.written_so_far, run, progress))
 
 
 def _with_known_reason(outcome: Outcome, before: Failure | None) -> Outcome:

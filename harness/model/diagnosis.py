@@ -252,7 +252,9 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         error_type=failure.type,
         timestamp=record.attempts[-1].started if record and record.attempts else result.started,
         step_index=index,
-        step={"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True)} if record else None,
+        step={"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True, exclude={"guards"})}
+        if record
+        else None,
         error_message=failure.message,
         stack_trace="".join(traceback.format_exception(failure.cause)) if failure.cause else None,
         context=context,
@@ -376,7 +378,7 @@ def trace(result: TaskResult) -> dict[str, Any]:
 
 
 def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> dict[str, Any]:
-    step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})
+    step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t", "guards"})
     timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
     back = ""

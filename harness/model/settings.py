@@ -31,8 +31,8 @@ from harness.model.settings_errors import Place, SettingsError, place_of, places
 from harness.model.tool_settings import ToolServerSettings, checked_tools, tool_problem, unoffered
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
-from harness.spec.handlers import Handler
 from harness.spec.names import template_problem
+from harness.spec.page_handlers import Handler
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.steps import Step
 from harness.spec.task import TimeoutProfile

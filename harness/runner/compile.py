@@ -28,11 +28,11 @@ from harness.spec.context import ContextOptions, merged
 from harness.spec.defaults import Defaults, with_defaults
 from harness.spec.expressions import LATE_IN_ROUTES, environment_names, one_time_variables, scope_of, secrets_of
 from harness.spec.generated import Generated
-from harness.spec.handlers import Handler
 from harness.spec.load import load_file, tasks_in_folder
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
 from harness.spec.one_time import OneTimePasswords, key_of
+from harness.spec.page_handlers import Handler
 from harness.spec.problems import JsonPath, Problem, SpecError
 from harness.spec.references import (
     ONLY_STEPS,

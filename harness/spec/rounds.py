@@ -42,7 +42,7 @@ class Guard(Struct, frozen=True):
         return self.steps // (self.rounds - self.round)
 
 
-class Later(Struct, frozen=True):
+class LaterItem(Struct, frozen=True):
     """An item that is known only when the steps are reached: it stands in a list in memory."""
 
     key: str
@@ -63,7 +63,7 @@ def given(values: Mapping[str, Any], reference: str) -> Any:
     item = values[EACH_KEY]
     if item is OTHERS:
         return f"${{{reference}}}"
-    if isinstance(item, Later):
+    if isinstance(item, LaterItem):
         return f"${{memory.{item.key}[{item.place}]{rest}}}"
     found = lookup(item, rest.removeprefix(".")) if rest else [item]
     if not found:
@@ -89,6 +89,6 @@ def rounds_of(for_each: Any, count: int | None, at_most: int, key: str) -> Itera
     elif isinstance(for_each, list):
         yield from (Round(number, item) for number, item in enumerate(for_each, 1))
     elif for_each is not None:
-        yield from (Round(place + 1, Later(key, place)) for place in range(at_most))
+        yield from (Round(place + 1, LaterItem(key, place)) for place in range(at_most))
     else:
         yield None

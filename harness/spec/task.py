@@ -29,7 +29,7 @@ from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import BuiltLater, Declaration, shown_default
 from harness.recovery.locators import Selector
 from harness.spec.agents import SCRIPTED
-from harness.spec.handlers import Handler
+from harness.spec.page_handlers import Handler
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 from harness.spec.url_patterns import OF_URL

@@ -349,7 +349,7 @@ RULES = Table(_rules)
 def _nested() -> Mapping[str, type[BaseModel]]:
     from harness.recovery.rulebook import Rulebook
     from harness.spec.context import ContextOptions
-    from harness.spec.handlers import Handler
+    from harness.spec.page_handlers import Handler
     from harness.spec.routes import Route
 
     return {

@@ -12,7 +12,7 @@ from harness.model.record import TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.reporting.telling import story_of
-from harness.spec.handlers import Handler
+from harness.spec.page_handlers import Handler
 from harness.spec.steps import Step
 from tests.unit.fakes import Theatre, post, sending
 
