@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
@@ -214,6 +215,10 @@ class Press(RepeatedStep, RequestingStep):
         return f"press {self.value}" + (f" on {self.selector}" if self.selector else "")
 
 
+_SELECTOR = re.compile(r"[#.\[/*]|[a-z_-]+=[^=]")
+"""How selectors begin, and no criterion does."""
+
+
 class Scroll(RepeatedStep, RequestingStep):
     """Bring an element into view, or scroll the page or the element."""
 
@@ -249,6 +254,10 @@ class Scroll(RepeatedStep, RequestingStep):
     def _one_aim(self) -> Self:
         if self.to is not None and self.value is not None:
             raise ValueError("`scroll` takes either a distance, or the element `to` which it scrolls")
+        if self.until is not None and _SELECTOR.match(self.until):
+            raise ValueError(
+                f"`until` is a criterion: to scroll on until an element is in view, write `to: {self.until}`"
+            )
         return self
 
 

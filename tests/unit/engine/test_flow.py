@@ -100,6 +100,7 @@ def test_a_button_that_goes_because_the_act_took_effect_is_no_failure() -> None:
         ({**MORE, "effect": "write"}, "a step that writes is never repeated"),
         ({"act": "api", "method": "POST", "url": "/", "until": "exists('#a')"}, "a step that writes is never repeated"),
         ({**LAST, "at_most": 2}, "`at_most` goes with `until`"),
+        ({"act": "scroll", "until": "#row-9"}, "to scroll on until an element is in view, write `to: #row-9`"),
     ],
 )
 def test_a_write_refuses_to_be_repeated(step: dict[str, Any], said: str) -> None:
