@@ -14,14 +14,17 @@ PAGE = """<!doctype html><title>Shop</title>
 <button id=more>More</button><ul id=rows></ul>
 <button id=pay>Pay</button>
 <div id=banner hidden>Cookies <button id=accept>Accept</button><button id=shut>Close</button></div>
+<div id=promo hidden onclick="promo.hidden = true; log.textContent += 'promo '">Buy now</div>
 <div id=cart></div><p id=log></p>
 <script>
 let ready = false, clicks = 0;
 setTimeout(() => { ready = true; }, 900);           // the page is hydrated late: clicks before are lost
+if (location.search === '?promo') promo.hidden = false;
 more.onclick = () => { clicks += 1; document.title = `clicked ${clicks}`;
   if (ready) rows.insertAdjacentHTML('beforeend', '<li class=row>row</li>'); };
 pay.onclick = () => fetch('/pay', {method: 'POST'});
-if (location.search) setTimeout(() => { banner.hidden = false; }, location.search === '?late' ? 500 : 0);
+const show = () => { banner.hidden = false; };
+if (/banner|late/.test(location.search)) setTimeout(show, location.search === '?late' ? 500 : 0);
 if (location.search === '?late') Object.assign(banner.style, {position: 'fixed', inset: 0, background: 'white'});
 accept.onclick = () => { banner.querySelector('#accept').hidden = true; log.textContent += 'accepted '; };
 shut.onclick = () => { banner.hidden = true; log.textContent += 'closed '; };
@@ -69,6 +72,11 @@ steps:
   - {act: assert, expr: "text('#log') includes 'accepted closed'"}
   - {act: assert, expr: "title() == 'clicked 1'"}
 """,
+    "tasks/promo.task.yaml": """steps:
+  - open: /?promo
+  - {click: "#more"}
+  - {act: assert, expr: "text('#log') includes 'promo'"}
+""",
     "tasks/pay.task.yaml": """steps:
   - open: /
   - {click: "#pay", until: "exists('#thanks')"}
@@ -78,6 +86,7 @@ steps:
   - {click: "#more", when: "text('#status') == 'open'"}
 """,
 }
+HANDLERS = """handlers = [{when = "visible('#promo')", steps = [{act = "click", selector = "#promo"}]}]"""
 BAD = """steps:
   - open: /
   - {submit: form, until: "exists('#a')"}
@@ -99,12 +108,13 @@ def test_tasks_repeat_leave_out_and_go_through_lists(tmp_path: Path, httpserver:
 
     httpserver.expect_request("/").respond_with_data(PAGE, content_type="text/html")
     httpserver.expect_request("/pay", method="POST").respond_with_handler(pay)
-    (tmp_path / "pyproject.toml").write_text(f'[tool.harness]\nbase_url = "{httpserver.url_for("")}"\n', "utf-8")
+    settings = f'[tool.harness]\nbase_url = "{httpserver.url_for("")}"\n{HANDLERS}\n'
+    (tmp_path / "pyproject.toml").write_text(settings, "utf-8")
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
     done = warm().run("pytest", cwd=tmp_path)
-    assert "2 failed, 4 passed" in done.stdout, done.stdout + done.stderr
+    assert "2 failed, 5 passed" in done.stdout, done.stdout + done.stderr
     assert "step_skipped" not in done.stdout
     assert paid == ["POST"]  # what was seen to write is not done twice
     report = json.loads((tmp_path / "errors" / "pay" / "error_report.json").read_text("utf-8"))

@@ -218,6 +218,20 @@ def test_an_empty_list_leaves_all_rounds_out() -> None:
     assert (acts(theatre), [each.index for each in result.history]) == (["#last"], [0, 1, 6])
 
 
+def test_the_way_back_to_a_checkpoint_in_a_round_keeps_the_list() -> None:
+    theatre = Theatre()
+    theatre.world.entries_ = {"skus": ["a", "b"]}
+    late = Failure("STEP_TIMEOUT", "late")
+    theatre.session.script = [Passed(), Passed(), Passed(), late]
+    rules = {"on_timeout": "retry_from_checkpoint"}
+    result = play(theatre, *rounds(3), LAST, checkpoints=[2], error_recovery=rules)
+    assert (result.final_state, acts(theatre)) == (
+        "completed",
+        [*("#a", "#next", "#b", "#next"), "#b", "#next", "#last"],
+    )
+    assert [each.index for each in result.history] == [0, 1, 2, 3, 2, 3, 4, 5, 6]
+
+
 BANNER = {"when": "exists('#banner')", "steps": [{"act": "click", "selector": "#accept"}]}
 
 
