@@ -25,9 +25,7 @@ let from = null;
 handle.addEventListener('pointerdown', e => { from = [e.clientX, e.clientY]; handle.setPointerCapture(e.pointerId); });
 handle.addEventListener('pointerup', e => tell(`dragged:${e.clientX - from[0]}:${e.clientY - from[1]}`));
 </script>"""
-PAGES["/keys-in-frame"] = (
-    "<!doctype html><iframe id=in src=/keys style='width: 500px; height: 500px'></iframe>"
-)
+PAGES["/keys-in-frame"] = "<!doctype html><iframe id=in src=/keys style='width: 500px; height: 500px'></iframe>"
 PAGES["/list"] = """<!doctype html><title>List</title>
 <div id=list style="height: 200px; width: 300px; overflow: auto"></div>
 <div id=wide style="width: 200px; overflow: auto"><div style="width: 2000px">wide</div></div>
