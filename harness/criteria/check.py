@@ -561,6 +561,8 @@ class Verdict(Struct, frozen=True):
     explanation: Explanation | None = None
     waited: bool = False
     """Whether it was evaluated more than once."""
+    decided: bool = True
+    """False if it does not hold, and its opposite would not hold either: what it is about is not known."""
 
 
 class Finding(Struct, frozen=True):

@@ -107,6 +107,7 @@ def _verdict(finding: Finding) -> Verdict:
         explanation=Explanation(
             finding.expression, finding.expected, finding.actual, diff, finding.message, finding.plain
         ),
+        decided=finding.decided,
     )
 
 

@@ -12,7 +12,8 @@ from msgspec import Struct, field
 from harness.criteria import Verdict, difference, evaluate, evaluate_value, fold, parse_value, text_comparison
 from harness.criteria.syntax import Literal, Value
 from harness.engine.judge import ASSERTION, AssertionJudge, with_hint
-from harness.engine.run import PageSources, Run, StepAnswer
+from harness.engine.repeat import RepeatUntil, repeated
+from harness.engine.run import PageSources, Run, StepAnswer, StepTransition
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
 from harness.recovery import Remedy, RepairPrecondition, Retry, Substitute, Trust
@@ -20,6 +21,7 @@ from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed, budget_exceeded
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, holds_reference, one_time_names, resolve
+from harness.spec.step_base import RepeatedStep
 from harness.spec.steps import Api, Assert, Dialog, Screenshot, Step, Tool, Type, Wait
 from harness.task_secrets import is_secret_name, learn, learn_named, secrets_of_header
 from harness.values import replace
@@ -45,12 +47,13 @@ async def attempt(
     expect: float = 0.0,
     called: CalledTool | None = None,
     before: Failure | None = None,
+    ends: RepeatUntil | None = None,
 ) -> Outcome:
     """Make one attempt at the step, within its own limit and the task's deadline; it never raises Failed.
 
     `code` is the code of a failed assertion: a criterion, a precondition and a binding are assertions too. `expect`:
     seconds to wait for an assertion to hold. `called`: the call of a `tool` step, which outlasts the attempt. `before`:
-    the failure of the attempt before this one.
+    the failure of the attempt before this one. `ends`: what ends the repetition of its act.
     """
     own = run.limit(step)
     within = min(own, run.left)
@@ -61,7 +64,7 @@ async def attempt(
     allowed = within if called is None else called.rest_of(within)
     judge = AssertionJudge(run, Deadline.after(allowed, now), code, expect)
     try:
-        outcome = await _do(judge, index, step, remedy, allowed, called)
+        outcome = await _do(judge, index, step, remedy, allowed, called, ends)
     except Failed as failed:
         outcome = failed.failure
     except MissingMemory as missing:
@@ -113,6 +116,13 @@ async def resolved(run: Run, step: Step, until: Deadline) -> Step:
     return resolve(step, run.stage.world.memory, await _one_time_passwords(run, step, until))
 
 
+async def resolved_criterion(run: Run, criterion: str, until: Deadline) -> str:
+    """The criterion with its references filled in. Raises MissingMemory, Failed."""
+    asked = await resolved(run, Assert(expr=criterion), until)
+    assert isinstance(asked, Assert)
+    return asked.expr or ""
+
+
 async def _one_time_passwords(run: Run, step: Step, until: Deadline) -> dict[str, str]:
     """The one-time passwords of the step, all of one moment. In the last second of a code it waits for the next one."""
     passwords, clock = run.plan.one_time, run.ports.clock
@@ -128,23 +138,18 @@ async def _one_time_passwords(run: Run, step: Step, until: Deadline) -> dict[str
 
 
 async def _do(
-    judge: AssertionJudge, index: int, step: Step, remedy: Remedy | None, within: float, called: CalledTool | None
+    judge: AssertionJudge,
+    index: int,
+    step: Step,
+    remedy: Remedy | None,
+    within: float,
+    called: CalledTool | None,
+    ends: RepeatUntil | None,
 ) -> Outcome:
     run, until = judge.run, judge.until
     step = await resolved(run, step, until)
     _learn_from_step(step)
-    patience = _patience(run, step, remedy, within)
-    if isinstance(step, Assert):
-        outcome = await _assert(judge, index, step, patience)
-    elif isinstance(step, Tool):
-        from harness.engine.tools import call_tool  # few tasks call tools
-
-        assert called is not None  # `do_step` makes it
-        outcome = await call_tool(called, step, judge)
-    elif isinstance(step, Wait) and _has_fallbacks(run, step, remedy):
-        outcome = _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
-    else:
-        outcome = await run.stage.session.perform(step, within, patience)
+    outcome = await _acted(judge, index, step, remedy, within, called, ends)
     outcome = await _with_dialogs(run, step, until, outcome)
     if isinstance(outcome, Failure):
         return outcome
@@ -156,6 +161,44 @@ async def _do(
     if step.screenshot_id and not isinstance(step, Screenshot):
         await run.stage.session.screenshot(step.screenshot_id, max(1.0, until.left(run.ports.clock.now())))
     return outcome
+
+
+async def _acted(
+    judge: AssertionJudge,
+    index: int,
+    step: Step,
+    remedy: Remedy | None,
+    within: float,
+    called: CalledTool | None,
+    ends: RepeatUntil | None,
+) -> Outcome:
+    """Do what the step says, or judge it."""
+    session, patience = judge.run.stage.session, _patience(judge.run, step, remedy, within)
+    if isinstance(step, Assert):
+        return await _assert(judge, index, step, patience)
+    if isinstance(step, Tool):
+        from harness.engine.tools import call_tool  # few tasks call tools
+
+        assert called is not None  # `do_step` makes it
+        return await call_tool(called, step, judge)
+    if ends is not None:
+        return await _repeated(judge, step, ends, within, patience)
+    if isinstance(step, Wait) and _has_fallbacks(judge.run, step, remedy):
+        return _not_found(step, patience, await session.perform(step, patience, patience))
+    return await session.perform(step, within, patience)
+
+
+async def _repeated(judge: AssertionJudge, step: Step, ends: RepeatUntil, within: float, patience: float) -> Outcome:
+    """Do the step until its criterion holds. What a retry does in its place is done once, and then judged."""
+    run, end = judge.run, judge.run.ports.clock.now() + within
+
+    async def act(at_most: float) -> Outcome:
+        left = end - run.ports.clock.now()
+        return await run.stage.session.perform(step, left, min(patience, at_most, left))
+
+    criterion = await resolved_criterion(run, ends.criterion, judge.until)
+    again = isinstance(step, RepeatedStep) and step.until is not None
+    return await repeated(judge, replace(ends, criterion=criterion), act, again=again)
 
 
 def _learn_from_step(step: Step) -> None:
@@ -331,6 +374,8 @@ class StepRequest(Struct, frozen=True):
     """Seconds to wait for its assertion to hold."""
     agent: str = ""
     """The name of the agent that chose it."""
+    clear: Callable[[], Awaitable[StepTransition]] | None = None
+    """Does the handlers that hold now, when the element is covered."""
 
 
 class StepState(Struct):
@@ -343,6 +388,8 @@ class StepState(Struct):
     remedies: dict[Hashable, Iterator[Remedy]] = field(default_factory=dict)
     sent: tuple[Sent, ...] = ()
     """The requests that left the pages in all attempts so far."""
+    due: bool = False
+    """Its `when` held: it is not asked again."""
     repeated: bool = False
     """It was repeated because `done_when` was false."""
     contradicted: bool = False

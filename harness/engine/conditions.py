@@ -10,6 +10,7 @@ from typing import TypeVar
 from harness.criteria import Criterion, CriterionError, lookup, memory_lookup, parse
 from harness.engine.attempt import StepRequest, attempt
 from harness.engine.checkpoints import save_first_checkpoint
+from harness.engine.due import rest_of_group
 from harness.engine.run import Run, StepTransition, TaskStop, overspent
 from harness.engine.step import do_step
 from harness.model.plan import Plan, ReadyRepair
@@ -276,14 +277,18 @@ class _Repairs:
         await self._run.synchronize(self._run.deadline)
         if repair.task and (why := await _run_first(self._run, repair.task)):
             return why
-        for step in repair.steps:
+        steps = list(repair.steps)
+        while steps:
+            step = steps.pop(0)
             if over := overspent(self._run, another=True):
                 return over.failure
             if down := await self._down():
                 return down
             self._run.journal.begun += 1
             record, turn = await do_step(self._run, StepRequest(_BEFORE, step, expect=self._run.plan.expect_timeout))
-            self._run.journal.trace.append(record)
+            left = rest_of_group(self._run, record, steps)
+            self._run.journal.trace += [record, *left.told]
+            del steps[: len(left.told) + len(left.unused)]
             if turn:
                 return turn.failure
         return None

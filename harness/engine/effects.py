@@ -11,7 +11,7 @@ from harness.engine.attempt import StepState, remember, resolved
 from harness.engine.judge import AssertionJudge
 from harness.engine.run import Checkpoint, Run, StepTransition, TaskStop
 from harness.model.events import WriteSeen
-from harness.model.record import Sent, StepRecord, first_unsafe, seen_writing, written_addresses
+from harness.model.record import LEFT_OUT, Sent, StepRecord, first_unsafe, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
@@ -55,7 +55,15 @@ def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
 
 
 def _did_nothing(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failure) and outcome.effect is Effect.NONE and not _leaves_open(outcome)
+    if isinstance(outcome, Passed):
+        return LEFT_OUT in outcome.details
+    return outcome.effect is Effect.NONE and not _leaves_open(outcome)
+
+
+def written_so_far(run: Run, progress: StepState) -> Sent | None:
+    """What the attempt under way was seen to write; None if nothing."""
+    collect(run, progress, Passed())
+    return first_unsafe(progress.sent) if seen_writing(progress.declared, progress.sent) else None
 
 
 async def stop_sending(run: Run, progress: StepState | None = None, failure: Failure | None = None) -> bool:
@@ -209,7 +217,7 @@ async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
     The step may still have its effect.
     """
     for record in reversed(run.journal.history[: checkpoint.index]):
-        if isinstance(record.step, Open) or any(each.page and each.arrived for each in record.sent):
+        if (isinstance(record.step, Open) and record.acted) or any(each.page and each.arrived for each in record.sent):
             return None  # the recorded fields belong to another page
         wrote = isinstance(record.step, _FILLS) and record.may_have_written
         if wrote and not await once_more(run, RepeatWay.FILL, record.step):

@@ -133,6 +133,8 @@ class TaskJournal(Struct):
     takeovers: list[TakeOver] = field(default_factory=list)
     """The agents that went on in place of one that failed; going back to a checkpoint does not bring one back."""
     suspensions: list[Suspension] = field(default_factory=list)
+    handled: Counter[int] = field(default_factory=Counter)
+    """Number of a handler -> how often it was done; going back to a checkpoint does not change that."""
     given_up: set[int] = field(default_factory=set)
     """Numbers of steps for which it was emitted that nothing more is tried."""
 
@@ -162,7 +164,7 @@ class TaskJournal(Struct):
         A request that left a page before it was replaced belongs to the act before the `open` that replaced it. That
         `open` is still under way if `opening`.
         """
-        acts = [place for place, each in enumerate(self.trace) if not each.step.looks_only]
+        acts = [place for place, each in enumerate(self.trace) if each.acted]
         self._charge(tuple(each for each in sent if not each.before), acts[-1:])
         last_opened = bool(acts) and not opening and isinstance(self.trace[acts[-1]].step, Open)
         self._charge(tuple(each for each in sent if each.before), acts[-2:-1] if last_opened else acts[-1:])
@@ -184,7 +186,7 @@ class TaskJournal(Struct):
         late = tuple(each for each in sent if each.unsafe and not seen_writing(step, (each,)))
         if not late or step.effect is not None or not isinstance(step, _PASSING):
             return
-        acts = (each for each in reversed(self.trace[:place]) if not each.step.looks_only)
+        acts = (each for each in reversed(self.trace[:place]) if each.acted)
         act = next((each for each in acts if not isinstance(each.step, _PASSING)), None)
         if act is not None and seen_writing(act.step, late):
             self._tell(act, late)
@@ -194,7 +196,7 @@ class TaskJournal(Struct):
 
         It is attributed as `attribute` and `pass_on` do it after the step.
         """
-        for each in (step, *(record.step for record in reversed(self.trace))):
+        for each in (step, *(record.step for record in reversed(self.trace) if not record.left_out)):
             if each.looks_only or (sent.before and each is step):
                 continue
             if seen_writing(each, (sent,)):

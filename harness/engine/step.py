@@ -11,12 +11,14 @@ from urllib.parse import urljoin, urlsplit
 
 from harness.engine import effects
 from harness.engine.attempt import StepRequest, StepState, attempt, task_timeout
+from harness.engine.due import left_out
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
 from harness.engine.policy import allowed_by_person, permission
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
+from harness.engine.repeat import RepeatUntil
 from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop
 from harness.model.events import StepStarted
-from harness.model.record import CLOSED_PAGES, Attempt, StepRecord
+from harness.model.record import CLOSED_PAGES, LEFT_OUT, Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
@@ -25,6 +27,7 @@ from harness.recovery.rulebook import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
 from harness.spec.references import MissingMemory, resolve
+from harness.spec.step_base import RepeatedStep
 from harness.spec.step_keys import AnswerKeys
 from harness.spec.steps import Api, Assert, Download, Open, Step, Tool, Wait
 from harness.values import replace
@@ -216,7 +219,7 @@ _SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTransition]:
     """Do a step to its end. Returns its record, and what follows it."""
     run.journal.attribute(await run.stage.session.take_settled())
-    run.stage.session.begin_step(request.index, partial(effects.write_left, run, request.index, request.step))
+    _begin(run, request)
     called = None
     if isinstance(request.step, Tool):
         from harness.engine.tools import CalledTool, weighed  # few tasks call tools
@@ -237,6 +240,10 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
         turn = await _softened(run, request, turn)
     step_ended(run, record)
     return record, turn
+
+
+def _begin(run: Run, request: StepRequest) -> None:
+    run.stage.session.begin_step(request.index, partial(effects.write_left, run, request.index, request.step))
 
 
 async def _softened(run: Run, request: StepRequest, turn: StepTransition) -> StepTransition:
@@ -279,7 +286,10 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             continue
         if isinstance(outcome, Passed):
             await run.stage.session.passed(progress.index)
-            progress.contradicted = not progress.repeated and await effects.contradicted(run, progress.declared)
+            left = LEFT_OUT in outcome.details
+            progress.contradicted = not (progress.repeated or left) and await effects.contradicted(
+                run, progress.declared
+            )
             return progress.record(), None
         if effects.under_way(progress, outcome) and (run.left > 0 or run.plan.alternative):  # else nothing follows
             await effects.stop_sending(run, progress, outcome)
@@ -290,10 +300,26 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
         verdict = again(RepeatWay.RETRY, known)
         if verdict is RepeatVerdict.PASSED:
             return await effects.settled(run, progress)
-        failure, remedy = await _answer(run, progress, outcome, known=verdict is RepeatVerdict.AGAIN)
+        failure, remedy = await _remedy(run, progress, outcome, wrote=known.wrote, known=verdict is RepeatVerdict.AGAIN)
         if ended := await _end_step(run, progress, failure, remedy):
             return ended
         progress.repeated = progress.repeated or known == Known(True, EffectAnswer.DENIED)
+
+
+async def _remedy(
+    run: Run, progress: StepState, outcome: Failure, *, wrote: bool, known: bool
+) -> tuple[Failure, Remedy]:
+    """Choose what follows a failure: what covers the element is removed, if a handler is for it; else the rule says."""
+    clear = progress.request.clear
+    if clear is not None and outcome.code == "ELEMENT_COVERED" and not wrote:
+        before = run.journal.handled.total()
+        if turn := await clear():
+            return turn.failure, turn.give_up if isinstance(turn, TaskStop) else turn.remedy
+        if run.journal.handled.total() > before:
+            _begin(run, progress.request)
+            progress.answered(outcome, Retry())
+            return outcome, Retry()
+    return await _answer(run, progress, outcome, known=known)
 
 
 async def _end_step(
@@ -359,19 +385,32 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     before = last if isinstance(last, Failure) else None
 
     def once() -> Awaitable[Outcome]:
-        return attempt(run, request.index, step, remedy, code, expect=expect, called=progress.called, before=before)
+        return attempt(
+            *(run, request.index, step, remedy, code),
+            expect=expect,
+            called=progress.called,
+            before=before,
+            ends=_end_of_repetition(run, progress),
+        )
 
-    outcome = await _unrecorded(run, step) or await with_circuit(run, step, once)
+    outcome = await left_out(run, progress) or await _unrecorded(run, step) or await with_circuit(run, step, once)
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
         outcome = await run.stage.session.by_page(outcome)
-    elif isinstance(step, Assert):
+    elif isinstance(step, Assert) or LEFT_OUT in outcome.details:  # nothing is judged of a page that has not arrived
         outcome = await run.stage.session.page_failure() or outcome
     outcome = _note_closed_pages(run, _attribute_cause(run, outcome))
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
     attempt_ended(run, request.index, request.step, done)
     return outcome
+
+
+def _end_of_repetition(run: Run, progress: StepState) -> RepeatUntil | None:
+    step = progress.declared
+    if not isinstance(step, RepeatedStep) or step.until is None:
+        return None
+    return RepeatUntil(step.act, step.until, step.at_most, partial(effects.written_so_far, run, progress))
 
 
 def _with_known_reason(outcome: Outcome, before: Failure | None) -> Outcome:

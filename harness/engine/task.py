@@ -14,8 +14,10 @@ from harness.engine.agent import is_stuck, looking, next_proposal, unknown_outco
 from harness.engine.attempt import StepRequest, StepState
 from harness.engine.checkpoints import at_the_start, checkpoint, rewind
 from harness.engine.conditions import UNMET, consistent, preconditions, success, with_others
+from harness.engine.due import rest_of_group
 from harness.engine.effects import barred_reason, observed_write, once_more, stop_sending, taken_back
 from harness.engine.events import agent_relieved
+from harness.engine.handle import handle
 from harness.engine.remedies import is_unsure, nearest
 from harness.engine.result import TaskRun, close_task
 from harness.engine.run import Checkpoint, RewindRequest, Run, StepTransition, Suspension, TaskStop, overspent
@@ -190,12 +192,16 @@ async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | 
 async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
     journal = run.journal
     await run.stage.injector.before_step(index, step)
+    clear = partial(handle, run, index, step) if run.plan.handlers else None
+    if clear and (turn := await clear()):
+        return turn
     journal.begun += 1
-    record, turn = await do_step(
-        run, StepRequest(index, step, expect=run.plan.expect_timeout, agent=run.agent or SCRIPTED)
-    )
-    journal.history.append(record)
-    journal.trace.append(record)
+    request = StepRequest(index, step, expect=run.plan.expect_timeout, agent=run.agent or SCRIPTED, clear=clear)
+    record, turn = await do_step(run, request)
+    following = run.plan.steps[index + 1 :] if run.agent is None else ()
+    left = rest_of_group(run, record, following)
+    journal.history += [record, *left.told, *left.unused]
+    journal.trace += [record, *left.told]
     if isinstance(turn, TaskStop) and run.agent is not None:
         turn = await _agent_goes_on(run, turn)
     return turn or await consistent(run, index, record.step)

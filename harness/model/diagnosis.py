@@ -17,6 +17,8 @@ from harness.model.plan import Plan
 from harness.model.record import (
     CLOSED_PAGES,
     LASTING,
+    LEFT_OUT,
+    TIMES,
     Attempt,
     History,
     MetFault,
@@ -250,7 +252,9 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         error_type=failure.type,
         timestamp=record.attempts[-1].started if record and record.attempts else result.started,
         step_index=index,
-        step={"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True)} if record else None,
+        step={"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True, exclude={"guards"})}
+        if record
+        else None,
         error_message=failure.message,
         stack_trace="".join(traceback.format_exception(failure.cause)) if failure.cause else None,
         context=context,
@@ -374,7 +378,7 @@ def trace(result: TaskResult) -> dict[str, Any]:
 
 
 def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> dict[str, Any]:
-    step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})
+    step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t", "guards"})
     timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
     back = ""
@@ -384,6 +388,10 @@ def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> di
         line["note"] = note(attempt, record.step) + back
     if calls:
         line["tool_calls"] = [call_document(call) for call in calls]
+    if LEFT_OUT in attempt.outcome.details:
+        line[LEFT_OUT] = attempt.outcome.details[LEFT_OUT]
+    if TIMES in attempt.outcome.details:
+        line[TIMES] = attempt.outcome.details[TIMES]
     if LASTING in attempt.outcome.details:
         line[LASTING] = dict(attempt.outcome.details[LASTING])
     if CLOSED_PAGES in attempt.outcome.details:
@@ -401,6 +409,8 @@ def substitute_text(done: Step, declared: Step) -> str:
 def note(attempt: Attempt, declared: Step) -> str:
     """The trace's note about an attempt: `RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...`."""
     ended = f"FAILED - {attempt.outcome.message}" if isinstance(attempt.outcome, Failure) else "SUCCESS"
+    if reason := attempt.outcome.details.get(LEFT_OUT):
+        ended = f"SKIPPED - {reason}"
     return f"{way(attempt, declared)}: {ended}"
 
 

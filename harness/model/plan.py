@@ -40,6 +40,14 @@ class ReadyRepair(Struct, frozen=True):
     """A task to run first, in the same world."""
 
 
+class ReadyHandler(Struct, frozen=True):
+    """A handler of the task or the project, ready to run."""
+
+    when: str
+    steps: tuple[Step, ...]
+    times: int
+
+
 class ReadyLogin(Struct, frozen=True):
     """How a task is logged in before it begins (`login`)."""
 
@@ -114,6 +122,8 @@ class Plan:
     alternative: Plan | None = None
     """The task that `fallback_plan` runs in the same world after this one failed."""
     repairs: tuple[ReadyRepair, ...] = ()
+    handlers: tuple[ReadyHandler, ...] = ()
+    """Those of the task, then those of the project."""
     login: ReadyLogin | None = None
     """The login with which the task begins."""
     fresh: bool = True

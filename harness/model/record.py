@@ -32,6 +32,10 @@ LASTING = "lasting_selectors"
 """The detail of an outcome that has, for each ref of the step, a selector that matches the same element alone."""
 CLOSED_PAGES = "closed_pages"
 """The detail of an outcome that has the pages which the site closed, each with the page at which the task went on."""
+LEFT_OUT = "left_out"
+"""The detail of an outcome that has the reason why the step was not due: its `when` does not hold."""
+TIMES = "times"
+"""The detail of an outcome that has how often `until` had the act done, if more than once."""
 NOT_KEPT = "not_kept"
 """The detail of an outcome that has the text which was typed and the one that the field has, if they differ."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
@@ -162,9 +166,19 @@ class StepRecord(Struct, frozen=True):
         return with_selectors(self.step, selectors) if selectors else None
 
     @property
+    def left_out(self) -> str:
+        """Why it was not due (`when`); empty if it was."""
+        return str(self.attempts[-1].outcome.details.get(LEFT_OUT, "")) if self.attempts else ""
+
+    @property
+    def acted(self) -> bool:
+        """Whether it did more than look, so that what leaves the pages afterwards may be due to it."""
+        return not (self.step.looks_only or self.left_out)
+
+    @property
     def wrote(self) -> bool:
         """Whether it may have changed what must not be changed twice: a `write`, or seen to be one (`seen_writing`)."""
-        return self.step.effect_class == "write" or seen_writing(self.step, self.sent)
+        return not self.left_out and (self.step.effect_class == "write" or seen_writing(self.step, self.sent))
 
     @property
     def may_have_written(self) -> bool:
@@ -222,7 +236,7 @@ def written_addresses(records: Iterable[StepRecord]) -> dict[str, StepRecord]:
     for record in records:
         pages = [each for each in record.sent if each.page and each.arrived]
         if not record.wrote:
-            asked = pages if not record.step.looks_only else ()
+            asked = pages if record.acted else ()
             harmless |= {each.url for each in asked if each.method in SAFE_METHODS}
             continue
         declared = record.step.effect_class == "write"

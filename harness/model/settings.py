@@ -32,6 +32,7 @@ from harness.model.tool_settings import ToolServerSettings, checked_tools, tool_
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
 from harness.spec.names import template_problem
+from harness.spec.page_handlers import Handler
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.steps import Step
 from harness.spec.task import TimeoutProfile
@@ -70,6 +71,13 @@ def _criterion(text: str) -> str:
     except CriterionError as error:
         raise ValueError(f"is not a criterion: {error.problem}, at character {error.offset + 1}") from error
     return text
+
+
+def _handlers(handlers: tuple[Handler, ...]) -> tuple[Handler, ...]:
+    """The handlers; raises ValueError for a criterion that cannot be read."""
+    for each in handlers:
+        _criterion(each.when)
+    return handlers
 
 
 class LoginSettings(Declaration):
@@ -206,6 +214,15 @@ class Settings(Declaration):
         default_factory=dict,
         description="Your own keys at the top of task files: `skip` skips the task, with the key's text as the reason; "
         "`tag` adds tags; `note` is shown in reports; `ignore` has no effect.",
+    )
+    handlers: Annotated[
+        tuple[Handler, ...], AfterValidator(_handlers), WithJsonSchema({"type": "array", "items": {}})
+    ] = Field(
+        (),
+        max_length=20,
+        description="What may be in the way in every task, such as a cookie banner, and the steps that remove it, "
+        'written as `handlers` of a task: `[{when = "visible(\'#cookies\')", steps = [{act = "click", selector = '
+        '"#accept"}]}]`.',
     )
     logins: dict[str, LoginSettings] = Field(default_factory=dict, description="Logins that tasks name with `login`.")
     agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project.")

@@ -161,6 +161,7 @@ class _KeptReader:
             target=target_text(first),
             instead=_instead(first, last),
             status=self._status(last, index),
+            left_out=str(last.get("left_out", "")),
             attempts=tuple(map(_attempt, lines)),
             written=f"{act} {target_text(first)}",
             went_back_to=int(back) if back.lstrip("-").isdecimal() else None,
@@ -169,7 +170,7 @@ class _KeptReader:
 
     def _status(self, last: Mapping[str, Any], index: int) -> StepStatus:
         if ": FAILED" not in str(last.get("note", "")):
-            return "ok"
+            return "skipped" if last.get("left_out") else "ok"
         own = {str(each.get("type")) for each in self._report.warnings if each.get("step_index") == index}
         return "skipped" if "step_skipped" in own else "done" if "effect_already_done" in own else "FAILED"
 

@@ -71,6 +71,8 @@ class StoryStep(Struct, frozen=True):
     status: StepStatus = "ok"
     skipped: bool = False
     """It failed, and the task went on without it."""
+    left_out: str = ""
+    """Why it was not due: its `when` does not hold."""
     attempts: tuple[StoryAttempt, ...] = ()
     written: str = ""
     """Act and target as the step is written."""
@@ -85,11 +87,13 @@ class StoryStep(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        return self.status in ("ok", "done")
+        return self.status in ("ok", "done") or bool(self.left_out)
 
     @property
     def worked_on(self) -> str:
-        """The target, and what the last attempt did in place of it, if that was different."""
+        """The target, and what the last attempt did in place of it, or why nothing was done, if that was different."""
+        if self.left_out:
+            return f"{self.target} (skipped: {self.left_out})"
         return self.target + (f" (retried{self.instead})" if self.instead else "")
 
     @property

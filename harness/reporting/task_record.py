@@ -88,6 +88,7 @@ class StepLine(BaseModel):
     seconds: float = Field(0, description="Of all attempts, without the waits between them.")
     passed: bool = True
     skipped: bool = Field(False, description="It failed, and the task went on without it.")
+    left_out: str = Field("", description="Why it was not due: its `when` did not hold.")
     went_back_to: int | None = Field(None, description="It failed, and the task went back to before this step.")
     attempts: tuple[AttemptLine, ...] = ()
 
@@ -100,6 +101,7 @@ def _line(step: StoryStep) -> StepLine:
         seconds=round(step.seconds or 0, 3),
         passed=step.passed,
         skipped=step.skipped,
+        left_out=shortened(step.left_out, _MESSAGE),
         went_back_to=step.went_back_to,
         attempts=tuple(_attempt(attempt, step) for attempt in step.attempts),
     )

@@ -344,6 +344,7 @@ def _step(record: StepRecord, total: int, *, beside: bool) -> StoryStep:
         instead=substitute_text(last, record.step),
         status=_status(record),
         skipped=record.skipped,
+        left_out=record.left_out,
         attempts=tuple(_attempt(attempt, record.step) for attempt in record.attempts),
         written=f"{record.step.act} {step_target(record.step)}",
         beside=beside,
@@ -356,7 +357,7 @@ def _step(record: StepRecord, total: int, *, beside: bool) -> StoryStep:
 def _status(record: StepRecord) -> StepStatus:
     if record.effect_already_done:
         return "done"
-    return "skipped" if record.skipped else "ok" if record.passed else "FAILED"
+    return "skipped" if record.skipped or record.left_out else "ok" if record.passed else "FAILED"
 
 
 def _attempt(attempt: Attempt, declared: Step) -> StoryAttempt:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from harness.criteria import Criterion, CriterionError, parse
 from harness.masking import MARK
-from harness.model.plan import Plan, ReadyLogin, ReadyRepair
+from harness.model.plan import Plan, ReadyHandler, ReadyLogin, ReadyRepair
 from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.runner.chain import agent_chain, chain_problems, first_agent
@@ -32,6 +32,7 @@ from harness.spec.load import load_file, tasks_in_folder
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
 from harness.spec.one_time import OneTimePasswords, key_of
+from harness.spec.page_handlers import Handler
 from harness.spec.problems import JsonPath, Problem, SpecError
 from harness.spec.references import (
     ONLY_STEPS,
@@ -198,6 +199,19 @@ class Filling:
             task=task((*path, "task"), repair.task) if repair.task else None,
         )
 
+    def handlers(self) -> tuple[ReadyHandler, ...]:
+        """The handlers of the task, then those of the project."""
+        own = ((("handlers", number), each) for number, each in enumerate(self.spec.handlers))
+        shared = ((("handlers",), each) for each in self.settings.handlers)
+        return tuple(self._handler(path, each) for path, each in (*own, *shared))
+
+    def _handler(self, path: JsonPath, handler: Handler) -> ReadyHandler:
+        return ReadyHandler(
+            when=str(self._criterion((*path, "when"), handler.when) or handler.when),
+            steps=tuple(self._step((*path, "steps", number), step) for number, step in enumerate(handler.steps)),
+            times=handler.times,
+        )
+
     def _unreadable(self, text: str) -> str:
         """The problem of a criterion without the values of variables, parts of which an error would quote."""
         hidden = scope_of(self.spec, dict.fromkeys(environment_names(self.spec), MARK), self.generated)
@@ -318,6 +332,7 @@ class _Compilation(Struct, frozen=True):
             relaxed=filling.criteria(("fallback_plan", "relaxed_success_criteria"), relaxed),
             alternative=inner.other(filling, ("fallback_plan", "alternative_task_id"), instead) if instead else None,
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
+            handlers=filling.handlers(),
             login=inner.login(filling) if spec.login else None,
             base_url=settings.base_url,
             context=context,

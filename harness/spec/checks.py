@@ -80,8 +80,11 @@ def check_spec(
         *check_steps(spec.steps, origin, folder),
         *problems_of_selectors(selectors_around(spec), origin),
         *chain.from_iterable(
-            check_steps(repair.steps, origin, folder, at=("repairs", number, "steps"))
-            for number, repair in enumerate(spec.repairs)
+            check_steps(steps, origin, folder, at=(*part, "steps"))
+            for part, steps in (
+                *((("repairs", number), each.steps) for number, each in enumerate(spec.repairs)),
+                *((("handlers", number), each.steps) for number, each in enumerate(spec.handlers)),
+            )
         ),
         *_unfilled_references(spec, origin),
         *_of_faults(spec, origin, channels),

@@ -42,8 +42,10 @@ from harness.spec.references import (
     one_time_names,
     references,
 )
+from harness.spec.rounds import Guard
 from harness.spec.selector_checks import unreadable
-from harness.spec.source import Origin
+from harness.spec.source import Origin, Place
+from harness.spec.step_base import RepeatedStep
 from harness.spec.steps import Assert, Step, Tool
 from harness.spec.task import TaskSpec
 from harness.spec.url_patterns import RequestPattern, may_match, whole_url_hint
@@ -156,6 +158,7 @@ def expressions(spec: TaskSpec) -> Iterator[_Found]:
     for number, write in enumerate(spec.allowed_writes):
         if write.done_when is not None:
             yield ("allowed_writes", number, "done_when"), write.done_when, False
+    yield from ((("handlers", number, "when"), each.when, False) for number, each in enumerate(spec.handlers))
     for path, step in steps_of(spec):
         yield from _of_step(path, step)
 
@@ -165,17 +168,21 @@ def _listed(path: JsonPath, texts: Sequence[str]) -> Iterator[_Found]:
 
 
 def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
-    """All steps of the task and of its repairs."""
+    """All steps of the task, of its repairs and of its handlers."""
     for number, step in enumerate(spec.steps):
         yield ("steps", number), step
     for number, repair in enumerate(spec.repairs):
         for inner, step in enumerate(repair.steps):
             yield ("repairs", number, "steps", inner), step
+    for number, handler in enumerate(spec.handlers):
+        for inner, step in enumerate(handler.steps):
+            yield ("handlers", number, "steps", inner), step
 
 
 def _of_step(path: JsonPath, step: Step) -> Iterator[_Found]:
-    if step.done_when is not None:
-        yield (*path, "done_when"), step.done_when, False
+    yield from ((at, text, False) for at, text in _criteria_of_step(path, step))
+    for guard, text in step.guards.items():
+        yield (*path, "guards", guard), text, bool(Guard.read(guard).key)
     for key, text in step.remember.items():
         yield (*path, "remember", key), text, True
     if isinstance(step, Tool) and step.expect is not None:
@@ -185,6 +192,13 @@ def _of_step(path: JsonPath, step: Step) -> Iterator[_Found]:
             yield (*path, "expr"), step.expr, False
         elif isinstance(step.value, str) and _CALL.fullmatch(step.value):
             yield (*path, "value"), step.value, True
+
+
+def _criteria_of_step(path: JsonPath, step: Step) -> Iterator[tuple[JsonPath, str]]:
+    until = step.until if isinstance(step, RepeatedStep) else None
+    for key, criterion in {"when": step.when, "until": until, "done_when": step.done_when}.items():
+        if criterion is not None:
+            yield (*path, key), criterion
 
 
 def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
@@ -320,7 +334,7 @@ def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceS
 
 def _check_value(path: JsonPath, wanted: Reference, scope: ReferenceScope) -> None:
     """Check that a reference has a value that its place can use. Raises BadReferenceError."""
-    is_step = path[0] == "steps" or (path[0] == "repairs" and "steps" in path)
+    is_step = path[0] == "steps" or (path[0] in ("repairs", "handlers") and "steps" in path)
     if wanted.namespace == "totp":
         if not is_step and path[0] not in _EARLY:
             raise BadReferenceError(str(wanted), ONLY_STEPS)
@@ -416,7 +430,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         except BadReferenceError:
             continue  # reference_problems reports it
         except CriterionError as error:
-            yield _unreadable(path, text, error, origin)
+            yield unreadable_criterion(path, text, error, origin)
             continue
         if any(each.reads_result for each in parsed) and not _has_answer(path, dict(steps_of(spec))):
             yield _no_answer(path, text, origin)
@@ -472,7 +486,7 @@ def _parsed(text: str, is_value: bool, scopes: Sequence[ReferenceScope]) -> list
     return [parse_value(each) if is_value else parse(each) for each in texts]
 
 
-def _unreadable(path: JsonPath, text: str, error: CriterionError, origin: Origin) -> Problem:
+def unreadable_criterion(path: JsonPath, text: str, error: CriterionError, origin: Origin | Place) -> Problem:
     """The problem of an expression, at the wrong character unless interpolation has moved it."""
     certain = error.text == text or error.offset <= text.find("${")
     caret = "\n".join(str(error).splitlines()[1:3])

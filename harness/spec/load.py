@@ -148,8 +148,8 @@ def load_file(
 
 def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Problem]]:
     """The task with the steps of the groups that it uses, all in their long form, and their problems."""
-    repairs = gathered.data.get("repairs")
-    lists = [gathered.data, *(repairs if isinstance(repairs, list) else ())]
+    parts = [gathered.data.get(key) for key in ("repairs", "handlers")]
+    lists = [gathered.data, *(each for part in parts if isinstance(part, list) for each in part)]
     steps = (each.get("steps") for each in lists if isinstance(each, dict))
     if not any(is_use(step) or is_short(step) for each in steps if isinstance(each, list) for step in each):
         return gathered, []

@@ -30,7 +30,7 @@ def hiding(secrets: Iterable[str]) -> Hide:
 
 # Interpolation of values, criteria and steps; `${memory...}` waits until the step runs.
 
-CRITERIA_OF_STEPS = ("expr", "done_when", "remember", "expect")
+CRITERIA_OF_STEPS = ("expr", "done_when", "remember", "expect", "when", "guards", "until")
 """Fields of steps that contain criteria or value expressions."""
 
 DATA_OF_STEPS = ("value", "arguments")

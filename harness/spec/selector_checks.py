@@ -19,7 +19,7 @@ _LISTS = ("ignore", "mask")
 
 def _selectors_of_step(step: Step, path: JsonPath) -> Iterator[tuple[JsonPath, str]]:
     """The place and the text of every selector of a step, its frame included."""
-    for name in ("selector", "frame", *(("value",) if isinstance(step, Drag) else ())):
+    for name in ("selector", "frame", "to", *(("value",) if isinstance(step, Drag) else ())):
         if text := getattr(step, name, None):
             yield (*path, name), text
     for name in _LISTS:

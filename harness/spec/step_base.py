@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from harness.recovery.declaration import Declaration
 from harness.recovery.locators import Selector
 from harness.spec.step_keys import AnswerKeys, ExpectedRequest
 
 EffectClass = Literal["read", "idempotent", "write"]
+
+
+_GUARD = r"^[1-9]\d{0,3}( for_each_\d+ \d+ \d+)?$"
 
 
 class StepBase(Declaration):
@@ -31,6 +35,16 @@ class StepBase(Declaration):
     optional: bool = Field(
         False, description="Whether the task goes on when the step fails. It then ends `partial_success`."
     )
+    when: str | None = Field(
+        None,
+        max_length=10_000,
+        description="Criterion without which the step is skipped, and the task goes on as if it were not there. It is "
+        "asked once, when the step is reached.",
+    )
+    guards: SkipJsonSchema[dict[Annotated[str, Field(pattern=_GUARD)], str]] = Field(
+        default_factory=dict, description="What is asked before a group."
+    )
+    """Guards of groups of which this is the first step (`rounds.Guard`) -> their expressions, the outermost first."""
     screenshot_id: str | None = Field(
         None, max_length=100, description="Keep a screenshot after the step under this name."
     )
@@ -92,7 +106,36 @@ class RequestingStep(AnswerKeys, StepBase):
     )
 
 
-class ElementStep(RequestingStep):
+class RepeatedStep(StepBase):
+    """An act that can be repeated until it took effect."""
+
+    until: str | None = Field(
+        None,
+        max_length=10_000,
+        description="Criterion until which the act is repeated, with pauses. It is done at least once; a `write` is "
+        "never repeated.",
+    )
+    at_most: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        description="How often the act is done at most. Default: until the time of the step is over, as a plain "
+        "number.",
+    )
+
+    @model_validator(mode="after")
+    def _repeats_no_write(self) -> Self:
+        if self.at_most is not None and self.until is None:
+            raise ValueError("`at_most` goes with `until`, the criterion that ends the repetition")
+        if self.until is not None and self.effect_class == "write":
+            raise ValueError(
+                "a step that writes is never repeated: leave `until` out, and wait in a step of its own, as "
+                '`{act: assert, expr: "EVENTUALLY(...)"}`'
+            )
+        return self
+
+
+class ElementStep(RepeatedStep, RequestingStep):
     """An act on one element."""
 
     selector: Selector = Field(

@@ -10,18 +10,22 @@ import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Self
 
 from msgspec import Struct, field
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
+from harness.criteria import CriterionError, parse, parse_value
 from harness.recovery.declaration import Declaration
+from harness.spec.expressions import unreadable_criterion
 from harness.spec.file_names import GROUP_SUFFIXES, is_short, is_use
 from harness.spec.loaded import Gathered
 from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
 from harness.spec.readers import MAX_BYTES, MAX_DEPTH
 from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text, depth_of, length_of, quoted
+from harness.spec.rounds import EACH, EACH_KEY, MOST_ROUNDS, OTHERS, Guard, Round, given, rounds_of
 from harness.spec.short_forms import LongStep, ShortFormError, long_steps
 from harness.spec.source import Origin, Place, Source, read_mapping
 from harness.spec.validation import MOST_STEPS, NO_STEP, problems_of_error, too_many_items, value_at
@@ -82,9 +86,46 @@ class Use(Declaration):
     with_: dict[str, JsonValue] = Field(
         default_factory=dict, alias="with", description="Values for the group's parameters."
     )
+    when: str | None = Field(
+        None,
+        max_length=10_000,
+        description="Criterion without which all steps of the group are skipped. It is asked once, before the first; "
+        "with `for_each` or `count` before each round.",
+    )
+    for_each: list[JsonValue] | str | None = Field(
+        None,
+        description="The steps are done once for each item of this list, `${each}` (or `${each.key}`): a list, or an "
+        "expression such as `json('cart', 'items[*].sku')` or `mem('names')`, which is read when it is reached.",
+    )
+    count: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_ROUNDS,
+        description="How often the steps are done, instead of `for_each`; `${each}` is 1, 2 and so on, as a plain "
+        "number.",
+    )
+    at_most: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_ROUNDS,
+        description="The most items of a list that is read: a longer one fails. Default: 100, as a plain number.",
+    )
     remember: dict[str, str] = Field(
         default_factory=dict, description="Memory key -> output of the group, instead of `GROUP.NAME`."
     )
+
+    @model_validator(mode="after")
+    def _one_kind_of_rounds(self) -> Self:
+        if self.for_each is not None and self.count is not None:
+            raise ValueError("`use` takes either `for_each` or `count`")
+        if isinstance(self.for_each, list) and not 1 <= len(self.for_each) <= MOST_ROUNDS:
+            raise ValueError(f"`for_each` takes 1 to {MOST_ROUNDS} items")
+        if self.at_most is not None and not isinstance(self.for_each, str):
+            raise ValueError("`at_most` goes with a `for_each` that is read from somewhere")
+        return self
+
+
+_OF_USE = ("with", "when", "for_each", "count", "at_most", "remember")
 
 
 class LoadedGroup(Struct, frozen=True):
@@ -188,8 +229,9 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     """
     data = gathered.data
     lists: list[JsonPath] = [("steps",)]
-    repairs = data.get("repairs")
-    lists += [("repairs", number, "steps") for number in range(len(repairs) if isinstance(repairs, list) else 0)]
+    for key in ("repairs", "handlers"):
+        parts = data.get(key)
+        lists += [(key, number, "steps") for number in range(len(parts) if isinstance(parts, list) else 0)]
     using = [path for path in lists if any(is_use(step) or is_short(step) for step in _list_at(data, path))]
     nearest_last = reversed(list(_group_files(folder)))
     plain = sum(len(_list_at(data, path)) for path in lists if path not in using)
@@ -220,6 +262,8 @@ class _Expansion(Struct):
     """The steps of the task so far."""
     filled: int = 0
     """The characters of the steps that groups have brought so far."""
+    lists: int = 0
+    """The number of lists so far that are read when their steps are reached."""
 
     def steps(self, step: Any, place: Place, inside: tuple[str, ...] = ()) -> Iterator[tuple[Any, Place]]:
         """A step, or those of the group that it uses, each with its place. `inside`: the groups around it.
@@ -239,12 +283,63 @@ class _Expansion(Struct):
             self._count(place, inside)
             yield NO_STEP, place  # so that the other steps are checked too
             return
+        self.lists += isinstance(used.for_each, str)
+        key = f"for_each_{self.lists}"
+        rounds: list[list[tuple[Any, Place]]] = []
+        told = len(self.problems)
+        for each in rounds_of(used.for_each, used.count, used.at_most or MOST_ROUNDS, key):
+            if len(self.problems) > told:
+                break  # the same again for each round helps nobody
+            rounds.append(self._round(self._of_round(used, each, place), loaded, place, (*inside, loaded.name), each))
+        if isinstance(used.for_each, str):
+            self._with_list(rounds, used.for_each, key, place)
+        yield from chain.from_iterable(rounds)
+
+    def _of_round(self, used: Use, each: Round | None, place: Place) -> Use:
+        """The `use` with the item of this round filled in."""
+        if each is None:
+            return used
+        item = {EACH_KEY: each.item}
+        when = None if used.when is None else self._fill(used.when, item, place, criterion=True)
+        return used.model_copy(update={"with_": self._fill(used.with_, item, place, data=True), "when": when})
+
+    def _round(
+        self, used: Use, loaded: LoadedGroup, place: Place, inside: tuple[str, ...], each: Round | None
+    ) -> list[tuple[Any, Place]]:
         values = self._values(used, loaded, place)
-        steps = list(self._filled(loaded, values, place, (*inside, loaded.name)))
+        if each is not None:
+            values = {**values, EACH_KEY: each.item}
+        steps = list(self._filled(loaded, values, place, inside, each))
         if steps:
             last, where = steps[-1]
             steps[-1] = (self._with_outputs(last, used, loaded, values, place), where)
-        yield from steps
+            steps[0] = (self._with_condition(steps[0][0], used, len(steps), place), steps[0][1])
+        return steps
+
+    def _with_list(self, rounds: list[list[tuple[Any, Place]]], text: str, key: str, place: Place) -> None:
+        """Let the first step of each round know the list that decides whether there is such a round."""
+        try:
+            if "${" not in text:
+                parse_value(text)
+        except CriterionError as error:
+            self.problems.append(unreadable_criterion(("for_each",), text, error, place))
+            return
+        for number, steps in enumerate(rounds):
+            if steps and isinstance(steps[0][0], dict):
+                guard = Guard(sum(map(len, rounds[number:])), key, number, len(rounds))
+                steps[0] = (_guarded(steps[0][0], guard, text), steps[0][1])
+
+    def _with_condition(self, first: Any, used: Use, count: int, place: Place) -> Any:
+        """The first step of the group, which knows without which criterion it is left out with the others."""
+        if used.when is None or not isinstance(first, dict):
+            return first
+        try:
+            if "${" not in used.when:  # with a reference it is checked once that is filled in
+                parse(used.when)
+        except CriterionError as error:
+            self.problems.append(unreadable_criterion(("when",), used.when, error, place))
+            return first
+        return _guarded(first, Guard(count), used.when)
 
     def _long(self, step: dict[str, Any], place: Place, inside: tuple[str, ...]) -> Iterator[tuple[Any, Place]]:
         """The long form of a short step."""
@@ -264,9 +359,7 @@ class _Expansion(Struct):
         except ValidationError as error:
             origin = Origin("", place.source)
             for path, _, problem in problems_of_error(error, step, origin):
-                allowed = (
-                    "" if problem.expected else f"a step with `use` takes {join_or(['`with`', '`remember`'])} only"
-                )
+                allowed = f"a step with `use` takes {join_or(map('`{}`'.format, _OF_USE))} only" if path else ""
                 told = place.problem(path, problem.message, expected=problem.expected or allowed, key=True)
                 self.problems.append(told)
             return None
@@ -325,10 +418,15 @@ class _Expansion(Struct):
         return {**defaults, **{name: value for name, value in used.with_.items() if name in parameters}}
 
     def _filled(
-        self, loaded: LoadedGroup, values: Mapping[str, Any], place: Place, inside: tuple[str, ...]
+        self,
+        loaded: LoadedGroup,
+        values: Mapping[str, Any],
+        place: Place,
+        inside: tuple[str, ...],
+        each: Round | None,
     ) -> Iterator[tuple[Any, Place]]:
         lengths = {name: length_of(value) for name, value in values.items()}
-        used = (place.shown, *place.used)
+        used = (place.shown + (f", round {each.number}" if each is not None else ""), *place.used)
         for number, step in enumerate(loaded.group.steps):
             here = Place(loaded.source, ("steps", number), used)
             outputs = loaded.group.outputs if number == 0 else {}
@@ -336,7 +434,18 @@ class _Expansion(Struct):
             if self.filled > MAX_BYTES:  # a task is not longer with its groups than a file may be
                 expected = f"at most {MAX_BYTES:,} characters in the steps of all groups"
                 self._too_much(here, inside, "values of parameters make the steps too long", expected)
-            yield from self.steps(self._fill(step, values, here), here, inside)
+            yield from self.steps(self._fill_step(step, values, here), here, inside)
+
+    def _fill_step(self, step: Any, values: Mapping[str, Any], place: Place) -> Any:
+        """The step with all values; the `${each}` of a `use` with rounds of its own stays."""
+        if not is_use(step) or not {"for_each", "count"} & step.keys():
+            return self._fill(step, values, place)
+        own = {key: each for key, each in step.items() if key == "for_each"}
+        others = {key: each for key, each in step.items() if key != "for_each"}
+        return {
+            **self._fill(others, {**values, EACH_KEY: OTHERS}, place),
+            **self._fill(own, values, place, criterion=isinstance(own.get("for_each"), str)),
+        }
 
     def _fill(
         self, value: Any, values: Mapping[str, Any], place: Place, criterion: bool = False, *, data: bool = False
@@ -346,10 +455,8 @@ class _Expansion(Struct):
             try:
                 return fill_criterion(value, values) if criterion else fill(value, values)
             except KeyError as error:
-                name = str(error.args[0])
-                hint = did_you_mean(name, values) or f"it has {join_or(values) if values else 'none'}"
-                self.problems.append(place.problem((), f"the group has no parameter `{name}`", hint=hint))
-                return value.replace("${with.", "$${with.")  # it is told once
+                self.problems.append(self._no_value(str(error.args[0]), values, place))
+                return value.replace("${with.", "$${with.").replace("${each", "$${each")  # it is told once
         if isinstance(value, dict):
             return {
                 key: self._fill(
@@ -364,6 +471,14 @@ class _Expansion(Struct):
         if isinstance(value, list):
             return [self._fill(each, values, place, criterion, data=data) for each in value]
         return value
+
+    def _no_value(self, name: str, values: Mapping[str, Any], place: Place) -> Problem:
+        if name.partition(".")[0] == EACH and name not in values:
+            hint = "give the `use` of the group a `for_each` or a `count`" if EACH_KEY not in values else ""
+            return place.problem((), f"`${{{name}}}` has no value here", hint=hint)
+        known = [each for each in values if each != EACH_KEY]
+        hint = did_you_mean(name, known) or f"it has {join_or(known) if known else 'none'}"
+        return place.problem((), f"the group has no parameter `{name}`", hint=hint)
 
     def _with_outputs(self, last: Any, used: Use, loaded: LoadedGroup, values: Mapping[str, Any], place: Place) -> Any:
         """The last step of the group, which remembers the outputs."""
@@ -383,14 +498,16 @@ class _Expansion(Struct):
         return {**last, "remember": {**last.get("remember", {}), **kept}}
 
 
-_REFERENCE = re.compile(r"\$\$\{|\$\{with\.([^{}]*)\}")
-_PART = re.compile(r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\$\{|\$\{with\.[^{}]*\}""", re.DOTALL)
+_NAMED = r"\$\{(with\.[^{}]*|each(?:[.\[][^{}]*)?)\}"
+_REFERENCE = re.compile(rf"\$\$\{{|{_NAMED}")
+_PART = re.compile(rf"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\$\{{|{_NAMED}""", re.DOTALL)
 
 
 def _filled_length(value: Any, lengths: Mapping[str, int]) -> int:
     """The length of a value when its parameters are filled in, before that is done. `lengths`: those of the values."""
     if isinstance(value, str):
-        return len(value) + sum(lengths.get(found[1] or "", 0) for found in _REFERENCE.finditer(value))
+        names = ((found[1] or "").removeprefix("with.") for found in _REFERENCE.finditer(value))
+        return len(value) + sum(lengths.get(name, 0) for name in names)
     if isinstance(value, dict):
         return sum(len(key) + _filled_length(each, lengths) for key, each in value.items())
     return sum(_filled_length(each, lengths) for each in value) if isinstance(value, list) else 1
@@ -403,8 +520,8 @@ def fill(text: str, values: Mapping[str, Any]) -> Any:
     """
     whole = _REFERENCE.fullmatch(text)
     if whole and whole[1] is not None:
-        return values[whole[1]]
-    return _REFERENCE.sub(lambda found: found[0] if found[1] is None else as_text(values[found[1]]), text)
+        return given(values, whole[1])
+    return _REFERENCE.sub(lambda found: found[0] if found[1] is None else as_text(given(values, found[1])), text)
 
 
 def fill_criterion(text: str, values: Mapping[str, Any]) -> str:
@@ -414,17 +531,24 @@ def fill_criterion(text: str, values: Mapping[str, Any]) -> str:
         piece = found[0]
         if piece[0] in "'\"":
             return _REFERENCE.sub(
-                lambda each: each[0] if each[1] is None else quoted(as_text(values[each[1]]), piece[0]), piece
+                lambda each: each[0] if each[1] is None else quoted(as_text(given(values, each[1])), piece[0]), piece
             )
         if piece.startswith("$$"):
             return piece
-        value = values[piece[len("${with.") : -1]]
+        value = given(values, piece[2:-1])
         if isinstance(value, str):
             alone = value.startswith("${") and value.endswith("}") and value.count("${") == 1
             return value if alone else f"'{quoted(value, chr(39))}'"
         return as_text(value)
 
     return _PART.sub(part, text)
+
+
+def _guarded(first: dict[str, Any], guard: Guard, expression: str) -> dict[str, Any]:
+    """The first step of several with one more guard, around those that it has."""
+    inner = dict(first.get("guards", {}))
+    same = inner.pop(str(guard), None)
+    return {**first, "guards": {str(guard): f"({expression}) && ({same})" if same else expression, **inner}}
 
 
 def sample_use(loaded: LoadedGroup) -> dict[str, Any]:

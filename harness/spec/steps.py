@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
@@ -10,7 +11,15 @@ from harness.recovery.declaration import ChosenBy, Declaration
 from harness.recovery.locators import Selector
 from harness.spec.habits import in_seconds
 from harness.spec.pictures import PictureKeys
-from harness.spec.step_base import OF_FRAME, EffectClass, ElementStep, ForcibleStep, RequestingStep, StepBase
+from harness.spec.step_base import (
+    OF_FRAME,
+    EffectClass,
+    ElementStep,
+    ForcibleStep,
+    RepeatedStep,
+    RequestingStep,
+    StepBase,
+)
 from harness.spec.step_keys import AnswerKeys, ArrivalKeys, Option, Point, Statuses
 
 # Acts on one element.
@@ -48,7 +57,7 @@ class Tap(PointerStep):
     act: Literal["tap"] = "tap"
 
 
-class Type(RequestingStep):
+class Type(RepeatedStep, RequestingStep):
     """Replace the content of a field."""
 
     act: Literal["type"] = "type"
@@ -195,7 +204,7 @@ class Open(ArrivalKeys, RequestingStep):
         return f"open {self.url}"
 
 
-class Press(RequestingStep):
+class Press(RepeatedStep, RequestingStep):
     """Press a key, on an element or on the page."""
 
     act: Literal["press"] = "press"
@@ -207,7 +216,11 @@ class Press(RequestingStep):
         return f"press {self.value}" + (f" on {self.selector}" if self.selector else "")
 
 
-class Scroll(RequestingStep):
+_SELECTOR = re.compile(r"[#.\[/*]|[a-z_-]+=[^=]")
+"""How selectors begin, and no criterion does."""
+
+
+class Scroll(RepeatedStep, RequestingStep):
     """Bring an element into view, or scroll the page or the element."""
 
     usual_effect: ClassVar[EffectClass] = "read"
@@ -229,10 +242,10 @@ class Scroll(RequestingStep):
         None,
         ge=-1_000_000,
         le=1_000_000,
-        description="Distance to the right, or with a negative number left; with `until` only its direction counts, "
+        description="Distance to the right, or with a negative number left; with `to` only its direction counts, "
         "in pixels.",
     )
-    until: Selector | None = Field(
+    to: Selector | None = Field(
         None,
         description="Scroll on, a screen at a time, until this element is in view: in a list that loads more, or whose "
         "rows exist only while they are shown.",
@@ -240,8 +253,12 @@ class Scroll(RequestingStep):
 
     @model_validator(mode="after")
     def _one_aim(self) -> Self:
-        if self.until is not None and self.value is not None:
-            raise ValueError("`scroll` takes either a distance, or `until` an element is in view")
+        if self.to is not None and self.value is not None:
+            raise ValueError("`scroll` takes either a distance, or the element `to` which it scrolls")
+        if self.until is not None and _SELECTOR.match(self.until):
+            raise ValueError(
+                f"`until` is a criterion: to scroll on until an element is in view, write `to: {self.until}`"
+            )
         return self
 
 
@@ -352,7 +369,7 @@ class Screenshot(StepBase):
     screenshot_id: str = Field(min_length=1, max_length=100, description="Name of the picture.")
 
 
-class Api(StepBase):
+class Api(RepeatedStep):
     """Send an HTTP request with the page's cookies."""
 
     act: Literal["api"] = "api"

@@ -29,6 +29,7 @@ from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import BuiltLater, Declaration, shown_default
 from harness.recovery.locators import Selector
 from harness.spec.agents import SCRIPTED
+from harness.spec.page_handlers import Handler
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 from harness.spec.url_patterns import OF_URL
@@ -450,6 +451,11 @@ class TaskSpec(BaseModel):
     )
     repairs: tuple[Repair, ...] = Field(
         (), description="How to set up preconditions that do not hold, for `on_precondition_fail: attempt_repair`."
+    )
+    handlers: tuple[Handler, ...] = Field(
+        (),
+        max_length=20,
+        description="What may be in the way at any step, such as a cookie banner, and the steps that remove it.",
     )
     budget: Budget = Field(Budget(), description="What the task may use. When it needs more, it is aborted.")
     parametrize: Annotated[dict[str, list[JsonValue]] | list[dict[str, JsonValue]], _OrDataFile()] = Field(

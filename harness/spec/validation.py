@@ -358,6 +358,7 @@ RULES = Table(_rules)
 def _nested() -> Mapping[str, type[BaseModel]]:
     from harness.recovery.rulebook import Rulebook
     from harness.spec.context import ContextOptions
+    from harness.spec.page_handlers import Handler
     from harness.spec.routes import Route
 
     return {
@@ -368,6 +369,7 @@ def _nested() -> Mapping[str, type[BaseModel]]:
         "scoring_checkpoints": ScoringCheckpoint,
         "state_bindings": StateBinding,
         "repairs": Repair,
+        "handlers": Handler,
         "budget": Budget,
         "allowed_writes": AllowedWrite,
         "routes": Route,
@@ -389,7 +391,7 @@ def _union_at(path: JsonPath) -> tuple[str, Mapping[str, type[BaseModel]]]:
     Both are empty where there is nothing to choose.
     """
     match path:
-        case ("steps", int()) | ("repairs", int(), "steps", int()):
+        case ("steps", int()) | ("repairs" | "handlers", int(), "steps", int()):
             return "act", ACTS
         case ("faults", int()):
             return "kind", FAULTS

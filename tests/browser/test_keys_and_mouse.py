@@ -127,11 +127,11 @@ async def test_an_element_is_dropped_at_a_place(stage: Stage) -> None:
 
 async def test_a_list_is_scrolled_until_an_element_is_there(stage: Stage) -> None:
     session = await stage.at("/list")
-    await passed(session, {"act": "scroll", "selector": "#list", "until": "#r95"})
+    await passed(session, {"act": "scroll", "selector": "#list", "to": "#r95"})
     assert await session.read(PageQuery("count", ".row"), 20) == 100
-    missing = await failed(session, {"act": "scroll", "selector": "#list", "until": "#r101"}, 20)
+    missing = await failed(session, {"act": "scroll", "selector": "#list", "to": "#r101"}, 20)
     assert (missing.code, missing.selector) == ("ELEMENT_NOT_FOUND", "#r101")
     await passed(session, {"act": "scroll", "selector": "#wide", "right": 300})
     assert await session.tab.page.evaluate("[wide.scrollLeft, scrollY]") == [300, 0]
-    await passed(session, {"act": "scroll", "until": "#end"})
+    await passed(session, {"act": "scroll", "to": "#end"})
     assert await session.tab.page.evaluate("scrollY") > 1000

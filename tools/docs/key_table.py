@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from harness.recovery import Rule
 from harness.spec.faults import FaultBase, ModelFault, RequestFault, StepFault, ToolFault
-from harness.spec.step_base import RequestingStep, StepBase
+from harness.spec.step_base import RepeatedStep, RequestingStep, StepBase
 from harness.spec.step_groups import Parameter, StepGroup, Use
 from harness.spec.task import TaskSpec
 from harness.spec.validation import FAULTS
@@ -109,7 +109,7 @@ def tables() -> Mapping[str, tuple[Section, ...]]:
         "reuse": (part["parametrize"], *_groups(definitions)),
         "recovery": (
             *_rules(definitions),
-            *(part[name] for name in ("budget", "repairs", "state_bindings", "fallback_plan")),
+            *(part[name] for name in ("budget", "repairs", "handlers", "state_bindings", "fallback_plan")),
         ),
         "faults": tuple(_faults(_variants(top["faults"]["items"], definitions), definitions)),
     }
@@ -122,6 +122,7 @@ _PLACES = {
     "fallback_plan": ".",
     "state_bindings": ".*.",
     "repairs": "[].",
+    "handlers": "[].",
     "routes": "[].",
     "budget": ".",
     "parametrize": ".",
@@ -138,9 +139,12 @@ def sections() -> tuple[Section, ...]:
 def _steps(acts: Mapping[str, Schema], definitions: Schema) -> Iterator[Section]:
     """The acts with their keys, and the keys of all steps."""
     every, requesting = StepBase.model_json_schema(), RequestingStep.model_json_schema()
-    yield _tagged("Acts", "steps", acts, {**requesting["properties"], **every["properties"]}, definitions)
+    repeated = RepeatedStep.model_json_schema()
+    shared = {**requesting["properties"], **repeated["properties"], **every["properties"]}
+    yield _tagged("Acts", "steps", acts, shared, definitions)
     yield _part("Every step", "steps[].", every, definitions, without=("act",))
     yield _part("Acts by which a page may send requests", "steps[].", requesting, definitions, without=_OF_STEPS)
+    yield _part("Acts that can be repeated", "steps[].", repeated, definitions, without=_OF_STEPS)
     expected = definitions["ExpectedRequest"]
     yield _part("`expect_request` of a step", "steps[].expect_request.", expected, definitions)
     yield _part("A selector that is a mapping", "selector.", definitions["Locator"], definitions)

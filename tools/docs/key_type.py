@@ -30,6 +30,7 @@ _PARTS = {
     "AgentPolicyTable": "mapping",
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
+    "Handler": "handlers",
     "DataFile": "data file",
     "Route": "routes",
     "ExpectedRequest": "mapping",

@@ -116,8 +116,8 @@ async def _committed(attempt: ActContext) -> None:
 async def scroll(attempt: ActContext, step: steps.Scroll) -> Details:
     """Scroll the page (or a frame) by pixels or to its end; or an element into view, or its content by pixels."""
     target, by = attempt.locator(step.selector or ":root", step.frame).first, [step.value, step.right]
-    if step.until is not None:
-        await _scroll_until(attempt, step, step.until, target)
+    if step.to is not None:
+        await _scroll_to(attempt, step, step.to, target)
         return {}
     if step.selector is None:
         await attempt.act(target, lambda ms: _SCROLL_PAGE.of_one(target, by, ms / 1000))
@@ -128,16 +128,16 @@ async def scroll(attempt: ActContext, step: steps.Scroll) -> Details:
     return {}
 
 
-async def _scroll_until(attempt: ActContext, step: steps.Scroll, until: str, target: Locator) -> None:
+async def _scroll_to(attempt: ActContext, step: steps.Scroll, to: str, target: Locator) -> None:
     """Scroll on until an element is in view; at the end of what there is, wait for more as for an element."""
-    wanted, moved_at = attempt.locator(until, step.frame).filter(visible=True).first, attempt.clock.now()
+    wanted, moved_at = attempt.locator(to, step.frame).filter(visible=True).first, attempt.clock.now()
     while not await wanted.count():
         pause = _LOADS_SECONDS
         if await attempt.answer(_SCROLL_ON, target, bool(step.right)):
             moved_at, pause = attempt.clock.now(), _DRAWN_SECONDS
         elif attempt.clock.now() - moved_at > min(attempt.patience, attempt.left()):
-            message = f"no element matches {until}, up to the end of {step.selector or 'the page'}"
-            raise Failed(Failure("ELEMENT_NOT_FOUND", message, until))
+            message = f"no element matches {to}, up to the end of {step.selector or 'the page'}"
+            raise Failed(Failure("ELEMENT_NOT_FOUND", message, to))
         await attempt.clock.sleep(min(pause, attempt.left()))
     await attempt.act(wanted, lambda ms: wanted.scroll_into_view_if_needed(timeout=ms))
 

@@ -323,7 +323,7 @@ def _afterwards(step: StoryStep) -> Iterator[str]:
 
 
 def _status(step: StoryStep) -> str:
-    if step.skipped:
+    if step.skipped or step.left_out:
         return str(Status.SKIPPED)
     return str(Status.PASSED) if step.passed else _failure_status(step.failure.code if step.failure else "")
 

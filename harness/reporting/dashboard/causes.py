@@ -224,7 +224,7 @@ def _attempts(failing: StepLine, record: TaskRecord) -> list[str]:
 
 
 def _step(step: StepLine, record: TaskRecord) -> str:
-    state = "skipped" if step.skipped else "ok" if step.passed else "failed"
+    state = "skipped" if step.skipped or step.left_out else "ok" if step.passed else "failed"
     tries = f", {len(step.attempts)} attempts" if len(step.attempts) > 1 else ""
     return f"{place(step.index, record.steps_total)} {step.act} {step.target} ({state}, {step.seconds:.1f} s{tries})"
 

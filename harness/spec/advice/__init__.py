@@ -185,7 +185,7 @@ def memory_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     known = written(spec).union(spec.memory, spec.state_bindings, spec.expected_memory)
     criteria = {path for path, _, _ in expressions(spec)}
     for path, text, _ in interpolated(spec):
-        if path[0] not in ("steps", "repairs") or path in criteria or "${" not in text:
+        if path[0] not in ("steps", "repairs", "handlers") or path in criteria or "${" not in text:
             continue
         with suppress(BadReferenceError):
             for offset, wanted in references(text):

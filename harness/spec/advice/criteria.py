@@ -24,6 +24,7 @@ from harness.resilience import Deadline
 from harness.spec.expressions import checked_cases, expressions, steps_of
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
+from harness.spec.rounds import Guard
 from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 
@@ -44,8 +45,9 @@ def scopes(spec: TaskSpec) -> list[ReferenceScope]:
 
 
 def written(spec: TaskSpec) -> set[str]:
-    """The memory keys that steps and repairs write."""
+    """The memory keys that steps and repairs write, and those of the lists of `for_each`."""
     remembered = {key for _, step in steps_of(spec) for key in step.remember}
+    remembered |= {Guard.read(text).key for _, step in steps_of(spec) for text in step.guards} - {""}
     return remembered | {key for repair in spec.repairs for key in repair.memory}
 
 

@@ -163,3 +163,70 @@ def test_a_text_in_a_criterion_is_a_literal_however_it_is_written(text: str) -> 
         of_task = written.replace("with.", "inputs.")
         expected = interpolate_criterion(of_task, ReferenceScope(inputs={"x": text}))
         assert interpolate_criterion(fill_criterion(written, value), ReferenceScope(memory={})) == expected
+
+
+def expanded(tmp_path: Path, *uses: str) -> list[dict[str, Any]]:
+    """The steps of a task that uses `buy` and `all` in these ways."""
+    (tmp_path / "pyproject.toml").write_text("", "utf-8")
+    (tmp_path / "buy.steps.yaml").write_text(
+        'parameters: {sku: {}}\nsteps:\n  - {click: "#${with.sku}"}\n  - {click: "#next"}\n',
+        "utf-8",
+    )
+    (tmp_path / "all.steps.yaml").write_text(
+        'steps:\n  - {use: buy, for_each: [p, q], with: {sku: "${each}"}}\n  - click: "#${each.name}"\n', "utf-8"
+    )
+    task = tmp_path / "t.task.yaml"
+    task.write_text("steps:\n" + "".join(f"  - {use}\n" for use in uses), "utf-8")
+    keys = {"selector", "guards"}
+    return [step.model_dump(include=keys, exclude_defaults=True) for step in load_file(task).spec.steps]
+
+
+def selectors(steps: list[dict[str, Any]]) -> list[str]:
+    return [step["selector"] for step in steps]
+
+
+def test_a_group_is_used_for_each_item_and_so_many_times(tmp_path: Path) -> None:
+    found = expanded(tmp_path, '{use: buy, for_each: [a, b], with: {sku: "${each}"}, when: "exists(\'#${each}\')"}')
+    assert selectors(found) == ["#a", "#next", "#b", "#next"]
+    assert [step.get("guards") for step in found] == [{"2": "exists('#a')"}, None, {"2": "exists('#b')"}, None]
+    assert selectors(expanded(tmp_path, '{use: buy, count: 2, with: {sku: "n${each}"}}'))[::2] == ["#n1", "#n2"]
+    nested = expanded(tmp_path, "{use: all, for_each: [{name: x}, {name: y}]}")
+    assert selectors(nested) == [*("#p", "#next", "#q", "#next", "#x"), *("#p", "#next", "#q", "#next", "#y")]
+
+
+def test_a_list_that_is_read_later_has_steps_for_each_round(tmp_path: Path) -> None:
+    use = '{use: buy, for_each: "mem(\'l\')", at_most: 2, with: {sku: "${each.id}"}, when: "${each.id} != \'x\'"}'
+    found = expanded(tmp_path, use)
+    assert selectors(found) == ["#${memory.for_each_1[0].id}", "#next", "#${memory.for_each_1[1].id}", "#next"]
+    assert list(found[0]["guards"].items()) == [
+        ("4 for_each_1 0 2", "mem('l')"),
+        ("2", "${memory.for_each_1[0].id} != 'x'"),
+    ]
+    assert list(found[2]["guards"]) == ["2 for_each_1 1 2", "2"]
+
+
+@pytest.mark.parametrize(
+    ("use", "place", "said"),
+    [
+        ("{use: buy, for_each: [a], count: 2, with: {sku: b}}", 2, "either `for_each` or `count`"),
+        ("{use: buy, for_each: [], with: {sku: b}}", 2, "`for_each` takes 1 to 100 items"),
+        ("{use: buy, count: 101, with: {sku: b}}", 2, "count"),
+        ("{use: buy, at_most: 3, with: {sku: b}}", 2, "`at_most` goes with a `for_each`"),
+        ("{use: buy, when: \"exists('#a'\", with: {sku: b}}", 2, "ends too early"),
+        ("{use: buy, for_each: \"mem('l'\", with: {sku: b}}", 2, "ends too early"),
+        ("{use: all}", 3, "`${each.name}` has no value here"),
+    ],
+)
+def test_rounds_that_cannot_be_are_told_with_their_place(tmp_path: Path, use: str, place: int, said: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        expanded(tmp_path, use)
+    told = [each for each in caught.value.problems if said in f"{each.path} {each.message}"]
+    assert told, caught.value.problems
+    assert told[0].line == place
+
+
+def test_the_steps_of_all_rounds_are_at_most_as_many_as_a_task_may_have(tmp_path: Path) -> None:
+    many = "[" + ", ".join(["{click: '#a'}"] * 30) + "]"
+    (tmp_path / "many.steps.yaml").write_text(f"steps: {many}\n", "utf-8")
+    with pytest.raises(SpecError, match="too many steps"):
+        expanded(tmp_path, "{use: many, count: 100}")

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from harness.criteria.syntax import BRACKETS, FUNCTIONS, OPERATORS, WAITS
 from harness.recovery import Rulebook
+from harness.spec.page_handlers import Handler
 from harness.spec.task import (
     AllowedWrite,
     Budget,
@@ -39,6 +40,7 @@ PARTS: dict[str, type[BaseModel]] = {
     "state_bindings.*.": StateBinding,
     "allowed_writes[].": AllowedWrite,
     "repairs[].": Repair,
+    "handlers[].": Handler,
     "budget.": Budget,
     "expect.": Expect,
 }
@@ -50,7 +52,7 @@ def declared() -> Iterator[tuple[str, str]]:
         yield from ((prefix + name, prefix + name) for name in model.model_fields)
     for name, tag, models in (("steps", "act", ACTS), ("faults", "kind", FAULTS)):
         for word, model in models.items():
-            fields = model.model_fields.keys() - {tag}
+            fields = model.model_fields.keys() - {tag, "guards"}  # which step groups alone set
             for field in fields:
                 bases = (f"{name}[].", "faults[step].", "faults[request].")
                 shared = (base + field for base in bases if base.startswith(name))

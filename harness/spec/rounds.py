@@ -1,0 +1,94 @@
+"""The rounds of a step group that is used with `for_each` or `count`, and what is asked before its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from harness.criteria.paths import lookup
+
+EACH = "each"
+MOST_ROUNDS = 100
+
+
+class Guard(Struct, frozen=True):
+    """What is asked before a step that is the first of several, which are left out together.
+
+    Steps keep them in their `guards`: this as a text -> a criterion; or with `key` a list, of which this is a round.
+    """
+
+    steps: int
+    key: str = ""
+    """The memory entry with the list."""
+    round: int = 0
+    """The number of the round, from 0; in round 0 the list is read."""
+    rounds: int = 1
+    """For how many rounds there are steps."""
+
+    @classmethod
+    def read(cls, text: str) -> Guard:
+        """The opposite of `str(...)`."""
+        steps, *of_list = text.split()
+        return cls(int(steps), of_list[0], int(of_list[1]), int(of_list[2])) if of_list else cls(int(steps))
+
+    def __str__(self) -> str:
+        return f"{self.steps} {self.key} {self.round} {self.rounds}" if self.key else str(self.steps)
+
+    @property
+    def in_a_round(self) -> int:
+        """The number of steps in one round."""
+        return self.steps // (self.rounds - self.round)
+
+
+class LaterItem(Struct, frozen=True):
+    """An item that is known only when the steps are reached: it stands in a list in memory."""
+
+    key: str
+    place: int
+
+
+OTHERS = object()
+"""The value of `${each}` in a `use` that has rounds of its own: it stays."""
+
+
+def given(values: Mapping[str, Any], reference: str) -> Any:
+    """The value of `with.NAME`, `each` or `each.PATH`. Raises KeyError with what has no value."""
+    if reference.startswith("with."):
+        return values[reference.removeprefix("with.")]
+    rest = reference.removeprefix(EACH)
+    if EACH_KEY not in values:
+        raise KeyError(reference)
+    item = values[EACH_KEY]
+    if item is OTHERS:
+        return f"${{{reference}}}"
+    if isinstance(item, LaterItem):
+        return f"${{memory.{item.key}[{item.place}]{rest}}}"
+    found = lookup(item, rest.removeprefix(".")) if rest else [item]
+    if not found:
+        raise KeyError(reference)
+    return found[0]
+
+
+EACH_KEY = "${each}"
+"""The name of the item among the values of parameters: no parameter can have it."""
+
+
+class Round(Struct, frozen=True):
+    """One of the rounds: its number from 1, and its item."""
+
+    number: int
+    item: Any
+
+
+def rounds_of(for_each: Any, count: int | None, at_most: int, key: str) -> Iterator[Round | None]:
+    """The rounds of a `use`; a single None without `for_each` and `count`. `key`: that of a list read later."""
+    if count is not None:
+        yield from (Round(number, number) for number in range(1, count + 1))
+    elif isinstance(for_each, list):
+        yield from (Round(number, item) for number, item in enumerate(for_each, 1))
+    elif for_each is not None:
+        yield from (Round(place + 1, LaterItem(key, place)) for place in range(at_most))
+    else:
+        yield None
