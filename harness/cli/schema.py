@@ -287,11 +287,13 @@ def _short_step(definitions: Mapping[str, _Schema]) -> _Schema:
     values: dict[str, _Schema] = {
         **{act: {"$ref": f"#/$defs/{ACTS[act].__name__}/properties/{key}"} for act, key in KEYS.items()},
         **dict.fromkeys(PAIRS, pairs),
-        **{act: {"anyOf": [selector, number]} for act in ("wait", "scroll")},
+        "scroll": {"anyOf": [selector, number]},
+        "wait": {"anyOf": [selector, number, pairs]},
+        "set": pairs,
         "assert": {"anyOf": [{"type": "string"}, pairs]},
         "see": selector,
         "tool": {"type": "string"},
-        "accessibility": {"type": "null"},
+        **dict.fromkeys(("accessibility", "back", "forward", "reload"), {"type": "null"}),
     }
     acts = {
         act: {**value, "description": _first_line(models[act]) if act in models else _SEE}

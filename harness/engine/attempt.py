@@ -19,8 +19,9 @@ from harness.recovery import Remedy, RepairPrecondition, Retry, Substitute, Trus
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed, budget_exceeded
 from harness.resilience import Deadline
+from harness.spec.page_steps import Wait
 from harness.spec.references import MissingMemory, holds_reference, one_time_names, resolve
-from harness.spec.steps import Api, Assert, Dialog, Screenshot, Step, Tool, Type, Wait
+from harness.spec.steps import Api, Assert, Dialog, Screenshot, Step, Tool, Type
 from harness.task_secrets import is_secret_name, learn, learn_named, secrets_of_header
 from harness.values import replace
 
@@ -136,6 +137,8 @@ async def _do(
     patience = _patience(run, step, remedy, within)
     if isinstance(step, Assert):
         outcome = await _assert(judge, index, step, patience)
+    elif isinstance(step, Wait) and step.expr is not None:
+        outcome = await replace(judge, expect=max(0.0, within - _AT_THE_LIMIT)).criterion(step.expr)
     elif isinstance(step, Tool):
         from harness.engine.tools import call_tool  # few tasks call tools
 

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
 from harness.recovery.locators import Selector
+from harness.spec.page_steps import Back, Forward, Reload, Set, Wait
 from harness.spec.pictures import PictureKeys
 from harness.spec.step_base import OF_FRAME, EffectClass, ElementStep, ForcibleStep, RequestingStep, StepBase
 from harness.spec.step_keys import AnswerKeys, ArrivalKeys, Option, Point, Statuses
@@ -167,6 +168,7 @@ class Upload(ElementStep):
 
     act: Literal["upload"] = "upload"
     value: str | list[str] = Field(description="File or files in the folder of the task's file.")
+    drop: bool = Field(False, description="Whether the files are dropped onto the element, as if dragged from a folder.")
 
     def describe(self) -> str:
         return f"upload {self.selector} = {self.value!r}"
@@ -242,34 +244,6 @@ class Scroll(RequestingStep):
         if self.until is not None and self.value is not None:
             raise ValueError("`scroll` takes either a distance, or `until` an element is in view")
         return self
-
-
-class Wait(RequestingStep):
-    """Wait until an element is visible and its text contains `value`, or wait for some seconds."""
-
-    usual_effect: ClassVar[EffectClass] = "read"
-    looks_only: ClassVar[bool] = True
-
-    act: Literal["wait"] = "wait"
-    selector: Selector | None = Field(None, description="Element that must become visible.")
-    frame: Selector | None = Field(None, description=OF_FRAME)
-    value: str | float | None = Field(
-        None,
-        description="With a `selector`: a text that the first displayed match must contain. Without one: how long to "
-        "wait, in seconds.",
-    )
-
-    @model_validator(mode="after")
-    def _something_to_wait_for(self) -> Wait:
-        if self.selector is None and not isinstance(self.value, (int, float)):
-            raise ValueError("`wait` needs a `selector`, or a number of seconds as `value`")
-        if isinstance(self.value, (int, float)) and self.selector is None and not 0 <= self.value <= 3600:
-            raise ValueError("`wait` takes 0 to 3600 seconds")
-        return self
-
-    def describe(self) -> str:
-        seconds = self.selector is None and isinstance(self.value, float)
-        return f"wait {self.value:g} s" if seconds else f"wait {self.selector}"
 
 
 class SwitchPage(AnswerKeys, StepBase):
@@ -501,8 +475,8 @@ class Accessibility(StepBase):
 
 
 Step = Annotated[
-    Open | Click | Tap | Type | Clear | Focus | Blur | Select | Submit | Press | Hover | Check | Uncheck
-    | Drag | Scroll | Wait | Upload
+    Open | Back | Forward | Reload | Click | Tap | Type | Clear | Focus | Blur | Select | Submit | Press | Hover | Check | Uncheck
+    | Drag | Scroll | Wait | Set | Upload
     | Download | Api | Assert | SwitchPage | Dialog | Screenshot | Accessibility | Tool,
     ChosenBy("act"),
 ]  # fmt: skip

@@ -151,7 +151,7 @@ async def _send_authorized(attempt: ActContext, requests: APIRequestContext, url
 async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
     target, host = domains.mapped(url, attempt.request.hosts)
     try:
-        extra = {name.lower(): value for name, value in (attempt.request.context.extra_headers or {}).items()}
+        extra = {name.lower(): value for name, value in (attempt.request.options.extra_headers or {}).items()}
         told = attempt.request.mark.headers(attempt.request.world)
         cookies = "; ".join(f"{each['name']}={each['value']}" for each in await attempt.tab.context.cookies(url))
         own = {**({"cookie": cookies} if cookies else {}), **({"host": host} if host else {})}
