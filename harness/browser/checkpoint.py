@@ -18,7 +18,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.context import Tab
 from harness.browser.dialogs import DialogAnswer
-from harness.browser.emulation import Changes
+from harness.browser.emulation import UNCHANGED, Changes
 from harness.browser.failures.scene import shortened
 from harness.browser.isolated import ask
 from harness.browser.storage import whole_storage
@@ -56,7 +56,7 @@ class PageCheckpoint:
     posted: bool = False
     """Whether the current page was the answer to an unsafe request, which is not sent again."""
 
-    changes: Changes = Changes()
+    changes: Changes = UNCHANGED
     """What `set` steps had changed."""
 
     @property

@@ -278,12 +278,22 @@ _closing: set[asyncio.Task[None]] = set()
 """Closing tasks that are no longer awaited: asyncio itself keeps no strong reference to them."""
 
 
+async def _set_clock(context: BrowserContext, request: SessionRequest, clock: Clock) -> None:
+    """Let the clock of the pages go on where a step has left it, or begin where the task says."""
+    if (turned := request.emulation.changes.clock) is not None:
+        await turned.install(context, clock)
+    elif request.start is not None:
+        await context.clock.set_system_time(request.start)
+    elif request.clocked:  # else the timers that a page has set before the step would not be due
+        await context.clock.install()
+
+
 async def _intercept(request: SessionRequest, context: BrowserContext, watch: PageEvents) -> None:
     """Let the task's routes answer, and after them the gate for writes; of Playwright's routes the last comes first."""
     if request.gate is not None:
         await request.gate.install(context, watch)
     if request.routing is not None:
-        await request.routing.install(context, watch)
+        await request.routing.install(context, watch, request.world)
 
 
 class Tab(Struct):
@@ -357,12 +367,7 @@ class Tab(Struct):
         cls, context: BrowserContext, chromium: Chromium, request: SessionRequest, clock: Clock, har: Path | None
     ) -> Tab:
         look_for_test_id(context, request.context.test_id_attribute)
-        if (turned := request.emulation.changes.clock) is not None:
-            await turned.install(context, clock)
-        elif request.start is not None:
-            await context.clock.set_system_time(request.start)
-        elif request.clocked:  # else the timers that a page has set before the step would not be due
-            await context.clock.install()
+        await _set_clock(context, request, clock)
         await context.add_init_script(UNNOTICED)
         await request.clipboard.install(context)
         if script := request.first_script:

@@ -12,7 +12,7 @@ from harness.resilience import Clock
 from harness.spec.context import ContextOptions, merged
 
 _OF_PAGES = ("color_scheme", "reduced_motion")
-_UNCHANGED = ContextOptions()
+_AS_DECLARED = ContextOptions()
 
 
 class PageClock(Struct, frozen=True):
@@ -39,15 +39,18 @@ class PageClock(Struct, frozen=True):
 class Changes(Struct, frozen=True):
     """What is changed; part of a checkpoint."""
 
-    options: ContextOptions = _UNCHANGED
+    options: ContextOptions = _AS_DECLARED
     clock: PageClock | None = None
+
+
+UNCHANGED = Changes()
 
 
 class Emulation:
     """The changes that are in force."""
 
     def __init__(self) -> None:
-        self.changes = Changes()
+        self.changes = UNCHANGED
 
     def add(self, options: ContextOptions, clock: PageClock | None) -> None:
         """Note the changes of a step."""

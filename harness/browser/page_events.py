@@ -336,6 +336,11 @@ class PageEvents:
             exchange.routed = route
         self.held_back(request)
 
+    def patched(self, request: Request, route: int) -> None:
+        """A route has changed the answer of a site."""
+        if exchange := self._known.get(request):
+            exchange.routed, exchange.patched = route, True
+
     def held_back(self, request: Request) -> bool:
         """The request does not leave. Returns whether an act may have caused it."""
         if sent := self._sent.get(request):

@@ -13,7 +13,7 @@ from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.navigation import go_to
 from harness.browser.checkpoint import PageCheckpoint, PageState, differing_places, settle
 from harness.browser.context import GRACE, ContextHandle
-from harness.browser.emulation import Changes
+from harness.browser.emulation import UNCHANGED
 from harness.browser.failures.classify import failure_of
 from harness.browser.failures.scene import FailureContext
 from harness.browser.network_errors import status_failure
@@ -144,7 +144,7 @@ class PageRecovery:
 
         `barred`: why no field must be filled again.
         """
-        self._handle.tab.emulation.changes = saved.changes if saved else Changes()
+        self._handle.tab.emulation.changes = saved.changes if saved else UNCHANGED
         failure = await self._handle.replace(saved.storage if saved else None, until, restart=restart)
         if failure is not None:
             return failure

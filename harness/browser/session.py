@@ -275,7 +275,7 @@ class PlaywrightSession(PageLooks):
             self._unfound = failure.selector
         asked = document_of(self.tab.watch.exchanges, failure.requested or "")
         if failure.family is Family.NETWORK and asked is not None and asked.routed is not None:
-            failure = routed_failure(failure)
+            failure = routed_failure(failure, patched=asked.patched)
         failure = replace(failure, details={**failure.details, **self._side_effects()})
         return self._with_pages(with_unanswered(failure, self.tab.watch.exchanges, self._clock.wall()))
 
@@ -457,7 +457,7 @@ class PlaywrightSession(PageLooks):
 
     async def close(self) -> None:
         if self._request.routing is not None:
-            self._request.routing.end()
+            await self._request.routing.end()
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
             await collecting.take_trace(self._collector(self._request.folder, deadline))

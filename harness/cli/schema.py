@@ -293,7 +293,7 @@ def _short_step(definitions: Mapping[str, _Schema]) -> _Schema:
         "assert": {"anyOf": [{"type": "string"}, pairs]},
         "see": selector,
         "tool": {"type": "string"},
-        **dict.fromkeys(("accessibility", "back", "forward", "reload"), {"type": "null"}),
+        **{act: {"type": "null"} for act in ("accessibility", "back", "forward", "reload")},
     }
     acts = {
         act: {**value, "description": _first_line(models[act]) if act in models else _SEE}

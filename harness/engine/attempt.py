@@ -137,15 +137,13 @@ async def _do(
     patience = _patience(run, step, remedy, within)
     if isinstance(step, Assert):
         outcome = await _assert(judge, index, step, patience)
-    elif isinstance(step, Wait) and step.expr is not None:
-        outcome = await replace(judge, expect=max(0.0, within - _AT_THE_LIMIT)).criterion(step.expr)
     elif isinstance(step, Tool):
         from harness.engine.tools import call_tool  # few tasks call tools
 
         assert called is not None  # `do_step` makes it
         outcome = await call_tool(called, step, judge)
-    elif isinstance(step, Wait) and _has_fallbacks(run, step, remedy):
-        outcome = _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
+    elif isinstance(step, Wait):
+        outcome = await _wait(judge, step, remedy, within, patience)
     else:
         outcome = await run.stage.session.perform(step, within, patience)
     outcome = await _with_dialogs(run, step, until, outcome)
@@ -194,6 +192,15 @@ def _has_fallbacks(run: Run, step: Wait, remedy: Remedy | None) -> bool:
     """Return whether the selector of a `wait` has fallbacks: then the rule for elements applies to it."""
     fallbacks = getattr(run.plan.rulebook.on_element_not_found, "fallback_selectors", {})
     return isinstance(remedy, Substitute) or bool(fallbacks.get(step.selector or ""))
+
+
+async def _wait(judge: AssertionJudge, step: Wait, remedy: Remedy | None, within: float, patience: float) -> Outcome:
+    run = judge.run
+    if step.expr is not None:
+        return await replace(judge, expect=max(0.0, within - _AT_THE_LIMIT)).criterion(step.expr)
+    if _has_fallbacks(run, step, remedy):
+        return _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
+    return await run.stage.session.perform(step, within, patience)
 
 
 def _not_found(step: Wait, patience: float, outcome: Outcome) -> Outcome:

@@ -129,7 +129,8 @@ def _is_certainly_undone(step: Step, failure: Failure, sent: Sequence[Sent]) -> 
 
     What a route answers is not sent.
     """
-    if failure.circumstances.routed and not any(each.unsafe for each in sent):
+    how = failure.circumstances
+    if how.routed and not how.patched and not any(each.unsafe for each in sent):
         return True
     if failure.details.get("status") in step.safe_statuses:
         return True

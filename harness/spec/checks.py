@@ -178,13 +178,18 @@ def check_steps(
                 scheme = MARK
             message = f"URLs of the scheme `{scheme}:` are not allowed"
             yield origin.problem((*path, "url"), message, expected=join_or(SCHEMES[:2]), hint=hint)
-        if isinstance(step, RequestingStep) and (wanted := step.wanted_request) is not None:
-            key = "request" if wanted is not step.expect_request else "expect_request"
-            yield from pattern_problems(wanted.url, (*path, key, "url"), origin)
-        if isinstance(step, Wait) and step.url is not None and not step.url.startswith("/"):
-            yield from pattern_problems(step.url, (*path, "url"), origin)
+        yield from _patterns(step, path, origin)
         if step.screenshot_id and "${" not in step.screenshot_id and (problem := _name_problem(step.screenshot_id)):
             yield origin.problem((*path, "screenshot_id"), f"a screenshot_id {problem}")
+
+
+def _patterns(step: Step, path: JsonPath, origin: Origin) -> Iterator[Problem]:
+    """Yield the problems of the URL patterns of a step."""
+    if isinstance(step, RequestingStep) and (wanted := step.wanted_request) is not None:
+        key = "request" if wanted is not step.expect_request else "expect_request"
+        yield from pattern_problems(wanted.url, (*path, key, "url"), origin)
+    if isinstance(step, Wait) and step.url is not None and not step.url.startswith("/"):
+        yield from pattern_problems(step.url, (*path, "url"), origin)
 
 
 def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterator[Problem]:

@@ -136,7 +136,7 @@ def _scoring(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 # The places of criteria and references in a task.
 
-LATE_IN_ROUTES = ("headers", "json", "body")
+LATE_IN_ROUTES = ("headers", "json", "body", "patch")
 """Keys of a route that may refer to memory: they are filled in when a request is answered."""
 _Found = tuple[JsonPath, str, bool]
 """The path, the text, and whether it is a value expression (not a criterion)."""

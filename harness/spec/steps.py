@@ -168,7 +168,7 @@ class Upload(ElementStep):
 
     act: Literal["upload"] = "upload"
     value: str | list[str] = Field(description="File or files in the folder of the task's file.")
-    drop: bool = Field(False, description="Whether the files are dropped onto the element, as if dragged from a folder.")
+    drop: bool = Field(False, description="Whether the files are dropped onto the element, as from a folder.")
 
     def describe(self) -> str:
         return f"upload {self.selector} = {self.value!r}"
@@ -475,7 +475,8 @@ class Accessibility(StepBase):
 
 
 Step = Annotated[
-    Open | Back | Forward | Reload | Click | Tap | Type | Clear | Focus | Blur | Select | Submit | Press | Hover | Check | Uncheck
+    Open | Back | Forward | Reload | Click | Tap | Type | Clear | Focus | Blur | Select | Submit | Press | Hover
+    | Check | Uncheck
     | Drag | Scroll | Wait | Set | Upload
     | Download | Api | Assert | SwitchPage | Dialog | Screenshot | Accessibility | Tool,
     ChosenBy("act"),

@@ -5,29 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from harness.browser import PlaywrightSession
+from harness.browser.routing import Routing
+from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure
 from harness.spec.context import ContextOptions
+from harness.spec.routes import Route
 from tests.browser.site import PAGES
 from tests.browser.stage import SHOP, Stage, failed, passed
 
 PAGES["/one"] = """<!doctype html><title>One</title><a id=two href=/two>two</a><input id=f>
 <form method=post action=/posted><button id=send>Send</button></form>"""
 PAGES["/two"] = "<!doctype html><title>Two</title><a id=three href=/three>three</a>"
-PAGES["/three"] = """<!doctype html><title>Three</title><button id=hash onclick="location.hash = 'there'">hash</button>"""
+PAGES["/three"] = """<!doctype html><title>Three</title>"""
 PAGES["/posted"] = "<!doctype html><title>Posted</title><p id=ok>posted</p><a id=two href=/two>two</a>"
 PAGES["/around"] = """<!doctype html><title>Around</title><p id=due>no</p><p id=said></p>
-<button id=ask onclick="fetch('/api/echo').then(() => { said.textContent = 'sent' }, () => { said.textContent = 'no' })">
-Ask</button>
+<button id=ask>Ask</button>
 <script>
+ask.onclick = () => fetch('/api/echo').then(() => { said.textContent = 'sent' }, () => { said.textContent = 'no' });
 setTimeout(() => { due.textContent = 'yes' }, 3600000);
 addEventListener('online', () => { said.textContent = 'online' });
 </script>"""
-PAGES["/zone"] = """<!doctype html><title>Zone</title><div id=zone style="height: 80px">drop</div><div id=none>none</div>
-<p id=got></p><script>
+PAGES["/zone"] = """<!doctype html><title>Zone</title><div id=zone style="height: 80px">drop</div>
+<div id=none>none</div><p id=got></p><script>
 zone.addEventListener('dragover', e => e.preventDefault());
 zone.addEventListener('drop', async e => { e.preventDefault();
-  got.textContent = (await Promise.all([...e.dataTransfer.files].map(async f => `${f.name}:${f.type}:${await f.text()}`)))
-    .join(' ') });
+  const told = [...e.dataTransfer.files].map(async f => `${f.name}:${f.type}:${await f.text()}`);
+  got.textContent = (await Promise.all(told)).join(' ') });
 </script>"""
 ONLINE = "navigator.onLine"
 DARK = "matchMedia('(prefers-color-scheme: dark)').matches"
@@ -207,7 +210,80 @@ async def test_the_clock_goes_forward_stands_still_and_goes_on_after_a_rewind(st
 
 async def test_a_place_is_told_only_with_the_permission(stage: Stage) -> None:
     session = await stage.session(context=ContextOptions(permissions=()))
-    await passed(session, {"act": "open", "url": "http://127.0.0.1:%d/saved" % stage.site.port})
+    await passed(session, {"act": "open", "url": f"http://127.0.0.1:{stage.site.port}/saved"})
     assert await look(session, PLACE) == 1
     await passed(session, CHANGED)
     assert await look(session, PLACE) == 48.1
+
+
+PAGES["/stock"] = """<!doctype html><title>Stock</title><p id=out></p><button id=get>Get</button>
+<button id=post>Post</button><iframe src=/stock-in></iframe><script>
+const show = async (url, how) => {
+  try {
+    const answer = await fetch(url, how);
+    out.textContent = `${answer.status} ${answer.headers.get('x-new')} ${await answer.text()}`;
+  } catch { out.textContent = 'failed'; } };
+get.onclick = () => show('/whoami');
+post.onclick = () => show('/api/orders', {method: 'POST', body: '{}'});
+</script>"""
+PAGES["/stock-in"] = """<!doctype html><p id=inner></p><script>
+fetch('/whoami?in').then(a => a.json()).then(a => { inner.textContent = a.host })</script>"""
+
+
+async def patched(stage: Stage, *routes: dict[str, Any], memory: dict[str, Any] | None = None) -> PlaywrightSession:
+    routing = await Routing.of([Route.model_validate(each) for each in routes], stage.folder, lambda: memory or {})
+    routing.begin_step(0)
+    session = await stage.session(routing=routing)
+    await passed(session, {"act": "open", "url": f"http://{SHOP}/stock"})
+    return session
+
+
+async def test_the_answer_of_a_site_is_changed_on_its_way(stage: Stage) -> None:
+    patch = {"json": {"host": "${memory.host}", "more[0].n": 5}, "status": 201, "headers": {"x-new": "yes"}}
+    session = await patched(stage, {"url": "*/whoami*", "patch": patch}, memory={"host": "changed.test"})
+    inner = {"act": "wait", "selector": "#inner", "frame": "iframe", "value": "changed.test"}
+    await passed(session, inner)
+    await passed(session, {"act": "click", "selector": "#get"})
+    await passed(session, {"act": "wait", "selector": "#out", "value": "201 yes"})
+    shown = str(await look(session, "out.textContent"))
+    assert '"host": "changed.test"' in shown
+    assert '"more": [{"n": 5}]' in shown
+    assert stage.site.hits["/whoami"] == 2
+    found = await passed(session, {"act": "api", "url": f"http://{SHOP}/whoami"})
+    assert (found.details["status"], found.details["body"]["host"]) == (201, "changed.test")
+    met = session.routes[0]
+    assert (met.count, met.problem, met.answered[0].status) == (3, "", 201)
+    assert await session.restore(await session.save(10), 30, restart=True) == ()  # another browser
+    await passed(session, inner)
+
+
+async def test_a_write_whose_answer_is_changed_has_reached_its_site(stage: Stage) -> None:
+    session = await patched(stage, {"url": "*/api/orders", "method": "POST", "patch": {"status": 503}, "times": 1})
+    session.take_sent()
+    await passed(session, {"act": "click", "selector": "#post"})
+    await passed(session, {"act": "wait", "selector": "#out", "value": "503"})
+    assert [(each.method, each.arrived, each.unsafe) for each in session.take_sent()] == [("POST", True, True)]
+    assert stage.site.hits["/api/orders"] == 1
+    await passed(session, {"act": "click", "selector": "#post"})
+    await passed(session, {"act": "wait", "selector": "#out", "value": "404"})
+
+
+async def test_an_answer_that_cannot_be_changed_is_said_and_a_dead_site_keeps_its_name(stage: Stage) -> None:
+    session = await patched(
+        stage,
+        {"url": "*/api/orders", "patch": {"json": {"a": 1}}},
+        {"url": "http://dead.test/*", "patch": {"status": 200}},
+        {"url": "*/status/500", "patch": {"status": 503}},
+    )
+    await passed(session, {"act": "click", "selector": "#post"})
+    unfit = await failed(session, {"act": "wait", "selector": "#out", "value": "failed"}, 20)
+    assert (unfit.code, unfit.effect) == ("ROUTE_UNANSWERED", Effect.DONE)
+    assert "is no JSON" in session.routes[0].problem
+    dead = await failed(session, {"act": "open", "url": "http://dead.test/"}, 20)
+    assert (dead.code, dead.circumstances.routed) == ("NET_CONNECTION_REFUSED", False)
+    changed = await failed(session, {"act": "open", "url": f"http://{SHOP}/status/500"}, 20)
+    assert (changed.code, changed.circumstances.routed, changed.circumstances.patched) == (
+        "HTTP_UNAVAILABLE",
+        True,
+        True,
+    )
