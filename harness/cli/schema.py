@@ -33,6 +33,11 @@ _VALUES: Mapping[str, Mapping[str, str]] = {
         "right": "The button that opens a context menu.",
         "middle": "The wheel.",
     },
+    "state": {
+        "load": "Everything is there, the pictures too.",
+        "domcontentloaded": "The document is there.",
+        "networkidle": "No request has been under way for half a second.",
+    },
     "modifiers": {
         "Alt": "The Alt key, Option on macOS.",
         "Control": "The Control key.",

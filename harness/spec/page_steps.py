@@ -74,8 +74,8 @@ class Wait(RequestingStep):
             if not 0 <= self.value <= 3600:
                 raise ValueError("`wait` takes 0 to 3600 seconds")
         if not aims:
-            known = ", ".join(f"`{name}`" for name in _AIMS)
-            raise ValueError(f"`wait` needs one of {known}, or a number of seconds as `value`")
+            others = ", ".join(f"`{name}`" for name in _AIMS[1:])
+            raise ValueError(f"`wait` needs a `selector`, or a number of seconds as `value`, or one of {others}")
         if len(aims) > 1:
             raise ValueError(f"`wait` waits for one thing: `{aims[0]}` or `{aims[1]}`")
         if self.selector is None and isinstance(self.value, str):
@@ -193,6 +193,8 @@ class Set(RequestingStep):
     def _can_be_changed(cls, data: object) -> object:
         if isinstance(data, dict) and "http_credentials" in data:
             raise ValueError(_NO_CREDENTIALS)
+        if isinstance(data, dict) and isinstance(data.get("permissions"), list):
+            return {**data, "permissions": tuple(data["permissions"])}  # what a validator has touched is no JSON
         return data
 
     @model_validator(mode="after")

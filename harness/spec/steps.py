@@ -475,9 +475,9 @@ class Accessibility(StepBase):
 
 
 Step = Annotated[
-    Open | Back | Forward | Reload | Click | Tap | Type | Clear | Focus | Blur | Select | Submit | Press | Hover
+    Open | Click | Tap | Type | Clear | Focus | Blur | Select | Submit | Press | Hover
     | Check | Uncheck
-    | Drag | Scroll | Wait | Set | Upload
-    | Download | Api | Assert | SwitchPage | Dialog | Screenshot | Accessibility | Tool,
+    | Drag | Scroll | Wait | Upload
+    | Download | Api | Assert | SwitchPage | Back | Forward | Reload | Set | Dialog | Screenshot | Accessibility | Tool,
     ChosenBy("act"),
 ]  # fmt: skip

@@ -33,6 +33,8 @@ _PARTS = {
     "DataFile": "data file",
     "Route": "routes",
     "ExpectedRequest": "mapping",
+    "ClockChange": "mapping",
+    "Patch": "mapping",
 }
 _TAGS = {"act": "steps", "kind": "faults"}
 _PLURALS = {
