@@ -197,7 +197,11 @@ def _has_fallbacks(run: Run, step: Wait, remedy: Remedy | None) -> bool:
 async def _wait(judge: AssertionJudge, step: Wait, remedy: Remedy | None, within: float, patience: float) -> Outcome:
     run = judge.run
     if step.expr is not None:
-        return await replace(judge, expect=max(0.0, within - _AT_THE_LIMIT)).criterion(step.expr)
+        seconds = max(0.0, within - _AT_THE_LIMIT)
+        outcome = await replace(judge, expect=seconds).criterion(step.expr)
+        if isinstance(outcome, Failure) and outcome.code == ASSERTION and not outcome.advice:
+            return replace(outcome, advice=f"It was waited for, {seconds:.3g} s; a longer `timeout` waits longer.")
+        return outcome
     if _has_fallbacks(run, step, remedy):
         return _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
     return await run.stage.session.perform(step, within, patience)

@@ -152,5 +152,5 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
             """One line for people: the requests, and what they are answered with."""
             asked = " ".join(("|".join(self.methods), self.url)).strip()
             if self.patch is not None:
-                return f"{asked} -> patch of {', '.join(self.patch.model_dump(exclude_unset=True))}"
+                return f"{asked} -> patch of {', '.join(self.patch.model_dump(exclude_defaults=True))}"
             return f"{asked} -> {self.from_har or self.status or 200}"

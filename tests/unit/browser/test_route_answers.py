@@ -180,7 +180,9 @@ def test_of_many_answers_the_first_ones_and_the_last_are_kept(tmp_path: Path) ->
 
 
 def test_an_answer_is_changed_by_path_and_the_rest_stays() -> None:
-    answer = RouteAnswer(200, {"Content-Type": "application/json", "ETag": "x", "content-length": "9"}, b'{"a": [1, 2]}')
+    answer = RouteAnswer(
+        200, {"Content-Type": "application/json", "ETag": "x", "content-length": "9"}, b'{"a": [1, 2]}'
+    )
     patch = Patch.model_validate({"json": {"a[1]": "${memory.n}", "b.c": None}, "headers": {"etag": None, "x-n": "y"}})
     found = PatchedAnswer(patch, lambda: {"n": 5}).apply(answer)
     assert json.loads(found.body) == {"a": [1, 5], "b": {"c": None}}
