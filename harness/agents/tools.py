@@ -19,6 +19,7 @@ from harness.model.inference import FunctionCall, ToolDefinition
 from harness.model.policy import CALLS
 from harness.model.snapshot import REF_ENGINE, PageElement
 from harness.model.tools import OfferedTool
+from harness.spec.page_steps import Wait
 from harness.spec.problems import did_you_mean, join_or
 from harness.spec.step_base import StepBase
 from harness.spec.steps import (
@@ -38,7 +39,6 @@ from harness.spec.steps import (
     Type,
     Uncheck,
     Upload,
-    Wait,
 )
 from harness.values import map_texts
 

@@ -18,6 +18,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.context import Tab
 from harness.browser.dialogs import DialogAnswer
+from harness.browser.emulation import UNCHANGED, Changes
 from harness.browser.failures.scene import shortened
 from harness.browser.isolated import ask
 from harness.browser.storage import whole_storage
@@ -55,6 +56,9 @@ class PageCheckpoint:
     posted: bool = False
     """Whether the current page was the answer to an unsafe request, which is not sent again."""
 
+    changes: Changes = UNCHANGED
+    """What `set` steps had changed."""
+
     @property
     def url(self) -> str:
         return self.pages[self.current].url
@@ -74,7 +78,10 @@ async def take(tab: Tab, clock: Clock, room: int = _FILE_BYTES) -> PageCheckpoin
     storage, states = await asyncio.gather(whole_storage(tab.context), _states(tab, pages, clock, room))
     addresses = tuple(address for page in pages for address in tab.watch.addresses(page))
     answers, passwords = tab.watch.dialog_answers.prepared, frozenset(tab.passwords)
-    return PageCheckpoint(storage.state, states, current, passwords, storage.unsaved, answers, addresses)
+    changes = tab.emulation.changes
+    return PageCheckpoint(
+        storage.state, states, current, passwords, storage.unsaved, answers, addresses, changes=changes
+    )
 
 
 def open_pages(tab: Tab) -> tuple[list[Page], int]:

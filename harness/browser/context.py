@@ -15,6 +15,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.bounded import bounded
 from harness.browser.domains import bypass
+from harness.browser.emulation import Emulation
 from harness.browser.exchanges import RequestRecord
 from harness.browser.har import HarSegment
 from harness.browser.locating import look_for_test_id
@@ -277,12 +278,22 @@ _closing: set[asyncio.Task[None]] = set()
 """Closing tasks that are no longer awaited: asyncio itself keeps no strong reference to them."""
 
 
+async def _set_clock(context: BrowserContext, request: SessionRequest, clock: Clock) -> None:
+    """Let the clock of the pages go on where a step has left it, or begin where the task says."""
+    if (turned := request.emulation.changes.clock) is not None:
+        await turned.install(context, clock)
+    elif request.start is not None:
+        await context.clock.set_system_time(request.start)
+    elif request.clocked:  # else the timers that a page has set before the step would not be due
+        await context.clock.install()
+
+
 async def _intercept(request: SessionRequest, context: BrowserContext, watch: PageEvents) -> None:
     """Let the task's routes answer, and after them the gate for writes; of Playwright's routes the last comes first."""
     if request.gate is not None:
         await request.gate.install(context, watch)
     if request.routing is not None:
-        await request.routing.install(context, watch)
+        await request.routing.install(context, watch, request.world)
 
 
 class Tab(Struct):
@@ -307,6 +318,9 @@ class Tab(Struct):
     """Hosts and pages (host and path) on which a password was typed."""
     opened: Opened | None = None
     """The last successful `open`."""
+    emulation: Emulation = field(default_factory=Emulation)
+    aim: object = None
+    """What the step under way is to reach: another attempt at it has the same aim."""
     pasting: asyncio.Lock = field(default_factory=asyncio.Lock)
     """The turn to use the browser's clipboard."""
     unreachable: frozenset[str] = frozenset()
@@ -353,8 +367,7 @@ class Tab(Struct):
         cls, context: BrowserContext, chromium: Chromium, request: SessionRequest, clock: Clock, har: Path | None
     ) -> Tab:
         look_for_test_id(context, request.context.test_id_attribute)
-        if request.start is not None:
-            await context.clock.set_system_time(request.start)
+        await _set_clock(context, request, clock)
         await context.add_init_script(UNNOTICED)
         await request.clipboard.install(context)
         if script := request.first_script:
@@ -375,6 +388,7 @@ class Tab(Struct):
         chromium.workers.watch(name, watch)
         pasting, unreachable = chromium.pasting, chromium.unreachable
         tab = cls(context, page, watch, control, har, raw, name, pasting=pasting, unreachable=unreachable)
+        tab.emulation = request.emulation
         if request.traced_from_start:
             await tab.trace()
         return tab
@@ -382,6 +396,7 @@ class Tab(Struct):
     async def switch(self, page: Page) -> None:
         """Act on another page of the context from now on. Raises Playwright's errors."""
         control = await self.control_of(page)
+        await self.emulation.apply_to(page)
         self.controls[self.page] = self.control
         self.page, self.control = page, control
         self.watch.follow(page)

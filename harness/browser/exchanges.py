@@ -31,6 +31,8 @@ class RequestRecord:
     """Playwright's own object, which has the body."""
     routed: int | None = None
     """The number of the route that answered it."""
+    patched: bool = False
+    """Whether its site answered, and that route only changed the answer."""
     promised: bool = False
     """Whether a route was to answer it when it was sent."""
     parsed: bool = False

@@ -13,6 +13,7 @@ from playwright.async_api import BrowserContext, Frame, Page, Request, WebSocket
 
 from harness.browser.exchanges import RequestRecord
 from harness.browser.network_errors import GIVEN_UP, net_error
+from harness.model.record import SAFE_METHODS
 
 # Subscribes to Playwright's events cheaply: each request of a page has several.
 
@@ -53,6 +54,8 @@ class MainFrame:
         self.latest: RequestRecord | None = None
         """The document of its last navigation, also of the one that it was opened with."""
         self._before: RequestRecord | None = None
+        self.posted: set[str] = set()
+        """The addresses that this tab requested by an unsafe method."""
         self.document: str | None = None
         """The address by which the shown document was requested; its scripts may have changed the page's address."""
         self.broken_off: Callable[[], object] | None = None
@@ -77,16 +80,22 @@ class MainFrame:
     def navigation_began(self, exchange: RequestRecord) -> None:
         """The main frame requests another document."""
         self._before = self.latest
+        self._note_method(exchange)
         self.navigation = self.pending = self.latest = exchange
         self._settled.clear()
 
     def adopt(self, exchange: RequestRecord) -> None:
         """Take over the document that the page was opened with: it exists, or has failed, before the page is known."""
         self.navigation = self.latest = exchange
+        self._note_method(exchange)
         if exchange.error is not None:
             self.failed(exchange)
         else:
             self.document = exchange.url
+
+    def _note_method(self, exchange: RequestRecord) -> None:
+        if exchange.method not in SAFE_METHODS:
+            self.posted.add(urldefrag(exchange.url).url)
 
     def failed(self, exchange: RequestRecord) -> None:
         """A navigation of the main frame failed; an aborted one was a download, or was replaced by another."""

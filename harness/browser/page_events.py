@@ -36,7 +36,7 @@ from harness.model.dialogs import MetDialog
 from harness.model.ports import ConsoleLine
 from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.resilience import Clock
-from harness.spec.steps import Open
+from harness.spec.step_keys import ArrivalKeys
 
 # Observes the pages while the steps run: navigation, crash, dialogs, console, failed requests.
 
@@ -148,12 +148,12 @@ class PageEvents:
 
         `wanted`: the statuses that the step declares for the document that it opens.
         """
-        self.frame.navigation = None
+        self.frame.navigation, opens = None, kind is not None and issubclass(kind, ArrivalKeys)
         self._wanted = wanted
         if not looks:
-            self._parting = Parting(self.frame, self.now()) if kind is Open else None
+            self._parting = Parting(self.frame, self.now()) if opens else None
         self.dialog_answers.begin(kind)
-        self.sending.begin(looks=looks, opens=kind is Open)
+        self.sending.begin(looks=looks, opens=opens)
 
     def passed(self) -> None:
         """The attempt has passed."""
@@ -335,6 +335,11 @@ class PageEvents:
         if exchange := self._known.get(request):
             exchange.routed = route
         self.held_back(request)
+
+    def patched(self, request: Request, route: int) -> None:
+        """A route has changed the answer of a site."""
+        if exchange := self._known.get(request):
+            exchange.routed, exchange.patched = route, True
 
     def held_back(self, request: Request) -> bool:
         """The request does not leave. Returns whether an act may have caused it."""

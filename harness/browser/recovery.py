@@ -13,6 +13,7 @@ from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.navigation import go_to
 from harness.browser.checkpoint import PageCheckpoint, PageState, differing_places, settle
 from harness.browser.context import GRACE, ContextHandle
+from harness.browser.emulation import UNCHANGED
 from harness.browser.failures.classify import failure_of
 from harness.browser.failures.scene import FailureContext
 from harness.browser.network_errors import status_failure
@@ -21,8 +22,8 @@ from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
-from harness.spec.step_keys import Until
-from harness.spec.steps import Check, Open, Select, Step, Type, Uncheck, Upload
+from harness.spec.step_keys import ArrivalKeys, Until
+from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
 from harness.values import replace
 
 _STATE_SECONDS = 10.0
@@ -65,7 +66,7 @@ class PageRecovery:
         opened = tab.watch.frame.navigation
         if opened is not None:
             self.posted = opened.method not in SAFE_METHODS
-            self._until = step.until if isinstance(step, Open) else "load"
+            self._until = step.until if isinstance(step, ArrivalKeys) else "load"
             self._shown = opened.status if opened.wanted else None
         self._filled = isinstance(step, _FILLS) or (self._filled and opened is None)
 
@@ -143,6 +144,7 @@ class PageRecovery:
 
         `barred`: why no field must be filled again.
         """
+        self._handle.tab.emulation.changes = saved.changes if saved else UNCHANGED
         failure = await self._handle.replace(saved.storage if saved else None, until, restart=restart)
         if failure is not None:
             return failure

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from playwright.async_api import StorageState
 
 from harness.browser.clipboard import Clipboard
+from harness.browser.emulation import Emulation
 from harness.browser.executable import BrowserKind
 from harness.browser.sending import Announcer
 from harness.browser.storage import Storage
@@ -21,9 +22,10 @@ from harness.model.plan import NO_OPTIONS, Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
 from harness.model.tools import PAGE
 from harness.recovery.failure import Failed, Failure
-from harness.spec.context import ContextOptions, playwright_options
+from harness.spec.context import ContextOptions, merged, playwright_options
 from harness.spec.expressions import steps_of
 from harness.spec.names import Domains
+from harness.spec.page_steps import Set
 from harness.spec.steps import Tool
 from harness.spec.task import TaskSpec
 
@@ -98,6 +100,10 @@ class SessionRequest(Struct, frozen=True):
     """What the task has copied."""
     init_script: Path | None = None
     """A script that runs in every page and frame before its own scripts."""
+    emulation: Emulation = field(default_factory=Emulation)
+    """What `set` steps have changed since the task began."""
+    clocked: bool = False
+    """Whether a step changes the clock of the pages, which must then be ours from the start."""
     webmcp: bool = False
     """Whether its pages can offer tools (`wants_webmcp`)."""
     debugged: bool = False
@@ -123,6 +129,7 @@ class SessionRequest(Struct, frozen=True):
             full_page=settings.browser.full_page_screenshot,
             page_values=plan.spec.page_values,
             init_script=settings.init_script,
+            clocked=any(isinstance(each, Set) and each.clock is not None for _, each in steps_of(plan.spec)),
             webmcp=wants_webmcp(plan.spec, settings),
             debugged=drives_itself(plan.agent, settings.agents),
             storage_seconds=0.9 * plan.timeout,
@@ -140,12 +147,18 @@ class SessionRequest(Struct, frozen=True):
         """The domains that the task may reach."""
         return Domains(self.allowed_domains, self.virtual_hosts)
 
+    @property
+    def options(self) -> ContextOptions:
+        """What the context emulates now: as declared, and as `set` steps have changed it."""
+        return merged((self.context, self.emulation.changes.options))
+
     def emulated(self, devices: Mapping[str, Any]) -> dict[str, Any]:
         """The context's options for Playwright; `devices` is its registry. Raises Failed for a device it lacks."""
-        name = self.context.device
+        now = self.options
+        name = now.device
         if name is not None and name not in devices:
             raise Failed(Failure("INVALID_INPUT", f"the installed Playwright has no device {name!r}"))
-        options = playwright_options(self.context, devices[name] if name else {})
+        options = playwright_options(now, devices[name] if name else {})
         return options if self.gate is None else {**options, "service_workers": "block"}  # the gate sees none of theirs
 
     @property

@@ -14,11 +14,12 @@ from urllib.parse import urldefrag, urljoin
 from msgspec import Struct
 
 from harness.browser.har import MOST_BYTES
+from harness.criteria.paths import PathError, assign
 from harness.recovery.failure import Failed, Failure
 from harness.spec.context import header_problem
 from harness.spec.names import file_problem
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate
-from harness.spec.routes import Route
+from harness.spec.routes import Patch, Route
 from harness.spec.url_patterns import BODILESS
 
 Memory = Callable[[], Mapping[str, Any]]
@@ -79,6 +80,48 @@ class DeclaredAnswer:
         if route.file is not None:
             return type_of(route.file), (self._folder / route.file).read_bytes()
         return (_TEXT if "body" in route.model_fields_set else ""), str(interpolate(route.body, scope)).encode()
+
+
+class PatchedAnswer:
+    """The answer of the site itself, changed. References to memory are filled in for each request."""
+
+    def __init__(self, patch: Patch, memory: Memory) -> None:
+        self._patch, self._memory = patch, memory
+
+    def find(self, method: str, url: str, body: bytes | None) -> RouteAnswer | None:  # noqa: ARG002 - the site answers
+        return None
+
+    def apply(self, answer: RouteAnswer) -> RouteAnswer:
+        """The changed answer. Raises NoAnswerError."""
+        scope, patch = ReferenceScope(memory=self._memory()), self._patch
+        try:
+            values = {path: interpolate(value, scope) for path, value in patch.json.items()}
+            filled = {name: value and str(interpolate(value, scope)) for name, value in patch.headers.items()}
+        except MissingMemory as missing:
+            raise NoAnswerError(f"it needs memory entry {missing.key!r}, which was never written") from None
+        except BadReferenceError as error:
+            raise NoAnswerError(str(error)) from None
+        gone = {*_OF_TRANSFER, *(name.lower() for name in filled)}
+        headers = {name: value for name, value in answer.headers.items() if name.lower() not in gone}
+        put = {name: value for name, value in filled.items() if value is not None}
+        headers |= put
+        if problem := next(filter(None, (header_problem(*each) for each in put.items())), None):
+            raise NoAnswerError(problem)
+        body = _patched(answer.body, values) if values else answer.body
+        return RouteAnswer(patch.status or answer.status, headers, body)
+
+
+def _patched(body: bytes, values: Mapping[str, Any]) -> bytes:
+    try:
+        document = json.loads(body)
+    except ValueError:
+        raise NoAnswerError("the answer of the site is no JSON, so nothing in it can be changed") from None
+    for path, value in values.items():
+        try:
+            document = assign(document, path, value)
+        except PathError as error:
+            raise NoAnswerError(f"{path!r} does not fit the answer of the site: {error.problem}") from None
+    return json.dumps(document, ensure_ascii=False).encode()
 
 
 def type_of(name: str) -> str:

@@ -14,15 +14,18 @@ from playwright.async_api import Route as Intercepted
 
 from harness.browser.bounded import bounded
 from harness.browser.page_events import PageEvents
+from harness.browser.patching import Awaited, Patching, browser_pattern
 from harness.browser.route_answers import (
     AnswerSource,
     DeclaredAnswer,
     Memory,
     NoAnswerError,
+    PatchedAnswer,
     RecordedAnswers,
     RouteAnswer,
 )
 from harness.model.record import MetRoute, RoutedRequest
+from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure
 from harness.spec.routes import Route
 from harness.spec.url_patterns import RequestPattern, UrlPattern
@@ -38,7 +41,7 @@ class _Armed:
     def __init__(self, number: int, route: Route, source: AnswerSource) -> None:
         self.number, self.route, self.source = number, route, source
         self.pattern = RequestPattern(route.methods, UrlPattern.parse(route.url))
-        self.count = 0
+        self.count = self.pending = 0
         self.late = 0
         """Requests that matched outside of its steps."""
         self.answered: list[RoutedRequest] = []
@@ -46,7 +49,7 @@ class _Armed:
 
     def answers(self, step: int, method: str, url: str) -> bool:
         """Return whether it answers this request now."""
-        spent = self.route.times is not None and self.count >= self.route.times
+        spent = self.route.times is not None and self.count + self.pending >= self.route.times
         return not spent and self.pattern.matches(method, url) and self.route.lasts_at(step)
 
 
@@ -54,7 +57,12 @@ class Answering:
     """A decision about one request: the route that answers it, and the answer; without one the request is aborted."""
 
     def __init__(self, armed: _Armed, answer: RouteAnswer | None) -> None:
-        self.number, self.delay, self.answer = armed.number, armed.route.delay, answer
+        self.number, self.delay, self.answer, self.armed = armed.number, armed.route.delay, answer, armed
+
+    @property
+    def patch(self) -> PatchedAnswer | None:
+        """What changes the answer of the site, which the request reaches."""
+        return self.armed.source if isinstance(self.armed.source, PatchedAnswer) else None
 
 
 class Routing:
@@ -65,6 +73,7 @@ class Routing:
         self._step = -1
         self._problems: deque[Failure] = deque(maxlen=_PROBLEMS)
         self._ended = asyncio.Event()
+        self._patching: Patching | None = None
 
     @classmethod
     async def of(cls, routes: Sequence[Route], folder: Path, memory: Memory) -> Routing:
@@ -72,7 +81,11 @@ class Routing:
         files = {route.from_har for route in routes if route.from_har is not None}
         recorded = {name: await asyncio.to_thread(RecordedAnswers, folder / name) for name in files}
         sources = [
-            DeclaredAnswer(route, folder, memory) if route.from_har is None else recorded[route.from_har]
+            PatchedAnswer(route.patch, memory)
+            if route.patch is not None
+            else DeclaredAnswer(route, folder, memory)
+            if route.from_har is None
+            else recorded[route.from_har]
             for route in routes
         ]
         return cls(routes, sources)
@@ -82,8 +95,12 @@ class Routing:
         self._step = index
 
     def answers(self, method: str, url: str) -> bool:
-        """Return whether a route would answer this request now; one that its HAR file does not have may pass."""
-        return any(each.answers(self._step, method, url) for each in self._armed)
+        """Return whether a route would answer this request now; one that its HAR file does not have may pass.
+
+        A request whose answer is only changed goes to its site.
+        """
+        first = next((each for each in self._armed if each.answers(self._step, method, url)), None)
+        return first is not None and first.route.patch is None
 
     def decide(self, method: str, url: str, body: bytes | None) -> Answering | None:
         """Decide about a request, and count it; None: it passes."""
@@ -97,6 +114,9 @@ class Routing:
 
     def _decide(self, armed: _Armed, method: str, url: str, body: bytes | None) -> Answering | None:
         """The decision of one route; None if its HAR file lets the request pass."""
+        if armed.route.patch is not None:
+            armed.pending += 1
+            return Answering(armed, None)
         har, why = armed.route.from_har, ""
         try:
             answer = armed.source.find(method, url, body)
@@ -106,17 +126,33 @@ class Routing:
             why = f"{type(error).__name__}: {error}"
         else:
             if answer is not None:
-                armed.count += 1
-                del armed.answered[_KEPT - 1 :]  # when the list is full, the last entry is replaced
-                armed.answered.append(RoutedRequest(self._step, method, url, answer.status))
+                self._count(armed, method, url, answer.status)
                 return Answering(armed, answer)
             if armed.route.missing == "pass":
                 return None
             why = f"{har} has no answer to it"
+        self._tell_problem(armed, method, url, why)
+        return Answering(armed, None)
+
+    def _count(self, armed: _Armed, method: str, url: str, status: int) -> None:
+        armed.count += 1
+        del armed.answered[_KEPT - 1 :]  # when the list is full, the last entry is replaced
+        armed.answered.append(RoutedRequest(self._step, method, url, status))
+
+    def _tell_problem(self, armed: _Armed, method: str, url: str, why: str) -> None:
+        har = armed.route.from_har
         armed.problem = f"route {armed.number} could not answer {method} {url}: {why}"
         details = {"url": url, "method": method, "route": armed.number, **({"har": har} if har else {})}
-        self._problems.append(Failure("ROUTE_UNANSWERED", armed.problem, details=details))
-        return Answering(armed, None)
+        effect = Effect.NONE if armed.route.patch is None else Effect.DONE  # the site got the request
+        self._problems.append(Failure("ROUTE_UNANSWERED", armed.problem, details=details, effect=effect))
+
+    def patched(self, decision: Answering, method: str, url: str, answer: RouteAnswer | None, why: str = "") -> None:
+        """A site has answered, and the answer was changed; without one the reason, which is empty if no answer came."""
+        decision.armed.pending -= 1
+        if answer is not None:
+            self._count(decision.armed, method, url, answer.status)
+        elif why:
+            self._tell_problem(decision.armed, method, url, why)
 
     def take_problem(self) -> Failure | None:
         """The first request that could not be answered since the last call."""
@@ -136,13 +172,19 @@ class Routing:
         if seconds:
             await bounded(self._ended.wait(), seconds, None)
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """End all delays: the session closes."""
         self._ended.set()
+        if self._patching is not None:
+            await self._patching.end()
 
-    async def install(self, context: BrowserContext, watch: PageEvents) -> None:
+    async def install(self, context: BrowserContext, watch: PageEvents, world: str) -> None:
         """Answer the requests of a context; `watch` learns which ones never reach a site."""
         watch.promised = self.answers
+        patterns = [browser_pattern(each.route.url) for each in self._armed if each.route.patch is not None]
+        if patterns:
+            self._patching = self._patching or Patching(world, self.wait)
+            await self._patching.install(context, patterns)
 
         async def handle(route: Intercepted) -> None:
             try:
@@ -160,6 +202,16 @@ class Routing:
         request = route.request
         decision = self.decide(request.method, request.url, request.post_data_buffer)
         if decision is None:
+            await route.fallback()
+            return
+        if decision.patch is not None and self._patching is not None:
+
+            def done(answer: RouteAnswer | None, why: str) -> None:
+                self.patched(decision, request.method, request.url, answer, why)
+                if answer is not None or why:
+                    watch.patched(request, decision.number)
+
+            self._patching.expect(Awaited(request, decision.patch, decision.delay, done))
             await route.fallback()
             return
         watch.routed(request, decision.number)

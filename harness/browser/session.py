@@ -50,8 +50,9 @@ from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed, routed_failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.spec import steps
+from harness.spec.page_steps import Wait
 from harness.spec.step_base import EffectClass, RequestingStep
-from harness.spec.step_keys import AnswerKeys, as_statuses
+from harness.spec.step_keys import AnswerKeys, ArrivalKeys, as_statuses
 from harness.values import replace
 
 if TYPE_CHECKING:
@@ -172,11 +173,11 @@ class PlaywrightSession(PageLooks):
 
     async def _act(self, attempt: ActContext, step: steps.Step, scene: FailureContext) -> dict[str, Any]:
         """Do the act, and wait for the request that it must cause."""
-        if isinstance(step, RequestingStep | steps.Tool) and not isinstance(step, steps.Wait):
+        if isinstance(step, RequestingStep | steps.Tool) and not isinstance(step, Wait):
             self._begun = self.tab.watch, self.tab.watch.requests
         if (
             (document := self.tab.watch.frame.latest) is not None
-            and (document.acted if isinstance(step, steps.Open) else _acts(step) and not document.acted)
+            and (document.acted if isinstance(step, ArrivalKeys) else _acts(step) and not document.acted)
             and self.chromium.net_log is None
         ):
             await self.tab.watch.ask_what_leaving_does(self.tab.control)
@@ -192,7 +193,7 @@ class PlaywrightSession(PageLooks):
         if isinstance(step, AnswerKeys) and step.status is not None:
             details["status"] = await await_answer(attempt, step, as_statuses(step.status))
         await await_parts(attempt, step)
-        expected = step.expect_request if isinstance(step, RequestingStep) else None
+        expected = step.wanted_request if isinstance(step, RequestingStep) else None
         if expected is not None and navigation_failure(scene) is None:
             from harness.browser.expectation import await_request  # few steps expect a request
 
@@ -223,6 +224,7 @@ class PlaywrightSession(PageLooks):
     def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
         self._request.announcer.heard = heard
         self._closed_pages.clear()
+        self.tab.aim = None
         if self._request.routing is not None:
             self._request.routing.begin_step(index)
         self.tab.watch.dialog_answers.begin_step(index)
@@ -273,7 +275,7 @@ class PlaywrightSession(PageLooks):
             self._unfound = failure.selector
         asked = document_of(self.tab.watch.exchanges, failure.requested or "")
         if failure.family is Family.NETWORK and asked is not None and asked.routed is not None:
-            failure = routed_failure(failure)
+            failure = routed_failure(failure, patched=asked.patched)
         failure = replace(failure, details={**failure.details, **self._side_effects()})
         return self._with_pages(with_unanswered(failure, self.tab.watch.exchanges, self._clock.wall()))
 
@@ -455,7 +457,7 @@ class PlaywrightSession(PageLooks):
 
     async def close(self) -> None:
         if self._request.routing is not None:
-            self._request.routing.end()
+            await self._request.routing.end()
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
             await collecting.take_trace(self._collector(self._request.folder, deadline))

@@ -34,6 +34,11 @@ _VALUES: Mapping[str, Mapping[str, str]] = {
         "right": "The button that opens a context menu.",
         "middle": "The wheel.",
     },
+    "state": {
+        "load": "Everything is there, the pictures too.",
+        "domcontentloaded": "The document is there.",
+        "networkidle": "No request has been under way for half a second.",
+    },
     "modifiers": {
         "Alt": "The Alt key, Option on macOS.",
         "Control": "The Control key.",
@@ -314,11 +319,13 @@ def _short_step(definitions: Mapping[str, _Schema]) -> _Schema:
     values: dict[str, _Schema] = {
         **{act: {"$ref": f"#/$defs/{ACTS[act].__name__}/properties/{key}"} for act, key in KEYS.items()},
         **dict.fromkeys(PAIRS, pairs),
-        **{act: {"anyOf": [selector, number]} for act in ("wait", "scroll")},
+        "scroll": {"anyOf": [selector, number]},
+        "wait": {"anyOf": [selector, number, pairs]},
+        "set": pairs,
         "assert": {"anyOf": [{"type": "string"}, pairs]},
         "see": selector,
         "tool": {"type": "string"},
-        "accessibility": _without_proposed_null({"type": "null"}),
+        **{act: _without_proposed_null({"type": "null"}) for act in ("accessibility", "back", "forward", "reload")},
     }
     acts = {
         act: {**value, "description": _first_line(models[act]) if act in models else _SEE}

@@ -20,9 +20,10 @@ from harness.recovery import Remedy, RepairPrecondition, Retry, Substitute, Trus
 from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed, budget_exceeded
 from harness.resilience import Deadline
+from harness.spec.page_steps import Wait
 from harness.spec.references import MissingMemory, holds_reference, one_time_names, resolve
 from harness.spec.step_base import RepeatedStep
-from harness.spec.steps import Api, Assert, Dialog, Screenshot, Step, Tool, Type, Wait
+from harness.spec.steps import Api, Assert, Dialog, Screenshot, Step, Tool, Type
 from harness.task_secrets import is_secret_name, learn, learn_named, secrets_of_header
 from harness.values import replace
 
@@ -183,8 +184,8 @@ async def _acted(
         return await call_tool(called, step, judge)
     if ends is not None:
         return await _repeated(judge, step, ends, within, patience)
-    if isinstance(step, Wait) and _has_fallbacks(judge.run, step, remedy):
-        return _not_found(step, patience, await session.perform(step, patience, patience))
+    if isinstance(step, Wait):
+        return await _wait(judge, step, remedy, within, patience)
     return await session.perform(step, within, patience)
 
 
@@ -234,6 +235,19 @@ def _has_fallbacks(run: Run, step: Wait, remedy: Remedy | None) -> bool:
     """Return whether the selector of a `wait` has fallbacks: then the rule for elements applies to it."""
     fallbacks = getattr(run.plan.rulebook.on_element_not_found, "fallback_selectors", {})
     return isinstance(remedy, Substitute) or bool(fallbacks.get(step.selector or ""))
+
+
+async def _wait(judge: AssertionJudge, step: Wait, remedy: Remedy | None, within: float, patience: float) -> Outcome:
+    run = judge.run
+    if step.expr is not None:
+        seconds = max(0.0, within - _AT_THE_LIMIT)
+        outcome = await replace(judge, expect=seconds).criterion(step.expr)
+        if isinstance(outcome, Failure) and outcome.code == ASSERTION and not outcome.advice:
+            return replace(outcome, advice=f"It was waited for, {seconds:.3g} s; a longer `timeout` waits longer.")
+        return outcome
+    if _has_fallbacks(run, step, remedy):
+        return _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
+    return await run.stage.session.perform(step, within, patience)
 
 
 def _not_found(step: Wait, patience: float, outcome: Outcome) -> Outcome:

@@ -18,6 +18,7 @@ from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, RepeatWay, again
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory
+from harness.spec.step_keys import ArrivalKeys
 from harness.spec.steps import Api, Check, Download, Open, Select, Step, Tool, Type, Uncheck, Upload
 
 _UNCERTAIN = (408, 429)
@@ -42,7 +43,7 @@ def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
 
     That may be an earlier attempt at the same step, whose page a retry leaves by opening an address.
     """
-    opening, sent = isinstance(progress.declared, Open), run.stage.session.take_sent()
+    opening, sent = isinstance(progress.declared, ArrivalKeys), run.stage.session.take_sent()
     begun = any(not _did_nothing(each.outcome) for each in progress.attempts[:-1])
     if opening or not begun:
         run.journal.attribute(tuple(each for each in sent if each.before), opening=opening)
@@ -120,7 +121,7 @@ def under_way(progress: StepState | None, failure: Failure) -> bool:
     if progress is None or failure.effect is Effect.NONE or isinstance(progress.declared, Api | Tool):
         return False
     step, led_on = progress.declared, failure.family is Family.NETWORK and failure.effect is Effect.POSSIBLE
-    if not failure.tainted and (not led_on or isinstance(step, Download | Open)):
+    if not failure.tainted and (not led_on or isinstance(step, Download | ArrivalKeys)):
         return False
     return step.effect_class == "write" or (step.effect is None and step.effect_class != "read")
 
@@ -136,7 +137,8 @@ def _is_certainly_undone(step: Step, failure: Failure, sent: Sequence[Sent]) -> 
 
     What a route answers is not sent.
     """
-    if failure.circumstances.routed and not any(each.unsafe for each in sent):
+    how = failure.circumstances
+    if how.routed and not how.patched and not any(each.unsafe for each in sent):
         return True
     if failure.details.get("status") in step.safe_statuses:
         return True

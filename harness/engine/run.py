@@ -21,7 +21,8 @@ from harness.recovery.failure import Failed, Failure, budget_exceeded
 from harness.resilience import Deadline
 from harness.spec.agents import SCRIPTED
 from harness.spec.names import how_many
-from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
+from harness.spec.step_keys import ArrivalKeys
+from harness.spec.steps import Dialog, Hover, Step, SwitchPage, Type
 from harness.spec.url_patterns import RequestPattern
 from harness.values import replace
 
@@ -166,7 +167,7 @@ class TaskJournal(Struct):
         """
         acts = [place for place, each in enumerate(self.trace) if each.acted]
         self._charge(tuple(each for each in sent if not each.before), acts[-1:])
-        last_opened = bool(acts) and not opening and isinstance(self.trace[acts[-1]].step, Open)
+        last_opened = bool(acts) and not opening and isinstance(self.trace[acts[-1]].step, ArrivalKeys)
         self._charge(tuple(each for each in sent if each.before), acts[-2:-1] if last_opened else acts[-1:])
 
     def _charge(self, sent: tuple[Sent, ...], places: list[int]) -> None:

@@ -26,10 +26,11 @@ from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, Rep
 from harness.recovery.rulebook import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
+from harness.spec.page_steps import Wait
 from harness.spec.references import MissingMemory, resolve
 from harness.spec.step_base import RepeatedStep
 from harness.spec.step_keys import AnswerKeys
-from harness.spec.steps import Api, Assert, Download, Open, Step, Tool, Wait
+from harness.spec.steps import Api, Assert, Download, Open, Step, Tool
 from harness.values import replace
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
@@ -397,7 +398,7 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
         outcome = await run.stage.session.by_page(outcome)
-    elif isinstance(step, Assert) or LEFT_OUT in outcome.details:  # nothing is judged of a page that has not arrived
+    elif isinstance(step, Assert) or (isinstance(step, Wait) and step.expr is not None) or LEFT_OUT in outcome.details:
         outcome = await run.stage.session.page_failure() or outcome
     outcome = _note_closed_pages(run, _attribute_cause(run, outcome))
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
@@ -545,7 +546,7 @@ def _retry_step(progress: StepState, failure: Failure) -> Step:
     if isinstance(step, Tool):  # its call is kept: what was done is only judged again
         return progress.current
     if failure.act_done:
-        expected = getattr(step, "expect_request", None) if failure.code == "REQUEST_EXPECTED" else None
+        expected = getattr(step, "wanted_request", None) if failure.code == "REQUEST_EXPECTED" else None
         return Wait(
             value=0,
             remember=step.remember,

@@ -42,7 +42,9 @@ class Circumstances(Struct, frozen=True):
     intended: bool = False
     """The service was ended on purpose."""
     routed: bool = False
-    """A route of the task gave the answer: the site got no request, and its circuit does not count it."""
+    """A route of the task gave the answer, or changed it: the circuit of the site does not count it."""
+    patched: bool = False
+    """The site got the request, and a route changed its answer."""
     permanent: bool = False
     """Only a person can mend it, so that no other attempt of this task can help, whatever holds for its code."""
 
@@ -160,10 +162,12 @@ def budget_exceeded(limit: str, words: str, details: Mapping[str, Any] | None = 
     )
 
 
-def routed_failure(failure: Failure) -> Failure:
-    """The same failure, by an answer that a route of the task gave: no site is to blame for it."""
+def routed_failure(failure: Failure, *, patched: bool = False) -> Failure:
+    """The same failure, by an answer that a route of the task gave or changed: no site is to blame for it."""
     advice = "A route of the task gave this answer, and the site got no request: see `routes` in the report."
-    return replace(failure.also(Circumstances(routed=True)), advice=failure.advice or advice)
+    if patched:
+        advice = "A route of the task changed this answer of the site (`patch`): see `routes` in the report."
+    return replace(failure.also(Circumstances(routed=True, patched=patched)), advice=failure.advice or advice)
 
 
 class Passed(Struct, frozen=True):

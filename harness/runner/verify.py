@@ -22,8 +22,9 @@ from harness.runner.schedule import Job
 from harness.runner.trials import Play, TrialJob, TrialRunner, runs_alone
 from harness.spec.agents import SCRIPTED
 from harness.spec.loaded import Loaded
+from harness.spec.page_steps import Wait
 from harness.spec.problems import SpecError
-from harness.spec.steps import Assert, Open, Screenshot, Scroll, Tool, Wait
+from harness.spec.steps import Assert, Open, Screenshot, Scroll, Tool
 from harness.spec.suite import dependencies, tasks_before, with_episodes
 from harness.values import replace
 

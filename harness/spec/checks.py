@@ -14,6 +14,7 @@ from harness.masking import MARK
 from harness.spec.agents import SCRIPTED, unknown_agent
 from harness.spec.expressions import expression_problems, reference_problems, steps_of, too_large
 from harness.spec.names import ABSENT, HOST, HOST_EXPECTED, NO_HOST, SCHEMES, file_problem, forbidden_scheme
+from harness.spec.page_steps import Wait
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
 from harness.spec.references import Hide
 from harness.spec.selector_checks import of_steps, pattern_problems, problems_of_selectors, selectors_around
@@ -180,10 +181,18 @@ def check_steps(
                 scheme = MARK
             message = f"URLs of the scheme `{scheme}:` are not allowed"
             yield origin.problem((*path, "url"), message, expected=join_or(SCHEMES[:2]), hint=hint)
-        if isinstance(step, RequestingStep) and step.expect_request is not None:
-            yield from pattern_problems(step.expect_request.url, (*path, "expect_request", "url"), origin)
+        yield from _patterns(step, path, origin)
         if step.screenshot_id and "${" not in step.screenshot_id and (problem := _name_problem(step.screenshot_id)):
             yield origin.problem((*path, "screenshot_id"), f"a screenshot_id {problem}")
+
+
+def _patterns(step: Step, path: JsonPath, origin: Origin) -> Iterator[Problem]:
+    """Yield the problems of the URL patterns of a step."""
+    if isinstance(step, RequestingStep) and (wanted := step.wanted_request) is not None:
+        key = "request" if wanted is not step.expect_request else "expect_request"
+        yield from pattern_problems(wanted.url, (*path, key, "url"), origin)
+    if isinstance(step, Wait) and step.url is not None and not step.url.startswith("/"):
+        yield from pattern_problems(step.url, (*path, "url"), origin)
 
 
 def _baseline(name: str, path: JsonPath, origin: Origin, folder: Path) -> Iterator[Problem]:

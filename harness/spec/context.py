@@ -69,14 +69,15 @@ def _locale(name: str) -> str:
     return name
 
 
-def _permission(name: str) -> str:
+def checked_permission(name: str) -> str:
+    """Return the name; raises ValueError for a permission that Chromium does not know."""
     if _LATER not in name and name not in _PERMISSIONS:
         hint = did_you_mean(name, _PERMISSIONS) or f"the permissions are {', '.join(_PERMISSIONS)}"
         raise ValueError(f"Chromium has no permission {name!r}: {hint}")
     return name
 
 
-def _headers(headers: dict[str, str]) -> dict[str, str]:
+def checked_headers(headers: dict[str, str]) -> dict[str, str]:
     """Return the headers; raises ValueError for a name or a value that HTTP does not allow."""
     for name, value in headers.items():
         if name.lower() == "user-agent":
@@ -176,7 +177,7 @@ class ContextOptions(Declaration):
         description="Where the browser says it is. Without `permissions`, it grants pages the permission "
         "`geolocation`; with `permissions`, pages may ask for the position only if `geolocation` is among them.",
     )
-    permissions: tuple[Annotated[str, AfterValidator(_permission)], ...] | None = Field(
+    permissions: tuple[Annotated[str, AfterValidator(checked_permission)], ...] | None = Field(
         None, description="Permissions that every page has without asking, such as `[geolocation, clipboard-read]`."
     )
     color_scheme: Literal["light", "dark", "no-preference"] | None = Field(
@@ -189,7 +190,7 @@ class ContextOptions(Declaration):
     user_agent: Annotated[str, Field(min_length=1), AfterValidator(_user_agent)] | None = Field(
         None, description="User-Agent; the world's id is appended to it. Default: that of the browser or the device."
     )
-    extra_headers: Annotated[dict[str, str], AfterValidator(_headers)] | None = Field(
+    extra_headers: Annotated[dict[str, str], AfterValidator(checked_headers)] | None = Field(
         None, description="Headers of every request. They make requests to other origins preflight."
     )
     http_credentials: HttpCredentials | None = Field(None, description="User and password of HTTP authentication.")

@@ -14,6 +14,7 @@ from harness.criteria import Criterion, CriterionError, ValueExpression, parse, 
 from harness.criteria.syntax import Selected
 from harness.spec.generated import Generated
 from harness.spec.one_time import key_of, secret_in
+from harness.spec.page_steps import Wait
 from harness.spec.parametrize import (
     MOST_CHECKED,
     MOST_PARAMETERS,
@@ -137,7 +138,7 @@ def _scoring(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 # The places of criteria and references in a task.
 
-LATE_IN_ROUTES = ("headers", "json", "body")
+LATE_IN_ROUTES = ("headers", "json", "body", "patch")
 """Keys of a route that may refer to memory: they are filled in when a request is answered."""
 _Found = tuple[JsonPath, str, bool]
 """The path, the text, and whether it is a value expression (not a criterion)."""
@@ -187,6 +188,8 @@ def _of_step(path: JsonPath, step: Step) -> Iterator[_Found]:
         yield (*path, "remember", key), text, True
     if isinstance(step, Tool) and step.expect is not None:
         yield (*path, "expect"), step.expect, False
+    if isinstance(step, Wait) and step.expr is not None:
+        yield (*path, "expr"), step.expr, False
     if isinstance(step, Assert):
         if step.expr is not None:
             yield (*path, "expr"), step.expr, False

@@ -51,7 +51,8 @@ def is_use(step: Any) -> bool:
 SHORT_ACTS = frozenset({
     "click", "tap", "hover", "check", "uncheck", "submit", "download", "type", "clear", "focus", "blur", "select",
     "upload", "drag", "wait", "scroll",
-    "press", "dialog", "switch_page", "open", "api", "screenshot", "assert", "see", "tool", "accessibility",
+    "press", "dialog", "switch_page", "open", "back", "forward", "reload", "set",
+    "api", "screenshot", "assert", "see", "tool", "accessibility",
 })  # fmt: skip
 """The first keys of steps in the short form (`short_forms`)."""
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from harness.recovery.declaration import SourcedDeclaration
+from harness.recovery.declaration import Declaration, SourcedDeclaration
 from harness.spec.context import header_problem
-from harness.spec.step_keys import LATER, LONGEST, Method
+from harness.spec.step_keys import LATER, LONGEST, Method, checked_paths
 from harness.spec.url_patterns import BODILESS, OF_URL
 
 _BODIES = ("json", "body", "file")
@@ -21,7 +21,7 @@ _ABORT = "a route answers; to break a request, declare a fault: `faults: [{kind:
 _Index = Annotated[int, Field(ge=0)]
 
 
-def _headers(headers: dict[str, str]) -> dict[str, str]:
+def checked_headers(headers: dict[str, str]) -> dict[str, str]:
     """Return the headers; raises ValueError for a name or a value that HTTP does not allow."""
     for name, value in headers.items():
         if LATER not in name + value and (problem := header_problem(name, value)):
@@ -29,8 +29,34 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
+def _changed_headers(headers: dict[str, str | None]) -> dict[str, str | None]:
+    checked_headers({name: value or "" for name, value in headers.items()})
+    return headers
+
+
 with warnings.catch_warnings():  # `json` hides a method of pydantic's models that pydantic itself has given up
     warnings.filterwarnings("ignore", message='Field name "json"')
+
+    class Patch(Declaration):
+        """What is changed of the site's own answer."""
+
+        json: Annotated[dict[str, JsonValue], AfterValidator(checked_paths)] = Field(  # type: ignore[assignment]
+            default_factory=dict,
+            description="Path in the JSON of the answer -> value to put there, as `{items[0].price: 5}`. Keys that are "
+            "missing are made; `*` stands for all items.",
+        )
+        status: int | None = Field(None, ge=200, le=599, description="Status instead of the site's, as an HTTP status.")
+        headers: Annotated[dict[str, str | None], AfterValidator(_changed_headers)] = Field(
+            default_factory=dict, description="Headers that are put into the answer; one without a value is left out."
+        )
+
+        @model_validator(mode="after")
+        def _changes(self) -> Self:
+            if not self.model_fields_set:
+                raise ValueError("`patch` needs `json`, `status` or `headers`: what it changes")
+            if self.json and self.status in BODILESS:
+                raise ValueError(f"an answer of status {self.status} has no body: leave `json` out")
+            return self
 
     class Route(SourcedDeclaration):
         """Answers the requests that match, in place of their site. Of several routes the first in the file answers."""
@@ -50,7 +76,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
         status: int | None = Field(
             None, ge=200, le=599, description="Status of the answer. Default: 200 with a body, as an HTTP status."
         )
-        headers: Annotated[dict[str, str], AfterValidator(_headers)] = Field(
+        headers: Annotated[dict[str, str], AfterValidator(checked_headers)] = Field(
             default_factory=dict, description="Headers of the answer."
         )
         json: JsonValue = Field(None, description="Body of the answer, sent as JSON.")  # type: ignore[assignment]
@@ -59,6 +85,10 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
             None,
             min_length=1,
             description="File in the folder of the task's file that is the body. Its suffix gives the content type.",
+        )
+        patch: Patch | None = Field(
+            None,
+            description="The request goes to its site, whose answer is changed, instead of the keys above.",
         )
         from_har: str | None = Field(
             None,
@@ -85,10 +115,14 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
             given = self.model_fields_set
             own = [name for name in _OF_ANSWERS if name in given]
             bodies = [name for name in _BODIES if name in given]
+            if self.patch is not None and (others := [*own, *(["from_har"] if self.from_har else [])]):
+                raise ValueError(f"`patch` changes the site's own answer: leave `{others[0]}` out")
             if self.from_har is not None and own:
                 raise ValueError(f"`from_har` has the whole answer: leave `{own[0]}` out")
-            if self.from_har is None and not {*bodies, "status"} & given:
-                raise ValueError("a route needs `status`, `json`, `body`, `file` or `from_har`: what it answers")
+            if self.from_har is None and not {*bodies, "status", "patch"} & given:
+                raise ValueError(
+                    "a route needs `status`, `json`, `body`, `file`, `patch` or `from_har`: what it answers"
+                )
             if "missing" in given and self.from_har is None:
                 raise ValueError("`missing` is only for a route with `from_har`")
             if len(bodies) > 1:
@@ -117,4 +151,6 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
         def describe(self) -> str:
             """One line for people: the requests, and what they are answered with."""
             asked = " ".join(("|".join(self.methods), self.url)).strip()
+            if self.patch is not None:
+                return f"{asked} -> patch of {', '.join(self.patch.model_dump(exclude_defaults=True))}"
             return f"{asked} -> {self.from_har or self.status or 200}"

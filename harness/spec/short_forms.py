@@ -69,6 +69,19 @@ def _selector_or_number(act: str, value: Any) -> Iterator[LongStep]:
     yield from _as("value" if isinstance(value, int | float) else "selector")(act, value)
 
 
+def _keys(act: str, value: Any) -> Iterator[LongStep]:
+    """A mapping of the act's own keys."""
+    if not isinstance(value, dict) or not value:
+        raise ShortFormError("wrong type", (act,), f"a mapping, as in `{act}: {{offline: true}}`")
+    yield LongStep({"act": act, **value}, {"act": (), **{key: (act, key) for key in value}})
+
+
+def _wait(act: str, value: Any) -> Iterator[LongStep]:
+    """A selector or a number of seconds; or what else is waited for, as `wait: {url: "*/cart"}`."""
+    aims = isinstance(value, dict) and bool(value) and set(value) <= {"url", "state", "request", "expr"}
+    yield from (_keys if aims else _selector_or_number)(act, value)
+
+
 def _pairs(act: str, value: Any) -> Iterator[LongStep]:
     """A mapping of selectors to values: a step for each."""
     if not isinstance(value, dict) or not value:
@@ -125,9 +138,11 @@ PAIRS = ("type", "select", "upload", "drag")
 _FORMS: Mapping[str, _Form] = {
     **{act: _as(key) for act, key in KEYS.items()},
     **dict.fromkeys(PAIRS, _pairs),
-    **dict.fromkeys(("wait", "scroll"), _selector_or_number),
+    "scroll": _selector_or_number,
     "assert": _assert,
     "see": _see,
     "tool": _tool,
-    "accessibility": _alone,
+    **dict.fromkeys(("accessibility", "back", "forward", "reload"), _alone),
+    "set": _keys,
+    "wait": _wait,
 }

@@ -105,6 +105,11 @@ class RequestingStep(AnswerKeys, StepBase):
         None, description="A request that a page must send during the act or soon after it."
     )
 
+    @property
+    def wanted_request(self) -> ExpectedRequest | None:
+        """The request that must be sent."""
+        return self.expect_request
+
 
 class RepeatedStep(StepBase):
     """An act that can be repeated until it took effect."""

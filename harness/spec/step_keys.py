@@ -18,7 +18,7 @@ LATER = "${"
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
-def _paths(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def checked_paths(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Return the mapping; raises ValueError for a key that is no path."""
     from harness.criteria.paths import PathError, segments  # few steps expect a request
 
@@ -38,7 +38,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
 
         url: str = Field(min_length=1, max_length=2000, description=OF_URL)
         method: Method | None = Field(None, description="HTTP method. Default: any.")
-        json: Annotated[dict[str, JsonValue], AfterValidator(_paths)] = Field(  # type: ignore[assignment]
+        json: Annotated[dict[str, JsonValue], AfterValidator(checked_paths)] = Field(  # type: ignore[assignment]
             default_factory=dict,
             description="Path in the body -> value that it must have there. A mapping must be contained in the one "
             "found. The body is JSON, or a form with its fields as keys.",

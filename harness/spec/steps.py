@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
 from harness.recovery.locators import Selector
-from harness.spec.habits import in_seconds
+from harness.spec.page_steps import Back, Forward, Reload, Set, Wait
 from harness.spec.pictures import PictureKeys
 from harness.spec.step_base import (
     OF_FRAME,
@@ -177,6 +177,7 @@ class Upload(ElementStep):
 
     act: Literal["upload"] = "upload"
     value: str | list[str] = Field(description="File or files in the folder of the task's file.")
+    drop: bool = Field(False, description="Whether the files are dropped onto the element, as from a folder.")
 
     def describe(self) -> str:
         return f"upload {self.selector} = {self.value!r}"
@@ -260,35 +261,6 @@ class Scroll(RepeatedStep, RequestingStep):
                 f"`until` is a criterion: to scroll on until an element is in view, write `to: {self.until}`"
             )
         return self
-
-
-class Wait(RequestingStep):
-    """Wait until an element is visible and its text contains `value`, or wait for some seconds."""
-
-    usual_effect: ClassVar[EffectClass] = "read"
-    looks_only: ClassVar[bool] = True
-
-    act: Literal["wait"] = "wait"
-    selector: Selector | None = Field(None, description="Element that must become visible.")
-    frame: Selector | None = Field(None, description=OF_FRAME)
-    value: str | float | None = Field(
-        None,
-        description="With a `selector`: a text that the first displayed match must contain. Without one: how long to "
-        "wait, in seconds.",
-    )
-
-    @model_validator(mode="after")
-    def _something_to_wait_for(self) -> Wait:
-        if self.selector is None and not isinstance(self.value, (int, float)):
-            raise ValueError("`wait` needs a `selector`, or a number of seconds as `value`")
-        if isinstance(self.value, (int, float)) and self.selector is None and not 0 <= self.value <= 3600:
-            hint = in_seconds(self.value, 3600)
-            raise ValueError(f"`wait` takes 0 to 3600 seconds{f' ({hint})' if hint else ''}")
-        return self
-
-    def describe(self) -> str:
-        seconds = self.selector is None and isinstance(self.value, float)
-        return f"wait {self.value:g} s" if seconds else f"wait {self.selector}"
 
 
 class SwitchPage(AnswerKeys, StepBase):
@@ -520,8 +492,9 @@ class Accessibility(StepBase):
 
 
 Step = Annotated[
-    Open | Click | Tap | Type | Clear | Focus | Blur | Select | Submit | Press | Hover | Check | Uncheck
+    Open | Click | Tap | Type | Clear | Focus | Blur | Select | Submit | Press | Hover
+    | Check | Uncheck
     | Drag | Scroll | Wait | Upload
-    | Download | Api | Assert | SwitchPage | Dialog | Screenshot | Accessibility | Tool,
+    | Download | Api | Assert | SwitchPage | Back | Forward | Reload | Set | Dialog | Screenshot | Accessibility | Tool,
     ChosenBy("act"),
 ]  # fmt: skip

@@ -105,7 +105,7 @@ def tables() -> Mapping[str, tuple[Section, ...]]:
             *(part["browser"], *browser, part["expect"], part["allowed_writes"], part["scoring_checkpoints"]),
         ),
         "steps": tuple(_steps(_variants(top["steps"]["items"], definitions), definitions)),
-        "routes": (part["routes"],),
+        "routes": (part["routes"], _part("`patch` of a route", "routes[].patch.", definitions["Patch"], definitions)),
         "reuse": (part["parametrize"], *_groups(definitions)),
         "recovery": (
             *_rules(definitions),
@@ -146,7 +146,8 @@ def _steps(acts: Mapping[str, Schema], definitions: Schema) -> Iterator[Section]
     yield _part("Acts by which a page may send requests", "steps[].", requesting, definitions, without=_OF_STEPS)
     yield _part("Acts that can be repeated", "steps[].", repeated, definitions, without=_OF_STEPS)
     expected = definitions["ExpectedRequest"]
-    yield _part("`expect_request` of a step", "steps[].expect_request.", expected, definitions)
+    yield _part("`expect_request` of a step, `request` of a `wait`", "steps[].expect_request.", expected, definitions)
+    yield _part("`clock` of a `set`", "steps[set].clock.", definitions["ClockChange"], definitions)
     yield _part("A selector that is a mapping", "selector.", definitions["Locator"], definitions)
     yield _part("A place or a distance", "point.", definitions["Point"], definitions)
 

@@ -34,6 +34,8 @@ _PARTS = {
     "DataFile": "data file",
     "Route": "routes",
     "ExpectedRequest": "mapping",
+    "ClockChange": "mapping",
+    "Patch": "mapping",
 }
 _TAGS = {"act": "steps", "kind": "faults"}
 _PLURALS = {

@@ -13,9 +13,11 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser.acts.accessibility import accessibility
 from harness.browser.acts.api import api
 from harness.browser.acts.attempt import NOT_ENDED, ActContext
+from harness.browser.acts.emulation import change
 from harness.browser.acts.fields import clear, focus, select, type_text
 from harness.browser.acts.files import download, upload
-from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
+from harness.browser.acts.history import go
+from harness.browser.acts.navigation import dialog, is_at, open_url, screenshot, switch_page
 from harness.browser.acts.page_tools import call_tool
 from harness.browser.acts.pointer import act_to_the_end, check, click, closed_itself, drag, hover, tap
 from harness.browser.failures.scene import UnseenError, wanted_text
@@ -25,6 +27,7 @@ from harness.criteria import PageQuery, fold
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec import steps
+from harness.spec.page_steps import Back, Forward, Reload, Set, Wait
 from harness.spec.step_base import StepBase
 
 Details = Mapping[str, Any]
@@ -142,8 +145,11 @@ async def _scroll_to(attempt: ActContext, step: steps.Scroll, to: str, target: L
     await attempt.act(wanted, lambda ms: wanted.scroll_into_view_if_needed(timeout=ms))
 
 
-async def wait(attempt: ActContext, step: steps.Wait) -> Details:
+async def wait(attempt: ActContext, step: Wait) -> Details:
     """Wait for some seconds, until a match is visible, or until the first one that is displayed has the text."""
+    if step.url is not None or step.state is not None:
+        await _wait_for_page(attempt, step)
+        return {}
     if step.selector is None:
         seconds = float(step.value or 0)
         late = seconds > attempt.left()
@@ -163,6 +169,17 @@ async def wait(attempt: ActContext, step: steps.Wait) -> Details:
     return {}
 
 
+async def _wait_for_page(attempt: ActContext, step: Wait) -> None:
+    """Wait until the page has a URL, or has loaded so far."""
+    if step.state is not None:
+        await attempt.page.wait_for_load_state(step.state, timeout=attempt.ms())
+        return
+    url = str(step.url)
+    if not await poll_until(attempt.clock, lambda: is_at(attempt, attempt.page, url), 0.02, attempt.left()):
+        message = f"Step timeout: wait for the URL {url}; the page is at {attempt.page.url}"
+        raise Failed(Failure("STEP_TIMEOUT", message, details={"url": attempt.page.url, "wanted": url}))
+
+
 ACTIONS: dict[type[StepBase], Act] = {
     steps.Accessibility: accessibility,
     steps.Open: open_url,
@@ -180,7 +197,11 @@ ACTIONS: dict[type[StepBase], Act] = {
     steps.Uncheck: check,
     steps.Drag: drag,
     steps.Scroll: scroll,
-    steps.Wait: wait,
+    Wait: wait,
+    Back: go,
+    Forward: go,
+    Reload: go,
+    Set: change,
     steps.Upload: upload,
     steps.Download: download,
     steps.Api: api,

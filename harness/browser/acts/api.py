@@ -20,6 +20,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser import domains
 from harness.browser.acts.attempt import ActContext
 from harness.browser.network_errors import api_failure, status_code, status_failure
+from harness.browser.route_answers import NoAnswerError, RouteAnswer
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of
@@ -29,7 +30,7 @@ from harness.task_secrets import hidden, is_session_value, learn, learn_named
 from harness.values import replace
 
 if TYPE_CHECKING:
-    from harness.browser.route_answers import RouteAnswer
+    from harness.browser.routing import Answering
 
 _BODY_BYTES = 10_000
 _REDIRECTS = 10
@@ -64,7 +65,9 @@ class Ask(Struct, frozen=True):
 class RoutedResponse:
     """The answer of a route, in the form of Playwright's."""
 
-    def __init__(self, answer: RouteAnswer) -> None:
+    def __init__(self, answer: RouteAnswer, *, patched: bool = False) -> None:
+        self.patched = patched
+        """Whether it is the answer of a site, changed."""
         self.status = answer.status
         pairs = [(name, each) for name, value in answer.headers.items() for each in value.split("\n")]
         self.headers_array: list[dict[str, str]] = [{"name": name, "value": each} for name, each in pairs]
@@ -79,11 +82,38 @@ class RoutedResponse:
 _Response = APIResponse | RoutedResponse
 
 
-async def _routed(attempt: ActContext, url: str, ask: Ask) -> RoutedResponse | None:
-    """The answer of the task's routes; None if they let the request pass. Raises Failed if one cannot answer."""
+def _decide(attempt: ActContext, url: str, ask: Ask) -> Answering | None:
+    """What the task's routes do about the request; None: it passes."""
     routing = attempt.request.routing
-    decision = routing.decide(ask.method, url, ask.body.encode() if ask.body is not None else None) if routing else None
-    if routing is None or decision is None:
+    return routing.decide(ask.method, url, ask.body.encode() if ask.body is not None else None) if routing else None
+
+
+async def _patched(
+    attempt: ActContext, decision: Answering, url: str, ask: Ask, response: APIResponse
+) -> RoutedResponse:
+    """The answer of a site, changed. Raises Failed if it cannot be changed as declared."""
+    routing, patch = attempt.request.routing, decision.patch
+    assert routing is not None
+    assert patch is not None
+    headers: dict[str, str] = {}
+    for each in response.headers_array:
+        name = each["name"]
+        headers[name] = f"{headers[name]}\n{each['value']}" if name in headers else each["value"]
+    await routing.wait(decision.delay)
+    try:
+        answer = patch.apply(RouteAnswer(response.status, headers, await response.body()))
+    except NoAnswerError as error:
+        routing.patched(decision, ask.method, url, None, str(error))
+        problem = routing.take_problem() or Failure("ROUTE_UNANSWERED", str(error))
+        raise Failed(replace(problem, effect=Effect.DONE)) from error
+    routing.patched(decision, ask.method, url, answer)
+    return RoutedResponse(answer, patched=True)
+
+
+async def _routed(attempt: ActContext, decision: Answering | None, url: str) -> RoutedResponse | None:
+    """The answer of the task's routes; None if the site is to answer. Raises Failed if a route cannot answer."""
+    routing = attempt.request.routing
+    if routing is None or decision is None or decision.patch is not None:
         return None
     await routing.wait(decision.delay)
     if decision.answer is None:
@@ -108,13 +138,16 @@ async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, u
     """Send the request, and follow redirects one by one: each maps its own host and must be in the allowed domains."""
     ask = Ask.of(step)
     for _ in range(_REDIRECTS):
-        response: _Response | None = await _routed(attempt, url, ask)
+        decision = _decide(attempt, url, ask)
+        response: _Response | None = await _routed(attempt, decision, url)
         if response is None:  # what a route answers is sent to no host
             domains.check(url, attempt.request.domains)
             if (gate := attempt.request.gate) is not None and not gate.lets_pass(ask.method, url):
                 held = f"the step would have sent {ask.method} {url}, which the task does not declare: it was held back"
                 raise Failed(Failure("POLICY_WRITE", held, details={"method": ask.method, "url": url}))
             response = await _send_authorized(attempt, requests, url, ask)
+            if decision is not None:
+                response = await _patched(attempt, decision, url, ask, response)
         await _store_cookies(attempt, url, response)
         location = response.headers.get("location")
         if not 300 <= response.status < 400 or not location or response.status in as_statuses(step.status):
@@ -151,7 +184,7 @@ async def _send_authorized(attempt: ActContext, requests: APIRequestContext, url
 async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
     target, host = domains.mapped(url, attempt.request.hosts)
     try:
-        extra = {name.lower(): value for name, value in (attempt.request.context.extra_headers or {}).items()}
+        extra = {name.lower(): value for name, value in (attempt.request.options.extra_headers or {}).items()}
         told = attempt.request.mark.headers(attempt.request.world)
         cookies = "; ".join(f"{each['name']}={each['value']}" for each in await attempt.tab.context.cookies(url))
         own = {**({"cookie": cookies} if cookies else {}), **({"host": host} if host else {})}
@@ -233,7 +266,9 @@ def _judge(attempt: ActContext, step: Api, url: str, response: _Response, detail
     if response.status in wanted:
         return
     now = attempt.clock.wall()
-    effect = Effect.NONE if isinstance(response, RoutedResponse) else Effect.DONE  # a route is no site
+    routed = isinstance(response, RoutedResponse)
+    patched = isinstance(response, RoutedResponse) and response.patched
+    effect = Effect.NONE if routed and not patched else Effect.DONE  # a route is no site
     failure = status_failure(response.status, url, response.headers, now, effect)
     if failure is None and not wanted:
         return
@@ -242,4 +277,4 @@ def _judge(attempt: ActContext, step: Api, url: str, response: _Response, detail
     shown = {"url": url, **details}
     after = failure.retry_after if failure else None
     found = Failure(code, message, details=shown, retry_after=after, effect=effect)
-    raise Failed(routed_failure(found) if isinstance(response, RoutedResponse) else found)
+    raise Failed(routed_failure(found, patched=patched) if routed else found)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import mimetypes
 import re
-from collections.abc import AsyncIterator, Mapping
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -27,12 +29,33 @@ from harness.spec.steps import Download, Upload
 _TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control : e)?.type === 'file'")
 
 
+_DROPPED_BYTES = 50 * 2**20
+_DROP = """
+(e, files) => {
+  const box = e.getBoundingClientRect(), carried = new DataTransfer();
+  for (const [name, type, text] of files)
+    carried.items.add(new File([Uint8Array.from(atob(text), c => c.charCodeAt(0))], name, {type}));
+  const at = {clientX: box.x + box.width / 2, clientY: box.y + box.height / 2};
+  const tell = type => {
+    const how = {bubbles: true, cancelable: true, composed: true, dataTransfer: carried, ...at};
+    return !e.dispatchEvent(new DragEvent(type, how));
+  };
+  const entered = tell('dragenter'), taken = tell('dragover') || entered;
+  if (taken) tell('drop');
+  else tell('dragleave');
+  return taken;
+}
+"""
+
+
 async def upload(attempt: ActContext, step: Upload) -> Mapping[str, Any]:
     """Upload into a file field (or its label); for any other element, into the file chooser that its click opens."""
     values = step.value if isinstance(step.value, list) else [step.value]
     files = [resolve_upload(attempt.request.uploads, value) for value in values]
     target = attempt.locator(step.selector, step.frame)
-    if await attempt.answer(_TAKES_FILES, target):
+    if step.drop:
+        await _drop(attempt, step, target, files)
+    elif await attempt.answer(_TAKES_FILES, target):
         await attempt.act(target, lambda ms: target.set_input_files(files, timeout=ms))
     else:
         chooser = await _chooser(attempt, step, target)
@@ -41,6 +64,20 @@ async def upload(attempt: ActContext, step: Upload) -> Mapping[str, Any]:
             raise Failed(Failure("INVALID_INPUT", message))
         await chooser.set_files(files, timeout=attempt.ms())
     return {"files": [file.name for file in files]}
+
+
+async def _drop(attempt: ActContext, step: Upload, target: Locator, files: Sequence[Path]) -> None:
+    """Drop the files onto an element. Like a browser, it drops nothing where no script takes what is dragged."""
+    if sum(file.stat().st_size for file in files) > _DROPPED_BYTES:
+        message = f"upload {step.selector}: only {_DROPPED_BYTES // 2**20} MiB of files can be dropped"
+        raise Failed(Failure("INVALID_INPUT", f"{message}; choose them in the file field"))
+    await attempt.act(target, lambda ms: target.scroll_into_view_if_needed(timeout=ms))
+    dropped = [
+        [file.name, mimetypes.guess_type(file.name)[0] or "", b64encode(file.read_bytes()).decode()] for file in files
+    ]
+    if not await target.evaluate(_DROP, dropped, timeout=attempt.ms()):
+        message = f"nothing takes files that are dragged onto {step.selector}: no `dragover` of it was prevented"
+        raise Failed(Failure("ACTION_FAILED", message, details={"selector": step.selector}, effect=Effect.NONE))
 
 
 async def _chooser(attempt: ActContext, step: Upload, target: Locator) -> FileChooser:

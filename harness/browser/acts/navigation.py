@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import urljoin
 
@@ -29,7 +29,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import poll_until
 from harness.spec.names import seconds
 from harness.spec.step_base import StepBase
-from harness.spec.step_keys import Until, any_of
+from harness.spec.step_keys import AnswerKeys, ArrivalKeys, Until, any_of
 from harness.spec.steps import Dialog, DialogText, Open, Screenshot, SwitchPage
 from harness.values import replace
 
@@ -87,13 +87,17 @@ async def _matching(attempt: ActContext, step: SwitchPage, pages: Sequence[Page]
         return [page for page in named if step.value >= 0 or page is not current]
     others = [page for page in pages if page is not current]
     if step.url is not None:
-        base = attempt.request.base_url
-        url = urljoin(base, step.url) if base and step.url.startswith("/") else step.url
-        pattern = ".*".join(map(re.escape, url.split("*")))
-        return [page for page in others if re.fullmatch(pattern, page.url)]
+        return [page for page in others if is_at(attempt, page, step.url)]
     titles = await asyncio.gather(*(_title(page) for page in others))
     whole = [page for page, title in zip(others, titles, strict=True) if title == step.value]
     return whole or [page for page, title in zip(others, titles, strict=True) if str(step.value) in title]
+
+
+def is_at(attempt: ActContext, page: Page, url: str) -> bool:
+    """Return whether the page has that URL; `*` matches anything, a path is one of the task's `base_url`."""
+    base = attempt.request.base_url
+    whole = urljoin(base, url) if base and url.startswith("/") else url
+    return re.fullmatch(".*".join(map(re.escape, whole.split("*"))), page.url) is not None
 
 
 async def _title(page: Page) -> str:
@@ -208,12 +212,19 @@ async def open_url(attempt: ActContext, step: Open) -> Mapping[str, Any]:
         return {"url": url, "status": navigation.status}
     if response is None:
         return {"url": url}
-    if step.status is None:  # otherwise `await_answer` judges it
-        effect = Effect.POSSIBLE if response.status >= 500 else Effect.NONE
+    found = judged(attempt, step, response, Effect.POSSIBLE if response.status >= 500 else Effect.NONE)
+    attempt.tab.opened = Opened(url, attempt.page.url)
+    return found
+
+
+def judged(attempt: ActContext, step: AnswerKeys, response: Response | None, effect: Effect) -> Mapping[str, Any]:
+    """URL and status of the answer to a page; raises Failed for an error, unless `await_answer` judges it."""
+    if response is None:
+        return {}
+    if step.status is None:
         failure = status_failure(response.status, response.url, response.headers, attempt.clock.wall(), effect)
         if failure is not None:
             raise Failed(failure)
-    attempt.tab.opened = Opened(url, attempt.page.url)
     return {"url": attempt.page.url, "status": response.status}
 
 
@@ -285,7 +296,7 @@ async def await_parts(attempt: ActContext, step: StepBase) -> None:
         there = navigation.loaded or (navigation.parsed and not awaits_parts(navigation))
         return gone or there or navigation.error is not None
 
-    waited = isinstance(step, Open) or (isinstance(step, SwitchPage) and not awaits_parts(navigation))
+    waited = isinstance(step, ArrivalKeys) or (isinstance(step, SwitchPage) and not awaits_parts(navigation))
     if not waited:
         rest = attempt.left() - PROBE_SECONDS  # the page may still be asked, and the act is done: it must not time out
         await poll_until(attempt.clock, ended, _PARTS_POLL, max(0.0, min(attempt.patience, rest)))
@@ -300,7 +311,7 @@ async def go_to(attempt: ActContext, url: str, until: Until = "load") -> Respons
     while True:
         await _settled(attempt)
         try:
-            return await _goto(attempt, url, until)
+            return await _unbroken(attempt, attempt.page.goto(url, wait_until=until, timeout=attempt.ms()))
         except PlaywrightError as error:
             by = REPLACED.search(error.message)
             again = by is not None and (by[1] == url or by[1].startswith("chrome-error:"))
@@ -308,13 +319,19 @@ async def go_to(attempt: ActContext, url: str, until: Until = "load") -> Respons
                 raise
 
 
-async def _goto(attempt: ActContext, url: str, until: Until) -> Response | None:
-    """`goto`, ended at once if the document breaks off: Chromium would never report that the page has loaded."""
+async def arrived(attempt: ActContext, call: Callable[[float], Awaitable[Response | None]]) -> Response | None:
+    """The answer to a page that `call(timeout in ms)` shows."""
+    await _settled(attempt)
+    return await _unbroken(attempt, call(attempt.ms()))
+
+
+async def _unbroken(attempt: ActContext, navigation_: Awaitable[Response | None]) -> Response | None:
+    """A navigation, ended at once if the document breaks off: Chromium would never report that the page has loaded."""
     watch = attempt.tab.watch
     try:
         async with asyncio.timeout(None) as limit:
             with watch.on_broken_off(lambda: limit.reschedule(0)):
-                return await attempt.page.goto(url, wait_until=until, timeout=attempt.ms())
+                return await navigation_
     except TimeoutError:
         navigation = watch.frame.navigation
         if not limit.expired() or navigation is None:

@@ -23,7 +23,8 @@ from harness.browser.process import Chromium
 from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
-from harness.spec.steps import Open, Screenshot, Step, Submit, Type, Wait
+from harness.spec.page_steps import HistoryStep, Wait
+from harness.spec.steps import Open, Screenshot, Step, Submit, Type
 from harness.task_secrets import hidden
 from harness.values import replace
 
@@ -554,7 +555,7 @@ class FailureContext(Struct, frozen=True):
             selector=target,
             frame=getattr(step, "frame", None),
             acts=not step.looks_only,
-            opens=isinstance(step, Open),
+            opens=isinstance(step, Open | HistoryStep),
             waits=isinstance(step, Wait),
             fills=isinstance(step, Type),
             submits=isinstance(step, Submit),

@@ -26,11 +26,12 @@ from harness.spec.advice.criteria import (
 from harness.spec.expressions import expressions, interpolated, steps_of
 from harness.spec.loaded import Loaded
 from harness.spec.names import ANYWHERE, Domains, reaches
+from harness.spec.page_steps import Wait
 from harness.spec.pictures import is_baseline_of
 from harness.spec.problems import JsonPath, Problem, did_you_mean
 from harness.spec.references import BadReferenceError, ReferenceScope, as_text, interpolate, references
 from harness.spec.source import Origin
-from harness.spec.steps import Api, Assert, Dialog, Download, Drag, Open, Step, Tool, Wait
+from harness.spec.steps import Api, Assert, Dialog, Download, Drag, Open, Step, Tool
 from harness.spec.task import TaskSpec
 
 

@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from harness.browser.route_answers import DeclaredAnswer, NoAnswerError, RecordedAnswers, RouteAnswer, type_of
+from harness.browser.route_answers import (
+    DeclaredAnswer,
+    NoAnswerError,
+    PatchedAnswer,
+    RecordedAnswers,
+    RouteAnswer,
+    type_of,
+)
 from harness.browser.routing import Routing
 from harness.recovery.failure import Failed
-from harness.spec.routes import Route
+from harness.spec.routes import Patch, Route
 
 URL = "http://x.test/a"
 
@@ -170,3 +177,17 @@ def test_of_many_answers_the_first_ones_and_the_last_are_kept(tmp_path: Path) ->
         routes.decide("GET", f"http://x.test/{number}", None)
     (met,) = routes.results()
     assert (met.count, len(met.answered), met.answered[-1].url) == (150, 100, "http://x.test/149")
+
+
+def test_an_answer_is_changed_by_path_and_the_rest_stays() -> None:
+    answer = RouteAnswer(
+        200, {"Content-Type": "application/json", "ETag": "x", "content-length": "9"}, b'{"a": [1, 2]}'
+    )
+    patch = Patch.model_validate({"json": {"a[1]": "${memory.n}", "b.c": None}, "headers": {"etag": None, "x-n": "y"}})
+    found = PatchedAnswer(patch, lambda: {"n": 5}).apply(answer)
+    assert json.loads(found.body) == {"a": [1, 5], "b": {"c": None}}
+    assert (found.status, dict(found.headers)) == (200, {"Content-Type": "application/json", "x-n": "y"})
+    with pytest.raises(NoAnswerError, match="'n', which was never written"):
+        PatchedAnswer(patch, dict).apply(answer)
+    with pytest.raises(NoAnswerError, match="there is no item"):
+        PatchedAnswer(Patch.model_validate({"json": {"a[7]": 1}}), dict).apply(answer)

@@ -26,12 +26,17 @@ def plan_of(folder: Path, environ: dict[str, str] | None = None, **spec: Any) ->
 @pytest.mark.parametrize(
     ("said", "place", "message"),
     [
-        ({}, "{", "a route needs `status`, `json`, `body`, `file` or `from_har`"),
+        ({}, "{", "a route needs `status`, `json`, `body`, `file`, `patch` or `from_har`"),
         ({"status": 200, "from_har": "x.har"}, "{", "leave `status` out"),
         ({"json": 1, "body": "x"}, "{", "an answer has one body: leave `body` out"),
         ({"json": None, "status": 204}, "{", "an answer of status 204 has no body"),
         ({"status": 200, "missing": "pass"}, "{", "`missing` is only for a route with `from_har`"),
         ({"status": 200, "steps": [2, 1]}, "{", "`steps` names the first step and then the last one"),
+        ({"patch": {}}, '"patch"', "`patch` needs `json`, `status` or `headers`"),
+        ({"patch": {"status": 500}, "json": 1}, "{", "`patch` changes the site's own answer: leave `json` out"),
+        ({"patch": {"json": {"a[": 1}}}, '"json"', "is not a path"),
+        ({"patch": {"json": {"a": 1}, "status": 204}}, '"patch"', "has no body: leave `json` out"),
+        ({"patch": {"headers": {"a b": "x"}}}, '"headers"', "is not the name of a header"),
         ({"abort": "failed"}, "{", "declare a fault: `faults: [{kind: abort, url: ...}]`"),
         ({"status": 200, "method": "post"}, '"post"', "not a known word"),
         ({"status": 200, "steps": 5}, " 5", "there is no such step"),

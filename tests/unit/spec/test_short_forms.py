@@ -20,6 +20,11 @@ from harness.spec.validation import ACTS
 
 LONG: dict[str, list[dict[str, Any]]] = {
     "open: /login": [{"act": "open", "url": "/login"}],
+    "back:": [{"act": "back"}],
+    "forward:": [{"act": "forward"}],
+    "reload:": [{"act": "reload"}],
+    "set: {offline: true}": [{"act": "set", "offline": True}],
+    "wait: {url: '*/cart'}": [{"act": "wait", "url": "*/cart"}],
     "api: /orders": [{"act": "api", "url": "/orders"}],
     "click: '#buy'": [{"act": "click", "selector": "#buy"}],
     "click: {role: button, name: Save}": [{"act": "click", "selector": {"role": "button", "name": "Save"}}],
