@@ -47,7 +47,7 @@ def run_verify(
     verdicts = _verified(tasks, checked.loaded[0].folder, workers, told_on_stderr=as_json, writes=yes)
     unsound = sum(not verdict.sound for verdict in verdicts)
     typer.echo(f"{how_many(len(tasks), 'task')}, {len(tasks) - unsound} sound", err=as_json)
-    if skipped := [f"{task.spec.task_id} ({task.spec.own.skip})" for task in checked.loaded if task.spec.own.skip]:
+    if skipped := [f"{task.spec.task_id} ({task.spec.left_out()})" for task in checked.loaded if task.spec.left_out()]:
         typer.echo(f"{len(skipped)} skipped: {', '.join(skipped)}", err=as_json)
     if broken := sorted(checked.broken):
         typer.echo(f"{len(broken)} with errors, not tried: {', '.join(broken)}", err=as_json)
@@ -69,7 +69,7 @@ def _runnable_tasks(checked: Checked) -> list[Loaded]:
     if not whole or checked.broken - {*checked.files}:  # settings that cannot be read concern all tasks
         to_fix = checked.files and checked.broken
         fail("nothing was run: fix these files first" if to_fix else "there is nothing to verify")
-    return [task for task in whole if not task.spec.own.skip]
+    return [task for task in whole if not task.spec.left_out()]
 
 
 def _verified(

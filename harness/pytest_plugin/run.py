@@ -16,12 +16,13 @@ import pytest
 from msgspec import Struct
 
 from harness.model.events import Event, TaskEnded
+from harness.model.figures import UNJUDGED
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
 from harness.model.warnings import done_twice
-from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
+from harness.pytest_plugin.errors import CriterionFailed, KnownDefect, TaskFailed
 from harness.pytest_plugin.not_run import placeholder_plan
 from harness.pytest_plugin.options import WITH_DEPENDENCIES
 from harness.pytest_plugin.role import Role, role_of
@@ -153,8 +154,10 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     _require(state, item, loaded)
     plan, result, interrupted = _run_to_end(state, item, loaded)
     harness = state.harness()
-    state.done[plan.task_id] = ended_as_declared(plan.spec, result)
-    unexpected = plan.spec.expect is not None and not state.done[plan.task_id] and interrupted is None
+    defect = None if item.config.option.runxfail else plan.spec.expected_failure
+    state.done[plan.task_id] = ended_as_declared(plan.spec, result) and defect is None
+    declares = plan.spec.expect is not None or (defect is not None and result.ok)
+    unexpected = declares and not state.done[plan.task_id] and interrupted is None and not result.skipped
     try:
         full, result = traced_in_full(state, item, plan, result) if interrupted is None else ("", result)
     finally:  # Allure copies the files that exist now: the second trace, and the manifest that names it
@@ -168,8 +171,11 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     if result.skipped:
         raise _skipped(story.skipped)
     item.user_properties += list(loaded.spec.own.notes)
+    excused = defect is not None and story.failure is not None and story.failure.code not in UNJUDGED
+    if record is not None and excused:
+        record = record.model_copy(update={"expected": True, "known_defect": defect})
     _tell(item, story, record)
-    _judge(state, plan, story, full)
+    _judge(state, plan, story, full, excused=excused)
 
 
 def _story(state: SessionState, plan: Plan, result: TaskResult, *, unexpected: bool = False) -> TaskStory:
@@ -322,7 +328,8 @@ def _tell(item: pytest.Item, story: TaskStory, record: TaskRecord | None) -> Non
         item.stash[RECORD] = record
 
 
-def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str) -> None:
+def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str, *, excused: bool) -> None:
+    """Raise what the end of the task means for pytest. `excused`: its `expected_failure` is about this failure."""
     __tracebackhide__ = True
     settings = state.settings
     unserved = None if settings.services else settings.root / "pyproject.toml"
@@ -333,9 +340,14 @@ def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str) -
             told = f"did not end as it declares: {'; '.join(story.differences)}"
             headline = f"{story.task_id} {told}"
             raise CriterionFailed(headline, f"{headline}\n\n{text}", told)
+    elif story.unexpected:
+        told = f"passed, although `expected_failure` says that it fails: {plan.spec.expected_failure}"
+        place = plan.origin.place(("expected_failure",)) if plan.origin else plan.source
+        advice = f"If the defect is mended, remove `expected_failure` ({place})."
+        raise TaskFailed(f"{story.task_id} {told}", f"{story.task_id} {told}\n  {advice}", told)
     elif story.failure is not None:
         kind = CriterionFailed if story.failure.family is Family.ASSERTION else TaskFailed
-        raise kind(brief(story), text, printed([story.cause]))
+        raise (KnownDefect if excused else kind)(brief(story), text, printed([story.cause]))
     elif story.refused:
         others = story.takeovers
         how = f"was ended by the agent `{others[-1].after}`" if others else f"ended as {story.final_state}"
