@@ -342,8 +342,8 @@ def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str, *
             raise CriterionFailed(headline, f"{headline}\n\n{text}", told)
     elif story.unexpected:
         told = f"passed, although `expected_failure` says that it fails: {plan.spec.expected_failure}"
-        place = plan.origin.place(("expected_failure",)) if plan.origin else plan.source
-        advice = f"If the defect is mended, remove `expected_failure` ({place})."
+        where = plan.origin.place(("expected_failure",)) if plan.origin else plan.source
+        advice = f"If the defect is mended, remove `expected_failure` ({where})."
         raise TaskFailed(f"{story.task_id} {told}", f"{story.task_id} {told}\n  {advice}", told)
     elif story.failure is not None:
         kind = CriterionFailed if story.failure.family is Family.ASSERTION else TaskFailed
