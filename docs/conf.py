@@ -13,9 +13,13 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "attrs_inline"]
 suppress_warnings = ["misc.highlighting_failure"]  # task files with placeholders are no plain YAML
 exclude_patterns = ["_build"]
+highlight_language = "text"  # blocks without a language show a terminal
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = "pytest-taskspec"
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "use_edit_page_button": False,
     "show_prev_next": True,

@@ -1,4 +1,4 @@
-"""A changed copy of a value: of a `msgspec.Struct` or a dataclass (docs/decisions), and of the texts in JSON."""
+"""A changed copy of a value: of a `msgspec.Struct` or a dataclass (docs/decisions/023), and of the texts in JSON."""
 
 from __future__ import annotations
 

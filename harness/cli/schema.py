@@ -28,6 +28,18 @@ from harness.spec.task import TaskSpec
 from harness.spec.validation import ACTS, FAULTS, RULES
 
 _VALUES: Mapping[str, Mapping[str, str]] = {
+    "button": {
+        "left": "The usual button.",
+        "right": "The button that opens a context menu.",
+        "middle": "The wheel.",
+    },
+    "modifiers": {
+        "Alt": "The Alt key, Option on macOS.",
+        "Control": "The Control key.",
+        "ControlOrMeta": "Control, on macOS Command.",
+        "Meta": "The Windows key, Command on macOS.",
+        "Shift": "The Shift key.",
+    },
     "method": {
         "GET": "Reads a resource.",
         "HEAD": "Reads the headers of a resource, without its body.",
@@ -265,9 +277,9 @@ def _short_step(definitions: Mapping[str, _Schema]) -> _Schema:
     """The schema of a step whose first key is its act. Which keys go with which act is checked at loading only."""
     models = {name: definitions[model.__name__] for name, model in ACTS.items()}
     keys = {
-        key: {"$ref": f"#/$defs/{ACTS[act].__name__}/properties/{key}"}
+        key: {"$ref": f"#/$defs/{ACTS[act].__name__}/properties/{key}", "description": each["description"]}
         for act, model in models.items()
-        for key in model["properties"]
+        for key, each in model["properties"].items()
         if key != "act"
     }
     number, pairs = {"type": "number"}, {"type": "object", "minProperties": 1}

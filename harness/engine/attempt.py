@@ -175,7 +175,7 @@ async def _with_dialogs(run: Run, step: Step, until: Deadline, outcome: Outcome)
 
 
 def _patience(run: Run, step: Step, remedy: Remedy | None, within: float) -> float:
-    """Seconds to look for the element (docs/design/deadlines.md).
+    """Seconds to look for the element (docs/design/steps-and-recovery.md).
 
     A `wait` may take the whole attempt, since looking is all it does, unless it has fallbacks to try afterwards.
     """

@@ -27,41 +27,36 @@ UNJUDGED = frozenset({"INTERRUPTED", "WORKER_CRASHED", "WORKER_CUT_OFF"})
 """Codes of tasks that were cut off from outside: they say nothing about the task itself."""
 
 FIGURES: Mapping[str, str] = {
-    "passed": "The task reached its end: `completed` or `partial_success`. Under `--taskspec-strict` a partial success"
-    " has failed.",
+    "passed": "The task reached its end: `completed` or `partial_success`, which fails under `--taskspec-strict`.",
     "passed as declared": "The task failed exactly as its `expect` declares. It counts as passed.",
-    "failed": "The task did not reach its end, or it has an `expect` and did not end that way.",
+    "failed": "The task did not reach its end, or not the one that its `expect` declares.",
     "not judged": "The task was stopped from outside: by Ctrl-C, or because its process died. It counts as neither "
     "passed nor failed.",
-    "successful": "Tasks that passed, including those that passed as declared.",
-    "attempts": "Attempts at steps, preconditions and success criteria. A step that an open circuit held back was "
-    "not attempted.",
-    "retries": "How often a failed step was done again: after a wait, after a repair of its precondition, from a "
-    "checkpoint, in a new page or in a new browser. A refused proposal that an agent had to replace "
-    "also counts. Waiting for a circuit does not count, nor does a repeated call of a model or a tool.",
-    "successful retries": "Retries after which the step passed. Of the retries of one step, only the last can be "
-    "successful.",
+    "successful": "Tasks that passed, also as declared.",
+    "attempts": "Attempts at steps, preconditions and success criteria, without those that an open circuit held back.",
+    "retries": "How often a failed step was done again: after a wait or a repair, from a checkpoint, in a new page or "
+    "browser; also refused proposals that an agent had to replace. Not: waits for a circuit, repeated calls of models "
+    "and tools.",
+    "successful retries": "Retries after which the step passed. Of one step, only the last can be successful.",
     "failed retries": "All other retries.",
     "fallbacks": "How often something else was tried: another selector, the other side of an inconsistent state, "
-    "another agent, or the alternative task. A fallback is not a retry. Another model that was asked does not count.",
+    "another agent, or the alternative task; not another model. A fallback is not a retry.",
     "recovered": "Steps that failed and passed in the end, by a retry, by a fallback, or because their effect was "
-    "already there. A skipped step does not count, nor does a repair that did not help.",
-    "recovery_success_rate": "For each rule of `error_recovery`: among the steps at which the rule acted, the share"
-    " that passed in the end. A step that was skipped, or failed another way, did not.",
-    "error_rate": "In the thresholds: the highest share of failed attempts within five minutes. It is 0 while there "
-    "are fewer than 20 attempts. Tasks are not counted here.",
+    "already there. Skipped steps do not count.",
+    "recovery_success_rate": "For each rule of `error_recovery`: the share of the steps at which it acted that passed "
+    "in the end.",
+    "error_rate": "In the thresholds: the highest share of failed attempts within five minutes; 0 below 20 attempts.",
     "failure_rate": "In `harness history`: the share of failed tasks among those that passed or failed.",
-    "model calls": "Requests to models, each attempt by itself: those that failed, were cancelled or replayed, too.",
-    "tokens in, tokens out": "What the provider has counted; of a request that was cut off, an estimate. What was read "
-    "from the provider's cache is part of the tokens in.",
+    "model calls": "Requests to models, also those that failed, were cancelled or replayed.",
+    "tokens in, tokens out": "What the provider has counted, with what it read from its cache; of a request that was "
+    "cut off, an estimate.",
     "cached": "The share of the tokens in that was read from the provider's cache.",
     "cost": "US dollars of all calls whose price is known. A replayed call costs 0.",
     "unpriced": "Calls that have used tokens and whose price is not known. Their cost is in no sum.",
     "thinking": "Seconds of calls of models, without the waits between them.",
-    "tool calls": "Calls of tools by steps and channels, each with all its tries. A call that the tool answered with "
-    "an error is counted under errors, one without an answer under failed.",
-    "repeated calls": "Tries of calls of tools after the first, by the schedule of the server. They are no retries of "
-    "steps.",
+    "tool calls": "Calls of tools, each with all its tries. One that the tool answered with an error counts under "
+    "errors, one without an answer under failed.",
+    "repeated calls": "Tries of calls of tools after the first. They are no retries of steps.",
     "takeovers": "How often another agent went on in place of one that failed. Each is also a fallback.",
     "cost per success": "The cost of all tasks that have asked models, divided by the number of those that passed.",
 }

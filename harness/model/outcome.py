@@ -12,10 +12,7 @@ from harness.spec.task import Expect, ScoringCheckpoint, TaskSpec
 
 
 def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Path]) -> Iterator[Warning_]:
-    """Yield a warning for each of `memory_keys`, `artifacts` and `expected_memory` that is missing at the end.
-
-    docs/design/task-files.md describes these three lists.
-    """
+    """Yield a warning for each of `memory_keys`, `artifacts` and `expected_memory` that is missing at the end."""
     for key in spec.memory_keys:
         if not any(value is not None for value in memory_lookup(memory, key)):
             yield Warning_("memory_key_missing", f"memory_keys names {key!r}, which no step wrote", None, {"key": key})

@@ -234,7 +234,7 @@ def written_addresses(records: Iterable[StepRecord]) -> dict[str, StepRecord]:
 
 
 class Warning_(Struct, frozen=True):  # noqa: N801 - `Warning` is a builtin
-    """Something worth knowing about a task that went on; docs/design/steps-and-recovery.md lists the types."""
+    """Something worth knowing about a task that went on; harness/spec/warnings.py lists the types."""
 
     type: str
     message: str
@@ -378,7 +378,7 @@ class PageRequest(Struct, frozen=True):
 
 
 class ScorePart(Struct, frozen=True):
-    """The result of one scoring checkpoint (docs/design/task-files.md)."""
+    """The result of one scoring checkpoint (docs/decisions/005)."""
 
     id: str
     name: str
@@ -392,7 +392,7 @@ class ScorePart(Struct, frozen=True):
 
 
 class Score(Struct, frozen=True):
-    """How much of the task was reached, 0 to 1 (docs/design/task-files.md)."""
+    """How much of the task was reached, 0 to 1 (docs/decisions/005)."""
 
     total: float
     """The sum of the weights of the parts that are met; with `rubrics` the weighted mean of their metrics."""

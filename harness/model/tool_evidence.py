@@ -127,7 +127,7 @@ def _is_of_tools(failure: Failure, result: TaskResult) -> bool:
 
 
 def tool_error(call: ToolCall) -> ToolErrorReport:
-    """The document `tool_error` for a call that failed (docs/design/tools.md). It is not redacted."""
+    """The document `tool_error` for a call that failed. It is not redacted."""
     arguments, _ = bounded(dict(call.arguments), _ROUGHLY)
     result, _ = bounded(call.result, _ROUGHLY)
     answered = call.outcome == "error"

@@ -15,16 +15,16 @@ from msgspec import Struct
 class RepeatWay(StrEnum):
     """A way on which something could be done a second time."""
 
-    RETRY = "the step is tried again, also with another selector or after a repair"
-    REWIND = "the task goes back over the step, on the same browser or a new one"
-    REPLAY = "the step is reached again after the task went back over it"
-    REQUEST = "an address that the step produced is requested again (renewed page, checkpoint, suspension)"
-    FILL = "the fields that the step filled are filled again in a restored page"
-    NEXT_STEP = "an agent, or another agent, chooses the step that follows"
+    RETRY = "the step is tried again, also with another selector"
+    REWIND = "the task goes back over the step"
+    REPLAY = "the step is reached again after going back"
+    REQUEST = "an address that it produced is requested again"
+    FILL = "its fields are filled again in a restored page"
+    NEXT_STEP = "an agent chooses the next step"
     TAKEOVER = "another agent begins the task anew"
-    ALTERNATIVE = "the alternative task runs, which has the same goal"
-    RETRACE = "`--task-retrace` runs the task a second time"
-    RERUN = "another process runs the task (worker, store, cluster, bridge)"
+    ALTERNATIVE = "the alternative task runs"
+    RETRACE = "`--task-retrace`"
+    RERUN = "another process runs the task"
 
 
 class EffectAnswer(StrEnum):
@@ -32,7 +32,7 @@ class EffectAnswer(StrEnum):
 
     DONE = "true"
     DENIED = "false"
-    UNREADABLE = "cannot be read, or cannot know"
+    UNREADABLE = "cannot know"
     NONE = "none"
 
 
@@ -40,9 +40,9 @@ class RepeatVerdict(StrEnum):
     """What follows."""
 
     AGAIN = "yes"
-    PASSED = "no: it counts as passed"
-    UNKNOWN = "no: the task ends with `OUTCOME_UNKNOWN`"
-    REFUSED = "no: the failure stays the end"
+    PASSED = "passed"
+    UNKNOWN = "unknown"
+    REFUSED = "no"
 
 
 class Known(Struct, frozen=True):

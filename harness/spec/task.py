@@ -118,7 +118,7 @@ class FallbackPlan(Declaration):
 
 
 class ScoringCheckpoint(Declaration):
-    """A part of the score: what must hold at the end, and what it weighs (docs/design/task-files.md)."""
+    """A part of the score: what must hold at the end, and what it weighs (docs/decisions/005)."""
 
     id: str = Field(description="Name of the part for `depends_on`.")
     name: str | None = Field(None, description="Name of the part in reports. Default: the id.")
@@ -307,7 +307,7 @@ class Budget(Declaration):
     )
 
 
-# Time limits by the amount of work (docs/design/deadlines.md).
+# Time limits by the amount of work.
 
 TimeoutProfile = Literal["simple", "medium", "complex"]
 

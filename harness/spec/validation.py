@@ -322,7 +322,7 @@ def idle_settings(data: dict[str, Any], origin: Origin) -> tuple[dict[str, Any],
 
 REQUIRED = ("task_id", "family", "goal", "inputs", "success_criteria", "error_recovery")
 REQUIRED_RULES = ("on_timeout", "on_network_error", "on_assertion_fail")
-"""The keys of a complete file; their absence is an error only under `--taskspec-strict` (docs/design/task-files.md)."""
+"""The keys of a complete file; their absence is an error only under `--taskspec-strict`."""
 
 
 def _members(annotation: Any) -> list[type[BaseModel]]:

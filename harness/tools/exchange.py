@@ -14,7 +14,7 @@ from harness.model.tools import ToolAnswer, ToolDescription
 
 
 class ToolProblem(Enum):
-    """Why a connection could not be made, or a call has no answer: the rows of the table in docs/design/tools.md."""
+    """Why a connection could not be made, or a call has no answer: the rows of `VERDICTS` (docs/design/tools.md)."""
 
     UNREACHED = "unreached"
     """Refused, not resolved, never connected, or the process did not start: nothing was sent."""

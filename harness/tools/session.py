@@ -266,7 +266,7 @@ def _size(base64: str) -> int:
     return len(base64) * 3 // 4 - base64[-2:].count("=")
 
 
-# The errors of the client of MCP, by the harness's names: the table of docs/design/tools.md.
+# The errors of the client of MCP, by the harness's names (docs/design/tools.md).
 
 ASKS_FOR_INPUT: Final = "it asks for input, which nobody can give here"
 _NO_SUCH_TOOL: Final = re.compile(r"unknown tool|no such tool|tool\b.*\bnot found", re.IGNORECASE)

@@ -22,7 +22,7 @@ WAITS: Final = schedule("tool-server")
 
 
 class ToolVerdict(Struct, frozen=True):
-    """A row of the table of docs/design/tools.md: what holds for every call that fails in one way."""
+    """A row of the table of failed calls (docs/design/tools.md): what holds for every call that fails in one way."""
 
     code: str
     kind: Kind

@@ -16,8 +16,10 @@ PAGES["/checks"] = """<!doctype html><title>Checks</title>
 <div style="height: 4000px"></div><p id=far>far</p>
 <script>document.cookie = 'theme=dark'; localStorage.setItem('cart', '3'); w.focus();</script>"""
 HOLD = """
-checked('#on') | NOT[checked('#off')] | checked('#aria') | enabled('#b') | NOT[enabled('#no')] | NOT[enabled('#within')]
-NOT[enabled('#adis')] | editable('#w') | NOT[editable('#ro')] | NOT[editable('#no')] | focused('#w') | NOT[focused('#b')]
+checked('#on') | NOT[checked('#off')] | checked('#aria') | enabled('#b') | NOT[enabled('#no')]
+NOT[enabled('#within')]
+NOT[enabled('#adis')] | editable('#w') | NOT[editable('#ro')] | NOT[editable('#no')] | focused('#w')
+NOT[focused('#b')]
 empty('#p') | empty('#none') | NOT[empty('#w')] | in_viewport('#b') | NOT[in_viewport('#far')]
 NOT[in_viewport('#inner')] | texts('.row') == ['One', 'Three 3'] | texts('.row').length == 2 | texts('.x').length == 0
 texts('.row').includes('One') | class('.last') == ['row', 'last'] | class('.last').includes('row')

@@ -25,6 +25,9 @@ let from = null;
 handle.addEventListener('pointerdown', e => { from = [e.clientX, e.clientY]; handle.setPointerCapture(e.pointerId); });
 handle.addEventListener('pointerup', e => tell(`dragged:${e.clientX - from[0]}:${e.clientY - from[1]}`));
 </script>"""
+PAGES["/keys-in-frame"] = (
+    "<!doctype html><iframe id=in src=/keys style='width: 500px; height: 500px'></iframe>"
+)
 PAGES["/list"] = """<!doctype html><title>List</title>
 <div id=list style="height: 200px; width: 300px; overflow: auto"></div>
 <div id=wide style="width: 200px; overflow: auto"><div style="width: 2000px">wide</div></div>
@@ -86,6 +89,20 @@ async def test_keys_are_typed_one_by_one_and_never_twice_into_a_field(stage: Sta
     assert await session.read(PageQuery("value", "#f"), 20) == ""
 
 
+async def test_the_acts_reach_into_frames_and_can_be_forced(stage: Stage) -> None:
+    session = await stage.at("/keys-in-frame", context=ContextOptions(device="iPhone 13"))
+    here = {"frame": "#in"}
+    await passed(session, {"act": "tap", "selector": "#b", "force": True, "modifiers": ["Alt"], **here})
+    await passed(session, {"act": "type", "selector": "#f", "value": "xy", "keys": True, **here})
+    await passed(session, {"act": "clear", "selector": "#f", "force": True, **here})
+    await passed(session, {"act": "focus", "selector": "#f", **here})
+    await passed(session, {"act": "blur", "selector": "#f", **here})
+    assert await session.read(PageQuery("value", "#f", None, "#in"), 20) == ""
+    shown = str(await session.read(PageQuery("text", "#log", None, "#in"), 20))
+    assert "touch" in shown
+    assert shown.endswith("blur")
+
+
 async def test_what_is_typed_by_keys_into_a_password_is_a_secret(stage: Stage) -> None:
     session = await stage.at("/keys")
     await passed(session, {"act": "focus", "selector": "#p"})
@@ -99,6 +116,15 @@ async def test_a_drag_goes_by_a_distance(stage: Stage) -> None:
         session, {"act": "drag", "selector": "#handle", "by": {"x": 30, "y": 10}, "position": {"x": 5, "y": 5}}
     )
     assert await text(session) == "dragged:30:10"
+
+
+async def test_an_element_is_dropped_at_a_place(stage: Stage) -> None:
+    session = await stage.at("/keys")
+    await passed(session, {"act": "drag", "selector": "#handle", "value": "#b", "drop_position": {"x": 3, "y": 3}})
+    near = await text(session)
+    await passed(session, {"act": "drag", "selector": "#handle", "value": "#b", "drop_position": {"x": 93, "y": 33}})
+    first, second = ([int(each) for each in told.split(":")[1:]] for told in (near, (await text(session)).split()[-1]))
+    assert [b - a for a, b in zip(first, second, strict=True)] == [90, 30]
 
 
 async def test_a_list_is_scrolled_until_an_element_is_there(stage: Stage) -> None:

@@ -21,16 +21,16 @@ CASES = {
 ENDED, LEFT = ItemFacts(ended=True, episode="e"), ItemFacts(episode="e")
 ITEMS: Mapping[str, Mapping[str, ItemFacts]] = {
     "had not begun": {"it": ItemFacts()},
-    "had begun to write, and has no end": {"it": ItemFacts(begun=True, wrote=True)},
-    "a task ran among others, and had written nothing": {"it": ItemFacts(begun=True)},
-    "the same, in the third process that is gone": {"it": ItemFacts(begun=True, losses=3)},
-    "a task ran alone, and had written nothing": {"it": ItemFacts(begun=True, alone=1)},
-    "the same, in the second process that is gone": {"it": ItemFacts(begun=True, losses=2, alone=2)},
+    "had begun to write": {"it": ItemFacts(begun=True, wrote=True)},
+    "ran among others, without a write": {"it": ItemFacts(begun=True)},
+    "the same, in the third process": {"it": ItemFacts(begun=True, losses=3)},
+    "ran alone, without a write": {"it": ItemFacts(begun=True, alone=1)},
+    "the same, in the second process": {"it": ItemFacts(begun=True, losses=2, alone=2)},
     "an ordinary test ran": {"it": ItemFacts(begun=True, task=False)},
-    "a task has ended": {"it": ItemFacts(ended=True)},
-    "one of an episode has ended, of which others have not": {"it": ENDED, "other": LEFT},
-    "one of an episode has not ended, of which another has": {"other": ENDED, "it": LEFT},
-    "the same, and that one had written": {"other": ItemFacts(ended=True, wrote=True, episode="e"), "it": LEFT},
+    "has ended": {"it": ItemFacts(ended=True)},
+    "has ended, others of its episode have not": {"it": ENDED, "other": LEFT},
+    "has not ended, another of its episode has": {"other": ENDED, "it": LEFT},
+    "the same, and that one wrote": {"other": ItemFacts(ended=True, wrote=True, episode="e"), "it": LEFT},
 }
 """What is known of an item of a process that is gone -> how the function is told."""
 FAILURES = sorted(frozenset[str]().union(*(rule.no_end for rule in RULES.values())))
@@ -45,8 +45,8 @@ def rendered_processes() -> str:
     """What runs again after a process: a line for what is known of an item, a column for each kind of process."""
     lines = {name: [_answer(facts, gone) for gone in Gone] for name, facts in ITEMS.items()}
     for code in FAILURES:
-        again = ["runs again" if code in RULES[gone].no_end else "keeps its result" for gone in Gone]
-        lines[f"a task ended as `{code}`, and had not begun to write"] = again
+        again = ["again" if code in RULES[gone].no_end else "kept" for gone in Gone]
+        lines[f"ended as `{code}`, without a write"] = again
     return _table("the item", Gone, lines)
 
 
@@ -56,7 +56,7 @@ def _answer(facts: Mapping[str, ItemFacts], gone: Gone) -> str:
     found = what_runs_again(facts, gone)
     if "it" in found.lost:
         return "no"
-    return "keeps its result" if "it" in found.kept else "runs again" if "it" in found.again else "runs"
+    return "kept" if "it" in found.kept else "again" if "it" in found.again else "runs"
 
 
 def _table(corner: str, head: Iterable[str], lines: Mapping[str, Iterable[str]]) -> str:

@@ -329,7 +329,7 @@ def _status(step: StoryStep) -> str:
 
 
 def _failure_status(code: str) -> str:
-    """The status of a failure: `failed` if it is the product's fault, else `broken` (docs/design/failures.md)."""
+    """`failed` if a failure is the product's fault, else `broken` (docs/design/pytest-and-parallel.md)."""
     asserted = code in CATALOG and CATALOG[code].family is Family.ASSERTION
     return str(Status.FAILED if asserted else Status.BROKEN)
 

@@ -1,4 +1,4 @@
-"""Each row of the table of docs/design/tools.md, over stdio and Streamable HTTP, for reads and writes, in both eras.
+"""Each row of the table of tests/requirements/tools.md, over stdio and HTTP, for reads and writes, in both eras.
 
 The servers are real, and count in SQLite what reaches them and what takes effect: a write once, always.
 """

@@ -1,4 +1,4 @@
-"""The tables of docs/design/bridge.md: every requirement has a verdict, and tests that exist."""
+"""The tables of tests/requirements/bridge.md: every requirement has a verdict, and tests that exist."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from tests.unit.tools.test_agents_page import ROOT, source_of
 
-PAGE = (ROOT / "docs" / "design" / "bridge.md").read_text("utf-8")
+PAGE = (ROOT / "tests" / "requirements" / "bridge.md").read_text("utf-8")
 REQUIREMENTS = [*(f"000-{number}" for number in range(1, 55)), *(f"001-{number}" for number in range(1, 41))]
 
 

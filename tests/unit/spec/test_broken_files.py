@@ -80,7 +80,7 @@ BROKEN = {
     "very-deep-json": Broken("[" * 100_000 + "]" * 100_000, "1:51", ("nested more than 50 levels",), "t.task.json"),
     "many-values-json": Broken("[" + "1," * 100_001 + "1]", "1:200000", ("more than 100000 values",), "t.task.json"),
     # Types and keys
-    "task_id-missing": Broken("goal: a\nsteps: [{act: open, url: x}]\n", "1:1", ("`task_id` is missing",)),
+    "task_id-empty": Broken("task_id: ''\ngoal: a\nsteps: [{act: open, url: x}]\n", "1:10", ("task_id",)),
     "task_id-number": Broken("task_id: 5\nsteps: [{act: open, url: x}]\n", "1:10", ("expected: text", "in quotes")),
     "timeout-text": Broken(
         after("timeout: '300'\n"), "5:10", ("a whole number", "found: text '300'", "without quotes")
@@ -118,7 +118,7 @@ BROKEN = {
     "dialog-word": Broken(steps("{act: dialog, value: maybe}"), "3:26", ("expected: accept or dismiss",)),
     "dialog-dismissed": Broken(steps("{act: dialog, value: dismiss, text: x}"), "3:5", ("takes no `text`",)),
     "screenshot-nameless": Broken(steps("{act: screenshot}"), "3:5", ("`screenshot_id` is missing",)),
-    "drag-nowhere": Broken(steps("{act: drag, selector: a}"), "3:5", ("`value` is missing",)),
+    "drag-nowhere": Broken(steps("{act: drag, selector: a}"), "3:5", ("needs either `value`",)),
     "option-index": Broken(steps("{act: select, selector: a, value: {index: -1}}"), "3:47", ("at least 0",)),
     "option-twice": Broken(
         steps("{act: select, selector: a, value: {label: x, index: 1}}"), "3:39", ("named by exactly one of",)

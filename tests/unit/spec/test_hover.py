@@ -104,5 +104,5 @@ def test_no_heading_is_the_name_of_a_class() -> None:
 def test_a_key_that_is_called_title_is_kept() -> None:
     from harness.cli.schema import for_readers
 
-    schema = {"title": "Thing", "properties": {"title": {"title": "Title", "description": "One (docs/decisions/001)."}}}
+    schema = {"title": "Thing", "properties": {"title": {"title": "Title", "description": "One (docs/decisions/005)."}}}
     assert for_readers(schema) == {"properties": {"title": {"description": "One."}}}

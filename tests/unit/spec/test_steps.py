@@ -57,6 +57,8 @@ def test_acts_that_take_force(act: str) -> None:
 def test_no_other_act_takes_force() -> None:
     assert {act for act, model in ACTS.items() if "force" in model.model_fields} == {
         "click",
+        "tap",
+        "clear",
         "type",
         "select",
         "check",
@@ -68,7 +70,7 @@ def test_no_other_act_takes_force() -> None:
 
 
 def test_the_vocabulary_is_read_off_the_models() -> None:
-    assert list(ACTS)[:3] == ["open", "click", "type"]
+    assert list(ACTS)[:3] == ["open", "click", "tap"]
     assert {"refuse", "hang", "delayed_state", "browser_kill", "renamed"} <= set(FAULTS)
     assert list(RULES["on_timeout"]) == ["capture_state_and_abort", "abort", "retry_from_checkpoint", "skip_step"]
     assert "max_retries" in keys_at(("error_recovery", "on_network_error"), {"strategy": "retry"})

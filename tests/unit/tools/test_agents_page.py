@@ -1,4 +1,4 @@
-"""The tables of docs/design/agents.md: each row names tests that exist, and says which run only in a full run."""
+"""The tables of tests/requirements/agents.md: each row names tests that exist, and which run only in a full run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def source_of(name: str) -> str:
 
 
 def test_each_row_names_tests_that_exist() -> None:
-    text = (ROOT / "docs" / "design" / "agents.md").read_text("utf-8")
+    text = (ROOT / "tests" / "requirements" / "agents.md").read_text("utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| ") and ".py::" in line]
     named = [name.strip() for row in rows for name in row.rstrip(" |").rpartition("|")[2].split(",")]
     assert len(named) >= len(rows) > 30

@@ -1,4 +1,4 @@
-"""The table of keys in docs/taskspec.md: complete, as the models are, and every key acts in some test."""
+"""The tables of keys in the docs: complete, as the models are, and every key acts in some test."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from harness.criteria.syntax import BRACKETS, FUNCTIONS, OPERATORS, WAITS
 from harness.recovery import Rulebook
 from harness.spec.task import (
     AllowedWrite,
@@ -22,11 +23,10 @@ from harness.spec.task import (
     TaskSpec,
 )
 from harness.spec.validation import ACTS, FAULTS, RULES
-from tools.docs.key_table import BEGIN, END, UNITS, Key, rendered, sections, updated
+from tools.docs.key_table import PAGES, UNITS, Key, Section, marks, rendered, sections, tables, updated
 from tools.docs.key_type import described_type
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT = ROOT / "docs" / "taskspec.md"
 KEYS = {key.path: key for section in sections() for key in section.keys}
 DEFAULTS = [(name, info.default.strategy) for name, info in Rulebook.model_fields.items() if name in RULES]
 """Rules, and the strategies that a file need not name."""
@@ -98,21 +98,51 @@ def test_every_key_acts_in_some_test() -> None:
     assert [path for path in KEYS if not any(words(path) <= each for each in used)] == []
 
 
-def test_the_document_has_the_table_of_the_models() -> None:
-    document = DOCUMENT.read_text("utf-8")
-    assert updated(document, rendered(sections())) == document, "run `python -m tools.docs.key_table docs/taskspec.md`"
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_has_the_table_of_the_models(name: str) -> None:
+    page = (ROOT / "docs" / PAGES[name]).read_text("utf-8")
+    assert updated(page, name, rendered(tables()[name])) == page, "run `python -m tools.docs.key_table docs`"
+
+
+def test_every_table_has_its_page() -> None:
+    assert PAGES.keys() == tables().keys()
 
 
 def test_only_what_is_between_the_marks_changes() -> None:
-    assert updated(f"a\n{BEGIN}\nold\n{END}\nb\n", "new") == f"a\n{BEGIN}\n\nnew\n\n{END}\nb\n"
+    first, last = marks("x")
+    assert updated(f"a\n{first}\nold\n{last}\nb\n", "x", "new") == f"a\n{first}\n\nnew\n\n{last}\nb\n"
     with pytest.raises(ValueError, match="has no lines"):
-        updated(f"a\n{BEGIN}\nold\n", "new")
+        updated(f"a\n{first}\nold\n", "x", "new")
 
 
-def test_every_row_has_all_cells() -> None:
-    rows = [line for line in rendered(sections()).splitlines() if line.startswith(("| `", "| **"))]
-    assert len(rows) == len(KEYS)
-    assert {row.replace("\\|", "").count("|") for row in rows} == {6}
+def test_every_key_has_a_row_and_every_row_all_cells() -> None:
+    for section in sections():
+        rows = [line for line in rendered([section]).splitlines() if line.startswith(("| `", "| **"))]
+        assert {row.replace("\\|", "").count("|") for row in rows} == {4}
+        names = {row.split("`")[1].rpartition(".")[2] for row in rows}
+        assert [key.path for key in section.keys if re.findall(r"\w+", key.path)[-1] not in names] == []
+
+
+def test_what_several_share_has_one_row_that_each_of_them_names() -> None:
+    keys = [
+        *(Key("steps[a]", "", "", "", "Do a."), Key("steps[a].x", "text", "", "", "The x.")),
+        *(Key("steps[b]", "", "", "", "Do b."), Key("steps[b].x", "text", "", "", "The x.")),
+        *(Key("steps[c]", "", "", "", "Do c."), Key("steps[c].x", "text", "", "`1`", "The x.")),
+    ]
+    assert rendered([Section("Acts", "steps", tuple(keys))]).splitlines()[4:] == [
+        "| `x` | text | The x. |",
+        "| **`a`** |  | Do a. Takes `x`. |",
+        "| **`b`** |  | Do b. Takes `x`. |",
+        "| **`c`** |  | Do c. |",
+        "| `x` | text; default `1` | The x. |",
+    ]
+
+
+def test_every_function_and_word_of_criteria_is_explained() -> None:
+    page = (ROOT / "docs" / "criteria.md").read_text("utf-8")
+    table = page.partition("## Operators")
+    assert [name for name in FUNCTIONS if f"`{name}(" not in table[0]] == []
+    assert [word for word in (*OPERATORS, *BRACKETS, *WAITS) if f"`{word}" not in table[2]] == []
 
 
 def test_types_in_words() -> None:

@@ -1,4 +1,4 @@
-"""The tables of docs/design/tools.md: each row names tests that exist, and says which run only in a full run."""
+"""The tables of tests/requirements/tools.md: each row names tests that exist, and says which run only in a full run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.tools.exchange import ToolProblem
 from harness.tools.verdicts import VERDICTS
 from tests.unit.tools.test_agents_page import ROOT, source_of
 
-TABLES = (ROOT / "docs" / "design" / "tools.md").read_text("utf-8")
+TABLES = (ROOT / "tests" / "requirements" / "tools.md").read_text("utf-8")
 PAGE = (ROOT / "docs" / "tools.md").read_text("utf-8")
 
 
