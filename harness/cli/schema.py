@@ -40,6 +40,11 @@ _VALUES: Mapping[str, Mapping[str, str]] = {
         "Meta": "The Windows key, Command on macOS.",
         "Shift": "The Shift key.",
     },
+    "platform": {
+        "linux": "Linux.",
+        "darwin": "macOS.",
+        "win32": "Windows, of 32 or 64 bits.",
+    },
     "method": {
         "GET": "Reads a resource.",
         "HEAD": "Reads the headers of a resource, without its body.",

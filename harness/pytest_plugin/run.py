@@ -172,8 +172,8 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         raise _skipped(story.skipped)
     item.user_properties += list(loaded.spec.own.notes)
     excused = defect is not None and story.failure is not None and story.failure.code not in UNJUDGED
-    if record is not None and excused:
-        record = record.model_copy(update={"expected": True, "known_defect": defect})
+    if record is not None and defect is not None:
+        record = record.model_copy(update={"expected": excused, "known_defect": defect})
     _tell(item, story, record)
     _judge(state, plan, story, full, excused=excused)
 

@@ -109,7 +109,7 @@ def summary_lines(
         *_required(records),
         *_listed("skipped", skipped, "-rs"),
     ]
-    known = [(each.task_id, each.known_defect) for each in records if each.known_defect]
+    known = [(each.task_id, each.known_defect) for each in records if _kind(each) == "failed as expected"]
     lines += _listed("failed as expected", known, "-rx")
     lines += [*_fault_lines(records, idle), *_warnings(records), *_healed_lines(records), *_baselines(records)]
     if artifacts is not None:

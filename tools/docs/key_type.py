@@ -30,6 +30,7 @@ _PARTS = {
     "AgentPolicyTable": "mapping",
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
+    "SkipIf": "condition",
     "DataFile": "data file",
     "Route": "routes",
     "ExpectedRequest": "mapping",
@@ -42,6 +43,7 @@ _PLURALS = {
     "anything": "anything",
     "mapping": "mappings",
     "list": "lists",
+    "condition": "conditions",
     "path": "paths",
 }
 

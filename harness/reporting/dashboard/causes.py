@@ -154,6 +154,8 @@ def _occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occur
 
 def message(record: TaskRecord) -> str:
     told = record.message or ("" if record.ok else f"It ended as {record.final_state}, without a message.")
+    if record.ok and record.known_defect:
+        return f"It passed, although its `expected_failure` says that it fails: {record.known_defect}"
     return told or (NO_FAILURE if record.unexpected else f"It ended as {record.final_state}.")
 
 
