@@ -186,7 +186,7 @@ def _item(file: pytest.Module, loaded: Loaded, cases: tuple[Loaded, ...]) -> Tas
 
 def _marks(config: pytest.Config, loaded: Loaded) -> list[pytest.MarkDecorator]:
     family = [f"family_{loaded.spec.family}"] if loaded.spec.family else []
-    names = [*family, *loaded.spec.tags, *(["slow"] if loaded.spec.slow else [])]
+    names = dict.fromkeys([*family, *loaded.spec.tags, *(["slow"] if loaded.spec.slow else [])])
     for name in names:
         register_mark(config, name)
     reason = loaded.spec.left_out()

@@ -20,8 +20,8 @@ from pydantic import BaseModel
 
 from harness.recovery import Rule
 from harness.spec.faults import FaultBase, ModelFault, RequestFault, StepFault, ToolFault
-from harness.spec.step_groups import Parameter, StepGroup, Use
 from harness.spec.step_base import RequestingStep, StepBase
+from harness.spec.step_groups import Parameter, StepGroup, Use
 from harness.spec.task import TaskSpec
 from harness.spec.validation import FAULTS
 from tools.docs.key_type import described_type
