@@ -173,8 +173,9 @@ _SELECT = (
     TaskOption("--task-repeat-each", "Run each task N times, as TASK[1-N], TASK[2-N], ...",
         "--repeat-each", keywords={"metavar": "N", "type": _times}),
     TaskOption("--task-fail-on-flaky",
-        "Fail the run if a task passed only in a rerun (--reruns) or by a recovery.",
-        "--fail-on-flaky", keywords=_FLAG),
+        "Fail the run if a task passed only in a rerun (--reruns) or by a recovery. --fail-on-flaky of "
+        "pytest-rerunfailures counts reruns only.",
+        keywords=_FLAG),
     TaskOption("--task-workers",
         "Run N tasks at once in each process, in one browser. With auto, the load of the machine decides.",
         setting="task_workers", keywords={"metavar": "N|auto", "type": _workers}),
