@@ -31,6 +31,7 @@ from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery import FULL, NOTHING
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
+from harness.recovery.families import Suspect
 from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
 from harness.reporting.allure.labels import running_test
 from harness.reporting.console import brief, failure_text, printed
@@ -171,11 +172,10 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     if result.skipped:
         raise _skipped(story.skipped)
     item.user_properties += list(loaded.spec.own.notes)
-    excused = defect is not None and story.failure is not None and story.failure.code not in UNJUDGED
     if record is not None and defect is not None:
-        record = record.model_copy(update={"expected": excused, "known_defect": defect})
+        record = record.model_copy(update={"expected": _is_of_the_task(story), "known_defect": defect})
     _tell(item, story, record)
-    _judge(state, plan, story, full, excused=excused)
+    _judge(state, plan, story, full, defect)
 
 
 def _story(state: SessionState, plan: Plan, result: TaskResult, *, unexpected: bool = False) -> TaskStory:
@@ -328,8 +328,18 @@ def _tell(item: pytest.Item, story: TaskStory, record: TaskRecord | None) -> Non
         item.stash[RECORD] = record
 
 
-def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str, *, excused: bool) -> None:
-    """Raise what the end of the task means for pytest. `excused`: its `expected_failure` is about this failure."""
+_NOT_EXCUSED = (Suspect.MACHINE, Suspect.PROJECT)
+"""Whom a known defect cannot be due to: a run without a browser or services would be green."""
+
+
+def _is_of_the_task(story: TaskStory) -> bool:
+    """Return whether it failed by itself or by its site, and not because of what surrounds it."""
+    failure = story.failure
+    return failure is not None and failure.code not in UNJUDGED and failure.suspect not in _NOT_EXCUSED
+
+
+def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str, defect: str | None) -> None:
+    """Raise what the end of the task means for pytest. `defect`: its `expected_failure`, unless `--runxfail` is given."""
     __tracebackhide__ = True
     settings = state.settings
     unserved = None if settings.services else settings.root / "pyproject.toml"
@@ -341,12 +351,15 @@ def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str, *
             headline = f"{story.task_id} {told}"
             raise CriterionFailed(headline, f"{headline}\n\n{text}", told)
     elif story.unexpected:
-        told = f"passed, although `expected_failure` says that it fails: {plan.spec.expected_failure}"
+        told = f"passed, although `expected_failure` says that it fails: {defect}"
         where = plan.origin.place(("expected_failure",)) if plan.origin else plan.source
         advice = f"If the defect is mended, remove `expected_failure` ({where})."
         raise TaskFailed(f"{story.task_id} {told}", f"{story.task_id} {told}\n  {advice}", told)
     elif story.failure is not None:
         kind = CriterionFailed if story.failure.family is Family.ASSERTION else TaskFailed
+        excused = defect is not None and _is_of_the_task(story)
+        if defect is not None and not excused:
+            text += "\n  `expected_failure` does not excuse a failure of the machine or of what the project provides."
         raise (KnownDefect if excused else kind)(brief(story), text, printed([story.cause]))
     elif story.refused:
         others = story.takeovers

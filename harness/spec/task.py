@@ -437,8 +437,9 @@ class TaskSpec(BaseModel):
     )
     expected_failure: Reason | None = Field(
         None,
-        description="The known defect for which the task fails for now, in whatever way: pytest's strict `xfail`. When "
-        "it passes, that is a failure. How a task must end for good stands in `expect`.",
+        description="The known defect for which the task fails for now: pytest's strict `xfail`. When it passes, or "
+        "fails because of the machine or what the project provides, that is a failure. An end that is right stands in "
+        "`expect`.",
     )
     slow: bool = Field(
         False, description="Whether all time limits of the task are three times as long. It has the pytest mark `slow`."

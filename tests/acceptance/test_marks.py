@@ -87,6 +87,9 @@ def test_a_run_says_of_each_task_why_it_was_skipped_or_may_fail(project: Project
     assert {name: rows[name]["status"] for name in ("SKIPPED", "COND", "KNOWN", "MENDED")} == {
         "SKIPPED": "skipped", "COND": "skipped", "KNOWN": "skipped", "MENDED": "failed",
     }  # fmt: skip
+    lost = project.run("--browser-executable", "/bin/false", "KNOWN.task.json")
+    assert outcomes(lost) == {"failed": 1}
+    assert "`expected_failure` does not excuse a failure of the machine" in lost.stdout.str()
 
 
 REPEAT = """
