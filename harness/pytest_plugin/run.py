@@ -339,7 +339,7 @@ def _is_of_the_task(story: TaskStory) -> bool:
 
 
 def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str, defect: str | None) -> None:
-    """Raise what the end of the task means for pytest. `defect`: its `expected_failure`, unless `--runxfail` is given."""
+    """Raise what the end of the task means for pytest. `defect`: its `expected_failure`, without `--runxfail`."""
     __tracebackhide__ = True
     settings = state.settings
     unserved = None if settings.services else settings.root / "pyproject.toml"
