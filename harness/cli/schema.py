@@ -41,9 +41,9 @@ _VALUES: Mapping[str, Mapping[str, str]] = {
         "Shift": "The Shift key.",
     },
     "platform": {
-        "linux": "Linux.",
-        "darwin": "macOS.",
-        "win32": "Windows, of 32 or 64 bits.",
+        "linux": "The task runs on Linux.",
+        "darwin": "The task runs on macOS.",
+        "win32": "The task runs on Windows, of 32 or 64 bits.",
     },
     "method": {
         "GET": "Reads a resource.",
