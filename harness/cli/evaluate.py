@@ -153,9 +153,9 @@ def _agents(text: str, settings: Settings) -> tuple[str, ...]:
 def _wanted(tasks: tuple[Loaded, ...]) -> tuple[Loaded, ...]:
     """The tasks without those that their files skip, which are named."""
     for task in tasks:
-        if task.spec.own.skip:
-            typer.echo(f"skipped: {task.spec.task_id} ({task.spec.own.skip})", err=True)
-    return tuple(task for task in tasks if not task.spec.own.skip)
+        if task.spec.left_out():
+            typer.echo(f"skipped: {task.spec.task_id} ({task.spec.left_out()})", err=True)
+    return tuple(task for task in tasks if not task.spec.left_out())
 
 
 def _prepared(found: EvaluationFiles, size: EvaluationSize, run: str) -> EvaluationRun:

@@ -46,6 +46,11 @@ _VALUES: Mapping[str, Mapping[str, str]] = {
         "Meta": "The Windows key, Command on macOS.",
         "Shift": "The Shift key.",
     },
+    "platform": {
+        "linux": "The task runs on Linux.",
+        "darwin": "The task runs on macOS.",
+        "win32": "The task runs on Windows, of 32 or 64 bits.",
+    },
     "method": {
         "GET": "Reads a resource.",
         "HEAD": "Reads the headers of a resource, without its body.",

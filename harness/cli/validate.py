@@ -182,6 +182,7 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
         extra_keys=settings.extra_keys,
         logins=None if unread else tuple(settings.logins),
         tools=None if unread else {name: each.allow for name, each in settings.tools.items()},
+        profiles=None if unread else tuple(settings.browser.profiles),
     )
     try:
         task = load()

@@ -44,7 +44,7 @@ def run_verify(
     verdicts = _verified(tasks, checked.loaded[0].folder, workers, told_on_stderr=as_json, writes=yes)
     unsound = sum(not verdict.sound for verdict in verdicts)
     typer.echo(f"{how_many(len(tasks), 'task')}, {len(tasks) - unsound} sound", err=as_json)
-    if skipped := [f"{task.spec.task_id} ({task.spec.own.skip})" for task in checked.loaded if task.spec.own.skip]:
+    if skipped := [f"{task.spec.task_id} ({why})" for task in checked.loaded if (why := _left_out(task))]:
         typer.echo(f"{len(skipped)} skipped: {', '.join(skipped)}", err=as_json)
     if broken := sorted(checked.broken):
         typer.echo(f"{len(broken)} with errors, not tried: {', '.join(broken)}", err=as_json)
@@ -66,7 +66,12 @@ def _runnable_tasks(checked: Checked) -> list[Loaded]:
     if not whole or checked.broken - {*checked.files}:  # settings that cannot be read concern all tasks
         to_fix = checked.files and checked.broken
         fail("nothing was run: fix these files first" if to_fix else "there is nothing to verify")
-    return [task for task in whole if not task.spec.own.skip]
+    return [task for task in whole if not _left_out(task)]
+
+
+def _left_out(task: Loaded) -> str:
+    """Why the task is not tried: it is skipped, or fails for now; empty: it is."""
+    return task.spec.left_out() or task.spec.expected_failure or ""
 
 
 def _verified(

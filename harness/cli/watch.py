@@ -35,10 +35,9 @@ from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import new_run_id
 from harness.spec.parametrize import expand
-from harness.spec.pictures import is_baseline_of
 from harness.spec.problems import SpecError
-from harness.spec.steps import Assert
 from harness.spec.suite import dependencies, tasks_before, with_episodes
+from harness.spec.used_files import uses
 
 _KEYS: Mapping[str, str] = {"r": "run again", "a": "run all", "b": "accept baselines", "t": "open trace", "q": "quit"}
 """Key -> what it does."""
@@ -64,24 +63,7 @@ def concerned(
     if any(path.suffix == ".py" or path.name == "pyproject.toml" for path in changed):
         return [task for task in tasks if task.spec.task_id in failed] or list(tasks)
     parts = [(task, (task, login) if (login := logins.get(task.spec.login or "")) else (task,)) for task in tasks]
-    return [task for task, used in parts if any(_uses(each, path) for each in used for path in changed)]
-
-
-def _uses(task: Loaded, path: Path) -> bool:
-    origin = task.origin
-    places = (place.source for place in origin.places.values())
-    sources = [
-        each for each in (origin.main, *(part for part, _ in origin.parts.values()), *places) if each is not None
-    ]
-    if any(Path(source.file).resolve() == path for source in sources):
-        return True
-    return path.is_relative_to(task.folder.resolve()) and (origin.mentions(path.name) or _is_look(task, path.name))
-
-
-def _is_look(task: Loaded, name: str) -> bool:
-    """Return whether a file is the baseline of a screenshot: its name has the platform too."""
-    wanted = (step.screenshot for step in task.spec.steps if isinstance(step, Assert) and step.screenshot)
-    return any(is_baseline_of(Path(each).name, name) for each in wanted)
+    return [task for task, used in parts if any(uses(each, path) for each in used for path in changed)]
 
 
 def is_watched(path: Path, root: Path, artifacts: Path) -> bool:
@@ -211,7 +193,7 @@ class WatchSession:
                 found += expand(load_file(path, defaults=self._settings.defaults, extra_keys=self._settings.extra_keys))
             except SpecError as error:
                 _say(f"error: {printable(str(error))}")
-        self._tasks = [task for task in found if not task.spec.own.skip]
+        self._tasks = [task for task in found if not task.spec.left_out()]
         for name, login in self._settings.logins.items():
             if login.task is not None:
                 with suppress(SpecError):  # the tasks that need it tell the problem

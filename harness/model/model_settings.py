@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from harness.recovery.declaration import Declaration
+from harness.spec.marks import in_ci
 from harness.spec.problems import did_you_mean
 
 _Provider = Literal["openai", "anthropic", "openai-compatible"]
@@ -240,5 +241,4 @@ class CassetteSettings(Declaration):
 
     def mode_in(self, environ: Mapping[str, str]) -> CassetteMode:
         """The mode of a run in this environment."""
-        in_ci = environ.get("CI", "").lower() not in ("", "0", "false")
-        return self.mode or ("replay" if in_ci else "live")
+        return self.mode or ("replay" if in_ci(environ) else "live")

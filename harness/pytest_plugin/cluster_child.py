@@ -132,6 +132,7 @@ class ChildSession:
             "keyword": "", "markexpr": "", "deselect": None, "lf": False, "failedfirst": False, "newfirst": False,
             "stepwise": False, "stepwise_skip": False, "maxfail": 0, "xmlpath": None, "usepdb": False,
             "task_shard": None, "task_cluster": None, "task_cluster_slots": None, "task_cluster_env": None,
+            "task_only_changed": None, "task_fail_on_flaky": False,
             "task_resume": None, "task_durations": None, "task_live": False, "task_summary": None,
             "task_github_annotations": False, "task_artifacts": str(self._folder / "errors"),
             "basetemp": self._folder / "tmp", "numprocesses": None, "dist": "no", "continue_on_collection_errors": True,

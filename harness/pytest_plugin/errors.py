@@ -37,7 +37,13 @@ class CriterionFailed(TaskFailed, AssertionError):  # noqa: N818
     """An assertion or a success criterion does not hold. pytest: failed; Allure: failed."""
 
 
-TaskFailed.__module__ = CriterionFailed.__module__ = "harness"  # the name that people import, and that reports show
+class KnownDefect(TaskFailed):
+    """The task failed, as its `expected_failure` says. pytest: xfailed; Allure: skipped."""
+
+
+TaskFailed.__module__ = CriterionFailed.__module__ = KnownDefect.__module__ = (
+    "harness"  # the name that people import, and that reports show
+)
 
 
 class TaskSpecWarning(pytest.PytestWarning):

@@ -142,3 +142,19 @@ def refuse(config: pytest.Config) -> None:
     """Raise UsageError for options that cannot act on the tasks that are about to run."""
     if sentences := list(_refused_options(config)):
         raise pytest.UsageError("\n".join(sentences))
+
+
+def count_of_repeat(config: pytest.Config) -> int:
+    """How often `--count` of pytest-repeat has each test run; 1 without that plugin. Raises UsageError.
+
+    It repeats functions with arguments, which tasks are not, so that this plugin does it for them.
+    """
+    modules = {getattr(plugin, "__name__", "") for plugin in config.pluginmanager.get_plugins()}
+    if "pytest_repeat" not in modules:
+        return 1
+    scope = config.getoption("repeat_scope", "function")
+    if scope != "function":
+        raise pytest.UsageError(
+            f"--repeat-scope {scope}: it does not act on tasks. Leave it out, or deselect the tasks."
+        )
+    return max(1, int(config.getoption("count", 1)))

@@ -192,8 +192,8 @@ class RunHistory:
         if self._run is not None and (execution := self._executions.of(report)):
             self._add(execution)
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
-        self._status = int(exitstatus)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._status = int(session.exitstatus)
 
     def pytest_unconfigure(self) -> None:
         """Finish the run if there was no terminal to do it."""

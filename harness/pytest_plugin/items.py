@@ -12,8 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.errors import TaskFailed, TaskSpecWarning
-from harness.pytest_plugin.options import chosen_profiles
+from harness.pytest_plugin.errors import KnownDefect, TaskFailed, TaskSpecWarning
+from harness.pytest_plugin.options import variants
 from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import STATE
 from harness.recovery.failure import Failure
@@ -101,7 +101,7 @@ def items_of(file: pytest.Module) -> Iterator[TaskItem]:
         return
     for warning in warnings:
         file.warn(TaskSpecWarning(str(warning)))
-    cases = expand(loaded, chosen_profiles(file.config))
+    cases = expand(loaded, *variants(file.config))
     for case in cases:
         yield _item(file, case, cases)
 
@@ -119,6 +119,7 @@ def _load(file: pytest.Module) -> Loaded:
         extra_keys=state.settings.extra_keys,
         logins=tuple(state.settings.logins),
         tools={name: each.allow for name, each in state.settings.tools.items()},
+        profiles=tuple(state.settings.browser.profiles),
     )
 
 
@@ -185,10 +186,13 @@ def _item(file: pytest.Module, loaded: Loaded, cases: tuple[Loaded, ...]) -> Tas
 
 def _marks(config: pytest.Config, loaded: Loaded) -> list[pytest.MarkDecorator]:
     family = [f"family_{loaded.spec.family}"] if loaded.spec.family else []
-    names = [*family, *loaded.spec.tags]
+    names = dict.fromkeys([*family, *loaded.spec.tags, *(["slow"] if loaded.spec.slow else [])])
     for name in names:
         register_mark(config, name)
-    left_out = [pytest.mark.skip(reason=loaded.spec.own.skip)] if loaded.spec.own.skip else []
+    reason = loaded.spec.left_out()
+    left_out = [pytest.mark.skip(reason=reason)] if reason else []
+    if defect := loaded.spec.expected_failure:  # `perform` raises something else for all that it does not excuse
+        left_out.append(pytest.mark.xfail(reason=defect, raises=KnownDefect, strict=True))
     return [pytest.mark.taskspec, *left_out, *(getattr(pytest.mark, name) for name in names), *labels(loaded.spec)]
 
 

@@ -13,12 +13,12 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from msgspec import Struct, field
 
-from harness.pytest_plugin.foreign import is_free
+from harness.pytest_plugin.foreign import count_of_repeat, is_free
 
 if TYPE_CHECKING:
     from harness.runner.shard import Shard
@@ -54,6 +54,16 @@ def _endpoints(text: str) -> tuple[str, ...]:
         return split(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from error
+
+
+def _times(text: str) -> int:
+    """Parse `--task-repeat-each`; raises ArgumentTypeError for what is no number of times."""
+    if not (text.isdecimal() and 1 <= int(text) <= _MOST_TIMES):
+        raise ArgumentTypeError(f"{text!r}: expected a whole number from 1 to {_MOST_TIMES}")
+    return int(text)
+
+
+_MOST_TIMES = 1000
 
 
 def _shard(text: str) -> Shard:
@@ -155,6 +165,16 @@ _BROWSER = (
 )  # fmt: skip
 _SELECT = (
     TaskOption(WITH_DEPENDENCIES, "Also run the dependencies of the chosen tasks, even from files that were not named.",
+        keywords=_FLAG),
+    TaskOption("--task-only-changed",
+        "Run only the tasks of which git reports a file as changed since REF (also a step group, data, a login), and "
+        "their dependencies; other tests run as always. Default of REF: HEAD, for what is not committed.",
+        "--only-changed", keywords={"metavar": "REF", "nargs": "?", "const": "HEAD"}),
+    TaskOption("--task-repeat-each", "Run each task N times, as TASK[1-N], TASK[2-N], ...",
+        "--repeat-each", keywords={"metavar": "N", "type": _times}),
+    TaskOption("--task-fail-on-flaky",
+        "Fail the run if a task passed only in a rerun (--reruns) or by a recovery. --fail-on-flaky of "
+        "pytest-rerunfailures counts reruns only.",
         keywords=_FLAG),
     TaskOption("--task-workers",
         "Run N tasks at once in each process, in one browser. With auto, the load of the machine decides.",
@@ -266,9 +286,28 @@ OPTION_GROUPS: Mapping[str, tuple[TaskOption, ...]] = {
 TASK_OPTIONS: tuple[TaskOption, ...] = tuple(chain.from_iterable(OPTION_GROUPS.values()))
 
 
+class Variants(NamedTuple):
+    """How often each task runs, and as what."""
+
+    profiles: tuple[str, ...] = ()
+    """The names of `--browser-profile`, each once."""
+    repeat: int = 1
+
+
+ONCE = Variants()
+
+
 def chosen_profiles(config: pytest.Config) -> tuple[str, ...]:
     """The names of `--browser-profile`, each once."""
     return tuple(dict.fromkeys(config.getoption("task_browser_profile") or ()))
+
+
+def variants(config: pytest.Config) -> Variants:
+    """The variants of each task that the command line asks for. Raises UsageError if it contradicts itself."""
+    own, theirs = config.getoption("task_repeat_each"), count_of_repeat(config)
+    if own is not None and theirs not in (1, own):
+        raise pytest.UsageError(f"--task-repeat-each {own} and --count {theirs} contradict each other: leave one out")
+    return Variants(chosen_profiles(config), own or theirs)
 
 
 def add_options(parser: pytest.Parser) -> None:

@@ -16,13 +16,13 @@ import pytest
 from msgspec import Struct
 
 from harness.model.events import Event, TaskEnded
-from harness.model.figures import TaskDone
+from harness.model.figures import UNJUDGED, TaskDone
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
 from harness.model.warnings import done_twice
-from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
+from harness.pytest_plugin.errors import CriterionFailed, KnownDefect, TaskFailed
 from harness.pytest_plugin.not_run import placeholder_plan
 from harness.pytest_plugin.options import WITH_DEPENDENCIES
 from harness.pytest_plugin.role import Role, role_of
@@ -32,6 +32,7 @@ from harness.pytest_plugin.terminal import begin_properties
 from harness.recovery import FULL, NOTHING
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
+from harness.recovery.families import Suspect
 from harness.recovery.never_twice import Known, RepeatVerdict, RepeatWay, again
 from harness.reporting.allure.labels import running_test
 from harness.reporting.console import brief, failure_text, printed
@@ -155,8 +156,10 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     _require(state, item, loaded)
     plan, result, interrupted = _run_to_end(state, item, loaded)
     harness = state.harness()
-    state.done[plan.task_id] = ended_as_declared(plan.spec, result)
-    unexpected = plan.spec.expect is not None and not state.done[plan.task_id] and interrupted is None
+    defect = None if item.config.option.runxfail else plan.spec.expected_failure
+    state.done[plan.task_id] = ended_as_declared(plan.spec, result) and defect is None
+    declares = plan.spec.expect is not None or (defect is not None and result.ok)
+    unexpected = declares and not state.done[plan.task_id] and interrupted is None and not result.skipped
     try:
         full, result = traced_in_full(state, item, plan, result) if interrupted is None else ("", result)
     finally:  # Allure copies the files that exist now: the second trace, and the manifest that names it
@@ -169,8 +172,10 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         raise interrupted.ending if isinstance(interrupted, SessionOver) else interrupted
     if result.skipped:
         raise _skipped(story.skipped)
+    if record is not None and defect is not None:
+        record = record.model_copy(update={"expected": _is_of_the_task(story), "known_defect": defect})
     _tell(item, story, record, loaded.spec.own.notes)
-    _judge(state, plan, story, full)
+    _judge(state, plan, story, full, defect)
 
 
 def _story(state: SessionState, plan: Plan, result: TaskResult, *, unexpected: bool = False) -> TaskStory:
@@ -329,7 +334,18 @@ def _tell(
         item.stash[RECORD] = record
 
 
-def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str) -> None:
+_NOT_EXCUSED = (Suspect.MACHINE, Suspect.PROJECT)
+"""Whom a known defect cannot be due to: a run without a browser or services would be green."""
+
+
+def _is_of_the_task(story: TaskStory) -> bool:
+    """Return whether it failed by itself or by its site, and not because of what surrounds it."""
+    failure = story.failure
+    return failure is not None and failure.code not in UNJUDGED and failure.suspect not in _NOT_EXCUSED
+
+
+def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str, defect: str | None) -> None:
+    """Raise what the end of the task means for pytest. `defect`: its `expected_failure`, without `--runxfail`."""
     __tracebackhide__ = True
     settings = state.settings
     unserved = None if settings.services else settings.root / "pyproject.toml"
@@ -340,9 +356,17 @@ def _judge(state: SessionState, plan: Plan, story: TaskStory, full_trace: str) -
             told = f"did not end as it declares: {'; '.join(story.differences)}"
             headline = f"{story.task_id} {told}"
             raise CriterionFailed(headline, f"{headline}\n\n{text}", told)
+    elif story.unexpected:
+        told = f"passed, although `expected_failure` says that it fails: {defect}"
+        where = plan.origin.place(("expected_failure",)) if plan.origin else plan.source
+        advice = f"If the defect is mended, remove `expected_failure` ({where})."
+        raise TaskFailed(f"{story.task_id} {told}", f"{story.task_id} {told}\n  {advice}", told)
     elif story.failure is not None:
         kind = CriterionFailed if story.failure.family is Family.ASSERTION else TaskFailed
-        raise kind(brief(story), text, printed([story.cause]))
+        excused = defect is not None and _is_of_the_task(story)
+        if defect is not None and not excused:
+            text += "\n  `expected_failure` does not excuse a failure of the machine or of what the project provides."
+        raise (KnownDefect if excused else kind)(brief(story), text, printed([story.cause]))
     elif story.refused:
         others = story.takeovers
         how = f"was ended by the agent `{others[-1].after}`" if others else f"ended as {story.final_state}"

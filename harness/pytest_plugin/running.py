@@ -15,11 +15,12 @@ from harness.model.tool_settings import shared_problem
 from harness.pytest_plugin import foreign
 from harness.pytest_plugin.history import HISTORY, RunHistory, first_line
 from harness.pytest_plugin.items import TaskItem, undeclared_lines
+from harness.pytest_plugin.narrowing import CHANGED
 from harness.pytest_plugin.not_run import interrupted_tasks
 from harness.pytest_plugin.role import RUN_ID, Role, role_of
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.shards import DURATIONS
-from harness.pytest_plugin.state import BROWSER, RECORD, STATE, SessionState
+from harness.pytest_plugin.state import BROWSER, FLAKY, NARROWING, RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import OUTPUT, TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import add_properties, environment, torn_properties, write_summary
 from harness.reporting.allure.labels import attach_text
@@ -138,6 +139,9 @@ def pytest_configure_node(node: Any) -> None:
     """xdist: give every worker the run id of the controller, and what it has read of durations."""
     state: SessionState = node.config.stash[STATE]
     node.workerinput[RUN_ID] = state.run_id
+    changed = node.config.pluginmanager.getplugin(NARROWING).changed
+    if changed is not None:
+        node.workerinput[CHANGED] = sorted(map(str, changed))
     if state.durations is not None:
         node.workerinput[DURATIONS] = dict(state.durations.seconds)
 
@@ -254,6 +258,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     history: Any = config.pluginmanager.getplugin(HISTORY)
     more = [*telemetry.finish(records), *(history.finish(interrupted) or ()), *_passed_over(state)]
     with fence.around("summary"):
+        more += [*told_by(config, NARROWING), *told_by(config, FLAKY)]
         more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)
         more += [f"services: {line}" for line in state.kept_services]
         more += undeclared_lines(config, state.settings)
@@ -272,6 +277,12 @@ def _write_allure_files(config: pytest.Config, place: Path) -> None:
     write_allure_files(place, told, os.environ)
 
 
+def told_by(config: pytest.Config, name: str) -> list[str]:
+    """The lines of a plugin of this session; none if it has no such plugin."""
+    lines: list[str] = getattr(config.pluginmanager.getplugin(name), "lines", [])
+    return lines
+
+
 def _passed_over(state: SessionState) -> list[str]:
     if not (state.passed_over or state.broken_off):
         return []
@@ -284,7 +295,7 @@ def _records(terminalreporter: Any) -> list[TaskRecord]:
     """The result of each task, its fixtures included; of several attempts (`--reruns`) the last."""
     stats = terminalreporter.stats
     torn = {_execution(r): r for r in stats.get("error", []) if hasattr(r, "taskspec")}
-    reports = (r for kind in ("passed", "failed") for r in stats.get(kind, []) if hasattr(r, "taskspec"))
+    reports = (r for kind in ("passed", "failed", "xfailed") for r in stats.get(kind, []) if hasattr(r, "taskspec"))
     last = {_execution(r): r for r in reports} | torn
     return [TaskRecord.model_validate(report.taskspec) for report in last.values()]
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec import Struct
 
 from harness.pytest_plugin.items import TaskItem
-from harness.pytest_plugin.options import chosen_profiles
+from harness.pytest_plugin.options import ONCE, Variants, variants
 from harness.pytest_plugin.state import STATE, SessionState
 from harness.spec.file_names import NAMED_SUFFIXES
 from harness.spec.load import find_tasks, load_file, mentions
@@ -43,8 +43,8 @@ class WithDependencies:
             config.pluginmanager.unregister(name="lfplugin-collwrapper")
         self._asked = tuple(Asked.of(argument, config.invocation_params.dir) for argument in config.args)
         folders = [config.rootpath / name for name in config.getini("testpaths")] or [config.rootpath]
-        patterns, profiles = tuple(config.getini("taskspec_files")), chosen_profiles(config)
-        self._added = tuple(added_files(self._asked, folders, patterns, profiles))
+        patterns = tuple(config.getini("taskspec_files"))
+        self._added = tuple(added_files(self._asked, folders, patterns, variants(config)))
         config.args = [*config.args, *map(str, self._added)]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -199,20 +199,20 @@ class Asked(Struct, frozen=True):
 
 
 def added_files(
-    asked: Sequence[Asked], folders: Sequence[Path], patterns: tuple[str, ...], profiles: tuple[str, ...] = ()
+    asked: Sequence[Asked], folders: Sequence[Path], patterns: tuple[str, ...], each_as: Variants = ONCE
 ) -> list[Path]:
     """Further files with tasks that the requested ones depend on.
 
     They are searched next to the requested files, then in `folders`; the first file with an id is taken.
     """
-    known = {path: cases_in(path, profiles) for path in _files(asked, patterns)}
+    known = {path: cases_in(path, each_as) for path in _files(asked, patterns)}
     others: list[Path] | None = None
     while missing := _missing_dependencies(known, asked):
         others = _tasks_around(asked, folders, patterns) if others is None else others
         found = [path for path in others if path not in known and mentions(path, missing)]
         if not found:
             break
-        known |= {path: cases_in(path, profiles) for path in found}
+        known |= {path: cases_in(path, each_as) for path in found}
     return list(dict.fromkeys(path for path, name in _wanted_tasks(known, asked) if not _is_reached(asked, path, name)))
 
 
@@ -230,10 +230,10 @@ def _tasks_around(asked: Iterable[Asked], folders: Iterable[Path], patterns: tup
     return list(dict.fromkeys(chain.from_iterable(find_tasks([place], patterns) for place in places)))
 
 
-def cases_in(path: Path, profiles: tuple[str, ...] = ()) -> tuple[Loaded, ...]:
+def cases_in(path: Path, each_as: Variants = ONCE) -> tuple[Loaded, ...]:
     """The tasks of a file; none if it cannot be loaded, which is reported where it is collected."""
     try:
-        return expand(load_file(path, needs_steps=False), profiles)
+        return expand(load_file(path, needs_steps=False), *each_as)
     except SpecError:
         return ()
 

@@ -13,13 +13,21 @@ from harness.model.settings import Settings, load_settings
 from harness.model.settings_errors import SettingsError
 from harness.pytest_plugin.ci import asked_for
 from harness.pytest_plugin.errors import TaskSpecWarning
+from harness.pytest_plugin.flaky import FailOnFlaky
 from harness.pytest_plugin.foreign import given_elsewhere
 from harness.pytest_plugin.items import CHANNELS
-from harness.pytest_plugin.options import TASK_OPTIONS, WITH_DEPENDENCIES, chosen_profiles, refuse_without_cluster
+from harness.pytest_plugin.narrowing import Narrowing
+from harness.pytest_plugin.options import (
+    TASK_OPTIONS,
+    WITH_DEPENDENCIES,
+    chosen_profiles,
+    refuse_without_cluster,
+    variants,
+)
 from harness.pytest_plugin.role import RUN_ID, Role, role_of, worker_input
 from harness.pytest_plugin.selection import WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.signals import Signals
-from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
+from harness.pytest_plugin.state import AFRESH, DONE, FLAKY, NARROWING, STATE, SessionState
 from harness.spec.context import known_device
 from harness.spec.problems import Problem, SpecError, did_you_mean
 
@@ -27,6 +35,7 @@ from harness.spec.problems import Problem, SpecError, did_you_mean
 def begin(config: pytest.Config, name: str) -> None:
     """Read the settings, make the state, and register the hooks of this module. Raises UsageError for bad settings."""
     settings = settings_of(config)
+    variants(config)  # if the command line contradicts itself, that is said before anything is collected
     state = SessionState(settings, chosen=config.getoption("--task-agent"))
     if config.getoption("task_durations"):
         from harness.pytest_plugin.shards import durations_of
@@ -49,8 +58,10 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     signals = Signals(config)
     signals.begin()
     yield "taskspec-signals", signals
-    if config.getoption(WITH_DEPENDENCIES):
-        yield "taskspec-dependencies", WithDependencies()
+    if role_of(config) is not Role.SLOT:  # the driver has chosen its tasks
+        yield NARROWING, Narrowing(config, state.settings)
+    if config.getoption("task_fail_on_flaky") and role_of(config).reports:
+        yield FLAKY, FailOnFlaky()
     if role_of(config) is not Role.DRIVER:
         refuse_without_cluster(config)
     elif not config.getoption("collectonly"):
@@ -70,6 +81,16 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
         from harness.pytest_plugin.ci_page import CiPage
 
         yield "taskspec-ci-page", state.fence.enclose("job summary", CiPage(config, state))
+
+
+def _of_choice(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
+    """What chooses the tasks of the run, and judges it as a whole."""
+    if role_of(config) is not Role.SLOT:  # the driver has chosen for it
+        yield NARROWING, Narrowing(config, state.settings)
+    if config.getoption("task_fail_on_flaky") and role_of(config).reports:
+        yield FLAKY, FailOnFlaky()
+    if config.getoption(WITH_DEPENDENCIES):
+        yield "taskspec-dependencies", WithDependencies()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

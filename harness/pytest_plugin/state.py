@@ -211,6 +211,8 @@ class SessionState(Struct):
 
 BROWSER = "taskspec_browser"
 """The key under which an xdist worker reports its browser: `SessionState.browser`."""
+NARROWING, FLAKY = "taskspec-narrowing", "taskspec-flaky"
+"""The names of plugins whose lines the summary shows."""
 AFRESH = "taskspec_afresh"
 """Key of `worker_input`: `SessionState.afresh`."""
 DONE = "taskspec_done"

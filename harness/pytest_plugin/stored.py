@@ -104,7 +104,7 @@ def _begin(config: pytest.Config, state: SessionState) -> StoredRun:
         commit = checkout_of(config.rootpath, os.environ).commit
         join_run(place.whole(), CommonRun(shard.partition("/")[2], digest, commit))
     found = StoredPart(place.open())
-    ended = {nodeid: each.outcome == "passed" for nodeid, each in ends(found.attempts, found.owner).items()}
+    ended = {nodeid: each.outcome != "failed" for nodeid, each in ends(found.attempts, found.owner).items()}
     if runs:
         show_attempt(found.store, attempt)
     earlier = Earlier(ended, found.written, len(found.attempts))
@@ -226,7 +226,8 @@ class StoredSelection:
         for item in self.tasks:
             if item.nodeid in ended:
                 state.selected.add(item.task_id)
-                state.done[item.task_id] = self.earlier.ended[item.nodeid]
+                known = item.loaded.spec.expected_failure is not None
+                state.done[item.task_id] = self.earlier.ended[item.nodeid] and not known
 
 
 # The journal of a part in the store of its run, and the exit status: in the process that sees all reports.

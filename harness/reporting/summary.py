@@ -104,7 +104,14 @@ def summary_lines(
     """
     if not (records or skipped):
         return list(more)
-    lines = [_counts(records, len(skipped)), *_scores(records), *_required(records), *_skipped(skipped)]
+    lines = [
+        _counts(records, len(skipped)),
+        *_scores(records),
+        *_required(records),
+        *_listed("skipped", skipped, "-rs"),
+    ]
+    known = [(each.task_id, each.known_defect) for each in records if _kind(each) == "failed as expected"]
+    lines += _listed("failed as expected", known, "-rx")
     lines += [*_fault_lines(records, idle), *_warnings(records), *_healed_lines(records), *_baselines(records)]
     places = list(_artifacts(records, artifacts)) if artifacts is not None else []
     if allure is not None:
@@ -151,6 +158,7 @@ def _counts(records: Sequence[TaskRecord], skipped: int) -> str:
     parts = [*_states([record for record in records if not _kind(record)])]
     for kind in (
         "passed as declared",
+        "failed as expected",
         "unexpected outcome",
         "refused partial success",
         "refused takeover",
@@ -177,7 +185,7 @@ def _kind(record: TaskRecord) -> str:
         case "failed" if record.unexpected:
             return "unexpected outcome"
         case "passed as declared":
-            return "passed as declared"
+            return "failed as expected" if record.known_defect else "passed as declared"
         case _:
             return ""
 
@@ -196,7 +204,7 @@ def _artifacts(records: Sequence[TaskRecord], place: Path) -> Iterator[str]:
     if not failed:
         return
     why = ""
-    if all(_kind(record) == "passed as declared" for record in failed):
+    if all(_kind(record) in ("passed as declared", "failed as expected") for record in failed):
         several = "reports: failures that their tasks expect"
         why = f" ({len(failed)} {'report: a failure that its task expects' if len(failed) == 1 else several})"
     yield f"artifacts: {shown_path(place)}{why}"
@@ -232,13 +240,13 @@ def _required(records: Sequence[TaskRecord]) -> Iterator[str]:
             yield shortened(f"passed only in part: {record.task_id}{score}: {told}", _WIDTH)
 
 
-def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """The tasks left out with their whole reason, which may end with a command that helps."""
-    if skipped:
-        yield "skipped:"
-        yield from (f"  {name}: {reason}" for name, reason in skipped[:_SKIPPED])
-    if len(skipped) > _SKIPPED:
-        yield f"  ... {len(skipped) - _SKIPPED} more (pytest -rs)"
+def _listed(title: str, tasks: Sequence[tuple[str, str]], option: str) -> Iterator[str]:
+    """Tasks with their whole reason, which may end with a command that helps. `option`: lets pytest list them all."""
+    if tasks:
+        yield f"{title}:"
+        yield from (f"  {name}: {reason}" for name, reason in tasks[:_SKIPPED])
+    if len(tasks) > _SKIPPED:
+        yield f"  ... {len(tasks) - _SKIPPED} more (pytest {option})"
 
 
 def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:

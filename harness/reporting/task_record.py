@@ -142,7 +142,10 @@ class TaskRecord(BaseModel):
         None, description="Of the message what the summary and a comparison of values do not say; None: not known."
     )
     expected: bool = Field(False, description="It failed, and `expect` declares that.")
-    unexpected: bool = Field(False, description="It has an `expect`, and did not show that outcome.")
+    known_defect: str = Field("", description="Its `expected_failure`. If it failed so, it is `expected`.")
+    unexpected: bool = Field(
+        False, description="It has an `expect`, and did not show that outcome, or an `expected_failure`, and passed."
+    )
     refused: bool = Field(
         False, description="It ended as a partial success, or another agent ended it, under `--taskspec-strict`."
     )

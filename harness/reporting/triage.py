@@ -163,6 +163,8 @@ def of_record(record: TaskRecord, nodeid: str = "", *, new: bool = False) -> Tro
 
 
 def _without_a_failure(record: TaskRecord) -> str:
+    if record.known_defect:
+        return f"it passed, although its `expected_failure` says that it fails: {record.known_defect}"
     if record.unexpected:
         return "it did not show the outcome that its `expect` declares"
     return f"it ended as {record.final_state}"

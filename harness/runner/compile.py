@@ -30,6 +30,7 @@ from harness.spec.expressions import LATE_IN_ROUTES, environment_names, one_time
 from harness.spec.generated import Generated
 from harness.spec.load import load_file, tasks_in_folder
 from harness.spec.loaded import Loaded
+from harness.spec.marks import SLOW
 from harness.spec.names import slug
 from harness.spec.one_time import OneTimePasswords, key_of
 from harness.spec.page_handlers import Handler
@@ -86,6 +87,11 @@ class Filling:
         self.generated = Generated(self.spec, self.now, timezone, locale)
         self.scope = scope_of(self.spec, self.environ, self.generated)
 
+    @property
+    def scale(self) -> float:
+        """The factor for all time limits of the task."""
+        return self.settings.timeout_scale * (SLOW if self.spec.slow else 1)
+
     def one_time(self) -> OneTimePasswords | None:
         """The keys of the one-time passwords; None if the task uses none."""
         names = one_time_variables(self.spec)
@@ -96,9 +102,9 @@ class Filling:
 
     def _step(self, path: JsonPath, step: Step) -> Step:
         made = self._interpolated(path, step, last=False)
-        if made.timeout is None or self.settings.timeout_scale == 1:
+        if made.timeout is None or self.scale == 1:
             return made
-        return made.model_copy(update={"timeout": made.timeout * self.settings.timeout_scale})
+        return made.model_copy(update={"timeout": made.timeout * self.scale})
 
     def faults(self) -> tuple[Fault, ...]:
         """The faults, each with the line of its declaration."""
@@ -232,7 +238,7 @@ class Filling:
             for key, at in self.spec.state_bindings.items()
         }
         if self.spec.budget.max_seconds is not None:
-            seconds = self.spec.budget.max_seconds * self.settings.timeout_scale
+            seconds = self.spec.budget.max_seconds * self.scale
             changed["budget"] = self.spec.budget.model_copy(update={"max_seconds": seconds})
         return self.spec.model_copy(update=changed)
 
@@ -318,9 +324,9 @@ class _Compilation(Struct, frozen=True):
             preconditions=filling.criteria(("preconditions",), spec.preconditions),
             success_criteria=filling.criteria(("success_criteria",), spec.success_criteria),
             expected_criteria=filling.criteria(("expect", "criteria"), spec.expect.criteria if spec.expect else ()),
-            rulebook=rulebook(spec.error_recovery, settings, environ, filling.text),
-            timeout=limits.timeout * settings.timeout_scale,
-            step_timeout=limits.step_timeout * settings.timeout_scale,
+            rulebook=rulebook(spec.error_recovery, settings, environ, filling.text, filling.scale),
+            timeout=limits.timeout * filling.scale,
+            step_timeout=limits.step_timeout * filling.scale,
             faults=(*filling.faults(), *more.faults),
             routes=filling.routes(),
             fault_seed=spec.seed if more.seed is None else more.seed,
@@ -342,7 +348,7 @@ class _Compilation(Struct, frozen=True):
             heal=settings.heal,
             update_baselines=settings.update_baselines,
             strict=settings.strict,
-            timeout_scale=settings.timeout_scale,
+            timeout_scale=filling.scale,
         )
 
     def other(self, filling: Filling, path: JsonPath, name: str) -> Plan | None:
@@ -507,11 +513,13 @@ def variables_of(declared: BaseModel) -> Iterator[str]:
 _OFF = ("false", "0", "no", "off")
 
 
-def rulebook(rules: Rulebook, settings: Settings, environ: Mapping[str, str], text: Callable[[str], str]) -> Rulebook:
-    """The rules for this run; `text` fills in references."""
+def rulebook(
+    rules: Rulebook, settings: Settings, environ: Mapping[str, str], text: Callable[[str], str], scale: float
+) -> Rulebook:
+    """The rules for this run; `text` fills in references. `scale`: the factor for time limits."""
     rule: Any = rules.on_element_not_found
     if hasattr(rule, "fallback_selectors"):
-        changed = _element_rule(rule, settings, text)
+        changed = _element_rule(rule, settings, text, scale)
         rules = rules.model_copy(update={"on_element_not_found": rule.model_copy(update=changed)})
     if recovers(settings, environ):
         return rules
@@ -523,8 +531,7 @@ def recovers(settings: Settings, environ: Mapping[str, str]) -> bool:
     return settings.recovery and environ.get("RESILIENCE_ENABLED", "true").lower() not in _OFF
 
 
-def _element_rule(rule: Any, settings: Settings, text: Callable[[str], str]) -> dict[str, Any]:
-    scale = settings.timeout_scale
+def _element_rule(rule: Any, settings: Settings, text: Callable[[str], str], scale: float) -> dict[str, Any]:
     selectors = rule.fallback_selectors if settings.heal else {}
     return {
         "wait_seconds": rule.wait_seconds * scale,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from harness.masking import MARK
 from harness.spec.agents import SCRIPTED, unknown_agent
 from harness.spec.expressions import expression_problems, reference_problems, steps_of, too_large
+from harness.spec.marks import in_ci
 from harness.spec.names import ABSENT, HOST, HOST_EXPECTED, NO_HOST, SCHEMES, file_problem, forbidden_scheme
 from harness.spec.page_steps import Wait
 from harness.spec.problems import JsonPath, Problem, describe_value, did_you_mean, join_or
@@ -52,6 +54,27 @@ def _mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         yield origin.problem(("family",), "not a family", expected=expected, value=spec.family)
 
 
+def _of_being_run(spec: TaskSpec, origin: Origin, environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield problems of the keys that decide whether a task runs, and whether it may fail."""
+    if spec.only and in_ci(environ):
+        hint = "it is for one's own desk: remove it, or unset CI"
+        yield origin.problem(("only",), "`only` leaves out all other tasks, and CI is set", hint=hint)
+    if spec.expected_failure is not None and spec.expect is not None:
+        message = "the task has an `expect`, which says how it must end"
+        hint = "keep `expect` for an end that is right, and `expected_failure` for a defect that is known"
+        yield origin.problem(("expected_failure",), message, hint=hint)
+
+
+def profile_problems(spec: TaskSpec, origin: Origin, known: Collection[str]) -> Iterator[Problem]:
+    """Yield a problem for each browser profile of `skip_if` that the project does not have. `known`: those it has."""
+    for number, each in enumerate(spec.skip_if):
+        if each.profile is not None and each.profile not in known:
+            expected = join_or(sorted(known)) or "a profile of [tool.harness.browser.profiles]; there is none"
+            hint = did_you_mean(each.profile, known)
+            message = f"there is no browser profile `{each.profile}`"
+            yield origin.problem(("skip_if", number, "profile"), message, expected=expected, hint=hint)
+
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -78,6 +101,7 @@ def check_spec(
         *_time(spec, origin),
         *_domains(spec, origin),
         *_mark_problems(spec, origin),
+        *_of_being_run(spec, origin, os.environ if environ is None else environ),
         *check_steps(spec.steps, origin, folder),
         *problems_of_selectors(selectors_around(spec), origin),
         *chain.from_iterable(

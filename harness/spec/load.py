@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.spec.checks import check_spec, login_problems, strict_problems, tool_problems
+from harness.spec.checks import check_spec, login_problems, profile_problems, strict_problems, tool_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
 from harness.spec.file_names import SPEC_FILE, is_short, is_task_file, is_use, task_name
 from harness.spec.loaded import Gathered, Loaded
@@ -115,13 +115,15 @@ def load_file(
     extra_keys: Mapping[str, Meaning] = MappingProxyType({}),
     logins: Collection[str] | None = None,
     tools: Mapping[str, tuple[str, ...]] | None = None,
+    profiles: Collection[str] | None = None,
 ) -> Loaded:
     """Load one task, from a file or a directory with a `task_spec.json`. Raises SpecError with all its problems.
 
     `strict`: a warning becomes an error, and so does a missing `required` key (validation.REQUIRED). `needs_steps` is
     False if an agent may choose the steps of a task that has none. `defaults` are the project's values for keys that
     the file omits. `extra_keys` are the project's own keys, with their meaning; `agents` and `logins` are its agents
-    and logins, and `tools` its tool servers with what they allow; None: any name is accepted.
+    and logins, `tools` its tool servers with what they allow, and `profiles` its browser profiles; None: any name is
+    accepted.
     """
     path = Path(path)
     if path.is_dir():
@@ -137,6 +139,8 @@ def load_file(
         problems += login_problems(spec.login, gathered.origin, logins)
     if spec is not None and tools is not None:
         problems += tool_problems(spec, gathered.origin, tools)
+    if spec is not None and profiles is not None:
+        problems += profile_problems(spec, gathered.origin, profiles)
     if spec is not None and strict:
         problems = [replace(each, severity="error") for each in problems]
         problems += strict_problems(spec, gathered.origin)

@@ -42,6 +42,5 @@ class Loaded(Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """The names that `dependencies` of other tasks may use: its id, and the name of its directory."""
-        profile = f"[{self.spec.profile}]" if self.spec.profile else ""
         named = self.path.name == SPEC_FILE
-        return (self.spec.task_id, self.folder.name + profile) if named else (self.spec.task_id,)
+        return (self.spec.task_id, self.folder.name + self.spec.variant) if named else (self.spec.task_id,)

@@ -41,7 +41,7 @@ class Reload(HistoryStep):
 
 
 class Wait(RequestingStep):
-    """Wait for an element, a URL, a load state, a request, a criterion, or for some seconds."""
+    """Wait until an element is visible and its text contains `value`, or wait for some seconds."""
 
     usual_effect: ClassVar[EffectClass] = "read"
     looks_only: ClassVar[bool] = True

@@ -25,6 +25,7 @@ MOST_CHECKED = 5000
 _LONGEST_ID = 60
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _LONGEST_TASK_ID = 200
+_REPETITION = re.compile(r"[1-9]\d*-[1-9]\d*")
 _ID = re.compile(r"[\w+@=-](?:[\w .+@=-]*[\w+@=-])?")
 
 
@@ -52,29 +53,37 @@ def cases(spec: TaskSpec) -> tuple[Case, ...]:
 def case_of(spec: TaskSpec) -> Case | None:
     """The case of a task that `expand` has made."""
     only = cases(spec) if isinstance(spec.parametrize, list) and len(spec.parametrize) == 1 else ()
-    whole = spec.task_id.removesuffix(_suffix(spec.profile))
+    whole = spec.task_id.removesuffix(spec.variant)
     return next((case for case in only if whole.endswith(f"[{case.id}]")), None)
 
 
 def base_id(spec: TaskSpec) -> str:
     """The `task_id` of all cases: `T` for the case `T[a]`, and `T[mobile]` for `T[a][mobile]`, with that profile."""
-    case, profile = case_of(spec), _suffix(spec.profile)
-    return spec.task_id.removesuffix(profile).removesuffix(_suffix(case.id if case else None)) + profile
+    case = case_of(spec)
+    return spec.task_id.removesuffix(spec.variant).removesuffix(_suffix(case.id if case else None)) + spec.variant
 
 
 def _suffix(name: str | None) -> str:
     return f"[{name}]" if name else ""
 
 
-def _with_profile(loaded: Loaded, name: str) -> Loaded:
-    """The same task with a browser profile, as `TASK_ID[name]`. It depends on tasks with the same profile."""
-    spec, suffix = loaded.spec, _suffix(name)
+def _renamed(loaded: Loaded, suffix: str) -> TaskSpec:
+    """The same task as `TASK_ID[suffix]`. It depends on tasks with the same suffix, and so does its episode."""
+    spec = loaded.spec
     changed = {
         "task_id": spec.task_id + suffix,
         "dependencies": tuple(other + suffix for other in spec.dependencies),
         "episode_id": spec.episode_id and spec.episode_id + suffix,
     }
-    return replace(loaded, spec=spec.model_copy(update=changed).with_profile(name), warnings=())
+    return spec.model_copy(update=changed)
+
+
+def _with_profile(loaded: Loaded, name: str) -> Loaded:
+    return replace(loaded, spec=_renamed(loaded, _suffix(name)).with_profile(name), warnings=())
+
+
+def _repeated(loaded: Loaded, name: str) -> Loaded:
+    return replace(loaded, spec=_renamed(loaded, _suffix(name)).with_repetition(name), warnings=())
 
 
 def param(spec: TaskSpec) -> Mapping[str, Any] | None:
@@ -85,23 +94,33 @@ def param(spec: TaskSpec) -> Mapping[str, Any] | None:
     return found[0].values if len(found) == 1 else None
 
 
-def expand(loaded: Loaded, profiles: Sequence[str] = ()) -> tuple[Loaded, ...]:
+def expand(loaded: Loaded, profiles: Sequence[str] = (), repeat: int = 1) -> tuple[Loaded, ...]:
     """One task for each case, named `TASK_ID[case]`; the task itself if it has no cases or is one already.
 
-    With `profiles`, each of them once for each browser profile, named `TASK_ID[case][profile]`.
+    With `profiles`, each of them once for each browser profile, named `TASK_ID[case][profile]`. `repeat`: each of those
+    so many times, named as by pytest-repeat: `TASK_ID[1-3]`, `TASK_ID[2-3]`, ...
     """
     found = _expanded(loaded)
-    return tuple(_with_profile(each, name) for each in found for name in profiles) or found
+    found = tuple(_with_profile(each, name) for each in found for name in profiles) or found
+    if repeat == 1:
+        return found
+    return tuple(_repeated(each, f"{number}-{repeat}") for each in found for number in range(1, repeat + 1))
 
 
 def task_named(task_id: str, tasks: Sequence[Loaded]) -> Loaded | None:
-    """The one of these tasks that an id names, with the browser profile that the id ends in; None if there is none."""
+    """The one of these tasks that an id names; None if there is none.
+
+    It has the browser profile and the repetition that the id ends in.
+    """
     if found := next((each for each in tasks if each.spec.task_id == task_id), None):
         return found
-    whole, bracket, profile = task_id.removesuffix("]").rpartition("[")
-    if not bracket or not is_case_id(profile):
+    whole, bracket, name = task_id.removesuffix("]").rpartition("[")
+    if not bracket or not is_case_id(name):
         return None
-    return next((_with_profile(each, profile) for each in tasks if each.spec.task_id == whole), None)
+    if _REPETITION.fullmatch(name):
+        there = task_named(whole, tasks)
+        return there and _repeated(there, name)
+    return next((_with_profile(each, name) for each in tasks if each.spec.task_id == whole), None)
 
 
 def _expanded(loaded: Loaded) -> tuple[Loaded, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -29,6 +31,7 @@ from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import BuiltLater, Declaration, shown_default
 from harness.recovery.locators import Selector
 from harness.spec.agents import SCRIPTED
+from harness.spec.marks import OrOne, Reason, SkipIf, as_list
 from harness.spec.page_handlers import Handler
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
@@ -422,6 +425,26 @@ class TaskSpec(BaseModel):
     tags: tuple[Annotated[str, Field(json_schema_extra={"pattern": f"^{TAG}$"})], ...] = Field(
         (), description="pytest marks and Allure tags: a letter, then letters, digits, `_` and `-`."
     )
+    skip: Reason | None = Field(
+        None, description="Why the task is not run. It is skipped with this reason, in every run."
+    )
+    skip_if: Annotated[tuple[SkipIf, ...], BeforeValidator(as_list), OrOne()] = Field(
+        (), description="Where the task is skipped: one condition or a list; the first that holds gives the reason."
+    )
+    only: bool = Field(
+        False,
+        description="Whether only this task, others with `only`, and their dependencies run. Refused where the "
+        "environment variable `CI` is set.",
+    )
+    expected_failure: Reason | None = Field(
+        None,
+        description="The known defect for which the task fails for now: pytest's strict `xfail`. When it passes, or "
+        "fails because of the machine or what the project provides, that is a failure. An end that is right stands in "
+        "`expect`.",
+    )
+    slow: bool = Field(
+        False, description="Whether all time limits of the task are three times as long. It has the pytest mark `slow`."
+    )
     timeout_profile: TimeoutProfile | None = Field(
         None,
         description="Default for `timeout` and `step_timeout`: simple 300 and 30, medium 450 and 45, complex 600 and "
@@ -496,6 +519,7 @@ class TaskSpec(BaseModel):
     _place: tuple[Path, str] | None = PrivateAttr(None)
     _own: Own = PrivateAttr(Own())
     _profile: str | None = PrivateAttr(None)
+    _repetition: str = PrivateAttr("")
 
     if not TYPE_CHECKING:  # type checkers would otherwise accept any attribute name
 
@@ -515,6 +539,16 @@ class TaskSpec(BaseModel):
     def profile(self) -> str | None:
         """The browser profile of `--browser-profile` for which this task was made; None: without that option."""
         return self._profile
+
+    @property
+    def variant(self) -> str:
+        """What `--browser-profile` and `--task-repeat-each` have added to its id, such as `[phone][2-3]`."""
+        return "".join(f"[{each}]" for each in (self._profile, self._repetition) if each)
+
+    def left_out(self, environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> str:
+        """The reason why the task is skipped, by its own keys or the project's; empty: it is not."""
+        found = (each.reason for each in self.skip_if if each.holds(self._profile, environ, platform))
+        return self.skip or self._own.skip or next(found, "")
 
     @property
     def does_its_steps(self) -> bool:
@@ -541,6 +575,11 @@ class TaskSpec(BaseModel):
     def with_profile(self, name: str) -> TaskSpec:
         """Store the name of the browser profile."""
         self._profile = name
+        return self
+
+    def with_repetition(self, name: str) -> TaskSpec:
+        """Store which of several repetitions it is."""
+        self._repetition = name
         return self
 
     def limits(self, usual: TimeoutProfile = _USUAL) -> Limits:

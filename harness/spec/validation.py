@@ -14,6 +14,7 @@ from harness.recovery.declaration import Table
 from harness.recovery.locators import Locator
 from harness.spec.file_names import SHORT_ACTS
 from harness.spec.habits import act_instead, in_seconds, takes_seconds
+from harness.spec.marks import SkipIf
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.step_keys import ExpectedRequest, Option
@@ -40,8 +41,19 @@ _EXPECTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
-_SYNONYMS = dict.fromkeys(("depends_on", "depends-on", "dependsOn", "depends", "dependency"), "dependencies")
-"""Names that other tools use for a key: ignoring them would change which tasks run, and in which order."""
+_OTHERS: Mapping[str, str] = {
+    **dict.fromkeys(("depends_on", "depends-on", "dependsOn", "depends", "dependency"), "write `dependencies`"),
+    **dict.fromkeys(
+        ("retries", "reruns", "flaky"),
+        "a task repeats the step that failed: write what to do in `error_recovery`, such as `on_timeout: "
+        "retry_from_checkpoint`; `pytest --reruns 2` (pytest-rerunfailures) repeats whole tasks",
+    ),
+    "xfail": "write `expected_failure: REASON`",
+    **dict.fromkeys(("skipif", "skipIf"), "write `skip_if: {platform: win32, reason: ...}`, or `profile` or `env`"),
+    "fixme": "write `skip: REASON`",
+    **dict.fromkeys(("repeat_each", "repeatEach"), "it is an option of the run: `--task-repeat-each N`"),
+}
+"""Names that other tools use for a key -> what to write: ignoring them would change which tasks run, and how."""
 _MANY = 12
 """If there is a hint, choices beyond this number are not listed."""
 _SCALARS = ("a whole number", "a number", "true or false")
@@ -224,8 +236,8 @@ def stray_keys(keys: list[str], data: Any, origin: Origin) -> Iterator[Problem]:
     for key in keys:
         if key == "$schema":
             continue
-        if key in _SYNONYMS:
-            yield origin.problem((key,), f"{UNKNOWN} `{key}`", hint=f"write `{_SYNONYMS[key]}`", key=True)
+        if key in _OTHERS:
+            yield origin.problem((key,), f"{UNKNOWN} `{key}`", hint=_OTHERS[key], key=True)
         elif is_misspelt(key, known):
             yield unknown_key((key,), data, origin)
         else:
@@ -373,6 +385,7 @@ def _nested() -> Mapping[str, type[BaseModel]]:
         "budget": Budget,
         "allowed_writes": AllowedWrite,
         "routes": Route,
+        "skip_if": SkipIf,
     }
 
 

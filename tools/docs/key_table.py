@@ -102,7 +102,8 @@ def tables() -> Mapping[str, tuple[Section, ...]]:
     return {
         "task": (
             Section("Top level", "", tuple(_keys("", schema, definitions))),
-            *(part["browser"], *browser, part["expect"], part["allowed_writes"], part["scoring_checkpoints"]),
+            *(part["skip_if"], part["browser"], *browser, part["expect"], part["allowed_writes"]),
+            part["scoring_checkpoints"],
         ),
         "steps": tuple(_steps(_variants(top["steps"]["items"], definitions), definitions)),
         "routes": (part["routes"], _part("`patch` of a route", "routes[].patch.", definitions["Patch"], definitions)),
@@ -116,6 +117,7 @@ def tables() -> Mapping[str, tuple[Section, ...]]:
 
 
 _PLACES = {
+    "skip_if": "[].",
     "allowed_writes": "[].",
     "browser": ".",
     "scoring_checkpoints": "[].",

@@ -31,6 +31,7 @@ _PARTS = {
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
     "Handler": "handlers",
+    "SkipIf": "condition",
     "DataFile": "data file",
     "Route": "routes",
     "ExpectedRequest": "mapping",
@@ -45,6 +46,7 @@ _PLURALS = {
     "anything": "anything",
     "mapping": "mappings",
     "list": "lists",
+    "condition": "conditions",
     "path": "paths",
 }
 

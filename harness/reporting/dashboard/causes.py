@@ -177,6 +177,8 @@ def _bars(record: TaskRecord) -> Iterator[DrawnAttempt]:
 
 def message(record: TaskRecord) -> str:
     told = record.message or ("" if record.ok else f"It ended as {record.final_state}, without a message.")
+    if record.ok and record.known_defect:
+        return f"It passed, although its `expected_failure` says that it fails: {record.known_defect}"
     return told or (NO_FAILURE if record.unexpected else f"It ended as {record.final_state}.")
 
 

@@ -101,10 +101,11 @@ def in_order(attempts: Iterable[PartAttempt]) -> tuple[PartAttempt, ...]:
 def _has_ended(execution: Execution, attempt: str, owner: Owner) -> bool:
     """Return whether the execution is the end of its task, so that no later process runs it again.
 
-    A task that was skipped may run the next time: perhaps what it depends on passes then.
+    A task that was skipped may run the next time: perhaps what it depends on passes then. One that failed
+    as its `expected_failure` says counts as skipped, too, but has run.
     """
-    code = execution.record.code if execution.record else None
-    if execution.outcome in ("rerun", "skipped"):
+    code, known = (execution.record.code, execution.record.known_defect) if execution.record else (None, "")
+    if execution.outcome == "rerun" or (execution.outcome == "skipped" and not known):
         return False
     return code not in RULES[Gone.PART].no_end or owner(execution.task_id) == attempt
 

@@ -40,6 +40,12 @@ OTHERS: Mapping[str, frozenset[str]] = {
     "pip and uv": frozenset({"--no-deps"}),
     "playwright run-server": frozenset({"--unsafe"}),
     "pytest-cov": frozenset({"--cov"}),
+    "pytest-repeat": frozenset({"--count", "--repeat-scope"}),
+    "git": frozenset(
+        {
+            "--exclude-standard", "--name-only", "--no-renames", "--others", "--quiet", "--show-toplevel", "--verify",
+        }
+    ),
     "pytest's own spelling": frozenset({"--junitxml"}),
     "python -m harness.demo, our drivers": frozenset(
         {"--cdp", "--model", "--task", "--steps", "--vision", "--ports", "--state"}

@@ -31,7 +31,7 @@ def test_whoever_depends_on_another_is_in_its_group(tasks: dict[str, tuple[list[
 
 def task(task_id: str, episode: str | None = None, *dependencies: str) -> Any:
     spec = SimpleNamespace(task_id=task_id, episode_id=episode, dependencies=dependencies, parametrize=None)
-    spec.profile = None
+    spec.variant = ""
     return SimpleNamespace(nodeid=f"f::{task_id}", task_id=task_id, loaded=SimpleNamespace(spec=spec, names=()))
 
 

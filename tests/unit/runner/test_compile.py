@@ -166,6 +166,17 @@ def test_timeouts_are_scaled() -> None:
     assert plan.rulebook.on_element_not_found.patience == 25
 
 
+def test_a_slow_task_has_three_times_as_long() -> None:
+    """On top of the run's own factor, for all that the factor is for."""
+    steps = [*STEPS, {"act": "click", "selector": "a", "timeout": 2}]
+    plan = compiled(
+        {"timeout_scale": 2}, slow=True, steps=steps, timeout=60, step_timeout=4, budget={"max_seconds": 10}
+    )
+    assert (plan.timeout, plan.step_timeout, plan.steps[3].timeout, plan.timeout_scale) == (360, 24, 12, 6)
+    assert plan.spec.budget.max_seconds == 60
+    assert plan.rulebook.on_element_not_found.patience == 60
+
+
 @pytest.mark.parametrize(
     ("options", "fields", "limits"),
     [

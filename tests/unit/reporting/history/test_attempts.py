@@ -94,6 +94,12 @@ def test_what_was_skipped_or_was_to_run_again_has_no_end() -> None:
     assert ends([first], owner({})) == {}
 
 
+def test_what_failed_as_its_file_expects_has_ended() -> None:
+    made = execution(failed("A", "STEP_TIMEOUT").model_copy(update={"expected": True, "known_defect": "SHOP-12"}))
+    first = attempt("one", made.model_copy(update={"outcome": "skipped"}))
+    assert set(ends([first], owner({}))) == {node("A")}
+
+
 def test_the_last_process_in_which_a_task_ended_counts() -> None:
     interrupted, passed = ended("A", "INTERRUPTED"), ended("A")
     attempts = in_order([attempt("two", passed, minutes=1), attempt("one", interrupted)])
