@@ -144,7 +144,8 @@ def _agents(text: str, settings: Settings) -> tuple[str, ...]:
         if name in names[:number]:
             raise ValueError(f"--agents: `{name}` is there twice")
         if name in (MANUAL, BRIDGE):
-            raise ValueError(f"--agents: `{name}` cannot be evaluated: nobody is there for each of its trials")
+            way = "; an agent with a `command` is started for each" if name == BRIDGE else ""
+            raise ValueError(f"--agents: `{name}` cannot be evaluated: nobody is there for each of its trials{way}")
         if unknown := unknown_agent(name, settings.agents):
             raise ValueError(f"--agents: there is no agent `{name}`: expected {unknown[0]}. {unknown[1]}")
     return names
