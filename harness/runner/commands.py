@@ -61,6 +61,8 @@ _JUDGED: Final = 5.0
 """Seconds of a task that are left for its success criteria when its command is ended."""
 _LOOK: Final = 0.1
 """Seconds between two looks at a process."""
+_ENDS: Final = 5.0
+"""Seconds that a program may take to end after it has closed its session."""
 _REST: Final = 0.5
 """Seconds in which the last messages of a process that has ended are read."""
 _AFTER_TASK: Final = 1.0
@@ -321,7 +323,9 @@ class RunningCommand:
             await asyncio.wait({asked, self._ended}, return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
                 await asyncio.wait({asked}, timeout=_REST)
-            if asked.done():
+            if _is_lost(asked):  # a program that ends closes its session first: how it ended is the outcome
+                await asyncio.wait({self._ended}, timeout=_ENDS)
+            if asked.done() and not (_is_lost(asked) and self._ended.done()):
                 return self._told(asked)
             self._judge_or_fail(self._ended.result())
             return None
@@ -474,3 +478,9 @@ def _declared(name: str, table: AgentSettings, environ: Mapping[str, str]) -> di
         return REFERENCE.sub(lambda found: environ[found[1]], text)
 
     return {key: filled(key, text) for key, text in table.environment.items()}
+
+
+def _is_lost(asked: asyncio.Task[Mapping[str, Any] | None]) -> bool:
+    """Return whether the session of the program is gone."""
+    error = asked.exception() if asked.done() and not asked.cancelled() else None
+    return isinstance(error, Failed) and error.failure.code == "AGENT_LOST"

@@ -289,3 +289,31 @@ def har_of(project: Project, task_id: str) -> list[dict[str, Any]]:
     document = json.loads((project.path / "errors" / task_id / "network_logs.har").read_text("utf-8"))
     entries: list[dict[str, Any]] = document["log"]["entries"]
     return entries
+
+
+CLIENT = """
+import asyncio, sys
+from harness.bridge.client import Bridge
+
+async def main(url, token):
+    async with Bridge(url, token, agent="python 1.0") as bridge:
+        task = await bridge.take()
+        await task.act({"act": "open", "url": "http://shop.local/"})
+        END
+
+asyncio.run(main(*sys.argv[1:3]))
+"""
+
+
+def test_how_a_program_ended_is_the_outcome_and_not_that_its_session_closed_before(project: Project) -> None:
+    path = project.path / "pyproject.toml"
+    for name, end in {"quiet": "pass", "raises": "raise KeyError('order')"}.items():
+        (project.path / f"{name}.py").write_text(CLIENT.replace("END", end), "utf-8")
+        command = json.dumps([sys.executable, str(project.path / f"{name}.py"), "{bridge}", "{token}"])
+        table = f"\n[tool.harness.agents.{name}]\ncommand = {command}\n"
+        path.write_text(path.read_text("utf-8") + table, "utf-8")
+        project.task(name.upper(), steps=[], agent=name, success_criteria=["exists('h1')"])
+    project.run("--task-workers", "2").assert_outcomes(passed=1, failed=1)
+    report = project.report("RAISES")
+    assert report["code"] == "AGENT_FAILED"
+    assert "ended with status 1: KeyError: 'order'" in report["error_message"]
