@@ -22,7 +22,7 @@ from harness.model.settings import Recording, Settings, Tracing, WorldMark
 from harness.model.tools import PAGE
 from harness.recovery.failure import Failed, Failure
 from harness.spec.context import ContextOptions, playwright_options
-from harness.spec.expressions import steps_of
+from harness.spec.expressions import heard, steps_of
 from harness.spec.names import Domains
 from harness.spec.steps import Tool
 from harness.spec.task import TaskSpec
@@ -100,6 +100,8 @@ class SessionRequest(Struct, frozen=True):
     """A script that runs in every page and frame before its own scripts."""
     webmcp: bool = False
     """Whether its pages can offer tools (`wants_webmcp`)."""
+    hears: frozenset[str] = frozenset()
+    """What is kept because criteria of the task read it: `responses`, `messages`."""
     debugged: bool = False
     """Whether its agent drives the browser itself, over the DevTools protocol."""
 
@@ -124,6 +126,7 @@ class SessionRequest(Struct, frozen=True):
             page_values=plan.spec.page_values,
             init_script=settings.init_script,
             webmcp=wants_webmcp(plan.spec, settings),
+            hears=frozenset(heard(plan.spec)),
             debugged=drives_itself(plan.agent, settings.agents),
             storage_seconds=0.9 * plan.timeout,
         )

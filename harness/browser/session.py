@@ -28,6 +28,7 @@ from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import FailureContext, describe
+from harness.browser.happenings import DownloadedFile
 from harness.browser.holding import hold, release
 from harness.browser.locating import locate
 from harness.browser.net_log import UNREAD, UNTOLD_SECONDS, Repeatable, milliseconds
@@ -38,7 +39,7 @@ from harness.browser.reading import lasting_selectors, look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
-from harness.criteria.syntax import Selected
+from harness.criteria.syntax import Happened, Selected
 from harness.model.dialogs import MetDialog
 from harness.model.policy import WritePermission
 from harness.model.ports import Evidence, Observation, Saved
@@ -72,6 +73,7 @@ class PlaywrightSession(PageLooks):
     def __init__(self, pool: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
         super().__init__(pool, clock, request, chromium, tab)
         self._files: list[Path] = []
+        self._downloads: list[DownloadedFile] = []
         self._unfound: str | None = None
         self._begun: tuple[PageEvents, int] | None = None
         """The context in which the last act began that may have caused requests, and how many there were before."""
@@ -241,6 +243,11 @@ class PlaywrightSession(PageLooks):
 
         return tuple(map(page_request, self._handle.exchanged))
 
+    async def happened(self, function: str, pattern: str, within: float) -> Happened:
+        from harness.browser.happenings import happened  # few criteria read them
+
+        return await happened(function, pattern, self._handle.watches, self._downloads, within)
+
     @property
     def dialogs(self) -> tuple[MetDialog, ...]:
         return self._handle.dialogs
@@ -292,6 +299,9 @@ class PlaywrightSession(PageLooks):
     def _finish_passed(self, step: steps.Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
+        if isinstance(step, steps.Download):
+            self._downloads.append(DownloadedFile(Path(details["path"]), details["url"]))
+            details = {key: value for key, value in details.items() if key != "url"}
         self._recovery.passed(step)
         if not step.looks_only:
             self._vanished.acted()

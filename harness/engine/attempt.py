@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -25,6 +26,7 @@ from harness.task_secrets import is_secret_name, learn, learn_named, secrets_of_
 from harness.values import replace
 
 if TYPE_CHECKING:
+    from harness.engine.api_answers import AnsweredApi
     from harness.engine.tools import CalledTool
 
 LEFT_ALONE = "CIRCUIT_OPEN"
@@ -43,14 +45,14 @@ async def attempt(
     code: str = ASSERTION,
     *,
     expect: float = 0.0,
-    called: CalledTool | None = None,
+    called: CalledTool | AnsweredApi | None = None,
     before: Failure | None = None,
 ) -> Outcome:
     """Make one attempt at the step, within its own limit and the task's deadline; it never raises Failed.
 
     `code` is the code of a failed assertion: a criterion, a precondition and a binding are assertions too. `expect`:
-    seconds to wait for an assertion to hold. `called`: the call of a `tool` step, which outlasts the attempt. `before`:
-    the failure of the attempt before this one.
+    seconds to wait for an assertion to hold. `called`: the call of a `tool` step, or the answer of an `api` step that
+    reads it, which outlasts the attempt. `before`: the failure of the attempt before this one.
     """
     own = run.limit(step)
     within = min(own, run.left)
@@ -128,7 +130,12 @@ async def _one_time_passwords(run: Run, step: Step, until: Deadline) -> dict[str
 
 
 async def _do(
-    judge: AssertionJudge, index: int, step: Step, remedy: Remedy | None, within: float, called: CalledTool | None
+    judge: AssertionJudge,
+    index: int,
+    step: Step,
+    remedy: Remedy | None,
+    within: float,
+    called: CalledTool | AnsweredApi | None,
 ) -> Outcome:
     run, until = judge.run, judge.until
     step = await resolved(run, step, until)
@@ -137,14 +144,14 @@ async def _do(
     if isinstance(step, Assert):
         outcome = await _assert(judge, index, step, patience)
     elif isinstance(step, Tool):
-        from harness.engine.tools import call_tool  # few tasks call tools
+        from harness.engine.tools import CalledTool, call_tool  # few tasks call tools
 
-        assert called is not None  # `do_step` makes it
+        assert isinstance(called, CalledTool)  # `do_step` makes it
         outcome = await call_tool(called, step, judge)
     elif isinstance(step, Wait) and _has_fallbacks(run, step, remedy):
         outcome = _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
     else:
-        outcome = await run.stage.session.perform(step, within, patience)
+        outcome = await _perform(judge, step, within, patience, called)
     outcome = await _with_dialogs(run, step, until, outcome)
     if isinstance(outcome, Failure):
         return outcome
@@ -156,6 +163,24 @@ async def _do(
     if step.screenshot_id and not isinstance(step, Screenshot):
         await run.stage.session.screenshot(step.screenshot_id, max(1.0, until.left(run.ports.clock.now())))
     return outcome
+
+
+async def _perform(
+    judge: AssertionJudge, step: Step, within: float, patience: float, called: CalledTool | AnsweredApi | None
+) -> Outcome:
+    """Do the act. A write that was answered and whose answer only must be judged is not sent again."""
+    perform = partial(judge.run.stage.session.perform, step, within, patience)
+    if not isinstance(step, Api) or called is None:
+        return await perform()
+    from harness.engine.api_answers import AnsweredApi, judged  # few steps read the answer of a request
+
+    assert isinstance(called, AnsweredApi)  # `do_step` makes it
+    if not called.kept:
+        outcome = await perform()
+        if isinstance(outcome, Failure):
+            return outcome
+        called.take(outcome)
+    return await judged(called, step, judge)
 
 
 def _learn_from_step(step: Step) -> None:
@@ -347,8 +372,8 @@ class StepState(Struct):
     """It was repeated because `done_when` was false."""
     contradicted: bool = False
     """It passed, and `done_when` is false."""
-    called: CalledTool | None = None
-    """The call of a `tool` step."""
+    called: CalledTool | AnsweredApi | None = None
+    """The call of a `tool` step, or the answer of an `api` step that reads it."""
 
     @property
     def index(self) -> int:

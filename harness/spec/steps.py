@@ -363,6 +363,17 @@ class Api(StepBase):
         description="Status, or list of statuses, that the site must answer with. Default: any below 400, as an HTTP "
         "status.",
     )
+    expect: str | None = Field(
+        None,
+        min_length=1,
+        max_length=10_000,
+        description="Criterion that must hold after the answer. `result('path')` reads the body of the answer.",
+    )
+
+    @property
+    def reads_answer(self) -> bool:
+        """Whether `expect` or `remember` may read the body of the answer."""
+        return self.expect is not None or any("result" in each for each in self.remember.values())
 
     @property
     def effect_class(self) -> EffectClass:
