@@ -35,10 +35,12 @@ from harness.browser.net_log import UNREAD, UNTOLD_SECONDS, Repeatable, millisec
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
+from harness.browser.queries import LEAST_SECONDS
 from harness.browser.reading import lasting_selectors, look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
+from harness.criteria import PageQuery
 from harness.criteria.syntax import Happened, Selected
 from harness.model.dialogs import MetDialog
 from harness.model.policy import WritePermission
@@ -246,7 +248,11 @@ class PlaywrightSession(PageLooks):
     async def happened(self, function: str, pattern: str, within: float) -> Happened:
         from harness.browser.happenings import happened  # few criteria read them
 
-        return await happened(function, pattern, self._handle.watches, self._downloads, within)
+        until = Deadline.after(within, self._clock.now())
+        if function != "downloads":  # what the page did before it answers has been told then
+            await self.read(PageQuery("title"), within)
+        left = max(LEAST_SECONDS, until.left(self._clock.now()))
+        return await happened(function, pattern, self._handle.watches, self._downloads, left)
 
     @property
     def dialogs(self) -> tuple[MetDialog, ...]:

@@ -144,6 +144,7 @@ _HABITS = MappingProxyType(
         "size": "use `.length`",
         "memory": "did you mean `mem`?",
         "env": "did you mean `json('env', '...')`?",
+        "body": "use `result('path')` in `expect` of the `api` step, or `responses(...)[-1].body`",
         "none": "did you mean `null`?",
         "undefined": "did you mean `null`?",
         "startswith": "use `matches '^...'`",

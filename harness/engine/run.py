@@ -359,12 +359,16 @@ class PageSources(Struct, frozen=True):
     """The answer of the tool or the request of the step; None: it has none, or its answer was lost."""
 
     async def page(self, query: PageQuery, until: float = math.inf) -> Json:
+        return await self._look(until, lambda within: self.run.stage.session.read(query, within))
+
+    async def _look(self, until: float, look: Callable[[float], Awaitable[T]]) -> T:
+        """The result of one look, which gets its seconds. Raises LateError for a page that is merely busy."""
         clock = self.run.ports.clock
         began = clock.now()
         last = min(self.until.at, began + self.run.plan.step_timeout)
         within = max(SHORTEST_READ, min(until, last) - began)
         try:
-            return await self.run.stage.session.read(query, within)
+            return await look(within)
         except Failed as failed:
             stuck = until >= last and clock.now() - began >= STUCK_SECONDS and failed.failure.family is Family.BROWSER
             if failed.failure.type != ErrorType.TIMEOUT_STEP or stuck:
@@ -387,9 +391,7 @@ class PageSources(Struct, frozen=True):
             return Happened([each.as_json() for each in sent])
         if function == "dialogs":
             return Happened([each.as_json() for each in session.dialogs])
-        now = self.run.ports.clock.now()
-        last = min(self.until.at, now + self.run.plan.step_timeout)
-        return await session.happened(function, pattern, max(SHORTEST_READ, min(until, last) - now))
+        return await self._look(until, lambda within: session.happened(function, pattern, within))
 
     async def result(self) -> Json:
         if self.answer is None:
