@@ -45,10 +45,10 @@ class Site(http.server.BaseHTTPRequestHandler):
     posts: list[str]
 
     def do_GET(self) -> None:
-        is_api = self.path.startswith("/api")
-        self._send(
-            json.dumps(ITEMS).encode() if is_api else HOME.encode(), "application/json" if is_api else "text/html"
-        )
+        if self.path.startswith("/api"):
+            self._send(json.dumps(ITEMS).encode(), "application/json")
+        else:
+            self._send(HOME.encode(), "text/html")
 
     def do_POST(self) -> None:
         self.posts.append(self.path)
@@ -71,17 +71,14 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("OfRun", (Site,), {"posts": posts}))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    (path / "pyproject.toml").write_text(
-        f'[tool.harness]\nbase_url = "http://127.0.0.1:{server.server_port}"\n[tool.harness.defaults]\nexpect_timeout = 5\n',
-        "utf-8",
-    )
+    settings = f'[tool.harness]\nbase_url = "http://127.0.0.1:{server.server_port}"\ndefaults.expect_timeout = 5\n'
+    (path / "pyproject.toml").write_text(settings, "utf-8")
     (path / "pytest.ini").write_text("[pytest]\n", "utf-8")
     for name, spec in TASKS.items():
         document = {"task_id": name, "goal": f"goal of {name}", "step_timeout": 15, "timeout": 90, **spec}
         (path / f"{name}.task.json").write_text(json.dumps(document), "utf-8")
-    text = (
-        warm().run("pytest", "-p", "no:cacheprovider", "-v", "--task-workers", "2", ".", cwd=path, timeout=300).stdout
-    )
+    arguments = ("-p", "no:cacheprovider", "-v", "--task-workers", "2", ".")
+    text = warm().run("pytest", *arguments, cwd=path, timeout=300).stdout
     yield path, text, posts
     server.shutdown()
 
