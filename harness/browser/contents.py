@@ -43,10 +43,10 @@ def json_in(text: str) -> Any:
     return document
 
 
-def body_of(raw: bytes | None, why: str = "") -> dict[str, Any]:
-    """`body` and `json` of an answer, or the reason why there are none."""
-    if raw is None:
-        return {UNREAD: why or "its body was not there any more"}
+def body_of(raw: bytes | str) -> dict[str, Any]:
+    """`body` and `json` of an answer. A text is the reason why there is no body."""
+    if isinstance(raw, str):
+        return {UNREAD: raw}
     if len(raw) > MOST:
         return {UNREAD: f"its body is larger than {MOST:,} bytes"}
     text = well_formed(raw.decode("utf-8-sig", "replace"))

@@ -16,8 +16,8 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.bounded import bounded
 from harness.browser.domains import bypass
 from harness.browser.exchanges import RequestRecord
-from harness.browser.happenings import Heard
 from harness.browser.har import HarSegment
+from harness.browser.heard import Heard
 from harness.browser.locating import look_for_test_id
 from harness.browser.main_frame import Opened
 from harness.browser.offline import UNNOTICED, keep_offline

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Request
-
 from harness.browser.contents import MOST, UNREAD, body_of, content_of, json_in
-from harness.browser.flood import Newest
+from harness.browser.heard import MOST_MESSAGES, DownloadedFile, Message
 from harness.criteria.syntax import Happened
 from harness.recovery.failure import Failed, Failure
 from harness.spec.names import well_formed
@@ -25,87 +19,21 @@ if TYPE_CHECKING:
     from harness.browser.page_events import PageEvents
 
 _LARGEST_FILE = 20_000_000
-_MOST_BODIES = 32_000_000
-"""Bytes of all bodies of one context that are kept."""
-_MOST_MESSAGES = 1000
-_PARTS = frozenset({"image", "media", "font", "stylesheet", "script", "texttrack", "manifest"})
-"""Kinds of requests whose answers are read only when a criterion asks for them."""
-
-
-class DownloadedFile(Struct, frozen=True):
-    """A file that a `download` step has kept."""
-
-    path: Path
-    url: str
-
-
-class _Message(Struct, frozen=True):
-    direction: str
-    url: str
-    content: str | bytes
-
-    def as_json(self) -> dict[str, Any]:
-        item: dict[str, Any] = {"direction": self.direction, "url": self.url}
-        if isinstance(self.content, bytes):
-            return {**item, "text": None, UNREAD: f"it is binary, {len(self.content)} bytes"}
-        if len(self.content) > MOST:
-            return {**item, "text": None, UNREAD: f"it has more than {MOST:,} characters"}
-        return {**item, "text": well_formed(self.content), "json": json_in(self.content)}
-
-
-class Heard:
-    """What is kept of one context while it happens, only for tasks whose criteria read it."""
-
-    def __init__(self, wanted: Collection[str]) -> None:
-        self.keeps_messages, self._keeps_bodies = "messages" in wanted, "responses" in wanted
-        self.messages: Newest[_Message] = Newest(_MOST_MESSAGES)
-        self._bodies: dict[Request, asyncio.Task[bytes | None]] = {}
-        self._size = 0
-
-    def message(self, direction: str, url: str, content: str | bytes) -> None:
-        """A frame of a WebSocket was sent or received."""
-        if self.keeps_messages:
-            self.messages.append(_Message(direction, url, content))
-
-    def answered(self, request: Request) -> None:
-        """The whole answer has come. Its body is read at once: it is gone when the page is left."""
-        if self._keeps_bodies and request.resource_type not in _PARTS:
-            self._begin(request)
-
-    def _begin(self, request: Request) -> asyncio.Task[bytes | None]:
-        if request not in self._bodies:
-            self._bodies[request] = asyncio.get_running_loop().create_task(self._read(request))
-        return self._bodies[request]
-
-    async def _read(self, request: Request) -> bytes | None:
-        with suppress(PlaywrightError):
-            response = await request.response()
-            length = response.headers.get("content-length", "") if response else ""
-            if response is None or (length.isdecimal() and int(length) > MOST) or self._size > _MOST_BODIES:
-                return None
-            body = await response.body()
-            self._size += len(body)
-            return body
-        return None
-
-    async def body(self, request: Request) -> bytes | None:
-        """The body of the answer; None if it is not there any more. The caller limits the time."""
-        return await asyncio.shield(self._begin(request))
 
 
 async def happened(
     function: str, pattern: str, watches: Sequence[PageEvents], files: Sequence[DownloadedFile], within: float
 ) -> Happened:
     """What the contexts of a task have seen so far. Raises Failed if it cannot be read in time."""
+    if function == "responses":
+        return await _responses(RequestPattern.parse(pattern), watches, within)
+    if function != "downloads":
+        return (_console if function == "console" else _messages)(pattern, watches)
     try:
         async with asyncio.timeout(within):
-            if function == "downloads":
-                return Happened(await asyncio.to_thread(lambda: [_file(each) for each in files]))
-            if function == "responses":
-                return Happened([item async for item in _answers(RequestPattern.parse(pattern), watches)])
+            return Happened(await asyncio.to_thread(lambda: [_file(each) for each in files]))
     except TimeoutError as error:
-        raise Failed(Failure("STEP_TIMEOUT", f"{function}(...) could not be read within {within:.1f}s")) from error
-    return _READ[function](pattern, watches)
+        raise Failed(Failure("STEP_TIMEOUT", f"the downloads could not be read within {within:.1f}s")) from error
 
 
 def _file(file: DownloadedFile) -> dict[str, Any]:
@@ -115,20 +43,41 @@ def _file(file: DownloadedFile) -> dict[str, Any]:
     return {**item, **content_of(file.path.name, file.path.read_bytes())}
 
 
-async def _answers(wanted: RequestPattern, watches: Sequence[PageEvents]) -> AsyncIterator[dict[str, Any]]:
-    for watch in watches:
-        for each in [each for each in watch.exchanges if wanted.matches(each.method, each.url)]:
-            if each.status is not None:
-                yield await _answer(each, watch)
+async def _responses(wanted: RequestPattern, watches: Sequence[PageEvents], within: float) -> Happened:
+    """The answers that match, each with its body if that comes in time."""
+    found = [
+        (each, watch.heard.body(each.asked) if watch.heard and each.asked and not _is_stream(each) else None)
+        for watch in watches
+        for each in watch.exchanges
+        if each.status is not None and wanted.matches(each.method, each.url)
+    ]
+    bodies = [body for _, body in found if body is not None]
+    if bodies:
+        await asyncio.wait(bodies, timeout=within)
+    gap = next(filter(None, (_gap(watch, watch.exchanges.dropped, "requests") for watch in watches)), "")
+    return Happened([_response(each, body) for each, body in found], gap)
 
 
-async def _answer(exchange: RequestRecord, watch: PageEvents) -> dict[str, Any]:
+def _is_stream(exchange: RequestRecord) -> bool:
+    """Return whether the body of the answer comes without end."""
+    return exchange.headers.get("content-type", "").startswith("text/event-stream")
+
+
+def _response(exchange: RequestRecord, body: asyncio.Task[bytes | str] | None) -> dict[str, Any]:
     headers = dict(exchange.headers)
     for name, value in headers.items():
         learn(*secrets_of_header(name, value))
-    raw = await watch.heard.body(exchange.asked) if watch.heard and exchange.asked else None
     known = {"method": exchange.method, "url": exchange.url, "status": exchange.status, "headers": headers}
-    return {**known, **body_of(raw)}
+    if body is None or not body.done():
+        return {**known, UNREAD: "its body has not come to its end"}
+    return {**known, **body_of(body.result())}
+
+
+def _gap(watch: PageEvents, dropped: int, what: str) -> str:
+    """Why some of what a context has done was not kept; empty if all was."""
+    if watch.spared:
+        return "the page flooded the browser, so the rest was not read"
+    return f"{dropped} older {what} were dropped" if dropped else ""
 
 
 def _messages(pattern: str, watches: Sequence[PageEvents]) -> Happened:
@@ -137,25 +86,24 @@ def _messages(pattern: str, watches: Sequence[PageEvents]) -> Happened:
         return Happened([], "messages are kept only if the task's file reads them from its start")
     found = [each for heard in kept for each in heard.messages if wanted.matches(each.direction, each.url)]
     dropped = sum(each.messages.dropped for each in kept)
-    gap = f"{dropped} older messages were dropped: the newest {_MOST_MESSAGES} are kept" if dropped else ""
-    return Happened([each.as_json() for each in found], gap)
+    gap = f"{dropped} older messages were dropped: the newest {MOST_MESSAGES} are kept" if dropped else ""
+    return Happened([_message(each) for each in found], gap)
+
+
+def _message(message: Message) -> dict[str, Any]:
+    item: dict[str, Any] = {"direction": message.direction, "url": message.url}
+    if isinstance(message.content, bytes):
+        return {**item, "text": None, UNREAD: f"it is binary, {len(message.content)} bytes"}
+    if len(message.content) > MOST:
+        return {**item, "text": None, UNREAD: f"it has more than {MOST:,} characters"}
+    return {**item, "text": well_formed(message.content), "json": json_in(message.content)}
 
 
 def _console(pattern: str, watches: Sequence[PageEvents]) -> Happened:
     lines = [line for watch in watches for line in watch.lines if line.kind]
     found = [line for line in lines if glob(pattern, f"{line.kind} {line.text}")]
-    gap = next(filter(None, map(_gap_of_console, watches)), "")
+    gap = next(filter(None, (_gap(watch, watch.lines.dropped, "lines of the console") for watch in watches)), "")
     items: list[dict[str, Any]] = [
         {"type": line.kind, "text": line.text, "url": line.place.rpartition(":")[0]} for line in found
     ]
     return Happened(items, gap)
-
-
-def _gap_of_console(watch: PageEvents) -> str:
-    if watch.spared:
-        return "the page flooded the browser, so the rest of its console was not read"
-    dropped = watch.lines.dropped
-    return f"{dropped} older lines of the console were dropped" if dropped else ""
-
-
-_READ: dict[str, Callable[[str, Sequence[PageEvents]], Happened]] = {"messages": _messages, "console": _console}

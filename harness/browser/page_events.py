@@ -26,7 +26,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.dialogs import Dialogs
 from harness.browser.exchanges import RequestRecord
 from harness.browser.flood import Later, Newest, Pace
-from harness.browser.happenings import Heard
+from harness.browser.heard import Heard
 from harness.browser.main_frame import MainFrame, listen
 from harness.browser.net_log import milliseconds
 from harness.browser.network_errors import GIVEN_UP, net_error

@@ -28,7 +28,7 @@ from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import FailureContext, describe
-from harness.browser.happenings import DownloadedFile
+from harness.browser.heard import DownloadedFile
 from harness.browser.holding import hold, release
 from harness.browser.locating import locate
 from harness.browser.net_log import UNREAD, UNTOLD_SECONDS, Repeatable, milliseconds

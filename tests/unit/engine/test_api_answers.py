@@ -13,6 +13,7 @@ from tests.unit.fakes import Theatre
 
 ANSWER = {"items": [{"id": "O-1", "n": 2}]}
 GET: dict[str, Any] = {"act": "api", "url": "http://shop.local/api/orders"}
+ONCE = {"on_assertion_fail": "save_trace_and_report"}
 AGAIN = {"on_assertion_fail": {"strategy": "retry_after_wait", "wait_before_retry_seconds": 1}}
 
 
@@ -45,9 +46,7 @@ def test_expect_and_remember_read_the_answer_and_reports_do_not_have_it_twice() 
     ],
 )
 def test_an_answer_that_is_not_as_expected_fails_the_step(expect: str, told: str) -> None:
-    result, _ = play(
-        answered(), steps=[{**GET, "expect": expect}], error_recovery={"on_assertion_fail": "save_trace_and_report"}
-    )
+    result, _ = play(answered(), steps=[{**GET, "expect": expect}], error_recovery=ONCE)
     assert result.failure is not None
     assert result.failure.code == "ASSERTION_FAILED"
     assert told in result.failure.message
@@ -72,7 +71,7 @@ def test_an_answer_that_is_too_large_is_neither_read_nor_taken_for_empty() -> No
     result, _ = play(
         Passed({"status": 200, "body": "x"}),
         steps=[step],
-        error_recovery={"on_assertion_fail": "save_trace_and_report"},
+        error_recovery=ONCE,
     )
     assert result.failure is not None
     assert "the answer is too large" in result.failure.message
