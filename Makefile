@@ -4,12 +4,13 @@
 #   make docs                    build the documentation into site/
 #   make bench                   measure speed against the rivals (docs/benchmarks.md); ARGS="steps --rounds 10"
 #   make soak                    many at once against one at a time, again and again, and a long run
+#   make release                 build and check what is published, and say how to upload it
 #   make run ARGS="-k shop -x"   more arguments for pytest
 #   make run PYTHON=python3.12   another Python
 
 BOOTSTRAP = python="$$(sh bootstrap/find-python)" && "$$python" -m bootstrap
 
-.PHONY: run test docs bench soak
+.PHONY: run test docs bench soak release
 
 run:
 	@$(BOOTSTRAP) run $(ARGS)
@@ -25,3 +26,6 @@ bench:
 
 soak:
 	@$(BOOTSTRAP) soak $(ARGS)
+
+release:
+	@$(BOOTSTRAP) release $(ARGS)

@@ -1,4 +1,4 @@
-"""`python -m bootstrap {run,test,docs,bench,soak} [arguments]`: called by the targets of the Makefile."""
+"""`python -m bootstrap {run,test,docs,bench,soak,release} [arguments]`: called by the targets of the Makefile."""
 
 from __future__ import annotations
 

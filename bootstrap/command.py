@@ -1,4 +1,4 @@
-"""`run` (the tasks), `test` (checks and test suite), `docs`, `bench` and `soak`, each after the set-up they share."""
+"""What the Makefile runs: the tasks, the checks, the documentation and so on, each after the set-up they share."""
 
 from __future__ import annotations
 
@@ -49,17 +49,16 @@ TESTS_FAILED = 1
 """pytest's exit code."""
 USAGE = 2
 RESULTS = "allure-results"
-WORKERS = ("--task-workers", "4")
-"""The shipped tasks run side by side: each has a world of its own."""
+WORKERS = ("--task-workers", "6")
+"""The shipped tasks run side by side: each has a world of its own, and waits for most of its time."""
 MODELS = ("--task-models", "replay")
 """The agents of the shipped tasks get the answers that are recorded beside them."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Prepare, then run the command that `arguments` names first, with the rest as arguments; returns the exit code."""
-    commands = {"run": run_tasks, "test": run_tests, "docs": build_site, "bench": run_benchmarks, "soak": run_soak}
-    if not arguments or arguments[0] not in commands:
-        print("usage: python -m bootstrap {run,test,docs,bench,soak} [arguments]", file=sys.stderr)
+    if not arguments or arguments[0] not in COMMANDS:
+        print(f"usage: python -m bootstrap {{{','.join(COMMANDS)}}} [arguments]", file=sys.stderr)
         return USAGE
     os.chdir(PROJECT)
     for ending in (signal.SIGTERM, signal.SIGHUP):
@@ -74,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    return commands[arguments[0]](venv, arguments[1:])
+    return COMMANDS[arguments[0]](venv, arguments[1:])
 
 
 def _unwind(number: int, _frame: object) -> None:
@@ -109,11 +108,30 @@ def one_at_a_time(project: Path) -> Iterator[None]:
         os.close(directory)
 
 
+FIRST = """
+The shipped tasks run in a real Chromium, six at a time, on demo sites (a shop, a bank, a town hall, ...) that start
+and stop with them: about a minute. Some sites fail on purpose, and the tasks get over it.
+"""
+NEXT = """
+Next:
+  look at the run     .venv/bin/harness dashboard       one page: what was tried, how long it took
+  see a red task      .venv/bin/pytest examples/RED-2025-001.task.yaml
+  break a task        write #search-bx for #search-box in tasks/B1-2025-001.task.yaml, and run it:
+                      .venv/bin/pytest tasks/B1-2025-001.task.yaml    it passes, and says what to mend
+  write your own      .venv/bin/harness new my-first    then .venv/bin/pytest tasks/my-first.task.yaml
+"""
+"""Commands that work as typed in the project's folder."""
+
+
 def run_tasks(venv: Path, pytest_arguments: Sequence[str]) -> int:
     shutil.rmtree(RESULTS, ignore_errors=True)  # its files belong to an earlier run
     workers = () if any(each.startswith(WORKERS[0]) for each in pytest_arguments) else WORKERS
-    say("running the shipped tasks on the demo sites, four at once: about a minute")
-    return in_environment(venv, ("pytest", "tasks/", *MODELS, *workers, f"--alluredir={RESULTS}", *pytest_arguments))
+    print(FIRST, flush=True)
+    command = ("pytest", "tasks/", "--no-header", *MODELS, *workers, f"--alluredir={RESULTS}", *pytest_arguments)
+    code = in_environment(venv, command)
+    if code in (0, TESTS_FAILED):
+        print(NEXT, flush=True)
+    return code
 
 
 def build_site(venv: Path, arguments: Sequence[str]) -> int:
@@ -228,6 +246,20 @@ def run_benchmarks(venv: Path, arguments: Sequence[str]) -> int:
 
 def run_soak(venv: Path, arguments: Sequence[str]) -> int:
     return in_environment(venv, ("python", "-m", "benchmarks.soak", *arguments))
+
+
+def release(venv: Path, arguments: Sequence[str]) -> int:
+    return in_environment(venv, ("python", "-m", "tools.release", *arguments))
+
+
+COMMANDS = {
+    "run": run_tasks,
+    "test": run_tests,
+    "docs": build_site,
+    "bench": run_benchmarks,
+    "soak": run_soak,
+    "release": release,
+}
 
 
 def in_environment(venv: Path, command: Sequence[str], beside: Sequence[_Beside] = ()) -> int:

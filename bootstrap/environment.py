@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 PROJECT = ("-e", ".[agents]", "--group", "dev")
 """What is installed; the path is relative, since commands run in the project's directory."""
 PIP_WITH_GROUPS = "pip>=25.1"
+SHOWN = 30
+"""The number of lines that are shown of an installation that failed: the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Environment:
         state = stamp.state()
         if state is State.READY:
             return
+        say("setting up this clone, once: what it needs, in .venv, and a browser; this takes minutes")
         if state is State.BROKEN or not self._can_install():
             self._remove()
             self._create()
@@ -119,14 +122,14 @@ class Environment:
         uv = self._uv()
         if uv is None:
             return False
-        say("installing the project with uv")
-        done = self.machine.run((str(uv), "pip", "install", "-q", "--python", str(self.python), *PROJECT))
+        say("installing the project with uv (the first time takes about a minute)")
+        done = self.machine.run((str(uv), "pip", "install", "--python", str(self.python), *PROJECT))
         if not done.ok:
             say(f"uv could not install it ({done.reason}); trying pip")
         return done.ok
 
     def _install_with_pip(self) -> None:
-        say("installing the project with pip (the first time takes minutes)")
+        say("installing the project with pip (the first time takes two to seven minutes)")
         if not self._pip("install", "--upgrade", PIP_WITH_GROUPS):
             say("pip could not be upgraded")
         self._pip_or_fail("install", *PROJECT)
@@ -137,11 +140,11 @@ class Environment:
     def _pip_or_fail(self, *arguments: str) -> None:
         done = self.machine.run(self._pip_command(*arguments))
         if not done.ok:
-            print(done.output.rstrip(), flush=True)
+            print(*done.output.splitlines()[-SHOWN:], sep="\n", flush=True)
             raise SetupError("pip could not install the project (see its messages above)")
 
     def _pip_command(self, *arguments: str) -> tuple[str, ...]:
-        return (str(self.python), "-m", "pip", "-q", "--disable-pip-version-check", "--no-input", *arguments)
+        return (str(self.python), "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments)
 
     def _uv(self) -> Path | None:
         return self.machine.which("uv")

@@ -7,6 +7,7 @@ import platform
 import shutil
 import signal
 import subprocess
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 NOT_FOUND = 127
 TIMED_OUT = 124
 GRACE_SECONDS = 5.0
+TELL_SECONDS = 10.0
+"""How often a command that takes long is told, with the last line that it wrote, and so many letters of that."""
+TOLD = 100
 
 
 class SetupError(Exception):
@@ -64,7 +68,7 @@ class Machine(Protocol):
     def which(self, name: str) -> Path | None: ...
 
     def run(self, command: Sequence[str], *, seconds: float | None = None) -> Finished:
-        """Run quietly, without standard input; the whole process group is killed after `seconds`."""
+        """Run without standard input, and tell how far it is; the whole process group is killed after `seconds`."""
         ...
 
 
@@ -92,24 +96,43 @@ class ThisMachine:
         except OSError as error:
             return Finished(NOT_FOUND, str(error))
         try:
-            output, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return Finished(TIMED_OUT, f"gave up after {seconds:.0f} s")
+            lines = _watched(process, seconds)
         finally:
             _end(process)
-        return Finished(process.returncode, output)
+        if lines is None:
+            return Finished(TIMED_OUT, f"gave up after {seconds:.0f} s")
+        return Finished(process.returncode, "".join(lines))
+
+
+def _watched(process: subprocess.Popen[str], seconds: float | None) -> list[str] | None:
+    """What a command writes until it ends; None if it takes longer than `seconds`. A long one is told now and then."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    reader = threading.Thread(target=lines.extend, args=(process.stdout,), daemon=True)
+    reader.start()
+    passed = 0.0
+    while reader.is_alive():
+        if seconds is not None and passed >= seconds:
+            return None
+        pause = TELL_SECONDS if seconds is None else min(TELL_SECONDS, seconds - passed)
+        reader.join(pause)
+        passed += pause
+        if reader.is_alive() and pause == TELL_SECONDS:
+            told = (line.strip() for line in reversed(lines) if line.strip() and not line.startswith("WARNING"))
+            say(f"{passed:.0f} s: {next(told, 'still at it')[:TOLD]}")
+    process.wait()
+    return lines
 
 
 def _end(process: subprocess.Popen[str]) -> None:
     """Kill the whole group: a download is a grandchild, which killing only the child would leave running."""
-    if process.poll() is not None:
-        return
-    os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.communicate(timeout=GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def read_facts() -> Facts:

@@ -12,6 +12,7 @@ source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "attrs_inline"]
 suppress_warnings = ["misc.highlighting_failure"]  # task files with placeholders are no plain YAML
+templates_path = ["_templates"]
 exclude_patterns = ["_build"]
 highlight_language = "text"  # blocks without a language show a terminal
 html_theme = "pydata_sphinx_theme"
@@ -24,6 +25,7 @@ html_theme_options = {
     "use_edit_page_button": False,
     "show_prev_next": True,
     "navbar_align": "left",
+    "navbar_end": ["versions", "theme-switcher", "navbar-icon-links"],
     "header_links_before_dropdown": 8,
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -54,10 +54,10 @@ _TASK = """\
 task_id: FIRST-001
 goal: Find the wireless mouse
 steps:
-  - {act: open, url: "http://shop.local/"}
-  - {act: type, selector: "#search-box", value: wireless mouse}
-  - {act: press, selector: "#search-box", value: Enter}
-  - {act: wait, selector: ".product-item"}
+  - open: http://shop.local/
+  - type: {"#search-box": wireless mouse}
+  - press: Enter
+  - see: Logitech M185
 success_criteria:
   - "text('.product-grid') includes 'Logitech M185'"
 """

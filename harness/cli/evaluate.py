@@ -22,6 +22,7 @@ from harness.model.model_settings import CassetteMode
 from harness.model.settings import Settings
 from harness.reporting.evaluation.page import evaluation_page
 from harness.reporting.evaluation.tables import evaluation_markdown, show_evaluation
+from harness.reporting.evaluation.trials import write_trial_pages
 from harness.reporting.files import shown_path, write_text
 from harness.resilience import SystemClock
 from harness.runner.campaign.trials import BusyError, ends_services, reserved
@@ -95,11 +96,11 @@ def evaluate(
     size, run = EvaluationSize(trials, seed), new_run_id(datetime.now(UTC), os.getpid())
     evaluation = _prepared(found, size, run)
     folder = _folder(found.settings.root, output, run, resume=resume)
-    interrupted, document = _run_in(folder, evaluation, found, resume=resume)
+    interrupted, document, made = _run_in(folder, evaluation, found, resume=resume)
     if document is None:
         raise typer.Exit(INTERRUPTED)
     try:
-        _write_all(document, folder, summary, err=as_json)
+        _write_all(document, made, folder, summary, err=as_json)
     except OSError as error:
         refuse(_not_written(error, folder))
     if as_json:
@@ -217,8 +218,8 @@ def _has_trials(folder: Path) -> bool:
 
 def _run_in(
     folder: Path, evaluation: EvaluationRun, found: EvaluationFiles, *, resume: bool
-) -> tuple[bool, Evaluation | None]:
-    """Make the trials in the folder. Returns whether they were interrupted, and the document."""
+) -> tuple[bool, Evaluation | None, Sequence[EvaluationTrial]]:
+    """Make the trials in the folder. Returns whether they were interrupted, the document, and all trials."""
     now = lock.digests(evaluation.attacks, evaluation.size, found.loaded, found.settings)
     alone = any(ends_services(several) for several in evaluation.attacks.values())
     try:
@@ -240,7 +241,7 @@ def _run_in(
         refuse(_not_written(error, folder))
     if document is not None and found.gate is not None and not interrupted:
         document = document.model_copy(update={"gate": judged_by(found.gate, document, found.earlier)})
-    return interrupted, document
+    return interrupted, document, journal.trials
 
 
 def _not_written(error: OSError, folder: Path) -> str:
@@ -302,12 +303,15 @@ def _progress(trial: EvaluationTrial) -> str:
 # The results.
 
 
-def _write_all(document: Evaluation, folder: Path, summary: Path | None, *, err: bool) -> None:
-    """Write document, Markdown and page; the file of the job gets the Markdown at its end."""
+def _write_all(
+    document: Evaluation, trials: Sequence[EvaluationTrial], folder: Path, summary: Path | None, *, err: bool
+) -> None:
+    """Write document, Markdown and pages; the file of the job gets the Markdown at its end."""
     text = evaluation_markdown(document)
     write_text(folder / DOCUMENT, document.model_dump_json(indent=1) + "\n")
     write_text(folder / MARKDOWN, text)
-    write_text(folder / PAGE, evaluation_page(document))
+    write_trial_pages(trials, folder)
+    write_text(folder / PAGE, evaluation_page(document, trials))
     if summary is not None:
         with summary.open("a", encoding="utf-8") as stream:
             stream.write(text)

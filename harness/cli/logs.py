@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
@@ -12,12 +13,15 @@ import typer
 
 from harness.cli.ending import JSON_LINES, fail
 from harness.environment.status import follow, last_lines
-from harness.reporting.files import shown_path
+from harness.reporting.files import shown_path, visible
 from harness.resilience import SystemClock
 
 Count = Annotated[int, typer.Option("-n", "--lines", min=0, help="Lines to show, from the end.")]
 Wait = Annotated[bool, typer.Option("--follow", "-f", help="Show new lines until Ctrl-C.")]
 AsJsonLines = Annotated[bool, typer.Option("--json", help=JSON_LINES)]
+
+_STEERING = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)")
+"""What colours a text, moves the cursor or sets the title of a terminal."""
 
 
 def show_logs(
@@ -28,15 +32,18 @@ def show_logs(
     wait: bool,
     as_json: bool,
     clean: Callable[[str], str] = str,
-    shown: Callable[[str], str] = str,
 ) -> None:
-    """Print the last lines of each file. `kind`: the key of a name in JSON; `clean`: of a line; `shown`: for people."""
+    """Print the last lines of each file. `kind`: the key of a name in JSON; `clean`: of a line.
+
+    What would steer a terminal is shown as text: a log holds what a site, and so a stranger, wrote.
+    """
     if not wait and not any(file.is_file() for file in files.values()):
         fail(f"no log yet: {', '.join(shown_path(file) for file in files.values())}")
 
     def tell(name: str, line: str) -> None:
         found = clean(line)
-        text = shown(f"{name} | {found}" if len(files) > 1 else found)
+        told = _STEERING.sub("", found)
+        text = visible(f"{name} | {told}" if len(files) > 1 else told)
         print(json.dumps({kind: name, "line": found}) if as_json else text, flush=True)
 
     async def tell_new() -> None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from harness.bridge.messages import message_schema
 from harness.cli.ending import fail
+from harness.cli.project import settings_at
 from harness.model.evaluation import Evaluation
 from harness.model.report import ErrorReport
 from harness.recovery import Rulebook
@@ -151,9 +152,26 @@ _KIND = "What goes wrong."
 _TASK = "A browser task: its goal, steps and success criteria, and what is done when something fails."
 _ERROR_TYPE = "The type of a failure; `harness explain` lists the more precise codes."
 _SCHEMA = "The JSON Schema that editors check this file with; a run ignores it."
+_OWN_KEY = "A key of this project: [tool.harness.extra_keys] says what it means."
 _REFERENCE = re.compile(r" \(docs/(?:design|decisions)/[^)]*\)")
 
 _Schema = dict[str, Any]
+
+_ONLY_NULL: _Schema = {"not": {"type": ["string", "number", "boolean", "object", "array"]}}
+"""Null, in words from which no editor makes a proposal: a key that is left empty is not finished."""
+
+
+def _without_proposed_null(node: Any) -> Any:
+    """The schema with a reference to `Null` wherever null is allowed."""
+    match node:
+        case list():
+            return [_without_proposed_null(each) for each in node]
+        case {"type": "null"}:
+            return {"$ref": "#/$defs/Null"}
+        case dict():
+            return {key: _without_proposed_null(value) for key, value in node.items()}
+        case _:
+            return node
 
 
 def for_readers(node: Any) -> Any:
@@ -162,9 +180,14 @@ def for_readers(node: Any) -> Any:
         case list():
             return [for_readers(each) for each in node]
         case dict():
-            return {key: _read(key, value) for key, value in node.items() if key != "title" or isinstance(value, dict)}
+            return {key: _read(key, value) for key, value in node.items() if not _unread(key, value)}
         case _:
             return node
+
+
+def _unread(key: str, value: Any) -> bool:
+    """Return whether a keyword helps no reader: pydantic's title, or a default of null, which editors would write."""
+    return (key == "title" and not isinstance(value, dict)) or (key == "default" and value is None)
 
 
 def _read(key: str, value: Any) -> Any:
@@ -231,12 +254,12 @@ _SHORT_WRITE: _Schema = {"type": "string", "minLength": 1}
 """`POST http://shop.local/cart` in place of `{method: POST, url: http://shop.local/cart}`."""
 
 
-def schemas() -> dict[str, _Schema]:
-    """File name -> schema."""
+def schemas(own_keys: Iterable[str] = ()) -> dict[str, _Schema]:
+    """File name -> schema. `own_keys`: the keys that the project defines for its task files."""
     return {
         name: {"$schema": _DIALECT, "$id": BASE + name, **for_readers(document)}
         for name, document in {
-            "task_spec.schema.json": _task_spec(),
+            "task_spec.schema.json": _task_spec(own_keys),
             "error_report.schema.json": _error_report(),
             "trace.schema.json": Trace.model_json_schema(),
             "memory_kv.schema.json": MemoryKV.model_json_schema(),
@@ -251,9 +274,13 @@ def schemas() -> dict[str, _Schema]:
     }
 
 
-def _task_spec() -> _Schema:
-    """The schema of task files, with shorthands, settings of any strategy, and the project's own keys."""
-    schema = {**_for_editors(TaskSpec), "description": _TASK}
+def _task_spec(own_keys: Iterable[str]) -> _Schema:
+    """The schema of task files, with shorthands, settings of any strategy, and the project's own keys.
+
+    A key that nobody knows is not valid: a run only warns of it, unless it is surely misspelt.
+    """
+    schema = {**_for_editors(TaskSpec), "description": _TASK, "additionalProperties": False}
+    schema["properties"] |= {key: {"description": _OWN_KEY} for key in own_keys}
     bindings = schema["properties"]["state_bindings"]
     bindings["additionalProperties"] = {"anyOf": [_SHORT_BINDING, bindings["additionalProperties"]]}
     writes = schema["properties"]["allowed_writes"]
@@ -291,7 +318,7 @@ def _short_step(definitions: Mapping[str, _Schema]) -> _Schema:
         "assert": {"anyOf": [{"type": "string"}, pairs]},
         "see": selector,
         "tool": {"type": "string"},
-        "accessibility": {"type": "null"},
+        "accessibility": _without_proposed_null({"type": "null"}),
     }
     acts = {
         act: {**value, "description": _first_line(models[act]) if act in models else _SEE}
@@ -336,7 +363,8 @@ def _fault_plan() -> _Schema:
 
 def _for_editors(model: type[BaseModel]) -> _Schema:
     """The schema of a file that editors check: it may name its schema."""
-    schema = model.model_json_schema()
+    schema: _Schema = _without_proposed_null(model.model_json_schema())
+    schema.setdefault("$defs", {})["Null"] = _ONLY_NULL
     schema["properties"] = {"$schema": {"type": "string", "description": _SCHEMA}, **schema["properties"]}
     return schema
 
@@ -363,7 +391,7 @@ def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Map
         times = "Retry this number of times, as in `retry_3_times`."
         words.append({"type": "string", "pattern": "^retry_[0-9]{1,3}_times?$", "description": times})
     mapping = {"type": "object", "additionalProperties": False, "properties": settings}
-    absent: list[_Schema] = [{"type": "null"}] if name == "on_state_inconsistency" else []
+    absent: list[_Schema] = [{"$ref": "#/$defs/Null"}] if name == "on_state_inconsistency" else []
     field = Rulebook.model_fields[name]
     said = _describe_rule(field.description or "", meanings, strategies, str(field.default.strategy))
     return {"description": said, "anyOf": [*words, mapping, *absent]}
@@ -432,7 +460,7 @@ def schema(
 
     Example: harness schema error_report > error_report.schema.json
     """
-    documents = schemas()
+    documents = schemas(_own_keys())
     if names:
         typer.echo("\n".join(documents))
     elif write is not None:
@@ -442,6 +470,16 @@ def schema(
             typer.echo(str(write / file))
     else:
         typer.echo(_text(documents[_schema_file(which or name or "task_spec", list(documents))]), nl=False)
+
+
+def _own_keys() -> Iterable[str]:
+    """The project's own keys; none outside of a project, or while its settings cannot be read."""
+    from harness.model.settings_errors import SettingsError
+
+    try:
+        return settings_at(Path.cwd()).extra_keys
+    except SettingsError:
+        return ()
 
 
 def _schema_file(name: str, known: list[str]) -> str:

@@ -263,4 +263,4 @@ def logs(names: _Names = None, count: Count = 20, wait: Wait = False, as_json: A
     if not files:
         fail(f"no server in [tool.harness.tools] has a `command`: {join_or(settings.tools)} run elsewhere")
     clean = Redactor.of(settings).text
-    show_logs(files, "server", count, wait=wait, as_json=as_json, clean=clean, shown=visible)
+    show_logs(files, "server", count, wait=wait, as_json=as_json, clean=clean)

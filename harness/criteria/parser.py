@@ -52,8 +52,9 @@ def _bad_character(text: str, offset: int) -> CriterionError:
     """Make the error for a character that begins nothing in the language."""
     if _QUOTE.match(text, offset):
         return CriterionError(text, offset, "the quoted text that starts here never ends", ("a closing quote",))
-    if text[offset - 2 : offset + 1] in ("===", "!=="):
-        return CriterionError(text, offset, "unexpected `=`", hint=f"use `{text[offset - 2 : offset]}`")
+    if (operator := text[offset - 2 : offset + 1]) in ("===", "!=="):
+        shorter = f"{text[:offset]}{text[offset + 1 :]}"
+        return CriterionError(text, offset - 2, f"unexpected `{operator}`", hint=f"write `{shorter}`")
     return CriterionError(text, offset, f"unexpected `{text[offset]}`", hint=_look(text, offset))
 
 

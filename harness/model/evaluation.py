@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AwareDatetime, ConfigDict, Field, ValidationError
@@ -99,6 +99,9 @@ class EvaluationTrial(EvaluationPart):
     acting: float = Field(0, description="Seconds of attempts at steps.")
     waiting: float = Field(0, description="The rest: waits, retries of models, the start and the end.")
     artifacts: str | None = Field(None, description="Folder of the failure, relative to the evaluation's folder.")
+    trajectory: str | None = Field(
+        None, description="File with the agent's way, of a trial that passed too, relative to the evaluation's folder."
+    )
 
     @property
     def place(self) -> tuple[str, str, str | None, int]:
@@ -178,7 +181,9 @@ class Comparison(EvaluationPart):
     better: Better = Field(description="Which one is better; `open` if that is not known.")
     too_void: bool = Field(description="Whether too many trials of one of the two are void, so that nothing is known.")
     more_trials: int | None = Field(
-        description="Trials of each task still needed to show this difference in 4 of 5 evaluations; null if it is 0."
+        description="Trials of each task still needed to show this difference on these tasks in 4 of 5 evaluations, if "
+        f"pairs go on to differ as often; null if it is 0, and with {FEWEST_TASKS} tasks or more: there the interval "
+        "over tasks decides too, which more trials may not narrow."
     )
     more_trials_for_5_points: int | None = Field(description="The same for a difference of 5 points.")
 
@@ -270,9 +275,9 @@ def condition_text(fault: str | None) -> str:
 
 
 def void_text(cell: EvaluatedCell) -> str:
-    """`3 of 20: 70 to 85 %`: how many are void, and the rate if all had failed or passed; empty if none is."""
+    """`3 of 20: 70 to 85 %`: how many are void, and the rate if all had failed or passed; `0` if none is."""
     if not cell.void or cell.worst is None or cell.best is None:
-        return ""
+        return "0"
     return f"{cell.void} of {cell.trials}: {cell.worst * 100:.0f} to {cell.best * 100:.0f} %"
 
 
@@ -343,13 +348,40 @@ def _head(found: Comparison) -> str:
     return f"whether {one} or {other} is better is not known"
 
 
+def by_worth(several: Iterable[Comparison]) -> list[Comparison]:
+    """What is decided first, the largest difference on top; then what is open, and what has no verdict."""
+
+    def worth(found: Comparison) -> tuple[bool, bool, float]:
+        return found.better == "open", found.too_void, -abs(found.difference or 0)
+
+    return sorted(several, key=worth)
+
+
+def ahead(found: Comparison) -> Comparison:
+    """The comparison as the one sees it that has the higher rate: its difference is not below 0."""
+    if (found.difference or 0) >= 0:
+        return found
+    spread, turned = found.interval, {"first": "second", "second": "first", "open": "open"}
+    return found.model_copy(
+        update={
+            "first": found.second,
+            "second": found.first,
+            "only_first": found.only_second,
+            "only_second": found.only_first,
+            "difference": -(found.difference or 0),
+            "interval": None if spread is None else (-spread[1], -spread[0]),
+            "better": turned[found.better],
+        }
+    )
+
+
 def evidence_text(found: Comparison) -> str:
-    """The difference, its interval, and McNemar's p, as the better one sees them."""
-    sign, spread = -1 if found.better == "second" else 1, found.interval
-    low, high = sorted((sign * spread[0], sign * spread[1])) if spread else (0.0, 0.0)
-    between = f"{points_text(low)} to {points_text(high)}" if spread else interval_text(None)
+    """The difference, its interval, and McNemar's p, as the one ahead sees them."""
+    found = ahead(found)
+    spread, of = found.interval, f" for {found.first}" if found.better == "open" and found.difference else ""
+    between = f"{points_text(spread[0])} to {points_text(spread[1])}" if spread else interval_text(None)
     return (
-        f"{points_text(sign * (found.difference or 0))} (95 %: {between}), {p_text(found.p_value)} by "
+        f"{points_text(found.difference or 0)}{of} (95 %: {between}), {p_text(found.p_value)} by "
         f"{how_many(found.pairs, 'pair')}, of which {found.only_first} only {found.first} passed and "
         f"{found.only_second} only {found.second}"
     )
@@ -361,13 +393,14 @@ def p_text(p_value: float) -> str:
 
 
 def more_text(found: Comparison) -> str:
-    """How many more trials would help, and when that is true; empty if the better one is known, or if none would."""
+    """How many trials are missing, and when that is true; empty if the better one is known, or nobody can say it."""
     if found.better != "open" or found.too_void:
         return ""
-    five = found.more_trials_for_5_points
-    rest = f"{five} more to see 5 points" if five else "there are enough to see 5 points"
-    rest += ", if it is the same in all tasks"
-    if found.more_trials is None:
-        return f"trials of each task: {rest}"
-    own = f"{found.more_trials} more to see this difference" if found.more_trials else "enough to see this difference"
-    return f"trials of each task: {own}, {rest}"
+    wanted = ((found.more_trials, "this difference"), (found.more_trials_for_5_points, "one of 5 points"))
+    told = [f"{number} would show {what}" for number, what in wanted if number]
+    if not told:
+        return ""
+    return (
+        f"more trials of each task: {' and '.join(told)} on these tasks in four of five evaluations, if pairs go on to "
+        "differ as often as here"
+    )

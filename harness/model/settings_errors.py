@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from harness.spec.habits import in_seconds, takes_seconds
 from harness.spec.problems import JsonPath, Problem, did_you_mean
 
 _SECRET_DEPTH = 3
@@ -74,7 +75,14 @@ def _told(model: type[BaseModel], found: Any) -> tuple[str, str]:
     inner, colon, rest = said.partition(": ")
     if inner.startswith("."):  # the message names the key inside of the value itself
         return path + inner, f"{rest}{value}" if colon else value
-    return path, f"{said}{value}"
+    return path, f"{said}{value}{_unit(found, model, place)}"
+
+
+def _unit(found: Any, model: type[BaseModel], place: JsonPath) -> str:
+    """A hint for a number of milliseconds."""
+    hint = in_seconds(found["input"], found.get("ctx", {}).get("le"))
+    field = _fields_at(model, place[:-1]).get(place[-1]) if hint else None
+    return f" ({hint})" if field is not None and takes_seconds(field.description) else ""
 
 
 def _dotted(way: Sequence[str | int]) -> str:
@@ -93,10 +101,16 @@ def _may_be_secret(place: Sequence[str | int]) -> bool:
 
 def _known_keys(model: Any, way: Sequence[str | int]) -> Iterator[str]:
     """The keys of the table at a path in the settings; `root` is no key of the file."""
+    return (name for name in _fields_at(model, way) if name != "root")
+
+
+def _fields_at(model: Any, way: Sequence[str | int]) -> Mapping[Any, Any]:
+    """The fields of the table at a path in the settings, by their names."""
     for name in way:
         field = getattr(model, "model_fields", {}).get(name)
         model = field.annotation if field is not None else (get_args(model) or (None,))[-1]
-    return (name for name in getattr(model, "model_fields", {}) if name != "root")
+    fields: Mapping[Any, Any] = getattr(model, "model_fields", {})
+    return fields
 
 
 # Where the keys of a TOML file stand: Python's parser does not tell.

@@ -40,6 +40,7 @@ from harness.cluster.messages import (
 )
 from harness.cluster.slot import FOLDER, TaskArchives
 from harness.pytest_plugin.cluster_line import FENCED, STORE, UPLINK, DriverLink, DriverWire, Permits
+from harness.pytest_plugin.errors import error_of
 from harness.pytest_plugin.role import ROLE, RUN_ID, Role
 from harness.pytest_plugin.state import STATE
 from harness.resilience import SystemClock
@@ -259,13 +260,6 @@ class ChildSession:
 
     def pytest_unconfigure(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def error_of(text: str) -> str:
-    """The line of a failure's text that says what was wrong: the last one that pytest has marked, else the last one."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    marked = [line.removeprefix("E ").strip() for line in lines if line.startswith("E ")]
-    return (marked or lines or [""])[-1]
 
 
 def _reruns(config: pytest.Config) -> dict[str, Any]:

@@ -45,3 +45,10 @@ class TaskSpecWarning(pytest.PytestWarning):
 
     def __init__(self, message: str) -> None:
         super().__init__(commandless(message))
+
+
+def error_of(text: str) -> str:
+    """The line of a failure's text that says what was wrong: the last one that pytest has marked, else the last one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    marked = [line.removeprefix("E ").strip() for line in lines if line.startswith("E ")]
+    return (marked or lines or [""])[-1]

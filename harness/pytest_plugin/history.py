@@ -13,6 +13,7 @@ import pytest
 
 from harness.masking import MARK
 from harness.model.browser_settings import OPTIONS, names
+from harness.pytest_plugin.errors import error_of
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.role import role_of
 from harness.pytest_plugin.state import SessionState
@@ -41,7 +42,7 @@ class Executions:
     ) -> None:
         """`root`: the folder of the project, which artifacts are relative to. `nodeids`: of the tasks of the run."""
         self._root = root
-        self._redacted = redacted
+        self.redacted = redacted
         self._count: Counter[str] = Counter()
         self._open: dict[tuple[str, str], Execution] = {}
         """(node, worker) -> its last execution whose fixtures are not torn down yet."""
@@ -60,7 +61,7 @@ class Executions:
         nodeid, worker = where
         seconds, reason = (
             record.seconds if record else round(report.duration, 3),
-            self._redacted(_reason(report, record)),
+            self.redacted(_reason(report, record)),
         )
         start = getattr(report, "start", 0)
         at = (record and record.started) or (datetime.fromtimestamp(start, UTC) if start else None)
@@ -84,7 +85,7 @@ class Executions:
         found = self._open.pop(where, None)
         if found is None or report.passed or found.outcome == "failed":
             return None
-        reason, record = self._redacted(first_line(report)), found.record
+        reason, record = self.redacted(first_line(report)), found.record
         if record is not None:
             document = getattr(report, "taskspec", None)
             record = TaskRecord.model_validate(document) if document else record.model_copy(update={"torn": True})
@@ -272,7 +273,15 @@ class RunHistory:
                 pytest.ExitCode.INTERNAL_ERROR,
             ),
         )
-        return ended_record(self._root, run, self._status, told, interrupted=interrupted, metrics=self._metrics())
+        more = {"uncollected": self._uncollected(), "metrics": self._metrics()}
+        return ended_record(self._root, run, self._status, told, interrupted=interrupted, **more)
+
+    def _uncollected(self) -> dict[str, str]:
+        """File that could not be collected -> why: also of those before the first task, when nothing here was heard."""
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        errors = terminal.stats.get("error", ()) if terminal else ()
+        found = [each for each in errors if isinstance(each, pytest.CollectReport)]
+        return {each.nodeid: self._executions.redacted(error_of(each.longreprtext)) for each in found}
 
     def _metrics(self) -> dict[str, Any]:
         """The figures of this run; none if they could not be written."""

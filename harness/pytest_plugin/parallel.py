@@ -113,7 +113,7 @@ def begin(config: pytest.Config, state: SessionState) -> None:
     workers = state.settings.task_workers
     if workers == 1 or state.ahead is not None or worker_input(config).get(ALONE):
         return
-    interaction = ThreadInteraction(asking(state, config), partial(repair, config))
+    interaction = ThreadInteraction(asking(state, config), partial(repair, config) if _hooked(config) else None)
     limit = 1 if workers == "auto" else workers
     runner = ParallelRunner(state.harness(), limit, interaction, telemetry_of(config).stream.on)
     if workers == "auto":
@@ -202,8 +202,12 @@ def _is_plain(item: TaskItem, current: pytest.Item) -> bool:
     spec = item.loaded.spec
     if spec.error_recovery.on_state_inconsistency.strategy == "manual_resolution":
         return False
-    hooked = item.config.hook.pytest_taskspec_repair.get_hookimpls()  # the project's, called on pytest's own thread
-    return not (hooked and _may_ask_the_hook(spec))
+    return not (_hooked(item.config) and _may_ask_the_hook(spec))
+
+
+def _hooked(config: pytest.Config) -> bool:
+    """Return whether the project has a repair hook. It is called on pytest's own thread, in the turn of its task."""
+    return bool(config.hook.pytest_taskspec_repair.get_hookimpls())
 
 
 def _may_ask_the_hook(spec: TaskSpec) -> bool:

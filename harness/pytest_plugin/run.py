@@ -16,6 +16,7 @@ import pytest
 from msgspec import Struct
 
 from harness.model.events import Event, TaskEnded
+from harness.model.figures import TaskDone
 from harness.model.outcome import ended_as_declared
 from harness.model.plan import Plan
 from harness.model.ports import LeftOut
@@ -27,6 +28,7 @@ from harness.pytest_plugin.options import WITH_DEPENDENCIES
 from harness.pytest_plugin.role import Role, role_of
 from harness.pytest_plugin.state import RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
+from harness.pytest_plugin.terminal import begin_properties
 from harness.recovery import FULL, NOTHING
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
@@ -167,8 +169,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         raise interrupted.ending if isinstance(interrupted, SessionOver) else interrupted
     if result.skipped:
         raise _skipped(story.skipped)
-    item.user_properties += list(loaded.spec.own.notes)
-    _tell(item, story, record)
+    _tell(item, story, record, loaded.spec.own.notes)
     _judge(state, plan, story, full)
 
 
@@ -276,6 +277,8 @@ def _require(state: SessionState, item: pytest.Item, loaded: Loaded) -> None:
         return
     if state.ahead is not None:
         state.ahead.skip(item)
+    left_out = TaskDone("skipped", seconds=0.0, steps=0, attempts=0, failures=0, reason=found.reason)
+    telemetry_of(item.config).stream.tell(left_out, placeholder_plan(loaded, state.run_id))
     if found.absent:
         state.unjudged.append(item)
         raise _skipped(f"{found.reason}; {_advice(item, found.absent)}")
@@ -302,6 +305,7 @@ def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: 
     result = not_run_result(state.harness().archive, plan, failure)
     story = _story(state, plan, result)
     _tell_allure(state, plan, story)
+    telemetry_of(item.config).stream.tell(TaskDone.of(result), plan)
     _tell(item, story, state.fence.call("task record", task_record, story))
     told = story.failure.message if story.failure else ""
     lines = [story.headline, *(f"  {line}" for line in told.splitlines())]
@@ -311,13 +315,16 @@ def _not_begun(state: SessionState, item: pytest.Item, loaded: Loaded, failure: 
     return TaskFailed(brief(story), printed(lines), printed([story.cause]))
 
 
-def _tell(item: pytest.Item, story: TaskStory, record: TaskRecord | None) -> None:
+def _tell(
+    item: pytest.Item, story: TaskStory, record: TaskRecord | None, notes: Sequence[tuple[str, object]] = ()
+) -> None:
     """Add the data that travels with the report: to junit.xml, and from an xdist worker to its controller."""
-    item.user_properties += [("task_id", story.task_id), ("final_state", story.final_state)]
+    told = [*notes, ("task_id", story.task_id), ("final_state", story.final_state)]
     if story.failure is not None:
-        item.user_properties += [("error_type", story.failure.kind), ("code", story.failure.code)]
+        told += [("error_type", story.failure.kind), ("code", story.failure.code)]
     if story.artifacts:
-        item.user_properties.append(("task_artifacts", story.artifacts))
+        told.append(("task_artifacts", story.artifacts))
+    begin_properties(item, told)
     if record is not None:
         item.stash[RECORD] = record
 

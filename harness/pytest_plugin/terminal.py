@@ -27,10 +27,23 @@ from harness.spec.names import commandless
 # The properties of a task's test case in junit.xml.
 
 
+_OURS = pytest.StashKey[list[tuple[str, object]]]()
+
+
+def begin_properties(item: pytest.Item, first: Sequence[tuple[str, object]]) -> None:
+    """Put the `first` properties of an execution in the place of those of an earlier one (`--reruns`)."""
+    earlier = item.stash.get(_OURS, [])
+    item.user_properties = [each for each in item.user_properties if each not in earlier]
+    item.stash[_OURS] = list(first)
+    item.user_properties += first
+
+
 def add_properties(item: pytest.Item, record: TaskRecord) -> None:
     """Add the properties that the item lacks; under xdist they travel with its reports."""
     there = {name for name, _ in item.user_properties}
-    item.user_properties += [each for each in properties(record) if each[0] not in there]
+    more = [each for each in properties(record) if each[0] not in there]
+    item.user_properties += more
+    item.stash.setdefault(_OURS, []).extend(more)
 
 
 def properties(record: TaskRecord) -> Iterator[tuple[str, object]]:
@@ -121,14 +134,15 @@ def write_summary(
 ) -> None:
     """Write the summary.
 
-    `skipped`: task ids and reasons. `more`: lines that follow. `idle`: entries of fault plans that strike no task.
+    `skipped`: task ids and reasons. `more`: what others say of the run. `idle`: entries of fault plans that strike no
+    task.
     """
     terminalreporter.section("tasks")
     for record in records:
         if record.code == INTERRUPTED:
             place = shown_path(Path(record.artifacts)) if record.artifacts else "none"
             terminalreporter.write_line(commandless(f"interrupted: {record.task_id}; its report: {place}"))
-    for line in (*summary_lines(records, settings.artifacts, alluredir, skipped, command(), idle), *more):
+    for line in summary_lines(records, settings.artifacts, alluredir, skipped, command(), idle, more):
         terminalreporter.write_line(commandless(line))
 
 

@@ -47,8 +47,13 @@ def _lines(found: Trajectory, width: int) -> Iterator[str]:
 
 def way_page(found: Trajectory) -> str | None:
     """The same as a page with a row for each choice; None for a trajectory without one."""
+    return still_page("Agent's way", way_table(found), _STYLE) if found.choices else None
+
+
+def way_table(found: Trajectory) -> str:
+    """The same as HTML with a row for each choice; empty for a trajectory without one."""
     if not found.choices:
-        return None
+        return ""
     shown = found.choices[-MOST_CHOICES:]
     of_them = f", the last {MOST_CHOICES} of them shown" if len(shown) < len(found.choices) else ""
     models = ModelFigures.of(call for each in found.choices for call in each.asked)
@@ -56,7 +61,7 @@ def way_page(found: Trajectory) -> str | None:
     head = "".join(f"<th>{name}</th>" for name in ("step", "at", "what the agent did", "what it saw, asked and said"))
     rows = "".join(_page_row(each, (each.at - found.choices[0].at).total_seconds()) for each in shown)
     told = html.escape(f"{how_many(len(found.choices), 'choice')}{of_them}{asked}")
-    return still_page("Agent's way", f"<p>{told}</p>\n<table><tr>{head}</tr>\n{rows}</table>\n", _STYLE)
+    return f"<p>{told}</p>\n<table><tr>{head}</tr>\n{rows}</table>\n"
 
 
 def _page_row(choice: _Choice, at: float) -> str:

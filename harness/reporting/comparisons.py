@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -48,6 +49,31 @@ class ComparedPictures(Struct, frozen=True):
 
 def data_url(picture: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+
+
+_BOMB = 64_000_000
+"""The largest size of an unpacked picture that is looked at, in bytes."""
+
+
+def shows_nothing(picture: bytes) -> bool:
+    """Whether all lines of a PNG are equal, as of a page that was never loaded."""
+    packed, at, height = bytearray(), len(PNG), 0
+    while kind := picture[at + 4 : at + 8]:
+        size = int.from_bytes(picture[at : at + 4])
+        if kind == b"IHDR":
+            height = int.from_bytes(picture[at + 12 : at + 16])
+        elif kind == b"IDAT":
+            packed += picture[at + 8 : at + 8 + size]
+        at += 12 + size
+    try:
+        lines = zlib.decompressobj().decompress(bytes(packed), _BOMB)
+    except zlib.error:
+        return False
+    if not height or len(lines) % height or not lines:
+        return False
+    width = len(lines) // height
+    first, second = lines[:width], lines[width : 2 * width]  # the first is filtered in another way than the rest
+    return lines == first + second * (height - 1)
 
 
 def compared_pictures(folder: Path) -> Iterator[ComparedPictures]:

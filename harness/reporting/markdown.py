@@ -9,14 +9,12 @@ from itertools import chain, islice
 from pathlib import Path
 
 from msgspec import Struct
-from pydantic import JsonValue
 
 from harness.model.consumption import money_text
 from harness.reporting.files import printable, visible, workflow_command
+from harness.reporting.healings import healings
 from harness.reporting.history.record import Execution, Happening, RunRecord
-from harness.reporting.summary import own_match
 from harness.reporting.tables import markdown_table
-from harness.reporting.task_record import TaskRecord
 from harness.reporting.triage import Cause, Trouble, first_look
 from harness.reporting.words import shortened
 from harness.spec.load import load_file
@@ -107,43 +105,6 @@ def _escape_mark(found: re.Match[str]) -> str:
 def code(text: str, longest: int = 200) -> str:
     """The same as code."""
     return f"<code>{escape_markdown(text, longest)}</code>" if text else ""
-
-
-# Replaced selectors, and whether the file should be changed: one answer for all reports.
-
-_HEALED = "fallback_selector_used"
-"""The type of the warning."""
-
-_FAULTED = "healed under an injected fault: nothing to change"
-_DECLARED = "healed as the task declares: nothing to change"
-_OWN = "one of the selector's own matches was used: nothing to change"
-
-
-class Healing(Struct, frozen=True):
-    """One healed selector of one task."""
-
-    record: TaskRecord
-    warning: Mapping[str, JsonValue]
-    original: str
-    used: str
-    settled: str
-    """The reason why nothing must be changed; empty if the file should be."""
-
-
-def healings(record: TaskRecord) -> Iterator[Healing]:
-    """The healed selectors in the order of the task."""
-    for warning in record.warnings:
-        if warning.get("type") == _HEALED:
-            original, used = str(warning.get("original_selector")), str(warning.get("successful_fallback"))
-            yield Healing(record, warning, original, used, _settled(record, original, used))
-
-
-def _settled(record: TaskRecord, original: str, used: str) -> str:
-    if "struck" in record.faults.values():
-        return _FAULTED
-    if _HEALED in record.declared:
-        return _DECLARED
-    return _OWN if own_match(original, used) else ""
 
 
 LIMIT = 1024 * 1024

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from harness.reporting.files import shown_path
+from harness.reporting.healings import healings
 from harness.reporting.task_record import FaultState, TaskRecord
 from harness.reporting.words import shortened
 from harness.spec.names import how_many
@@ -79,7 +80,6 @@ def _fault_lines(records: Sequence[TaskRecord], idle: Sequence[str] | None = Non
 
 
 _ORDER: tuple[FinalState, ...] = ("completed", "partial_success", "failed", "aborted")
-_RECOVERED = frozenset(name for name, facts in WARNINGS.items() if facts.recovered)
 _TO_ACT_ON = frozenset(name for name, facts in WARNINGS.items() if facts.to_act_on)
 _OF_EXPECTED = frozenset(name for name, facts in WARNINGS.items() if facts.of_expected)
 _WARNINGS, _WIDTH = 10, 200
@@ -95,20 +95,21 @@ def summary_lines(
     skipped: Sequence[tuple[str, str]] = (),
     command: str = "harness",
     idle: Sequence[str] | None = None,
+    more: Sequence[str] = (),
 ) -> list[str]:
-    """The lines of the summary; none for a run without tasks. `allure` is the results folder, if there is one.
+    """The lines of the summary; without tasks only `more`. `allure` is the results folder, if there is one.
 
     `skipped`: ids of the tasks that were left out, and why. `command`: the name of the command line. `idle`: the
-    entries of fault plans that strike no task; None: there are no plans.
+    entries of fault plans that strike no task; None: there are no plans. `more`: what others say of the run.
     """
     if not (records or skipped):
-        return []
+        return list(more)
     lines = [_counts(records, len(skipped)), *_scores(records), *_required(records), *_skipped(skipped)]
     lines += [*_fault_lines(records, idle), *_warnings(records), *_healed_lines(records), *_baselines(records)]
-    if artifacts is not None:
-        lines += _artifacts(records, artifacts)
+    places = list(_artifacts(records, artifacts)) if artifacts is not None else []
     if allure is not None:
-        lines.append(f"Allure results: {shown_path(allure)} (build the report: {command} report)")
+        places.append(f"Allure results: {shown_path(allure)} (build the report: {command} report)")
+    lines += [*filter(None, ["; ".join(places)]), *more]
     return [*lines, *(_closer(records, command) if artifacts is not None else ())]
 
 
@@ -208,27 +209,17 @@ def _states(records: Sequence[TaskRecord]) -> Iterator[str]:
 
 
 def _recovered_text(records: Sequence[TaskRecord]) -> str:
-    """`(3 of them recovered: network_error_recovered 3)`, for tasks that passed."""
-    recovered = [record for record in records if record.recovered and record.ok]
-    if not recovered:
-        return ""
-    told = (str(warning.get("type")) for record in recovered for warning in record.warnings)
-    kinds = Counter(kind for kind in told if kind in _RECOVERED)
-    by = ", ".join(f"{kind} {n}" for kind, n in sorted(kinds.items()))  # an agent that chose differently has no kind
-    return f" ({len(recovered)} of them recovered{': ' if by else ''}{by})"
+    """` (3 of them recovered)`, for tasks that passed."""
+    recovered = sum(record.recovered > 0 and record.ok for record in records)
+    return f" ({recovered} of them recovered)" if recovered else ""
 
 
 def _scores(records: Sequence[TaskRecord]) -> Iterator[str]:
-    """`score: 0.83 on average of 3 tasks; below 1: T-1 0.5`."""
+    """`score: 0.83 on average of 3 tasks; below 1: T-1 0.5`; nothing where all have the whole score."""
     scored = {record.task_id: record.score for record in records if record.score is not None}
-    if not scored:
-        return
-    below = [f"{name} {score:g}" for name, score in scored.items() if score < 1]
-    mean = sum(scored.values()) / len(scored)
-    number = how_many(len(scored), "task")
-    yield shortened(
-        f"score: {mean:.2f} on average of {number}{'; below 1: ' + ', '.join(below) if below else ''}", _WIDTH
-    )
+    if below := [f"{name} {score:g}" for name, score in scored.items() if score < 1]:
+        mean, number = sum(scored.values()) / len(scored), how_many(len(scored), "task")
+        yield shortened(f"score: {mean:.2f} on average of {number}; below 1: {', '.join(below)}", _WIDTH)
 
 
 def _required(records: Sequence[TaskRecord]) -> Iterator[str]:
@@ -293,25 +284,15 @@ def _step(warning: Mapping[str, object]) -> str:
 def _healed_lines(records: Sequence[TaskRecord]) -> Iterator[str]:
     """One line for each selector that must be changed in its file."""
     found = dict.fromkeys(
-        f"  {record.steps_source or record.source or record.task_id} step {warning.get('step_index')}: "
-        f"`{warning.get('original_selector')}` -> `{warning.get('successful_fallback')}`{_element_text(warning)}"
+        f"  {record.steps_source or record.source or record.task_id} step {each.warning.get('step_index')}: "
+        f"`{each.original}` -> `{each.used}`{_element_text(each.warning)}"
         for record in records
-        for warning in record.warnings
-        if warning.get("type") == "fallback_selector_used"
-        and not (
-            own_match(str(warning.get("original_selector")), str(warning.get("successful_fallback")))
-            or "fallback_selector_used" in record.declared
-        )
+        for each in healings(record)
+        if not each.settled
     )
     if found:
         yield "healed selectors (update the spec):"
         yield from found
-
-
-def own_match(original: str, used: str) -> bool:
-    """Return whether `use_first` or `use_visible` took one of several matches: then nothing must be changed."""
-    own = used.removesuffix(" >> nth=0")
-    return own != used and ("${" in original or own.removesuffix(" >> visible=true") == original)
 
 
 def _element_text(warning: Mapping[str, object]) -> str:

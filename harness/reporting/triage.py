@@ -293,7 +293,7 @@ def _cause(group: Sequence[Trouble], service: str) -> Cause:
     first = next(each for each in group if each.code == code)
     return Cause(
         code,
-        _describe_cause(first, code, service),
+        _describe_cause(first, code, service, alike=len({each.message for each in group}) == 1),
         first.site,
         service,
         first.selector,
@@ -302,17 +302,22 @@ def _cause(group: Sequence[Trouble], service: str) -> Cause:
     )
 
 
-def _describe_cause(first: Trouble, code: str, service: str) -> str:
-    """The criterion that does not hold, or the first message; a service that crashed, or the site, is named first."""
+def _describe_cause(first: Trouble, code: str, service: str, *, alike: bool) -> str:
+    """The criterion that does not hold, or the first message; a service that crashed, or the site, is named first.
+
+    `alike`: all failures of the cause have this message, so that the actual value can be said.
+    """
     crashed = printable(next(iter(first.crashes.values()), ""))
-    said = _what_failed(first, code, service)
+    said = _what_failed(first, code, service, alike=alike)
     return f"{crashed}: {said}" if crashed else said
 
 
-def _what_failed(first: Trouble, code: str, service: str) -> str:
-    if first.criterion and code in CATALOG and CATALOG[code].family is Family.ASSERTION:
-        return f"{printable(first.criterion)} does not hold"
+def _what_failed(first: Trouble, code: str, service: str, *, alike: bool) -> str:
     said = first.message.strip()[:_LONGEST].splitlines()
+    if first.criterion and code in CATALOG and CATALOG[code].family is Family.ASSERTION:
+        told = printable(said[0]).removeprefix("Assertion failed: ") if alike and said else ""
+        criterion = printable(first.criterion)
+        return told if told.startswith(f"{criterion}: ") else f"{criterion} does not hold"
     message = printable(said[0] if said else first.hint)
     if service:
         return message if f"`{service}`" in message else f"service `{printable(service)}`: {message}"

@@ -54,7 +54,11 @@ async def on_own_thread(function: Callable[..., T], *arguments: Any) -> T:
     reply = ThreadReply[T]()
     work = partial(copy_context().run, function, *arguments)
     name = f"taskspec {getattr(function, '__qualname__', type(function).__name__)}"
-    threading.Thread(target=_answer, args=(reply, work), name=name, daemon=True).start()
+    thread = threading.Thread(target=_answer, args=(reply, work), name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # Python 3.12 starts none while the process ends, and what is left to clean up must be done
+        _answer(reply, work)
     return await reply
 
 

@@ -30,6 +30,15 @@ _DROPS = "session_drops"
 VALIDATIONS = "hook_validation_failures"
 
 
+_WORDS = {
+    _ERROR_RATE: "{} of the attempts failed",
+    _RECONNECTIONS: "{} failed reconnections a minute",
+    _DROPS: "{} lost sessions a minute",
+    VALIDATIONS: "{} refused proposals a minute",
+}
+"""Metric -> its value in plain words."""
+
+
 class Threshold(Struct, frozen=True):
     """A row of the table. A value passes a limit only if it is greater."""
 
@@ -70,13 +79,13 @@ class Reading(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The reading as text: `error_rate 20 % of the attempts (critical: over 15 %)`."""
+        """The reading as text: `20 % of the attempts failed (critical: over 15 %)`."""
         passed = "ok up to" if self.level == "ok" else f"{self.level}: over"
-        of = " of the attempts" if self.unit == "share" else ""
-        return f"{self.metric} {self._amount(self.value)}{of} ({passed} {self._amount(self.limit)})"
+        words = _WORDS.get(self.metric, f"{{}} {self.metric}")
+        return f"{words.format(self._amount(self.value))} ({passed} {self._amount(self.limit)})"
 
     def _amount(self, value: float) -> str:
-        return f"{round(100 * value, 1):g} %" if self.unit == "share" else f"{round(value, 1):g} per minute"
+        return f"{round(100 * value, 1):g} %" if self.unit == "share" else f"{round(value, 1):g}"
 
 
 class ThresholdCrossed(Struct, frozen=True):

@@ -364,6 +364,9 @@ def _yaml_syntax(error: yaml.MarkedYAMLError, text: str) -> Flaw:
     comment = _comment_in_brackets(text, offset)
     if comment is not None:
         return Flaw(comment, f"not valid YAML: {words}", "in YAML ` #` begins a comment: put the text in quotes")
+    if (value := _reference_in_brackets(text, offset)) is not None:
+        hint = f'inside of {{ }} and [ ] a text with `${{...}}` needs quotes: write "{value.group().strip()}"'
+        return Flaw(value.start(), f"not valid YAML: {words}", hint)
     return Flaw(offset, f"not valid YAML: {words}", _advice(words, text, offset))
 
 
@@ -383,7 +386,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# Two frequent YAML mistakes that its parser reports at another place, or in unclear words.
+# Frequent YAML mistakes that its parser reports at another place, or in unclear words.
 
 _LOOKED_AT = 50
 """The number of lines above the error that are examined."""
@@ -393,6 +396,18 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _KEY = re.compile(r"(?P<indent> *(?:- +)*)(?P<key>[^\s:#'\"\[{&*!|>][^:#]*):(?=\s|$)(?P<value>[^\n]*)")
+
+
+_PLAIN = r"(?:[^,:\[\]{}\"'\n$]|:(?=\S)|\$(?!\{))*"
+_WITH_REFERENCE = re.compile(rf"(?=\S){_PLAIN}(?:\$\{{[^{{}}\n]*\}}{_PLAIN})+")
+
+
+def _reference_in_brackets(text: str, offset: int) -> re.Match[str] | None:
+    """The text without quotes whose `${` YAML takes for a mapping, at the error."""
+    if text[offset - 1 : offset + 1] != "${":
+        return None
+    found = _WITH_REFERENCE.finditer(text, text.rfind("\n", 0, offset) + 1)
+    return next((each for each in found if each.start() < offset < each.end()), None)
 
 
 def _comment_in_brackets(text: str, offset: int) -> int | None:

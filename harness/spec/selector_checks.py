@@ -72,9 +72,19 @@ def unreadable(
     except SelectorError as error:
         whole, start = within or (text, 0)
         place = (whole, min(start + error.offset, len(whole))) if hide is str else None
-        message = f"the selector `{text}` cannot be read: {error.problem}"
-        return origin.problem(path, hide(message), hint=hide(error.hint), within=place)
+        written = _of_call(text)
+        problem, hint = ("it is a call of Playwright's", written) if written else (error.problem, error.hint)
+        return origin.problem(
+            path, hide(f"the selector `{text}` cannot be read: {problem}"), hint=hide(hint), within=place
+        )
     return None
+
+
+def _of_call(text: str) -> str:
+    """A hint for a locator that is written as a program has it; empty for another text."""
+    from harness.spec.recorded.typed import written_for  # reads with `ast`, which only a mistake needs
+
+    return written_for(text)
 
 
 def pattern_problems(url: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from harness.recovery.declaration import ChosenBy, Declaration
 from harness.recovery.locators import Selector
+from harness.spec.habits import in_seconds
 from harness.spec.pictures import PictureKeys
 from harness.spec.step_base import OF_FRAME, EffectClass, ElementStep, ForcibleStep, RequestingStep, StepBase
 from harness.spec.step_keys import AnswerKeys, ArrivalKeys, Option, Point, Statuses
@@ -48,7 +49,7 @@ class Tap(PointerStep):
 
 
 class Type(RequestingStep):
-    """Replace the content of a field, at once or with `keys` key by key."""
+    """Replace the content of a field."""
 
     act: Literal["type"] = "type"
     selector: Selector | None = Field(
@@ -139,7 +140,7 @@ class Uncheck(ForcibleStep):
 
 
 class Drag(ForcibleStep):
-    """Drag an element onto another one, or by a distance."""
+    """Drag an element onto another one."""
 
     act: Literal["drag"] = "drag"
     value: Selector | None = Field(None, description="The element to drop it on, like `selector`.")
@@ -264,7 +265,8 @@ class Wait(RequestingStep):
         if self.selector is None and not isinstance(self.value, (int, float)):
             raise ValueError("`wait` needs a `selector`, or a number of seconds as `value`")
         if isinstance(self.value, (int, float)) and self.selector is None and not 0 <= self.value <= 3600:
-            raise ValueError("`wait` takes 0 to 3600 seconds")
+            hint = in_seconds(self.value, 3600)
+            raise ValueError(f"`wait` takes 0 to 3600 seconds{f' ({hint})' if hint else ''}")
         return self
 
     def describe(self) -> str:

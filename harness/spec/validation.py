@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from harness.recovery.declaration import Table
 from harness.recovery.locators import Locator
 from harness.spec.file_names import SHORT_ACTS
+from harness.spec.habits import act_instead, in_seconds, takes_seconds
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, did_you_mean, is_misspelt, join_or
 from harness.spec.source import Origin
 from harness.spec.step_keys import ExpectedRequest, Option
@@ -107,14 +108,21 @@ def _problem(path: JsonPath, errors: list[Any], data: Any, origin: Origin) -> Pr
         case "literal_error" | "enum":
             return _unknown_word(path, value, error["ctx"]["expected"], origin)
         case name if name in _BOUNDS:
-            expected = _BOUNDS[name].format(**error["ctx"])
-            return origin.problem(path, "out of range", expected=expected, value=value)
+            expected, hint = _BOUNDS[name].format(**error["ctx"]), _of_range(path, value, error["ctx"], data)
+            return origin.problem(path, "out of range", expected=expected, value=value, hint=hint)
         case _:
             return _plain(path, error, value, origin) or _wrong_type(path, errors, value, origin)
 
 
+def _of_range(path: JsonPath, value: Any, limits: Mapping[str, Any], data: Any) -> str:
+    """A hint for a number of a key that takes seconds."""
+    fields = (model.model_fields.get(str(path[-1])) for model in _models_at(path[:-1], value_at(data, path[:-1])))
+    timed = any(takes_seconds(field.description) for field in fields if field is not None)
+    return in_seconds(value, limits.get("le")) if timed else ""
+
+
 def _plain(path: JsonPath, error: Any, value: Any, origin: Origin) -> Problem | None:
-    """The problem of a missing key, or a model's own message."""
+    """The problem of an error that does not depend on the value: a missing key, or a model's own message."""
     match error["type"]:
         case "missing":
             return origin.problem(path, f"the key `{path[-1]}` is missing")
@@ -135,7 +143,8 @@ def _act_meant(tag: str, step: Any) -> str:
         return ""
     if later := next((key for key in step if key in SHORT_ACTS), None):
         return f"in the short form the act stands first: `{later}`"
-    return did_you_mean(str(next(iter(step))), SHORT_ACTS)
+    first = str(next(iter(step)))
+    return act_instead(first) or did_you_mean(first, SHORT_ACTS)
 
 
 def _unknown_word(path: JsonPath, value: Any, expected: str, origin: Origin) -> Problem:
@@ -180,7 +189,7 @@ def _unknown_choice(path: JsonPath, value: Any, origin: Origin) -> Problem:
     place, word = ((*path, tag), value.get(tag)) if isinstance(value, dict) else (path, value)
     if not isinstance(word, str):
         return origin.problem(place, f"not a known {tag}", expected=join_or(choices), value=word)
-    hint = did_you_mean(word, choices)
+    hint = (act_instead(word) if tag == "act" else "") or did_you_mean(word, choices)
     expected = "" if hint and len(choices) > _MANY else join_or(choices)
     return origin.problem(place, f"not a known {tag}", expected=expected, value=word, hint=hint)
 
@@ -392,19 +401,24 @@ def _union_at(path: JsonPath) -> tuple[str, Mapping[str, type[BaseModel]]]:
 
 def keys_at(path: JsonPath, data: Any) -> list[str]:
     """The keys that a mapping at this path may have; `data` is the mapping."""
+    above = [] if path else ["$schema"]
+    return list(dict.fromkeys([*above, *(key for model in _models_at(path, data) for key in model.model_fields)]))
+
+
+def _models_at(path: JsonPath, data: Any) -> Iterable[type[BaseModel]]:
+    """The models that a mapping at this path may be of."""
     if not path:
-        return ["$schema", *TaskSpec.model_fields]
+        return [TaskSpec]
     if any(part in _LOCATORS for part in path[-2:]) or "fallback_selectors" in path[:-1]:
-        return list(Locator.model_fields)
+        return [Locator]
     if path[0] in ("steps", "repairs") and path[-1] in _IN_STEPS:
-        return list(_IN_STEPS[str(path[-1])].model_fields)
+        return [_IN_STEPS[str(path[-1])]]
     tag, choices = _union_at(path)
     if tag:
         chosen = data.get(tag) if isinstance(data, dict) else None
-        models = [choices[chosen]] if isinstance(chosen, str) and chosen in choices else choices.values()
-        return list(dict.fromkeys(key for model in models for key in model.model_fields))
+        return [choices[chosen]] if isinstance(chosen, str) and chosen in choices else choices.values()
     nested = _NESTED.get(str(path[0]))
     for name in path[1:]:
         if nested is not None and name in nested.model_fields:
             nested = next(iter(_members(nested.model_fields[str(name)].annotation)), nested)
-    return list(nested.model_fields) if nested else []
+    return [nested] if nested else []

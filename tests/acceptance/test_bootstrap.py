@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap import command
+from bootstrap import command, machine
 from bootstrap.machine import TIMED_OUT, Finished, ThisMachine
 from tests.acceptance.fake_machine import FAILED, program
+from tests.acceptance.warm import warm
 
 PROJECT = Path(__file__).resolve().parents[2]
 MAKES_OWN = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "ARGS", "PYTHON")
@@ -40,6 +41,15 @@ def ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+def test_a_command_that_takes_long_tells_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine, "TELL_SECONDS", 0.2)
+    done = ThisMachine().run(("sh", "-c", "echo Collecting playwright; sleep 1; echo done"))
+    assert done == Finished(0, "Collecting playwright\ndone\n")
+    assert "s: Collecting playwright" in capsys.readouterr().out
 
 
 def test_a_program_that_is_not_there_is_a_failed_command() -> None:
@@ -199,7 +209,8 @@ def test_run_keeps_pytests_exit_code(venv: Path, capfd: pytest.CaptureFixture[st
     program(venv / "bin" / "pytest", f'#!/bin/sh\necho "$@ in $VIRTUAL_ENV"\nexit {code}\n')
     assert command.run_tasks(venv, ("-k", "shop")) == code
     output = capfd.readouterr().out
-    assert f"tasks/ --task-models replay --task-workers 4 --alluredir=allure-results -k shop in {venv}" in output
+    options = "--no-header --task-models replay --task-workers 6 --alluredir=allure-results"
+    assert f"tasks/ {options} -k shop in {venv}" in output
 
 
 def test_run_takes_the_workers_that_are_asked_for(venv: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +218,50 @@ def test_run_takes_the_workers_that_are_asked_for(venv: Path, capfd: pytest.Capt
     assert command.run_tasks(venv, ("--task-workers=1",)) == 0
     output = capfd.readouterr().out
     assert "--task-workers=1" in output
-    assert "--task-workers 4" not in output
+    assert "--task-workers 6" not in output
+
+
+def test_run_says_what_comes_and_what_to_do_next(venv: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The commands are run as they are typed by the next test but one."""
+    program(venv / "bin" / "pytest", "#!/bin/sh\necho RUN\nexit 1\n")
+    assert command.run_tasks(venv, ()) == 1
+    first, _, after = capfd.readouterr().out.partition("RUN")
+    assert "about a minute" in first
+    assert ".venv/bin/harness dashboard" in after
+    program(venv / "bin" / "pytest", "#!/bin/sh\nexit 2\n")
+    command.run_tasks(venv, ())
+    assert "Next:" not in capfd.readouterr().out
+
+
+def test_what_make_run_says_comes_next_works_as_typed(tmp_path: Path) -> None:
+    """Three runs of pytest in Chromium: the first commands that a newcomer types."""
+    for name in ("tasks", "examples"):
+        shutil.copytree(PROJECT / name, tmp_path / name)
+    shutil.copy(PROJECT / "pyproject.toml", tmp_path)
+    program(tmp_path / "pytest.ini", "[pytest]\naddopts = -p no:hypothesispytest -p no:faker\n")
+    lines = re.findall(r"\.venv/bin/((?:pytest|harness) .+?)(?:  |$)", command.NEXT, re.MULTILINE)
+    task = tmp_path / "tasks/B1-2025-001.task.yaml"
+    assert "write #search-bx for #search-box in tasks/B1-2025-001.task.yaml" in command.NEXT
+    task.write_text(task.read_text("utf-8").replace("#search-box", "#search-bx"), "utf-8")
+    said = {}
+    for line in lines:
+        tool, *arguments = line.split()
+        module = "pytest" if tool == "pytest" else "tests.acceptance.command"
+        said[line] = warm().run(module, *arguments, cwd=tmp_path, timeout=180).stdout
+    assert (
+        list(said)
+        == lines
+        == [
+            "harness dashboard",
+            "pytest examples/RED-2025-001.task.yaml",
+            "pytest tasks/B1-2025-001.task.yaml",
+            "harness new my-first",
+            "pytest tasks/my-first.task.yaml",
+        ]
+    )
+    assert "RED-2025-001 failed: CRITERIA_UNMET" in said["pytest examples/RED-2025-001.task.yaml"]
+    assert "healed selectors (update the spec):" in said["pytest tasks/B1-2025-001.task.yaml"]
+    assert "1 passed" in said["pytest tasks/my-first.task.yaml"]
 
 
 def test_ctrl_c_lets_the_tool_finish(tmp_path: Path) -> None:
@@ -254,10 +308,30 @@ def test_a_python_of_an_environment_is_answered_with_its_base(tmp_path: Path) ->
     assert not Path(found.stdout.strip()).is_relative_to(sys.prefix)
 
 
+def test_a_python_that_only_pyenv_has_is_found_by_its_version(tmp_path: Path) -> None:
+    program(tmp_path / "python3.12", "#!/bin/sh\necho 'pyenv: python3.12: command not found' >&2\nexit 127\n")
+    own = tmp_path / "versions" / "3.12.1"
+    program(tmp_path / "pyenv", f'#!/bin/sh\n[ "$*" = "prefix 3.12" ] && echo "{own}"\n')
+    program(own / "bin" / "python3.12", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    found = find_python(tmp_path, PYTHON="python3.12")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert Path(found.stdout.strip()).exists()
+    other = find_python(tmp_path, PYTHON="python3.13")
+    assert (other.returncode, other.stdout) == (1, "")
+    assert "python3.13 is not a Python that starts; install it" in other.stderr
+
+
 @pytest.mark.parametrize(
-    ("environ", "said"), [({}, "apt-get install python3"), ({"PYTHON": "/bin/true"}, "PYTHON=/bin/true is not")]
+    ("environ", "said"),
+    [
+        ({}, "apt-get install python3"),
+        ({"PYTHON": "/bin/true"}, "PYTHON=/bin/true is not a Python that starts"),
+        ({"PYTHON": "python3.10"}, "PYTHON=python3.10 is Python 3.10; Python 3.11 or newer is needed"),
+    ],
+    ids=["none", "no-python", "too-old"],
 )
 def test_no_python_is_one_clear_line(tmp_path: Path, environ: dict[str, str], said: str) -> None:
+    program(tmp_path / "python3.10", "#!/bin/sh\necho 3.10 /usr/bin/python3.10\nexit 1\n")
     found = find_python(tmp_path, **environ)
     assert found.returncode == 1
     assert said in found.stderr

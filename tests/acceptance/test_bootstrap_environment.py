@@ -149,7 +149,7 @@ def test_uv_is_used_where_it_is(tmp_path: Path, project: Path) -> None:
     machine.programs["uv"] = Path("/bin/uv")
     environment_of(machine, project).prepare()
     python = project / ".venv" / "bin" / "python"
-    assert machine.ran(f"/bin/uv pip install -q --python {python} -e .[agents] --group dev") == 1
+    assert machine.ran(f"/bin/uv pip install --python {python} -e .[agents] --group dev") == 1
     assert machine.ran("-m pip") == 0
     assert machine.ran("ensurepip") == 0
 
@@ -159,7 +159,7 @@ def test_pip_takes_over_where_uv_fails(tmp_path: Path, project: Path) -> None:
     machine.programs["uv"] = Path("/bin/uv")
     machine.on("uv pip", FAILED)
     environment_of(machine, project).prepare()
-    assert machine.ran("-m pip -q --disable-pip-version-check --no-input install -e .[agents] --group dev") == 1
+    assert machine.ran("-m pip --disable-pip-version-check --no-input install -e .[agents] --group dev") == 1
 
 
 def test_root_on_debian_gets_the_venv_package_of_its_python(tmp_path: Path, project: Path) -> None:

@@ -114,7 +114,12 @@ def test_two_agents_are_compared_and_judged_by_a_gate(walks: Project) -> None:
     assert (
         (walks.path / "job.md").read_text("utf-8").startswith("before\n## Evaluation of sure, unsure: gate NOT passed")
     )
-    assert "<svg" in (walks.path / "out/index.html").read_text("utf-8")
+    page = (walks.path / "out/index.html").read_text("utf-8")
+    assert "<svg" in page
+    assert '<a href="trials/A.html#sure--clean">2/2</a>' in page
+    trials_of_a = (walks.path / "out/trials/A.html").read_text("utf-8")
+    assert trials_of_a.count("sure: open http://shop.local/ -&gt; passed") == 3, "also of trials that passed"
+    assert len(list((walks.path / "out/trajectories").glob("*/trajectory.jsonl"))) == 8
     assert not (walks.path / "errors").exists()
     named = warm().run("pytest", "ci.gate.yaml", cwd=walks.path)
     assert "ci.gate.yaml is the gate of an evaluation, not a task: harness eval TASKS --gate" in named.stdout

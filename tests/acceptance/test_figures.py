@@ -87,7 +87,7 @@ RATES = {"network_error": 0.5, "element_not_found": 1.0, "timeout": 1.0, "precon
 
 
 def test_terminal(run: SimpleNamespace) -> None:
-    assert f"tasks: 7: 4 completed ({RECOVERED} of them recovered: " in run.shown
+    assert f"tasks: 7: 4 completed ({RECOVERED} of them recovered)" in run.shown
     assert f"1 failed, 1 aborted, {DECLARED} passed as declared" in run.shown
     assert f"resilience: {RETRIES} retries ({WORKED} worked), {FALLBACKS} fallback, recovered in" in run.shown
     assert f"{FAILED} failed, {PASSED} passed" in run.shown

@@ -22,16 +22,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("wheel"))
 
 
-def committed(folder: str) -> set[str]:
-    listed = subprocess.run(["git", "ls-files", "-z", folder], cwd=ROOT, check=True, capture_output=True, text=True)
-    return set(filter(None, listed.stdout.split("\0")))
+def sources(folder: str) -> set[str]:
+    """The files of a folder that are published: those that git has; of a source distribution, all but caches."""
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(["git", "ls-files", "-z", folder], cwd=ROOT, check=True, capture_output=True, text=True)
+        return set(filter(None, listed.stdout.split("\0")))
+    files = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(ROOT).as_posix() for path in files}
 
 
 def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     with ZipFile(wheel) as files:
         names = {name for name in files.namelist() if ".dist-info/" not in name}
         rest = {name.partition(".dist-info/")[2] for name in files.namelist()} - {""}
-    assert names == committed("harness") | {"harness/bridge/client/bridge.mjs"}
+    assert names == sources("harness") | {"harness/bridge/client/bridge.mjs"}
     assert {"harness/py.typed", "harness/demo/server.py"} <= names
     assert rest == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
     assert wheel.stat().st_size < LARGEST
@@ -44,7 +48,10 @@ def test_its_metadata_are_those_of_the_project(wheel: Path) -> None:
     assert (metadata["Name"], metadata["Version"]) == (PROJECT["name"], PROJECT["version"])
     assert metadata["Requires-Python"] == PROJECT["requires-python"]
     assert set(metadata.get_all("Provides-Extra", [])) == set(PROJECT["optional-dependencies"])
-    assert metadata.get_payload().strip() == (ROOT / "README.md").read_text("utf-8").strip()
+    description = metadata.get_payload()
+    assert re.findall(r"\]\((?!https:)[^)]*\)|srcset=|/path/to/this/clone", description) == [], "an index has no files"
+    examples = re.findall(r"```yaml.*?```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert [each for each in examples if each not in description] == []
 
 
 def test_the_extra_all_has_each_of_them_and_one_table_says_what_they_are_for() -> None:
@@ -59,6 +66,6 @@ def test_the_extra_all_has_each_of_them_and_one_table_says_what_they_are_for() -
 def test_the_source_distribution_can_be_tested(tmp_path: Path) -> None:
     with tarfile.open(built(tmp_path, "sdist")) as files:
         names = {name.partition("/")[2] for name in files.getnames()}
-    needed = ("harness", "tests", "tasks", "schemas", "docs", "bootstrap", "tools")
-    assert [name for folder in needed for name in committed(folder) - names] == []
+    needed = ("harness", "tests", "tasks", "schemas", "docs", "bootstrap", "tools", "examples", ".ci", ".github")
+    assert [name for folder in needed for name in sources(folder) - names] == []
     assert not [name for name in names if re.search(r"__pycache__|\.venv|^site/|^errors/.+/|\.harness", name)]

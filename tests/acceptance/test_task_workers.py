@@ -325,6 +325,17 @@ def test_a_plugin_of_the_project_that_steps_in_is_asked_first(project: Project) 
     assert not (project.path / "errors" / "B").exists()
 
 
+def test_a_repair_waits_for_no_turn_where_the_project_has_no_hook(project: Project) -> None:
+    """The hook is asked on pytest's thread, which is busy with the first task: so long as that takes."""
+    repaired = {"repairs": [{"memory": {"x": 1}}], "error_recovery": {"on_precondition_fail": "attempt_repair"}}
+    project.task("A", steps=[pause(6)])
+    project.task("B", steps=[pause(0.01)], preconditions=["mem('x') == 1"], **repaired)
+    project.run("--task-workers", "2").assert_outcomes(passed=2)
+    results = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))["results"]
+    first, second = (datetime.fromisoformat(each["started"]) + timedelta(seconds=each["seconds"]) for each in results)
+    assert second < first
+
+
 TIDY = "def pytest_runtest_teardown(item):\n    pass\n"
 REPAIRING = "def pytest_taskspec_repair(task_id):\n    return {'y': 1} if task_id == 'SETUP' else None\n"
 INNER = {

@@ -133,9 +133,9 @@ def test_two_workers(project: Project) -> None:
     assert (thresholds["reconnection_failures"]["level"], thresholds["error_rate"]["level"]) == ("warning", "critical")
     run.stdout.fnmatch_lines([
         "resilience: 15 retries (0 worked)*",
-        "threshold: error_rate 100 % of the attempts (critical: over 15 %)",
-        "threshold: reconnection_failures 15 per minute (warning: over 10 per minute)",
+        "alarm: 100 % of the attempts failed (critical: over 15 %)",
     ])  # fmt: skip
+    run.stdout.no_fnmatch_line("alarm: *reconnections*")  # a warning, which metrics.json and the dashboard tell
     crossed = [each for each in found if each["type"] == "threshold"]
     assert {each["metric"] for each in crossed} == {"reconnection_failures", "error_rate"}
     assert {each["worker"] for each in crossed} == {""}
@@ -175,3 +175,15 @@ def test_what_cannot_be_written_or_is_not_known_is_said(project: Project) -> Non
         "*tool.harness.telemetry: unknown key `otl` (did you mean `otel`?)",
     ])  # fmt: skip
     assert logging.getLogger("harness.resilience").level == logging.NOTSET
+
+
+def test_a_task_that_never_began_has_ended_too(project: Project) -> None:
+    project.task("LACKS", steps=[{"act": "open", "url": "${env:NOT_SET_ANYWHERE}"}])
+    project.task("NEEDS", dependencies=["LACKS"])
+    project.run()
+    ends = {each["task_id"]: each for each in records(project) if each["type"] == "task"}
+    assert {name: (each["final_state"], each.get("code")) for name, each in ends.items()} == {
+        "LACKS": ("aborted", "INVALID_INPUT"),
+        "NEEDS": ("skipped", ""),
+    }
+    assert "LACKS" in ends["NEEDS"]["reason"]

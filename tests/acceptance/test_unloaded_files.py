@@ -53,10 +53,17 @@ UNLOADED = {
 @pytest.fixture(scope="module", params=[(), pytest.param(("-n2",), marks=pytest.mark.thorough)], ids=["alone", "xdist"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompletedProcess[str]]:
     folder = tmp_path_factory.mktemp("project")
-    more = {"pyproject.toml": PYPROJECT, "counted.py": COUNTED, "conftest.py": CONFTEST, "pytest.ini": "[pytest]\n"}
+    more = {
+        "test_broken.py": "import no_such_module\n",
+        "pyproject.toml": PYPROJECT,
+        "counted.py": COUNTED,
+        "conftest.py": CONFTEST,
+        "pytest.ini": "[pytest]\n",
+    }
     for name, text in {**FILES, **more}.items():
         (folder / name).write_text(text, "utf-8")
     options = ("--alluredir=allure", "--junitxml=out.xml", "--task-summary=page.md", "--reruns=1", *request.param)
+    options += ("--continue-on-collection-errors",)
     done = warm().run("pytest", *options, cwd=folder, GITHUB_ACTIONS="true", PYTHONPATH=str(folder), timeout=120)
     assert done.returncode == 1, done.stdout + done.stderr
     return folder, done
@@ -99,6 +106,7 @@ def test_triage_history_and_dashboard_have_it_too(run: tuple[Path, CompletedProc
     assert f"suspect: task  look: {UNLOADED['WRONG'][0]}" in harness("triage", cwd=folder).stdout
     shown = json.loads(harness("dashboard", "--json", cwd=folder).stdout)
     assert [each["suspect"] for each in shown["causes"] if CODE in each["codes"]] == ["task"] * len(UNLOADED)
+    assert shown["uncollected"] == {"test_broken.py": "ModuleNotFoundError: No module named 'no_such_module'"}
 
 
 def test_a_task_that_needs_one_is_skipped_and_says_why(run: tuple[Path, CompletedProcess[str]]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from harness.resilience import SystemClock
-from tests.unit.reporting.dashboard.pages import hostile_run, page_of, page_with_pictures, trend
+from tests.unit.reporting.dashboard.pages import hostile_run, page_of, page_with_pictures, red_page, trend
 from tests.unit.reporting.history.runs import execution, many, record, run
 
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
@@ -69,7 +69,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, found in runs.items():
         (folder / f"{name}.html").write_text(page_of(found, trend()), "utf-8")
     (folder / "pictures.html").write_text(page_with_pictures(), "utf-8")
-    return {name: folder / f"{name}.html" for name in (*runs, "pictures")}
+    (folder / "red.html").write_text(red_page(), "utf-8")
+    return {name: folder / f"{name}.html" for name in (*runs, "pictures", "red")}
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def _foreign(url: str) -> bool:
     return not url.startswith(("file:", "data:"))
 
 
-@pytest.mark.parametrize("name", ["usual", "hostile", "green", "empty"])
+@pytest.mark.parametrize("name", ["usual", "hostile", "green", "empty", "red"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.sampled(1)
 def test_text_stands_out_from_what_is_behind_it(opened: Open, name: str, scheme: str) -> None:
@@ -122,6 +123,8 @@ def test_a_phone_need_not_scroll_sideways(opened: Open, name: str, width: int) -
 @pytest.mark.sampled(1)
 def test_pictures_are_side_by_side_and_one_over_the_other(opened: Open, size: dict[str, int]) -> None:
     page = opened("pictures", size)
+    assert page.locator(".thumb img").count() == 1
+    page.locator(".row > summary").click()
     assert page.locator(".pictures figure").count() == 4
     assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
     tops = {each.bounding_box()["y"] for each in page.locator(".pictures figcaption").all()[:3]}  # type: ignore[index]
@@ -224,7 +227,7 @@ def test_the_keyboard_comes_past_the_start_and_sees_where_it_is(opened: Open) ->
 def test_the_switch_goes_over_the_system_and_plots_follow(opened: Open) -> None:
     page = opened("usual", color_scheme="dark")
     colours = """() => [getComputedStyle(document.body).backgroundColor,
-        getComputedStyle(document.querySelector(".failures .rect")).fill]"""
+        getComputedStyle(document.querySelector(".outcomes .rect")).fill]"""
     dark = page.evaluate(colours)
     page.get_by_label("Theme").select_option("light")
     light = page.evaluate(colours)
@@ -256,12 +259,44 @@ def test_a_column_sorts_both_ways(opened: Open) -> None:
     assert page.evaluate(times) == sorted(page.evaluate(times), reverse=True)
 
 
+def test_eleven_failures_fit_on_a_screen_and_open_by_keyboard(opened: Open) -> None:
+    page = opened("red", {"width": 1280, "height": 800})
+    rows = page.locator("details.row > summary")
+    assert rows.count() == 11
+    for row in (rows.first, rows.last):
+        expect(row).to_be_in_viewport(ratio=1)
+    told = page.locator(".told").first
+    expect(told).to_be_hidden()
+    rows.first.focus()
+    page.keyboard.press("Enter")
+    expect(told).to_be_visible()
+    menu = page.locator(".row .menu").first
+    expect(menu.get_by_role("link").first).to_be_hidden()
+    page.keyboard.press("Tab")
+    while not page.evaluate("document.activeElement.parentElement.matches('.menu')"):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert menu.get_by_role("link").all_inner_texts() == ["error_report.json", "trace.zip"]
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "error_report.json"
+    assert rows.locator(".thumb img").count() == 11
+
+
+def test_a_phone_has_cards(opened: Open) -> None:
+    page = opened("red", {"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    boxes = [page.locator(f".row .{name}").first.bounding_box() for name in ("who", "chip", "why", "tries", "thumb")]
+    who, whose, why, tries, thumb = [each or {} for each in boxes]
+    assert who["y"] <= whose["y"] < why["y"] < tries["y"]
+    assert thumb["x"] + thumb["width"] <= 400
+    page.locator(".row > summary").first.click()
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+
+
 def test_a_cause_is_one_click_away(opened: Open) -> None:
     page = opened("usual", PHONE)
-    page.get_by_role("list", name="Causes").get_by_role("link").nth(6).click()
-    title = page.locator("#cause-7 h3")
-    expect(title).to_be_in_viewport()
-    assert title.inner_text().startswith("7. ")
+    page.locator("#tasks a[href='#cause-7']").click()
+    expect(page.locator("#cause-7 .told")).to_be_in_viewport()
 
 
 @pytest.mark.thorough
@@ -277,7 +312,9 @@ def test_a_section_is_one_click_away(opened: Open, link: str, title: str) -> Non
 
 def test_it_can_be_read_without_script(opened: Open) -> None:
     page = opened("usual", java_script_enabled=False)
-    assert page.get_by_role("heading", name="Element not found: #checkout").is_visible()
+    row = page.locator("summary", has_text="Element not found: #checkout")
+    row.click()
+    assert page.locator("details.row[open] .told").is_visible()
     assert not page.get_by_label("Theme").is_visible()
     assert not page.get_by_role("searchbox").is_visible()
 

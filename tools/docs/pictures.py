@@ -2,7 +2,8 @@
 
 `python -m tools.docs.pictures reports FOLDER TASK_ID docs/images` takes the dashboard, a failure's Allure report, and
 its trace in the viewer, light and dark. FOLDER is a project in which that task has just failed with
-`pytest tasks/ --alluredir allure-results`: that of docs/own-site.md, with a criterion that does not hold.
+`pytest tasks/ --alluredir allure-results`: that of docs/own-site.md, with a criterion that does not hold, and for the
+dashboard (`dashboard` in place of `reports` takes it alone) also a misspelt selector and a site that is not there.
 
 `python -m tools.docs.pictures live FOLDER TASK_ID docs/images` runs the tasks of the same project, and takes the live
 view when that task has failed, light and dark.
@@ -52,6 +53,13 @@ def serve(folder: Path, *command: str) -> Iterator[str]:
             process.terminate()
 
 
+def open_dashboard(page: Page, folder: Path, task: str) -> None:
+    """Open the dashboard of the last run, with the details of a task that failed."""
+    page.goto((folder / "dashboard.html").as_uri())
+    page.locator("details.row > summary", has_text=task).click()
+    page.mouse.move(0, 0)
+
+
 def in_both(page: Page, output: Path, name: str) -> None:
     """Take the page as it is, light and dark."""
     for scheme, suffix in SCHEMES.items():
@@ -60,10 +68,14 @@ def in_both(page: Page, output: Path, name: str) -> None:
         page.screenshot(path=output / f"{name}{suffix}.png")
 
 
-def take(page: Page, folder: Path, task: str, output: Path) -> None:
+def take_dashboard(page: Page, folder: Path, task: str, output: Path) -> None:
     subprocess.run([*HARNESS, "dashboard"], cwd=folder, check=True)
-    page.goto((folder / "dashboard.html").as_uri())
+    open_dashboard(page, folder, task)
     in_both(page, output, "dashboard")
+
+
+def take(page: Page, folder: Path, task: str, output: Path) -> None:
+    take_dashboard(page, folder, task, output)
     with serve(folder, "report", "--serve", "0") as address:
         page.goto(address)
         page.get_by_text(task).first.click()
@@ -96,7 +108,7 @@ def take_failure(page: Page, folder: Path, task: str, output: Path) -> None:
     for scheme, suffix in SCHEMES.items():
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size(SIZE)
-        page.goto((folder / "dashboard.html").as_uri())
+        open_dashboard(page, folder, task)
         dashboard = b64encode(page.screenshot()).decode()
         text = escape(f"$ pytest tasks/\n{screen}")
         page.set_viewport_size({"width": 2400, "height": 800})
@@ -134,5 +146,8 @@ def main(take_pictures: Callable[[Page, Path, str, Path], None], folder: Path, t
 
 
 if __name__ == "__main__":
-    kinds = {"reports": take, "live": take_live, "failure": take_failure, "evaluation": take_evaluation}
+    kinds = {
+        "reports": take, "dashboard": take_dashboard, "live": take_live, "failure": take_failure,
+        "evaluation": take_evaluation,
+    }  # fmt: skip
     main(kinds[sys.argv[1]], Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))

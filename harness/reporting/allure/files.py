@@ -91,7 +91,11 @@ def executor_of(environ: Mapping[str, str]) -> dict[str, object]:
 
 
 def _executor(name: str, kind: str, build: str | None, number: str | None, url: str | None) -> dict[str, object]:
-    found: dict[str, object] = {"name": name, "type": kind, "buildName": f"{build or name} #{number or '?'}"}
+    found: dict[str, object] = {
+        "name": name,
+        "type": kind,
+        "buildName": f"{build or name} #{number}" if number else build or name,
+    }
     if number and number.isdecimal():
         found["buildOrder"] = int(number)
     return found | ({"buildUrl": url} if url else {})

@@ -36,10 +36,8 @@ _CHANGES = 10
 """The number of changes of a tool server's state that are told."""
 _WORDS = {
     "totalAttempts": "attempts",
-    "successfulRetries": "retries that worked",
-    "failedRetries": "retries that did not",
     "circuitOpens": "circuits opened",
-    "fallbacksUsed": "fallbacks used",
+    "fallbacksUsed": "fallbacks",
     "avgRecoveryTime": "average recovery",
 }
 """Figures of metrics.json, in words for people."""
@@ -57,6 +55,15 @@ def _breakdown(run: RunRecord) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
+def _codes(run: RunRecord) -> dict[str, tuple[str, ...]]:
+    """error_type -> the codes of its failures: some types have several, and those without a type are all `unknown`."""
+    found: dict[str, dict[str, None]] = {}
+    for each in (each.record for each in run.last if each.judged and each.record):
+        for kind in error_metrics([each])["error_breakdown"]:
+            found.setdefault(kind, {})[each.code or each.final_state] = None
+    return {kind: tuple(codes) for kind, codes in found.items()}
+
+
 def _recoveries(run: RunRecord) -> Iterator[RecoveryRate]:
     """The use and success of each kind of recovery, the least successful first."""
     found = success_rates(pair for each in run.executions if each.record for pair in each.record.recoveries)
@@ -67,7 +74,10 @@ def _recoveries(run: RunRecord) -> Iterator[RecoveryRate]:
 def resilience(run: RunRecord) -> dict[str, str]:
     """The resilience figures in words; empty for a run that wrote none."""
     found = run.metrics.get("resilience")
-    known, told = found if isinstance(found, Mapping) else {}, {}
+    known, told = found if isinstance(found, Mapping) else {}, dict[str, str]()
+    worked, failed = (known.get(key) for key in ("successfulRetries", "failedRetries"))
+    if isinstance(worked, int) and isinstance(failed, int):
+        told["retries"] = f"{worked + failed} ({worked} worked)"
     for key, words in _WORDS.items():
         if (value := known.get(key)) is not None:
             seconds = key == "avgRecoveryTime" and isinstance(value, int | float)
@@ -202,13 +212,15 @@ def dashboard(
         seconds=round(line.seconds, 1),
         ending=run.ending,
         running=run.running,
-        verdict=_verdict(run, counts, sum(group.judged for group in groups)),
+        verdict=_verdict(run, counts, sum(group.judged for group in groups)) + _uncollected(run),
         notices=tuple(_notices(run, found)),
         counts=counts,
         facts=_facts(run),
         links=tuple(_links(run)),
         causes=found,
+        uncollected=run.uncollected,
         breakdown=_breakdown(run),
+        codes=_codes(run),
         recoveries=tuple(_recoveries(run)),
         resilience=resilience(run),
         thresholds=tuple(thresholds(run)),
@@ -277,14 +289,19 @@ def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
         return "No task was run"
     so_far = "" if run.ending == "finished" else " so far"
     if counts.failed:
-        why = "one reason" if causes_found == 1 else f"{causes_found} reasons"
-        return f"{counts.failed} of {counts.total} tasks failed{so_far}, probably for {why}"
+        why = f", from {amount(causes_found, 'cause')}" if causes_found < counts.failed else ""
+        return f"{counts.failed} of {amount(counts.total, 'task')} failed{so_far}{why}"
     if counts.skipped == counts.total:
-        return f"All {counts.total} tasks were skipped"
+        return "The only task was skipped" if counts.total == 1 else f"All {counts.total} tasks were skipped"
     skipped = f", {counts.skipped} skipped" if counts.skipped else ""
     if counts.not_judged:
         return f"{amount(counts.total, 'task')}, none failed{so_far}, {counts.not_judged} not judged{skipped}"
-    return f"Nothing failed{so_far}: {counts.passed} of {counts.total} tasks passed{skipped}"
+    return f"Nothing failed{so_far}: {counts.passed} of {amount(counts.total, 'task')} passed{skipped}"
+
+
+def _uncollected(run: RunRecord) -> str:
+    number = len(run.uncollected)
+    return f", {amount(number, 'file')} not collected" if number else ""
 
 
 def _notices(run: RunRecord, found: Sequence[CauseView]) -> list[str]:
@@ -311,7 +328,8 @@ def _notices(run: RunRecord, found: Sequence[CauseView]) -> list[str]:
 
 def _facts(run: RunRecord) -> dict[str, str]:
     facts = {"Commit": run.commit, "Branch": run.branch, "Shard": run.shard, "Arguments": " ".join(run.arguments)}
-    ci = " ".join(str(run.ci[key]) for key in ("name", "buildName") if run.ci.get(key))
+    name, build = (str(run.ci.get(key) or "") for key in ("name", "buildName"))
+    ci = build if build.startswith(name) else f"{name} {build}".rstrip()
     facts |= {"CI": ci, "Exit status": "" if run.exit_status is None else str(run.exit_status)}
     return {name: text for name, text in {**facts, **run.environment}.items() if text}
 

@@ -15,11 +15,11 @@ from harness.model.report import ErrorReport
 from harness.recovery.catalog import CATALOG, FAMILIES
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.timeline import seconds_of
-from harness.reporting.dashboard.view import CauseView, ComparedValues, FlakyView, Healed, Occurrence
+from harness.reporting.dashboard.view import CauseView, ComparedValues, DrawnAttempt, FlakyView, Healed, Occurrence
+from harness.reporting.healings import Healing, healings
 from harness.reporting.history.comparison import FLIPS, flaky_tasks
 from harness.reporting.history.comparison import Flaky as FlakyTask
 from harness.reporting.history.record import Execution, Happening, Outcome, RunRecord, TaskPoint
-from harness.reporting.markdown import Healing, healings
 from harness.reporting.task_record import StepLine, TaskRecord
 from harness.reporting.triage import causes as behind
 from harness.reporting.triage import troubles
@@ -117,18 +117,21 @@ BEFORE, CONSOLE = 8, 3
 """The number of steps before the failing one, and of console lines, that are shown."""
 _VALUE, _DIFF = 300, 1500
 """The number of characters of a compared value and of a diff."""
+_BARS = 40
+"""The number of attempts of a task that are drawn."""
 _AS_ABOVE = "FAILED - as above"
 NO_RECORD = "It failed without a record of the reason: see pytest's own output."
 UNEXPECTED = "It did not end as its `expect` declares."
 NO_FAILURE = "It passed, although its `expect` declares a failure."
 
 
-def _occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occurrence:
+def _occurrence(execution: Execution, found: FoundEvidence, since: str, group: CauseGroup) -> Occurrence:
     """One failure of a cause. `since`: how long the task has been failing, in words."""
-    record = execution.record
+    record, again = execution.record, {"since": since, "worker": execution.worker, "executions": execution.number}
     if record is None:
         text = execution.reason or NO_RECORD
-        return Occurrence(task_id=execution.task_id, message=text, since=since, worker=execution.worker)
+        line = shortened(text, _TITLE)
+        return Occurrence(task_id=execution.task_id, message=text, cause=line, suspect=group.suspect, **again)
     steps, last = record.steps, record.step_index
     failing = next((each for each in reversed(steps) if each.index == last and not each.passed), None)
     until = steps.index(failing) if failing else len(steps)
@@ -136,13 +139,17 @@ def _occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occur
     # The message is without what the comparison below it shows.
     told = record.reason if comparison is not None and record.reason is not None else message(record)
     return Occurrence(
+        **again,
         task_id=record.task_id,
+        goal=shortened(record.goal, _TITLE),
         source=record.source,
+        code=record.code or "",
+        suspect=record.suspect or group.suspect,
+        cause=_cause_line(record, comparison, group),
         step=_failure_place(record, failing),
         message=f"{UNEXPECTED} {told}".rstrip() if record.unexpected and not record.ok else told,
         seconds=record.seconds,
-        worker=execution.worker,
-        since=since,
+        bars=tuple(_bars(record)),
         attempts=tuple(_attempts(failing, record)) if failing else (),
         before=tuple(_step(each, record) for each in steps[max(0, until - BEFORE) : until]),
         comparison=comparison,
@@ -150,6 +157,22 @@ def _occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occur
         console=fold_lines(context.browser_console_logs)[-CONSOLE:] if context else (),
         evidence=found.evidence,
     )
+
+
+def _cause_line(record: TaskRecord, compared: ComparedValues | None, group: CauseGroup) -> str:
+    """Why it failed, in a line: the criterion that does not hold, or else what the cause is called."""
+    if compared is not None and compared.criterion:
+        return compared.criterion
+    if len(group.executions) == 1:
+        return shortened(group.title, _TITLE)
+    return shortened(next(iter(message(record).splitlines()), group.title), _TITLE)
+
+
+def _bars(record: TaskRecord) -> Iterator[DrawnAttempt]:
+    """The attempts at its steps; of very many the last."""
+    every = sorted((each for step in record.steps for each in step.attempts), key=lambda each: each.t)
+    for each in every[-_BARS:]:
+        yield DrawnAttempt(start=round(each.t, 2), end=round(each.t + each.seconds, 2), passed=each.passed)
 
 
 def message(record: TaskRecord) -> str:
@@ -275,6 +298,7 @@ def causes(
                     each,
                     look(each.record) if each.record else FoundEvidence(),
                     history_text(run, points.get(each.nodeid, ())),
+                    group,
                 )
                 for each in ordered
             ),

@@ -12,10 +12,11 @@ from msgspec import Struct, field
 from pydantic import ValidationError
 
 from harness.model.report import ErrorReport
-from harness.reporting.comparisons import PNG, compared_pictures, data_url
+from harness.reporting.comparisons import PNG, compared_pictures, data_url, shows_nothing
 from harness.reporting.dashboard.view import (
     Dashboard,
     EvidenceLinks,
+    Occurrence,
     PageLink,
     PictureComparison,
     PictureView,
@@ -25,30 +26,40 @@ from harness.reporting.redact_files import is_inert
 from harness.reporting.task_record import TaskRecord
 from harness.spec.pictures import COMPARISONS
 
-# The screenshot of the first failure of each cause, in the page itself: it is visible without another click.
+# The screenshots of failures, in the page itself: they are visible without another click.
 
 _PICTURE = "screenshot.png"
+IN_FULL = 12
+"""The number of failures of a cause that are shown with all that is known of them; others are listed."""
 EACH, ALL = 250_000, 900_000
 """The largest size of one picture and of all together, in bytes: the page must open at once, also on a phone."""
 
 
 def with_pictures(view: Dashboard, root: Path) -> Dashboard:
-    """The view with pictures while there is room, in the order of the causes. `root`: the evidence folders' parent."""
-    room, causes = ALL, []
-    for cause in view.causes:
-        first, *rest = cause.occurrences
-        folder = root / first.evidence.folder
-        has_picture = first.evidence.folder and _PICTURE in (link.label for link in first.evidence.links)
+    """The view with pictures while there is room: of each cause's first failure, then of the others.
+
+    `root`: the evidence folders' parent. A picture on which nothing is to be seen is left out.
+    """
+    room, filled = ALL, dict[tuple[int, int], Occurrence]()
+    every = [(place, number) for number, cause in enumerate(view.causes) for place in range(len(cause.occurrences))]
+    for place, number in sorted(each for each in every if each[0] < IN_FULL):
+        one = view.causes[number].occurrences[place]
+        folder = root / one.evidence.folder
+        has_picture = one.evidence.folder and _PICTURE in (link.label for link in one.evidence.links)
         picture = _read(folder, _PICTURE, min(EACH, room)) if has_picture else ""
         room -= len(picture)
         comparisons = []
-        for each in first.evidence.comparisons:
-            filled = _with_data(each, folder, room)
-            room -= sum(len(one.data) for one in filled.pictures)
-            comparisons.append(filled)
-        changed = {"picture": picture, "comparisons": tuple(comparisons)}
-        shown = first.model_copy(update={"evidence": first.evidence.model_copy(update=changed)})
-        causes.append(cause.model_copy(update={"occurrences": (shown, *rest)}))
+        for each in one.evidence.comparisons if place == 0 else ():
+            comparisons.append(_with_data(each, folder, room))
+            room -= sum(len(one.data) for one in comparisons[-1].pictures)
+        changed = {"picture": picture, "comparisons": tuple(comparisons) or one.evidence.comparisons}
+        filled[number, place] = one.model_copy(update={"evidence": one.evidence.model_copy(update=changed)})
+    causes = (
+        cause.model_copy(
+            update={"occurrences": tuple(filled.get((number, k), one) for k, one in enumerate(cause.occurrences))}
+        )
+        for number, cause in enumerate(view.causes)
+    )
     return view.model_copy(update={"causes": tuple(causes)})
 
 
@@ -71,7 +82,7 @@ def _read(folder: Path, name: str, limit: int) -> str:
         data = read_regular(path)
     except OSError:
         return ""
-    return data_url(data) if data.startswith(PNG) else ""
+    return data_url(data) if data.startswith(PNG) and not shows_nothing(data) else ""
 
 
 _REPORT = "error_report.json"
@@ -112,7 +123,7 @@ class Shelf(Struct, frozen=True):
             report, broken = _report(folder)
             links = EvidenceLinks(
                 folder=relpath(folder, self.root),
-                links=tuple(self._links(folder)),
+                links=tuple(links_of(folder, self.page)),
                 problem=broken or _alive(folder),
                 comparisons=tuple(self._comparisons(folder)),
             )
@@ -143,29 +154,31 @@ class Shelf(Struct, frozen=True):
             return f"{relpath(folder, self.root)} belongs to another run ({run}, {task_id}) and is left out."
         return ""
 
-    def _links(self, folder: Path) -> Iterator[PageLink]:
-        """The files that exist and are not empty, the usual ones first."""
-        there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
-        if _alive(folder):
-            there.pop(_SNAPSHOT, None)
-        usual = [name for name in NAMES if name in there]
-        others = sorted(name for name in there.keys() - usual if Path(name).suffix in _INERT)[:_OTHERS]
-        for name in (*usual, *others):
-            yield self._link(name, there[name])
-
-    def _link(self, label: str, path: Path) -> PageLink:
-        return PageLink(label=label, href=quote(Path(relpath(path, self.page)).as_posix(), safe="/"))
-
     def _comparisons(self, folder: Path) -> Iterator[PictureComparison]:
         """The screenshots that differ from their baselines, with links to their pictures."""
         for each in islice(compared_pictures(folder), _OTHERS):
             files = {name.removesuffix(".png"): file for name, file in each.files.items() if _is_file(folder, file)}
-            links = (PictureView(name=name, link=self._link(name, file)) for name, file in files.items())
+            links = (PictureView(name=name, link=_link(name, file, self.page)) for name, file in files.items())
             yield PictureComparison(name=each.name, pictures=tuple(links))
 
     def _shown_name(self, artifacts: str | None) -> str:
         path = Path(str(artifacts))
         return relpath(path, self.root) if path.is_absolute() else str(path)
+
+
+def links_of(folder: Path, page: Path) -> Iterator[PageLink]:
+    """The files of a failure that exist and are not empty, the usual ones first. `page`: the folder of the page."""
+    there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
+    if _alive(folder):
+        there.pop(_SNAPSHOT, None)
+    usual = [name for name in NAMES if name in there]
+    others = sorted(name for name in there.keys() - usual if Path(name).suffix in _INERT)[:_OTHERS]
+    for name in (*usual, *others):
+        yield _link(name, there[name], page)
+
+
+def _link(label: str, path: Path, page: Path) -> PageLink:
+    return PageLink(label=label, href=quote(Path(relpath(path, page)).as_posix(), safe="/"))
 
 
 def _report(folder: Path) -> tuple[ErrorReport | None, str]:

@@ -17,18 +17,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.model.consumption import money_text, tokens_text
+from harness.reporting.dashboard.evidence import IN_FULL
 from harness.reporting.dashboard.timeline import amount, duration, shown, visible, with_code
-from harness.reporting.dashboard.view import Dashboard, RecoveryRate
+from harness.reporting.dashboard.view import Dashboard, Occurrence
 from harness.reporting.history.record import RunSummary
 from harness.reporting.words import shortened
 
 # Plots as static SVG (pygal): no script, and only the colours of the page's theme.
 
-_Kind = Literal["StackedBar", "Bar", "HorizontalBar", "Line"]
-WIDTH, HEIGHT, ROW = 400, 180, 26
+_Kind = Literal["StackedBar", "Bar", "Line"]
+WIDTH, HEIGHT = 400, 180
 """Units of a drawing, which is as wide as its place: small enough to be readable on a phone."""
-_LABELS, _NAME, _LINE = 4, 24, 54
-"""The number of times written below a trend, of characters of a name next to a bar, and of one in a line of its own."""
+_LABELS, _LINE = 4, 54
+"""The number of times written below a trend, and of characters of a name in a line of its own."""
 _DROPPED = frozenset({"defs", "script", "style", "title", "desc"})
 _EMPTY = frozenset({"titles", "plot text-overlay", "plot tooltip-overlay"})
 _DIGITS = re.compile(r"(\d+\.\d)\d+")
@@ -60,15 +61,6 @@ def costs(trend: Sequence[RunSummary]) -> Markup:
     return _trend("Bar", "US dollars that the models of each run cost", trend, dollars, order_min=0)
 
 
-def breakdown(found: Mapping[str, int]) -> Markup:
-    return _rows("Failed tasks by type of error", found, order_min=0)
-
-
-def recoveries(found: Sequence[RecoveryRate]) -> Markup:
-    rates = {each.name: round(100 * each.rate, 1) for each in found}
-    return _rows("Recoveries that worked, in percent", rates, range=(0, 100))
-
-
 def _trend(kind: _Kind, title: str, trend: Sequence[RunSummary], series: _Series, **options: Any) -> Markup:
     if not trend:
         return Markup("")
@@ -86,15 +78,6 @@ def _times(began: Sequence[datetime]) -> tuple[list[str], list[str]]:
     written = [(len(began) - 1 - place) % every == 0 for place in range(len(began))]
     labels = [f"{each:{short if shown else '%m-%d %H:%M:%S'}}" for each, shown in zip(began, written, strict=True)]
     return labels, [label for label, shown in zip(labels, written, strict=True) if shown]
-
-
-def _rows(title: str, found: Mapping[str, int] | Mapping[str, float], **options: Any) -> Markup:
-    """Horizontal bars, the first on top."""
-    if not found:
-        return Markup("")
-    names, values = [shortened(name, _NAME) for name in found][::-1], list(found.values())[::-1]
-    height = 40 + ROW * len(names)
-    return _draw_plot("HorizontalBar", title, names, {"": values}, height=height, **options)
 
 
 def _library() -> Any:
@@ -151,8 +134,17 @@ def _clean(parent: Any) -> None:
         parent.insert(0, title)
 
 
-IN_FULL, PLACES, UNSTEADY, LANES = 12, 6, 30, 40
-"""The number of failures of a cause, healed places, flaky tasks and lanes that are shown; others are counted."""
+PLACES, UNSTEADY, LANES = 6, 30, 40
+"""The number of healed places, flaky tasks and lanes that are shown; others are counted."""
+
+
+def drawn_bars(of: Occurrence, passed: bool) -> str:
+    """The path of its attempts that passed, or of those that failed, in a drawing of 100 by 10."""
+    whole = max([of.seconds, 0.01, *(each.end for each in of.bars)])
+    found = (
+        (100 * each.start / whole, 100 * (each.end - each.start) / whole) for each in of.bars if each.passed is passed
+    )
+    return "".join(f"M{min(start, 98):.0f} 0h{max(long, 2):.0f}v10h-{max(long, 2):.0f}z" for start, long in found)
 
 
 def page(view: Dashboard) -> str:
@@ -161,8 +153,6 @@ def page(view: Dashboard) -> str:
     retries = {"retries": [each.retries for each in trend]}
     rates = {"%": [None if (rate := each.recovery_rate) is None else round(100 * rate, 1) for each in trend]}
     drawn = {
-        "breakdown": breakdown(view.breakdown),
-        "recoveries": recoveries(view.recoveries),
         "outcomes": outcomes(trend),
         "durations": durations(trend),
         "retries": _trend("Bar", "Retries in each run", trend, retries, order_min=0),
@@ -202,6 +192,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(duration=duration, amount=amount, argument=shlex.quote, with_code=with_code)
-    made.filters.update(tokens=tokens_text, money=money_text, short=lambda text: shortened(text, _LINE))
+    made.filters.update(
+        bars=drawn_bars, tokens=tokens_text, money=money_text, short=lambda text: shortened(text, _LINE)
+    )
     made.globals.update(in_full=IN_FULL, most_places=PLACES, most_unsteady=UNSTEADY, most_lanes=LANES)
     return made

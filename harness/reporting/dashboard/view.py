@@ -61,15 +61,29 @@ class ComparedValues(FrozenValue):
     diff: str = ""
 
 
+class DrawnAttempt(FrozenValue):
+    """One attempt at a step. Times are seconds since the start of the task."""
+
+    start: float
+    end: float
+    passed: bool
+
+
 class Occurrence(FrozenValue):
     """One failed task of a cause."""
 
     task_id: str
+    goal: str = ""
     source: str = ""
+    code: str = ""
+    suspect: str = Field("", description="Where to look first; empty if that is not known.")
+    cause: str = Field(description="Why it failed, in a line.")
     step: str = ""
     message: str = Field("", description="Less what the comparison says; empty where that says all.")
     seconds: float = 0
     worker: str = ""
+    executions: int = Field(1, description="How often the run executed it; this is about the last time.")
+    bars: tuple[DrawnAttempt, ...] = Field((), description="The attempts at all of its steps.")
     since: str = Field("", description="`new`, or since how many runs it fails; empty without history.")
     attempts: tuple[str, ...] = Field((), description="Of the failing step: when, how long, what came of it.")
     before: tuple[str, ...] = Field((), description="The steps before the failing one.")
@@ -287,7 +301,9 @@ class Dashboard(FrozenValue):
     facts: dict[str, str] = Field(description="Environment, commit, arguments.")
     links: tuple[PageLink, ...] = ()
     causes: tuple[CauseView, ...] = ()
+    uncollected: dict[str, str] = Field({}, description="File that could not be collected -> why.")
     breakdown: dict[str, int] = Field(description="error_type -> failed tasks.")
+    codes: dict[str, tuple[str, ...]] = Field({}, description="error_type -> codes of these tasks.")
     recoveries: tuple[RecoveryRate, ...] = ()
     resilience: dict[str, str] = Field({})
     thresholds: tuple[ThresholdState, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -13,6 +13,9 @@ from harness.model.evaluation import (
     USE_HEAD,
     EvaluatedCell,
     Evaluation,
+    EvaluationTrial,
+    ahead,
+    by_worth,
     condition_text,
     evidence_text,
     headline,
@@ -21,12 +24,13 @@ from harness.model.evaluation import (
     p_text,
     points_text,
     share_text,
+    shown_ks,
     use_cells,
     verdict_sentence,
-    void_text,
 )
 from harness.reporting.dashboard.page import asset, environment, policy_of
 from harness.reporting.evaluation.tables import cause_head, cause_rows, rate_head, rate_rows, task_head, task_rows
+from harness.reporting.evaluation.trials import cell_links, trial_link
 
 # Drawings in units of a place that is 400 wide: readable on a phone.
 
@@ -75,27 +79,36 @@ def rate_plot(found: Evaluation) -> ForestPlot:
 
 
 def _rate_row(cell: EvaluatedCell, number: int, colour: int) -> ForestRow:
-    rate, void = cell.rate, void_text(cell)
+    rate = cell.rate
     spread = f" (95 %: {interval_text(rate.interval)})" if rate.interval else ""
     return ForestRow(
         label=f"{cell.agent}, {condition_text(cell.fault)}",
-        text=share_text(rate.share) + spread + (f", void {cell.void} of {cell.trials}" if void else ""),
+        text=share_text(rate.share) + spread + (f", void {cell.void} of {cell.trials}" if cell.void else ""),
         y=ROW * number,
         value=None if rate.share is None else _at(rate.share, 0, 1),
         interval=None if rate.interval is None else (_at(rate.interval[0], 0, 1), _at(rate.interval[1], 0, 1)),
-        bounds=(_at(cell.worst, 0, 1), _at(cell.best, 0, 1)) if void and cell.worst is not None and cell.best else None,
+        bounds=(_at(cell.worst, 0, 1), _at(cell.best, 0, 1))
+        if cell.void and cell.worst is not None and cell.best
+        else None,
         colour=colour,
     )
 
 
+def _void_bounds(cell: EvaluatedCell) -> tuple[float, float] | None:
+    """The places of the rates if all void trials had failed, and if they had passed; None if none is void."""
+    if not cell.void or cell.worst is None or cell.best is None:
+        return None
+    return _at(cell.worst, 0, 1), _at(cell.best, 0, 1)
+
+
 def difference_plot(found: Evaluation) -> ForestPlot | None:
-    """The difference of each two agents; None with one agent."""
+    """The difference of each two agents, as the one ahead sees it; None with one agent."""
     if not found.comparisons:
         return None
     ends = [abs(end) for each in found.comparisons for end in (each.difference or 0, *(each.interval or ()))]
     widest = max(0.1, min(1.0, -(-max(ends) * 10 // 1) / 10))
     rows = []
-    for number, each in enumerate(found.comparisons):
+    for number, each in enumerate(map(ahead, by_worth(found.comparisons))):
         spread = each.interval
         rows.append(
             ForestRow(
@@ -174,10 +187,11 @@ class EvaluationVerdict(Struct, frozen=True):
     sentence: str
     evidence: str
     more: str
+    decided: bool
 
 
-def evaluation_page(found: Evaluation) -> str:
-    """The whole document."""
+def evaluation_page(found: Evaluation, trials: Sequence[EvaluationTrial] = ()) -> str:
+    """The whole document. `trials`: those whose pages lie beside it, which its tables then lead to."""
     script, style = asset("dashboard.js"), asset("dashboard.css") + asset("evaluation.css")
     template = environment().get_template("evaluation.html")
     return template.render(
@@ -186,7 +200,7 @@ def evaluation_page(found: Evaluation) -> str:
         plots=[each for each in (rate_plot(found), difference_plot(found)) if each is not None],
         costs=cost_plot(found),
         verdicts=list(_verdicts(found)),
-        tables=list(_tables(found)),
+        tables=list(_tables(found, trials)),
         state=_state(found),
         script=Markup(script),  # noqa: S704 - ours
         style=Markup(style),  # noqa: S704 - ours
@@ -202,9 +216,14 @@ def _state(found: Evaluation) -> str:
 
 
 def _verdicts(found: Evaluation) -> Iterator[EvaluationVerdict]:
-    for each in found.comparisons:
+    for each in by_worth(found.comparisons):
         evidence = evidence_text(each)
-        yield EvaluationVerdict(verdict_sentence(each).removesuffix(f": {evidence}"), evidence, more_text(each))
+        sentence = verdict_sentence(each).removesuffix(f": {evidence}")
+        yield EvaluationVerdict(sentence, evidence, more_text(each), each.better != "open")
+
+
+Cell = tuple[str, str]
+"""A text, and the address that it leads to; the second is empty for most."""
 
 
 class PageTable(Struct, frozen=True):
@@ -214,22 +233,47 @@ class PageTable(Struct, frozen=True):
     title: str
     caption: str
     head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    links: Sequence[str] = ()
-    """For each row the address of its first cell; empty: there is none."""
+    rows: Sequence[Sequence[Cell]]
 
 
-def _tables(found: Evaluation) -> Iterator[PageTable]:
-    caption = "pass^k: the probability that k trials of a task all pass, a mean over tasks"
-    yield PageTable("rates", "Rates", caption, rate_head(found), list(rate_rows(found)))
-    yield PageTable(
-        "tasks", "Tasks", "Trials that passed, of those that count", task_head(found), list(task_rows(found))
-    )
+def _table(name: str, title: str, caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> PageTable:
+    return PageTable(name, title, caption, head, [[(text, "") for text in row] for row in rows])
+
+
+def _tables(found: Evaluation, trials: Sequence[EvaluationTrial]) -> Iterator[PageTable]:
+    hats = ("; pass^k: the probability that k trials of a task all pass") if max(shown_ks(found.trials)) > 1 else ""
+    yield _table("rates", "Rates", f"Share that passes, a mean over tasks{hats}", rate_head(found), rate_rows(found))
+    yield _task_table(found, cell_links(trials))
     if found.causes:
-        caption = (
-            "Number of trials that ended with each code, side by side; a code leads to the artifacts of the first one"
-        )
-        links = [quote(f"{each.artifacts}/") if each.artifacts else "" for each in found.causes]
-        yield PageTable("causes", "Failures by cause", caption, cause_head(found), list(cause_rows(found)), links)
+        yield _cause_table(found, trials)
     caption = "Of all trials, those that were void or made again included"
-    yield PageTable("use", "Cost and time", caption, USE_HEAD, [use_cells(each) for each in found.totals])
+    yield _table("use", "Cost and time", caption, USE_HEAD, [use_cells(each) for each in found.totals])
+
+
+def _task_table(found: Evaluation, links: Mapping[tuple[str, str | None, str], str]) -> PageTable:
+    """The cells of an agent lead to its trials."""
+    names = {condition_text(fault): fault for fault in (None, *found.faults)}
+    rows = [
+        [(row[0], ""), (row[1], "")]
+        + [
+            (text, links.get((row[0], names[row[1]], agent), ""))
+            for agent, text in zip(found.agents, row[2:], strict=True)
+        ]
+        for row in task_rows(found)
+    ]
+    more = ": a click shows them, and what the agent did" if links else ""
+    return PageTable("tasks", "Tasks", f"Trials that passed, of those that count{more}", task_head(found), rows)
+
+
+def _cause_table(found: Evaluation, trials: Sequence[EvaluationTrial]) -> PageTable:
+    """A code leads to the first trial that ended with it, or else to the files of that."""
+    first = {each.artifacts: trial_link(each) for each in trials if each.artifacts}
+    links = [
+        first.get(each.artifacts or "") or (quote(f"{each.artifacts}/") if each.artifacts else "")
+        for each in found.causes
+    ]
+    rows = [
+        [(row[0], link), *((text, "") for text in row[1:])] for row, link in zip(cause_rows(found), links, strict=True)
+    ]
+    caption = "Number of trials that ended with each code, side by side; a code leads to the first one"
+    return PageTable("causes", "Failures by cause", caption, cause_head(found), rows)

@@ -11,6 +11,7 @@ from harness.model.evaluation import (
     USE_HEAD,
     EvaluatedTask,
     Evaluation,
+    by_worth,
     condition_text,
     hat_text,
     headline,
@@ -77,7 +78,7 @@ def cause_head(found: Evaluation) -> Row:
 def cause_rows(found: Evaluation) -> Iterator[Row]:
     """Yield a row for each code, with a cell for each agent."""
     for each in found.causes:
-        counts = (str(each.counts.get(name) or "") for name in found.agents)
+        counts = (str(each.counts.get(name, 0)) for name in found.agents)
         yield (each.code, condition_text(each.fault), each.outcome, *counts, each.example)
 
 
@@ -104,7 +105,7 @@ def _terminal_parts(found: Evaluation) -> Iterator[RenderableType]:
 
 
 def _verdict_lines(found: Evaluation) -> Iterator[str]:
-    for each in found.comparisons:
+    for each in by_worth(found.comparisons):
         yield verdict_sentence(each)
         if more := more_text(each):
             yield f"  {more}"
@@ -133,7 +134,7 @@ def evaluation_markdown(found: Evaluation) -> str:
 def _markdown_lines(found: Evaluation) -> Iterator[str]:
     yield f"## Evaluation of {', '.join(map(escape_markdown, found.agents))}: {escape_markdown(headline(found))}\n"
     yield from (f"- **no verdict**: {escape_markdown(line)}" for line in found.no_verdict)
-    for each in found.comparisons:
+    for each in by_worth(found.comparisons):
         yield f"- {escape_markdown(verdict_sentence(each), 400)}"
         if more := more_text(each):
             yield f"  - {more}"

@@ -240,6 +240,7 @@ def merge_runs(runs: Sequence[RunRecord]) -> RunRecord:
         executions=executions,
         happenings=tuple(sorted({each.model_dump_json(): each for run in runs for each in run.happenings}.values(),
                                 key=lambda each: stamp(each.at) or "")),
+        uncollected={file: why for run in runs for file, why in run.uncollected.items()},
         metrics=_metrics([run.metrics for run in runs], list(added_up.values()), executions),
         added_up=added_up,
         merged_from=sources,

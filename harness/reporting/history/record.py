@@ -225,6 +225,7 @@ class RunRecord(FrozenValue):
     )
     executions: tuple[Execution, ...] = ()
     happenings: tuple[Happening, ...] = ()
+    uncollected: dict[str, str] = Field({}, description="File that pytest could not collect -> why.")
     metrics: dict[str, Any] = Field({}, description="The document of metrics.json.")
     added_up: dict[str, dict[str, Any]] = Field(
         {}, description="Of a merged run: `resilience` of each run that it was put together from, by its identity."

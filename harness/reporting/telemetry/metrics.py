@@ -197,7 +197,7 @@ class MetricsSink(Sink):
         return document
 
     def lines(self) -> list[str]:
-        """Lines for the summary of a run: the counts of resilience, if there are any, and the crossed thresholds."""
+        """Lines for the summary of a run: the counts of resilience, if there are any, and what is critical."""
         metrics = self.metrics
         parts = [
             f"{_count_text(metrics.retries, 'retry', 'retries')} ({metrics.successful_retries} worked)"
@@ -208,7 +208,7 @@ class MetricsSink(Sink):
         average = metrics.avg_recovery_time
         parts.append("" if average is None else f"recovered in {average:.1f} s on average")
         said = ", ".join(filter(None, parts))
-        alarms = [f"threshold: {each.shown}" for each in self.readings if each.level != "ok"]
+        alarms = [f"alarm: {each.shown}" for each in self.readings if each.level == "critical"]
         alarms += [text if count == 1 else f"{text}, {_times_text(count)}" for text, count in self._broken.items()]
         found = [f"resilience: {said}"] if said else []
         if self.models:  # `models: 41 calls, 182k in (71 % cached), 4.1k out, $0.62, 2 unpriced; circuits: 1 opened`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from typing import BinaryIO
 from pydantic import ValidationError
 
 from harness.model.evaluation import Evaluation, EvaluationTrial, first_problem
+from harness.model.record import TaskResult
+from harness.reporting.trajectory import AGENTS, FILE
 from harness.resilience.replaced import try_lock
-from harness.runner.campaign.trials import Attack, BusyError, Outcome, PlannedTrial, trial_jobs
+from harness.runner.campaign.trials import Attack, BusyError, FailedBefore, Outcome, PlannedTrial, trial_jobs
 from harness.runner.evaluation.summary import Shape, summed_up
 from harness.runner.evaluation.trials import EvaluationSize, Judging, Place, place_of, remaining, schedule
 from harness.runner.trials import TrialRunner
@@ -94,6 +97,21 @@ def opened(folder: Path) -> Iterator[TrialJournal]:
         yield TrialJournal(folder / TRIALS, file, trials)
 
 
+TRAJECTORIES = "trajectories"
+"""The folder with the ways of the trials' agents: the project's own are deleted after some runs."""
+
+
+def _kept_way(trajectories: Path, outcome: Outcome, folder: Path) -> str | None:
+    """Copy the way of a trial's agent; returns the copy, relative to `folder`. None if no agent took one."""
+    result = outcome.result if isinstance(outcome, FailedBefore) else outcome
+    way = trajectories / result.key if isinstance(result, TaskResult) else None
+    if way is None or not (way / FILE).is_file():
+        return None
+    kept = folder / TRAJECTORIES / way.name
+    shutil.copytree(way, kept, dirs_exist_ok=True)
+    return (kept / FILE).relative_to(folder).as_posix()
+
+
 @dataclass(frozen=True)
 class EvaluationRun:
     """An evaluation under way. What was done stays, however it ends."""
@@ -140,6 +158,8 @@ class EvaluationRun:
         def take(turn: PlannedTrial, outcome: Outcome) -> None:
             trial = judging.line(turn, outcome)
             check()
+            way = _kept_way(runner.settings.root / AGENTS / self.run, outcome, judging.folder)
+            trial = trial.model_copy(update={"trajectory": way})
             journal.add(trial)
             tell(trial)
 

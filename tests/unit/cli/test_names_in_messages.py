@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -79,7 +80,9 @@ def test_every_code_of_the_bridge_is_explained() -> None:
 
 @cache
 def options_of_pytest() -> frozenset[str]:
-    shown = subprocess.run([sys.executable, "-m", "pytest", "--help"], capture_output=True, text=True, check=True)
+    wide = {**os.environ, "COLUMNS": "500"}  # else an option may be broken at a hyphen
+    line = [sys.executable, "-m", "pytest", "--help"]
+    shown = subprocess.run(line, capture_output=True, text=True, check=True, env=wide)
     return frozenset(OPTION.findall(shown.stdout))
 
 

@@ -157,9 +157,30 @@ def test_the_files_are_those_of_the_models(name: str) -> None:
 
 @pytest.mark.parametrize("example", RECOVERIES)
 def test_the_examples_of_the_specification_are_valid_and_load(example: str, tmp_path: Path) -> None:
-    document = task(error_recovery=RECOVERIES[example], **{"... (other fields same as B1)": "..."})
+    document = task(error_recovery=RECOVERIES[example])
     assert complaints("task_spec.schema.json", document) == []
-    assert problems(write(tmp_path, document)) == ()
+    assert problems(write(tmp_path, {**document, "... (other fields same as B1)": "..."})) == ()
+
+
+def test_a_key_that_nobody_knows_is_marked_and_those_of_the_project_are_not() -> None:
+    assert complaints("task_spec.schema.json", task(expect_timout=3))
+    assert complaints("task_spec.schema.json", task(quarantine="x"))
+    own = Draft202012Validator(schemas(["quarantine"])["task_spec.schema.json"])
+    assert own.is_valid(task(quarantine="x"))
+    assert not own.is_valid(task(quarantin="x"))
+
+
+@pytest.mark.parametrize("name", ["task_spec", "step_group", "fault_plan", "evaluation_gate"])
+def test_no_editor_is_led_to_null(name: str) -> None:
+    """It would propose a default of null, and null itself wherever its type is named."""
+    text = json.dumps(SCHEMAS[f"{name}.schema.json"])
+    assert '"default": null' not in text
+    assert '"type": "null"' not in text
+
+
+def test_null_is_valid_where_it_may_stand() -> None:
+    assert complaints("task_spec.schema.json", task(login=None, browser=None)) == []
+    assert complaints("task_spec.schema.json", task(goal=None))
 
 
 @pytest.mark.parametrize("example", WHOLE)

@@ -91,3 +91,10 @@ def test_a_value_of_an_option_has_no_place_in_the_file(tmp_path: Path) -> None:
         load_settings(tmp_path, serve={"port": "y"})
     lines = str(caught.value).replace(str(tmp_path), "").splitlines()
     assert sorted(line.partition(": ")[0] for line in lines) == ["/pyproject.toml", "/pyproject.toml:3:1"]
+
+
+def test_a_number_of_milliseconds_is_told_as_one(tmp_path: Path) -> None:
+    service = '[tool.harness.services.a]\ncommand = ["x"]\nhealth = "http://a.test/"\nhosts = { "a.test" = "auto" }\n'
+    (tmp_path / "pyproject.toml").write_text(f"{service}ready_timeout = 60000\n", "utf-8")
+    with pytest.raises(SettingsError, match=r":5:1: .*ready_timeout: .*\(seconds, not milliseconds: write 60\)"):
+        load_settings(tmp_path)

@@ -73,6 +73,7 @@ def test_executors() -> None:
     assert (github["buildName"], github["buildOrder"]) == ("tests #5", 5)
     assert executor_of({"GITLAB_CI": "1", "CI_JOB_URL": "u", "CI_PIPELINE_IID": "9"})["type"] == "gitlab"
     assert executor_of({"JENKINS_URL": "u", "BUILD_NUMBER": "x"})["name"] == "Jenkins"
+    assert executor_of({"GITHUB_ACTIONS": "true"})["buildName"] == "GitHub Actions", "no number that nobody knows"
 
 
 def test_all_are_written(tmp_path: Path) -> None:

@@ -31,23 +31,20 @@ def test_everything() -> None:
         record(final_state="failed", warnings=[{"type": "network_error_recovered"}]),
         record(final_state="aborted", expected=True),
     ]  # fmt: skip
-    assert summary_lines(records, Path("errors"), Path("allure-results")) == [
-        (
-            "tasks: 7: 4 completed (1 of them recovered: fallback_selector_used 1, network_error_recovered 1), "
-            "1 partial success, 1 failed, 1 passed as declared"
-        ),
+    assert summary_lines(records, Path("errors"), Path("allure-results"), more=["resilience: 1 retry (1 worked)"]) == [
+        "tasks: 7: 4 completed (1 of them recovered), 1 partial success, 1 failed, 1 passed as declared",
         "warnings:",
         "  T: artifacts names 'x', which no step kept",
         "  T step 2: Optional step 2 was skipped: no such element",
         "healed selectors (update the spec):",
         "  tasks/x.yaml step 12: `#a` -> `//td` (button 'Pay')",
-        "artifacts: errors",
-        "Allure results: allure-results (build the report: harness report)",
+        "artifacts: errors; Allure results: allure-results (build the report: harness report)",
+        "resilience: 1 retry (1 worked)",
         "look closer: harness triage, harness show T, harness dashboard",
     ]
 
 
-def test_a_recovery_without_a_warning_of_its_own_has_no_kind() -> None:
+def test_a_recovery_without_a_warning_of_its_own_is_counted() -> None:
     """An agent was told that its proposal is no step, and chose another one."""
     assert summary_lines([record(recovered=1)], Path("errors"))[0] == "tasks: 1: 1 completed (1 of them recovered)"
 
@@ -114,10 +111,7 @@ def test_each_task_is_counted_once() -> None:
         record(unexpected=True, warnings=[SKIPPED, {"type": "network_error_recovered"}]),
     ]
     assert summary_lines(records) == [
-        (
-            "tasks: 10: 7 completed (3 of them recovered: network_error_recovered 3), 1 passed as declared, "
-            "2 unexpected outcomes"
-        ),
+        "tasks: 10: 7 completed (3 of them recovered), 1 passed as declared, 2 unexpected outcomes",
     ]
     refused = record(final_state="partial_success", refused=True)
     crashed = record(final_state="failed", code="WORKER_CRASHED")
@@ -167,12 +161,24 @@ def test_a_declared_choice_among_matches_is_not_healed(original: str, used: str,
     assert ("healed selectors (update the spec):" in summary_lines([record(warnings=[warning])])) is listed
 
 
+def test_a_selector_that_an_injected_fault_took_away_needs_no_update() -> None:
+    assert "healed selectors (update the spec):" in summary_lines([record(warnings=[HEALED])])
+    faulted = record(warnings=[HEALED], faults={"renamed 1": "struck"})
+    assert summary_lines([faulted])[1:] == ["faults: 1 struck"]
+
+
+def test_whole_scores_are_not_told() -> None:
+    assert summary_lines([record(score=1.0)]) == ["tasks: 1: 1 completed"]
+    assert summary_lines([record(score=1.0), record(task_id="U", score=0.5)])[1:] == [
+        "score: 0.75 on average of 2 tasks; below 1: U 0.5"
+    ]
+
+
 def test_a_folder_elsewhere_is_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     lines = summary_lines([record(final_state="failed")], tmp_path / "errors", tmp_path / "project/..allure")
-    assert lines[1] == f"artifacts: {tmp_path}/errors"
-    assert lines[2].startswith("Allure results: ..allure ")
+    assert lines[1].startswith(f"artifacts: {tmp_path}/errors; Allure results: ..allure ")
 
 
 def test_tasks_that_were_left_out_are_counted_with_their_reasons() -> None:

@@ -73,3 +73,13 @@ async def test_work_that_nobody_waits_for_ends_quietly_after_its_loop(monkeypatc
     released.set()
     threads[0].join(LONG)
     assert told == []
+
+
+async def test_where_no_thread_starts_any_more_the_work_is_done_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")  # as Python 3.12 says
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    assert await on_own_thread(threading.get_ident) == threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        await on_own_thread(lambda: 1 / 0)

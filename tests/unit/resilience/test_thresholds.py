@@ -85,7 +85,7 @@ def test_only_changes_are_told() -> None:
     assert [(each.before, each.after, each.value) for each in told[2:]] == [("critical", "ok", 0)]
     worst = {reading.metric: reading for reading in thresholds.worst}
     assert (worst["session_drops"].level, worst["session_drops"].value) == ("critical", 21)
-    assert worst["session_drops"].shown == "session_drops 21 per minute (critical: over 20 per minute)"
+    assert worst["session_drops"].shown == "21 lost sessions a minute (critical: over 20)"
 
 
 def test_the_error_rate_needs_some_attempts() -> None:
@@ -96,7 +96,7 @@ def test_the_error_rate_needs_some_attempts() -> None:
     thresholds.count_attempts(90, 0)
     assert [(each.after, each.value) for each in told] == [("warning", 0.1)]
     thresholds.count_attempts(0, 6)
-    assert told[-1].reading.shown == "error_rate 16 % of the attempts (critical: over 15 %)"
+    assert told[-1].reading.shown == "16 % of the attempts failed (critical: over 15 %)"
 
 
 @given(st.lists(st.tuples(st.floats(0, 40), st.integers(0, 5)), max_size=40), st.floats(1, 60))

@@ -56,6 +56,12 @@ BROKEN = {
     "unclosed-quote": Broken('task_id: "a\n', "2:1", ("not valid YAML", "quoted scalar")),
     "tab": Broken("task_id: a\nsteps:\n\t- act: open\n", "3:1", ("not valid YAML", "spaces, not with tabs")),
     "colon-in-text": Broken("task_id: a\ngoal: buy: now\n", "2:10", ("not valid YAML", "in quotes")),
+    "reference-in-braces": Broken(
+        steps("{act: type, selector: a, value: to ${inputs.nam}/x , note: b}"),
+        "3:37",
+        ("not valid YAML", 'needs quotes: write "to ${inputs.nam}/x"'),
+    ),
+    "reference-in-brackets": Broken(after("tags: [${env:A}, b]\n"), "5:8", ('write "${env:A}"',)),
     "at-sign": Broken("task_id: a\ngoal: @me\n", "2:7", ("cannot start any token", "in quotes")),
     "several-documents": Broken("task_id: a\n---\ntask_id: b\n", "2:1", ("several YAML documents",)),
     "python-tag": Broken("task_id: !!python/object/apply:os.system [id]\n", "1:10", ("tag", "is not allowed")),
@@ -88,6 +94,12 @@ BROKEN = {
     "timeout-yes": Broken(after("priority: true\n"), "5:11", ("a whole number", "found: true")),
     "timeout-out-of-range": Broken(after("timeout: 9\n"), "5:10", ("out of range", "at least 10")),
     "step_timeout-out-of-range": Broken(after("step_timeout: 301\n"), "5:15", ("out of range", "at most 300")),
+    "timeout-in-milliseconds": Broken(
+        after("timeout: 30000\n"), "5:10", ("out of range", "seconds, not milliseconds: write 30")
+    ),
+    "step-timeout-in-milliseconds": Broken(
+        steps("{act: click, selector: '#a', timeout: 10000}"), "3:43", ("seconds, not milliseconds: write 10",)
+    ),
     "tags-text": Broken(after("tags: shop\n"), "5:7", ("expected: a list", "found: text 'shop'")),
     "inputs-list": Broken(after("inputs: [a]\n"), "5:9", ("expected: a mapping", "found: a list")),
     "misspelt-top-key": Broken(after("sucess_criteria: []\n"), "5:1", ("unknown key", "`success_criteria`?")),
@@ -112,6 +124,9 @@ BROKEN = {
     "step-text": Broken(steps("open"), "3:5", ("steps[0]", "expected: a mapping", "found: text 'open'")),
     "act-missing": Broken(steps("{selector: '#a'}"), "3:5", ("`act` is missing", "open, click")),
     "act-unknown": Broken(steps("{act: clik, selector: '#a'}"), "3:11", ("not a known act", "`click`?")),
+    "act-of-playwright": Broken(steps("{act: goto, url: x}"), "3:11", ("write `open`, with the address as `url`",)),
+    "act-of-selenium": Broken(steps("{act: send_keys, selector: a}"), "3:11", ("write `type`",)),
+    "act-of-a-page": Broken(steps("{act: page.dblclick(), selector: a}"), "3:11", ("count: 2",)),
     "switch-nowhere": Broken(steps("{act: switch_page}"), "3:5", ("needs either `value`",)),
     "switch-twice": Broken(steps("{act: switch_page, value: 1, url: x}"), "3:5", ("needs either `value`",)),
     "dialog-pattern": Broken(steps("{act: dialog, message: {matches: '('}}"), "3:5", ("bad regular expression",)),
@@ -133,6 +148,7 @@ BROKEN = {
     "option-number": Broken(steps("{act: select, selector: a, value: [a, 1]}"), "3:43", ("value[1]", "expected: text")),
     "wait-for-nothing": Broken(steps("{act: wait}"), "3:5", ("needs a `selector`, or a number of seconds",)),
     "wait-too-long": Broken(steps("{act: wait, value: 4000}"), "3:5", ("0 to 3600 seconds",)),
+    "wait-in-milliseconds": Broken(steps("{act: wait, value: 5000}"), "3:5", ("seconds, not milliseconds: write 5",)),
     "assert-without-value": Broken(steps("{act: assert, selector: a}"), "3:5", ("needs the `value`",)),
     "assert-both-forms": Broken(steps("{act: assert, selector: a, expr: b}"), "3:5", ("either `selector`",)),
     "step-timeout-zero": Broken(steps("{act: open, url: x, timeout: 0}"), "3:34", ("more than 0",)),

@@ -16,6 +16,24 @@
   theme.addEventListener("change", () => { dress(theme.value); kept.set(theme.value); });
   theme.parentElement.hidden = false;
 
+  for (const row of document.querySelectorAll("details.row")) {
+    const picture = row.querySelector(".shot, .actual img");
+    if (!picture) continue;
+    const small = document.createElement("img");
+    small.src = picture.src;
+    small.alt = "";
+    row.querySelector(".thumb").append(small);
+    if (picture.matches(".shot")) picture.addEventListener("click", () => picture.classList.toggle("whole"));
+  }
+
+  const openTarget = () => {
+    const asked = location.hash && document.getElementById(location.hash.slice(1));
+    const row = asked && (asked.matches("details") ? asked : asked.matches(".cause, .cell") && asked.querySelector("details.row"));
+    if (row) row.open = true;
+  };
+  addEventListener("hashchange", openTarget);
+  openTarget();
+
   for (const yaml of document.querySelectorAll("pre.yaml")) {
     if (!navigator.clipboard) break;
     const button = document.createElement("button");

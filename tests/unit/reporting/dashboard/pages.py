@@ -9,7 +9,7 @@ from harness.reporting.dashboard.page import page
 from harness.reporting.dashboard.view import EvidenceLinks, PageLink, PictureComparison, PictureView
 from harness.reporting.history.record import RunRecord, RunSummary
 from tests.unit.pictures import block
-from tests.unit.reporting.history.runs import HEALED, execution, failed, record, run, several
+from tests.unit.reporting.history.runs import CODES, HEALED, execution, failed, record, run, several
 
 HOSTILE = (
     "</script><script>window.hacked=1</script>",
@@ -33,6 +33,18 @@ def page_with_pictures() -> str:
     shown = EvidenceLinks(folder="errors/T", comparisons=(PictureComparison(name=EVIL, pictures=tuple(pictures)),))
     found = run(parts=[execution(failed("T", "ASSERTION_FAILED"))])
     return page(dashboard(found, (), {}, lambda _record: FoundEvidence(shown)))
+
+
+def red_page() -> str:
+    """Of eleven tasks that failed for other reasons, each with a picture and two files."""
+    found = [
+        failed(f"T-RED-{n}", CODES[n % len(CODES)], at=n, suspect="site", message=f"{'x' * n} is wrong")
+        for n in range(11)
+    ]
+    links = tuple(PageLink(label=name, href=f"errors/{name}") for name in ("error_report.json", "trace.zip"))
+    shown = EvidenceLinks(folder="errors/T", links=links, picture=data_url(block(900, 300, 3_000)))
+    made = run(parts=map(execution, found), happenings=())
+    return page(dashboard(made, trend(), {}, lambda _record: FoundEvidence(shown)))
 
 
 def trend(count: int = 12) -> tuple[RunSummary, ...]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.reporting.comparisons import shows_nothing
 from harness.reporting.dashboard.build import dashboard
 from harness.reporting.dashboard.evidence import EACH, Shelf, with_pictures
 from harness.reporting.redact_files import inert
@@ -170,6 +173,42 @@ def pictures(shelf: Shelf, data: bytes) -> list[str]:
 def test_the_first_failure_of_a_cause_has_its_picture_in_the_page(shelf: Shelf) -> None:
     left(shelf.artifacts / "T-1")
     assert pictures(shelf, PNG) == ["data:image/png;base64,iVBORw0K"]
+
+
+def grey(*rows: bytes) -> bytes:
+    """A picture of these rows of grey."""
+    head = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))), (b"IEND", b""))
+    sums = (zlib.crc32(kind + data) for kind, data in parts)
+    packed = (struct.pack(">I4s", len(d), k) + d + struct.pack(">I", each) for (k, d), each in zip(parts, sums))  # noqa: B905
+    return PNG[:8] + b"".join(packed)
+
+
+WHITE, DOT = b"\xff" * 9, b"\xff\0" + b"\xff" * 7
+
+
+@pytest.mark.parametrize(
+    ("picture", "blank"),
+    [
+        pytest.param(grey(*[WHITE] * 30), True, id="white"),
+        pytest.param(grey(*[WHITE] * 15, DOT, *[WHITE] * 14), False, id="a dot"),
+        pytest.param(PNG, False, id="no picture"),
+        pytest.param(grey(*[WHITE] * 30)[:45], False, id="cut off"),
+    ],
+)
+def test_a_picture_of_nothing_is_left_out(shelf: Shelf, picture: bytes, blank: bool) -> None:
+    left(shelf.artifacts / "T-1")
+    assert pictures(shelf, picture) == ["" if blank else "data:image/png;base64,iVBORw0K"]
+    assert shows_nothing(picture) is blank
+
+
+def test_every_failure_that_is_shown_has_its_picture(shelf: Shelf) -> None:
+    names = ("T-1", "T-2", "T-3")
+    for name in names:
+        left(shelf.artifacts / name, task_id=name)
+    parts = [execution(failed(name, "STEP_TIMEOUT", artifacts=str(shelf.artifacts / name))) for name in names]
+    view = with_pictures(dashboard(run(parts=parts), (), {}, shelf.find), shelf.root)
+    assert [bool(each.evidence.picture) for cause in view.causes for each in cause.occurrences] == [True] * 3
 
 
 def compared(shelf: Shelf, data: bytes) -> list[tuple[str, str, str]]:

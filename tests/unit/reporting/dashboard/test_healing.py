@@ -49,7 +49,7 @@ def test_what_needs_no_change_is_told_without_one(warning: dict[str, Any], field
     text = page_of(run(parts=[execution(parts[0])]))
     assert "nothing to change." in text
     assert "Proposed change" not in text
-    assert "No selector had to be stood in for" not in text
+    assert "no healed selector" not in text
 
 
 def test_another_warning_is_no_healing() -> None:

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from harness.reporting.dashboard.page import breakdown, durations, outcomes, recoveries
+from harness.reporting.dashboard.page import drawn_bars, durations, outcomes
 from harness.reporting.dashboard.timeline import amount, duration, visible, with_code
-from harness.reporting.dashboard.view import RecoveryRate
+from harness.reporting.dashboard.view import DrawnAttempt, Occurrence
 from tests.unit.reporting.dashboard.pages import EVIL, hostile_run, page_of, trend
 from tests.unit.reporting.history.runs import execution, failed, many, record, run
 
@@ -57,11 +57,34 @@ def test_hostile_texts_stay_texts() -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2028]", text)
 
 
-def test_a_cause_of_one_task_is_listed_with_the_tasks_name() -> None:
-    lone = execution(failed("LONE", "STEP_TIMEOUT", message="too long"))
+def test_a_failure_is_a_row_and_tasks_of_one_cause_stand_together() -> None:
+    lone = execution(failed("LONE", "STEP_TIMEOUT", message="too long", suspect="task"))
     many_ = [execution(failed(name, "SERVICE_DOWN", message="`x` is down", service="x")) for name in ("A", "B")]
-    listed = page_of(run(parts=[lone, *many_])).partition('<ol class="glance"')[2].partition("</ol>")[0]
-    assert re.findall(r'class="badge count">([^<]*)<', listed) == ["2 tasks", "LONE"]
+    text = page_of(run(parts=[lone, *many_]))
+    causes = re.findall(
+        r'<div class="cause" id="cause-\d">(.*?)(?=<div class="cause"|</section>)',
+        text.replace(' role="group" aria-label="Cause 1"', "").replace(' role="group" aria-label="Cause 2"', ""),
+        re.DOTALL,
+    )
+    rows = [re.findall(r'<details class="row">.*?<b class="id">(.*?)</b>', cause, re.DOTALL) for cause in causes]
+    assert rows == [["A", "B"], ["LONE"]]
+    assert "2 tasks, one cause: `x` is down</h3>" in causes[0]
+    assert '<span class="chip task">task</span>' in causes[1]
+    assert "<h3>" not in causes[1]
+
+
+def test_the_attempts_of_a_task_are_drawn_where_they_were() -> None:
+    bars = (DrawnAttempt(start=0, end=1, passed=True), DrawnAttempt(start=2, end=4, passed=False))
+    task = Occurrence(task_id="T", cause="c", seconds=4, bars=bars)
+    assert drawn_bars(task, passed=True) == "M0 0h25v10h-25z"
+    assert drawn_bars(task, passed=False) == "M50 0h50v10h-50z"
+
+
+def test_a_file_that_was_not_collected_is_a_row() -> None:
+    text = page_of(run(parts=[execution(record("T-1"))], uncollected={"test_a.py": "ImportError: <b>"}))
+    assert '<b class="id">test_a.py</b>' in text
+    assert "ImportError: &lt;b&gt;" in text
+    assert '<header class="bad">' in text
 
 
 def test_ids_are_there_once_and_links_within_lead_somewhere() -> None:
@@ -79,7 +102,7 @@ def test_ids_are_there_once_and_links_within_lead_somewhere() -> None:
     [
         (run(parts=()), "No task was run, so nothing failed"),
         (run(parts=[execution(record("T-1"))]), "No task failed."),
-        (run(parts=[execution(record("T-1"))]), "No selector had to be stood in for."),
+        (run(parts=[execution(record("T-1"))]), "No flaky task, no healed selector."),
         (run(parts=[execution(record("T-1"))], happenings=()), "No circuit opened, no service went down"),
         (run(metrics={}), "The run wrote no figures."),
         (run(), "There is no history of runs: trends begin with the second."),
@@ -105,14 +128,7 @@ def test_a_trend_names_the_last_run() -> None:
 
 
 def test_plots_of_nothing_are_nothing() -> None:
-    assert str(outcomes(())) == str(breakdown({})) == str(recoveries([])) == ""
-
-
-@pytest.mark.parametrize("name", [EVIL, "\ud800", "\x00"])
-def test_a_plot_takes_any_name(name: str) -> None:
-    drawn = str(recoveries([RecoveryRate(name=name, tried=1, worked=1, rate=1)]))
-    assert "<img" not in drawn
-    drawn.encode()
+    assert str(outcomes(())) == str(durations(())) == ""
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_what_was_cut_off_from_outside_is_counted_and_told_apart() -> None:
     parts = [execution(failed("T-1", "INTERRUPTED")), execution(failed("T-2", "STEP_TIMEOUT", at=9))]
     view = view_of(run(parts=parts, ending="interrupted"))
     assert (view.counts.failed, view.counts.not_judged, view.breakdown) == (1, 1, {"timeout_step": 1})
-    assert view.verdict == "1 of 2 tasks failed so far, probably for one reason"
+    assert view.verdict == "1 of 2 tasks failed so far"
     assert [each.title.startswith("not judged: ") for each in view.causes] == [False, True]
     assert [each.first for each in view.causes] == [True, False]
     assert view.timeline.lanes[0].bars[0].kind == "not_judged"
@@ -42,7 +42,7 @@ def test_what_was_cut_off_from_outside_is_counted_and_told_apart() -> None:
     ("parts", "ending", "verdict"),
     [
         ((), "finished", "No task was run"),
-        ((execution(record("T-1")),), "finished", "Nothing failed: 1 of 1 tasks passed"),
+        ((execution(record("T-1")),), "finished", "Nothing failed: 1 of 1 task passed"),
         (
             (execution(record("T-1")), skipped("T-2")),
             "unfinished",
@@ -61,10 +61,15 @@ def test_what_was_cut_off_from_outside_is_counted_and_told_apart() -> None:
         (
             (execution(failed("T-1", "STEP_TIMEOUT"), "rerun"),),
             "interrupted",
-            "1 of 1 tasks failed so far, probably for one reason",
+            "1 of 1 task failed so far",
         ),
-        ((skipped("T-1"),), "finished", "All 1 tasks were skipped"),
-        ((execution(failed("T-1", "STEP_TIMEOUT")),), "finished", "1 of 1 tasks failed, probably for one reason"),
+        ((skipped("T-1"),), "finished", "The only task was skipped"),
+        ((execution(failed("T-1", "STEP_TIMEOUT")),), "finished", "1 of 1 task failed"),
+        (
+            tuple(execution(failed(name, "SERVICE_DOWN", service="x", message="`x` is down")) for name in ("A", "B")),
+            "finished",
+            "2 of 2 tasks failed, from 1 cause",
+        ),
     ],
 )
 def test_the_verdict_is_one_line(parts: tuple[Execution, ...], ending: Any, verdict: str) -> None:
@@ -101,6 +106,37 @@ def test_figures_have_the_names_of_the_specification() -> None:
     network = next(each for each in view.recoveries if each.name == "network_error")
     assert (network.worked, network.tried, network.rate) == (1, 4, 0.25)
     assert list(view.breakdown.values()) == sorted(view.breakdown.values(), reverse=True)
+
+
+def test_an_error_of_no_type_is_told_by_its_code() -> None:
+    parts = [execution(failed(name, code)) for name, code in (("A", "NET_OFFLINE"), ("B", "NET_OFFLINE"))]
+    lost = execution(failed("C", "BROWSER_CRASHED", error_type="unknown"))
+    view = view_of(run(parts=[*parts, lost]))
+    assert view.breakdown == {"network_error": 2, "unknown": 1}
+    assert view.codes == {"network_error": ("NET_OFFLINE",), "unknown": ("BROWSER_CRASHED",)}
+
+
+def test_retries_are_one_figure() -> None:
+    found = view_of(run(metrics={"resilience": {"successfulRetries": 1, "failedRetries": 4, "totalAttempts": 9}}))
+    assert found.resilience == {"retries": "5 (1 worked)", "attempts": "9"}
+
+
+@pytest.mark.parametrize(
+    ("ci", "told"),
+    [
+        ({"name": "GitHub Actions", "buildName": "GitHub Actions"}, "GitHub Actions"),
+        ({"name": "GitHub Actions", "buildName": "nightly #7"}, "GitHub Actions nightly #7"),
+        ({"name": "Jenkins"}, "Jenkins"),
+    ],
+)
+def test_a_build_is_named_once(ci: dict[str, Any], told: str) -> None:
+    assert view_of(run(ci=ci)).facts["CI"] == told
+
+
+def test_files_that_were_not_collected_are_told() -> None:
+    view = view_of(run(parts=[execution(record("T-1"))], uncollected={"test_a.py": "ImportError: no b"}))
+    assert view.uncollected == {"test_a.py": "ImportError: no b"}
+    assert view.verdict == "Nothing failed: 1 of 1 task passed, 1 file not collected"
 
 
 def test_what_a_task_declares_is_no_error() -> None:

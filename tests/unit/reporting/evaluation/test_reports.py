@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -11,8 +12,15 @@ from rich.console import Console
 from harness.model.evaluation import Evaluation, EvaluationTrial, GateResult
 from harness.reporting.evaluation.page import cost_plot, difference_plot, evaluation_page, rate_plot
 from harness.reporting.evaluation.tables import evaluation_markdown, show_evaluation
+from harness.reporting.evaluation.trials import write_trial_pages
 from tests.unit.runner.evaluation.lines import evaluation, line, lines
 
+WAY = (
+    '{"line": "task", "task_id": "T[1]", "key": "k", "source": "t.yaml", "agent": "a", "run": "r", "trial": 0, '
+    '"passed": true, "final_state": "completed", "code": null, "seconds": 1.0}\n'
+    '{"line": "step", "index": 0, "agent": "careful", "at": "2026-01-01T00:00:00Z", "seconds": 0.1, '
+    '"step": {"act": "click", "selector": "#buy <i>"}, "lasting": true, "passed": true, "code": null}\n'
+)
 HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m"
 
 
@@ -101,6 +109,73 @@ def test_the_page_draws_intervals() -> None:
     assert 'class="zero"' in page
     assert "Cost of a trial against the share that passes" in page
     assert page.count("<script>") == 1
+
+
+def test_what_is_decided_comes_first_and_text_and_plot_have_one_direction() -> None:
+    found = evaluation(
+        lines("a", ["pf"] * 12), lines("b", ["pp", "pf"] + ["pf"] * 10), lines("c", ["pp"] * 12),
+        lines("a", ["pf"] * 12, "cut"), lines("b", ["pf"] * 12, "cut"), lines("c", ["pp"] * 12, "cut"),
+    )  # fmt: skip
+    page = evaluation_page(found)
+    told = re.findall(r"<li(?: class=\"open\")?><strong>(.*?)</strong>(\S+) points", page)
+    differences = difference_plot(found)
+    assert differences is not None
+    drawn = [(row.label, row.text.partition(" ")[0]) for row in differences.rows]
+    assert [number for _, number in told] == [number for _, number in drawn]
+    assert all(not number.startswith("-") for _, number in told)
+    for (sentence, _), (label, _) in zip(told, drawn, strict=True):
+        one, other = label.partition(",")[0].split(" minus ")
+        assert sentence.startswith((f"{one} is better than {other}", "whether "))
+    opened = [sentence.startswith("whether") for sentence, _ in told]
+    assert opened == sorted(opened)
+    assert "+4.2 points for b (95 %: " in page
+    lines_told = [line for line in terminal(found, 400).splitlines() if "(clean)" in line or "(cut)" in line]
+    assert [line.startswith("whether") for line in lines_told][:6] == opened
+
+
+def test_more_trials_are_told_with_the_condition() -> None:
+    few = terminal(evaluation(lines("a", ["pp", "pp"]), lines("b", ["pf", "pp"])), 400)
+    assert "more trials of each task: 13 would show this difference and " in few
+    assert "on these tasks in four of five evaluations, if pairs go on to differ as often as here" in few
+    many = evaluation(lines("a", ["pp"] * 12), lines("b", ["pf", *["pp"] * 11]))
+    assert "more trials" not in terminal(many) + evaluation_page(many) + evaluation_markdown(many)
+
+
+def test_columns_that_the_caption_explains_are_there() -> None:
+    assert "<td>0</td></tr>" in evaluation_page(sample()), "none of the first agent's trials is void"
+    assert "pass^k" in evaluation_page(sample())
+    assert "pass^k" not in evaluation_page(evaluation(lines("a", ["p"] * 2)))
+
+
+def test_a_cell_leads_to_its_trials_and_to_what_the_agent_did(tmp_path: Path) -> None:
+    way = tmp_path / "trajectories" / "T--a--clean--0"
+    way.mkdir(parents=True)
+    (way / "trajectory.jsonl").write_text(WAY, "utf-8")
+    (tmp_path / "errors/T--b").mkdir(parents=True)
+    (tmp_path / "errors/T--b/error_report.json").write_text("{}", "utf-8")
+    trials = [
+        line("T[1]", "a", 0, "p", trajectory="trajectories/T--a--clean--0/trajectory.jsonl"),
+        line("T[1]", "b", 0, "f", artifacts="errors/T--b", message=HOSTILE),
+        line("T[1]", "c d", 0, "p", trajectory="../../etc/passwd"),
+    ]
+    write_trial_pages(trials, tmp_path)
+    page = evaluation_page(evaluation(trials), trials)
+    links = re.findall(r'<a href="(trials/[^"]+)">([^<]*)</a>', page)
+    assert [text for _, text in links] == ["1/1", "0/1", "1/1", "AGENT_STUCK"]
+    (file,) = (tmp_path / "trials").iterdir()
+    text = file.read_text("utf-8")
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    for href, _ in links:
+        name, _, anchor = href.partition("#")
+        assert tmp_path / name == file
+        assert anchor in ids
+    assert "careful: click #buy &lt;i&gt; -&gt; passed" in text
+    assert "No trajectory of it is kept." in text
+    assert 'href="../errors/T--b/error_report.json"' in text
+    assert 'href="../trajectories/T--a--clean--0/trajectory.jsonl"' in text
+    assert "<script>alert" not in text
+    assert "etc/passwd" not in text
 
 
 def test_a_code_leads_to_the_artifacts_of_its_first_trial() -> None:

@@ -125,7 +125,7 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
     ),
     "threshold": (
         ThresholdCrossed("error_rate", "ok", "critical", 0.2, 0.15, "share"), "CRITICAL",
-        "threshold: error_rate 20 % of the attempts (critical: over 15 %)",
+        "threshold: 20 % of the attempts failed (critical: over 15 %)",
     ),
     "step": (StepDone("click", False, 2, 0.5, "gone"), "DEBUG", "click: failed in 0.50 s, 2 attempts: gone"),
     "task": (
@@ -404,7 +404,7 @@ def test_the_figures_of_a_run() -> None:
     assert tally.as_json()["thresholds"]["error_rate"]["value"] == 0.2
     assert tally.lines() == [
         "resilience: 1 retry (1 worked), circuit opened once, 1 fallback, recovered in 2.0 s on average",
-        "threshold: error_rate 20 % of the attempts (critical: over 15 %)",
+        "alarm: 20 % of the attempts failed (critical: over 15 %)",
     ]
 
 

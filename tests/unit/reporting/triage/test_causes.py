@@ -131,3 +131,15 @@ def test_what_was_only_interrupted_comes_last() -> None:
     cancelled = [Trouble(f"T-{number}", "INTERRUPTED", "The run was interrupted") for number in range(3)]
     found = causes([*cancelled, Trouble("A", "CRITERIA_UNMET", "no")])
     assert [each.code for each in found] == ["CRITERIA_UNMET", "INTERRUPTED"]
+
+
+def test_an_unmet_criterion_says_the_actual_value_unless_the_tasks_saw_different_ones() -> None:
+    def unmet(task: str, actual: str) -> Trouble:
+        text = "text('h1') == 'Books'"
+        told = f"Assertion failed: {text}: text('h1') is '{actual}', expected 'Books'"
+        return Trouble(task, "CRITERIA_UNMET", told, criterion=text)
+
+    (one,) = causes([unmet("A", "Bookz"), unmet("B", "Bookz")])
+    assert one.what == "text('h1') == 'Books': text('h1') is 'Bookz', expected 'Books'"
+    (other,) = causes([unmet("A", "Bookz"), unmet("B", "Cars")])
+    assert other.what == "text('h1') == 'Books' does not hold"

@@ -78,10 +78,19 @@ def test_few_pairs_decide_nothing_and_it_is_told_how_many_would() -> None:
     assert found.more_trials == 13
     assert found.more_trials_for_5_points is not None
     assert found.more_trials_for_5_points > found.more_trials
-    assert more_text(found).startswith("trials of each task: 13 more to see this difference, ")
-    assert more_text(found).endswith(" more to see 5 points, if it is the same in all tasks")
+    assert more_text(found).startswith("more trials of each task: 13 would show this difference and ")
+    assert more_text(found).endswith(" in four of five evaluations, if pairs go on to differ as often as here")
     (same,) = evaluation(lines("a", ["pp"]), lines("b", ["pp"])).comparisons
     assert (same.more_trials, same.difference) == (None, 0)
+
+
+def test_with_an_interval_over_tasks_nobody_can_say_how_many_trials_would_do() -> None:
+    """If one of twelve tasks differs, no number of trials decides: the interval over tasks always contains 0."""
+    for trials in (2, 40):
+        one = evaluation(lines("a", ["p" * trials] * 12), lines("b", ["f" * trials, *["p" * trials] * 11]))
+        (found,) = one.comparisons
+        assert (found.better, found.more_trials, found.more_trials_for_5_points) == ("open", None, None)
+    assert found.p_value < 0.001
 
 
 def test_three_agents_are_three_comparisons() -> None:
