@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from harness.criteria.lists import one_by_one
+from harness.criteria.lists import CONTENT, NOTHING, one_by_one
 from harness.criteria.numbers import unread
 from harness.criteria.paths import ambiguous, follow, list_root, lookup, memory_ambiguous, memory_lookup
 from harness.criteria.patterns import Patience, first_group
@@ -314,17 +314,7 @@ async def _item(of: Read, segment: str | int, reads: Pass) -> Operand:
     newest = isinstance(segment, int) and -len(found.items) <= segment < 0
     if found.gap and not newest:
         return Operand((), found.gap, unread=True)
-    return _part(Operand(([*found.items],)), segment, _NONE[of.function])
-
-
-_NONE = {
-    "requests": "no request matches",
-    "responses": "no answer matches",
-    "messages": "no message matches",
-    "console": "no line of the console matches",
-    "dialogs": "no dialog has opened",
-    "downloads": "no file was downloaded",
-}
+    return _part(Operand(([*found.items],)), segment, NOTHING[of.function])
 
 
 async def _page(query: PageQuery, reads: Pass) -> Operand:
@@ -443,17 +433,13 @@ async def _derived(value: Part | Length | Number, reads: Pass) -> Operand:
     return _part(await read(of, reads), value.segment, "the list is empty")
 
 
-_CONTENT = ("body", "text", "json", "rows")
-"""What an item lacks if it could not be read; it then has `unread`, which says why."""
-
-
 def _part(of: Operand, segment: str | int, none: str) -> Operand:
     """An item or a value of each match; a key made of digits is no index here."""
     if of.unread:
         return of
     matches = tuple(follow(of.json, (segment,))) if of.matches else ()
     note = of.note
-    if not matches and isinstance(of.json, dict) and segment in _CONTENT and "unread" in of.json:
+    if not matches and isinstance(of.json, dict) and segment in CONTENT and "unread" in of.json:
         return Operand((), str(of.json["unread"]), unread=True)
     empty = of.json == [] or (isinstance(of.json, list) and isinstance(segment, int))
     if of.matches and not matches:
