@@ -18,6 +18,7 @@ from harness.browser.domains import bypass
 from harness.browser.emulation import Emulation
 from harness.browser.exchanges import RequestRecord
 from harness.browser.har import HarSegment
+from harness.browser.heard import Heard
 from harness.browser.locating import look_for_test_id
 from harness.browser.main_frame import Opened
 from harness.browser.offline import UNNOTICED, keep_offline
@@ -84,10 +85,8 @@ class ContextHandle:
         self.earlier: list[RawTrace] = []
         """The traces of the contexts that were replaced, in order."""
         self._sent_before = 0
-        self._exchanged: list[RequestRecord] = []
-        """The requests of replaced contexts."""
-        self._dialogs: tuple[MetDialog, ...] = ()
-        """The dialogs of replaced contexts."""
+        self.watches: list[PageEvents] = []
+        """What was seen of each context, in order."""
         self._left: list[Sent] = []
         """The requests that left the pages of closed contexts."""
         self.on_move: Callable[[Tab], Awaitable[None]] | None = None
@@ -96,6 +95,7 @@ class ContextHandle:
 
     def _move(self, chromium: Chromium, tab: Tab) -> None:
         self.chromium, self.tab, self.ended = chromium, tab, False
+        self.watches.append(tab.watch)
         self.segments += [HarSegment(tab.har, tab.watch.exchanges)] if tab.har else []
 
     @property
@@ -106,12 +106,12 @@ class ContextHandle:
     @property
     def exchanged(self) -> list[RequestRecord]:
         """The requests of all contexts so far: of each the newest ones."""
-        return [*self._exchanged, *self.tab.watch.exchanges]
+        return [each for watch in self.watches for each in watch.exchanges]
 
     @property
     def dialogs(self) -> tuple[MetDialog, ...]:
         """The dialogs of all contexts so far."""
-        return (*self._dialogs, *self.tab.watch.dialog_answers.all)
+        return tuple(each for watch in self.watches for each in watch.dialog_answers.all)
 
     def take_sent(self) -> tuple[Sent, ...]:
         """The requests that left the pages since the last call (ports.Session)."""
@@ -187,8 +187,6 @@ class ContextHandle:
         except TimeoutError:
             return Failure("BROWSER_UNRESPONSIVE", f"no new page in {words(left)}", tainted=True)
         self._sent_before += self.tab.watch.requests
-        self._exchanged += self.tab.watch.exchanges
-        self._dialogs = self.dialogs
         self._left += self.tab.watch.sending.take()
         self._move(chromium, tab)
         if self.on_move is not None:
@@ -378,6 +376,7 @@ class Tab(Struct):
             for template in request.virtual_hosts:
                 await context.route(template.partition("{host}")[0] + "**", _gate(request.domains))
         watch = PageEvents(clock, request.on_request_failed, chromium.pace, request.announcer)
+        watch.heard = Heard(request.hears)
         page = await context.new_page()
         watch.attach(context, page)
         await _intercept(request, context, watch)

@@ -26,6 +26,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.dialogs import Dialogs
 from harness.browser.exchanges import RequestRecord
 from harness.browser.flood import Later, Newest, Pace
+from harness.browser.heard import Heard
 from harness.browser.main_frame import MainFrame, listen
 from harness.browser.net_log import milliseconds
 from harness.browser.network_errors import GIVEN_UP, net_error
@@ -37,6 +38,7 @@ from harness.model.ports import ConsoleLine
 from harness.model.record import MESSAGE, SAFE_METHODS, Sent
 from harness.resilience import Clock
 from harness.spec.step_keys import ArrivalKeys
+from harness.spec.url_patterns import PAGE_ERROR
 
 # Observes the pages while the steps run: navigation, crash, dialogs, console, failed requests.
 
@@ -59,6 +61,8 @@ class LoggedLine:
     text: str
     place: str = ""
     failed_url: str | None = None
+    kind: str = ""
+    """The type of the page's own line, as `console(...)` has it; empty for a line of the harness."""
     at: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
 
@@ -90,6 +94,10 @@ class PageEvents:
         self.requests = self.answers = 0
         """The number of requests, and of answers, of all pages so far."""
         self.sending = Sending(clock.now, announcer)
+        self.heard: Heard | None = None
+        """What is kept only for tasks whose criteria read it."""
+        self.spared = False
+        """Whether the rest of the console was not read."""
         self.promised: Callable[[str, str], bool] | None = None
         """Tells by method and URL whether a route answers a request; None: the task has no routes."""
         self._sent: dict[Request, Sent] = {}
@@ -131,6 +139,7 @@ class PageEvents:
         for end in self._spared:
             end()
         if self._spared:
+            self.spared = True
             self._complain("the page floods the browser: what it logged and was answered after this was not read")
         self._spared = ()
 
@@ -361,6 +370,8 @@ class PageEvents:
     def _on_request_finished(self, request: Request) -> None:
         if page := self._page_of(request):
             page.request_ended(request)
+        if self.heard is not None:
+            self.heard.answered(request)
 
     def _on_request_failed(self, request: Request) -> None:
         text = request.failure or "net::ERR_FAILED"
@@ -385,12 +396,19 @@ class PageEvents:
         began = self.now()
         self.pace.count_event("sockets")
         listen(socket, "framesent", lambda text: self._on_message(socket.url, text, page, began))
-        listen(socket, "framereceived", partial(self._count, _MESSAGES))
+        listen(socket, "framereceived", lambda text: self._on_received(socket.url, text))
         if report := self._report:
             socket.on("socketerror", lambda text: report(socket.url, text))
 
+    def _on_received(self, url: str, text: str | bytes) -> None:
+        self.pace.count_event(_MESSAGES)
+        if self.heard is not None:
+            self.heard.message("received", url, text)
+
     def _on_message(self, url: str, text: str | bytes, page: MainFrame, began: float) -> None:
         self.pace.count_event(_MESSAGES)
+        if self.heard is not None:
+            self.heard.message("sent", url, text)
         body = text.encode() if isinstance(text, str) else text
         before = self._parting is not None and self._parting.outlived_by(began, page)
         self.sending.leaves(MESSAGE, url, page=False, after=None, body=body, before=before)
@@ -420,11 +438,11 @@ class PageEvents:
         self.pace.count_event("console lines")
         level, at = "WARNING" if message.type == "warning" else message.type.upper(), message.location
         place = f"{at['url']}:{at['lineNumber']}" if at.get("url") else ""
-        self.lines.append(LoggedLine(level, cut(message.text, _LINE_LENGTH), place))
+        self.lines.append(LoggedLine(level, cut(message.text, _LINE_LENGTH), place, kind=message.type))
 
     def _on_page_error(self, error: WebError) -> None:
         self.pace.count_event("page errors")
-        self.lines.append(LoggedLine("ERROR", f"Uncaught {cut(str(error.error), _LINE_LENGTH)}"))
+        self.lines.append(LoggedLine("ERROR", f"Uncaught {cut(str(error.error), _LINE_LENGTH)}", kind=PAGE_ERROR))
 
     def _complain(self, text: str) -> None:
         self.lines.append(LoggedLine("WARNING", cut(text, _LINE_LENGTH)))

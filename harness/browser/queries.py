@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import FrameLocator, Page
+from playwright.async_api import FrameLocator, Locator, Page
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+from playwright.async_api import expect as expect_of
 
 from harness.browser.context import Tab
 from harness.browser.failures.scene import UnseenError
 from harness.browser.isolated import DISPLAYED, script
 from harness.browser.locating import frames_of, in_playwright
 from harness.criteria import STUCK_SECONDS, PageQuery, fold, pauses
-from harness.criteria.syntax import SELECTOR_FUNCTIONS, STORED
+from harness.criteria.syntax import ACCESSIBLE, SELECTOR_FUNCTIONS, STORED
 from harness.resilience import Clock, Deadline
 from harness.spec.names import well_formed
 from harness.task_secrets import is_session_value, learn
@@ -73,6 +74,7 @@ _READ = script(
     case 'attr': return first ? first.getAttribute(name) : null;
     case 'count': return matches.length;
     case 'exists': return matches.length > 0;
+    case 'shown': return matches.indexOf(shown);
     case 'texts': return matches.filter(displayed).map(textOf).slice(0, 10000);
   }
   if (!shown) return null;
@@ -110,6 +112,9 @@ LARGEST = 2_000_000
 _REPLACED = re.compile(r"Execution context was destroyed|page is navigating|Frame was detached")
 _ABSENT: dict[str, Any] = {"exists": False, "count": 0, "visible": False, "texts": []}
 """The answers of the functions about elements if there is none; of all others it is None."""
+_NO_NAME = "\u0001"
+_SEEN = re.compile(r"\nActual value: (?P<value>.*?) *\n(?:Error: |Call log:)")
+"""Playwright's words for the value that an assertion has seen last."""
 _FRAME_SECONDS = 1.0
 """Seconds for one look into a frame, which may vanish meanwhile; then it is looked for again."""
 
@@ -119,27 +124,62 @@ async def _read_page(page: Page, query: PageQuery, seconds: float) -> Any:
 
     A missing element gives None (`count` 0, `exists` false). Raises Playwright's errors.
     """
+    if query.function not in SELECTOR_FUNCTIONS:
+        return await _read_whole(page, query, seconds)
+    if query.selector is None:
+        raise ValueError(f"`{query.function}` asks for an element")
+    scope = await _scope(page, query.frame)
+    if scope is None:
+        return _ABSENT.get(query.function)
+    seconds = seconds if query.frame is None else min(seconds, _FRAME_SECONDS)
+    matches = scope.locator(in_playwright(page, query.selector))
+    if query.function in ACCESSIBLE:
+        return await _accessible(matches, query.function, seconds)
+    return await _read_element(matches, query, seconds)
+
+
+async def _read_whole(page: Page, query: PageQuery, seconds: float) -> Any:
+    """Evaluate a function that asks for no element."""
     if query.function == "url":
         return page.url
     if query.function == "title":
         return well_formed(await page.title())
     if query.function in STORED and query.name is not None:
         return await _stored(page, query.function, query.name, seconds)
-    if query.function not in SELECTOR_FUNCTIONS or query.selector is None:
-        raise ValueError(f"no such page function: {query.function}")
-    scope = await _scope(page, query.frame)
-    if scope is None:
-        return _ABSENT.get(query.function)
-    seconds = seconds if query.frame is None else min(seconds, _FRAME_SECONDS)
-    found = await _READ.of_all(
-        scope.locator(in_playwright(page, query.selector)), [query.function, query.name], seconds
-    )
+    raise ValueError(f"no such page function: {query.function}")
+
+
+async def _read_element(matches: Locator, query: PageQuery, seconds: float) -> Any:
+    found = await _READ.of_all(matches, [query.function, query.name], seconds)
     if isinstance(found, dict):
         found = found["secret"]
         learn(found)
     if isinstance(found, list):
         return [fold(well_formed(each)) for each in found]
     return well_formed(found) if isinstance(found, str) else found
+
+
+async def _accessible(matches: Locator, function: str, seconds: float) -> str | None:
+    """The role or the accessible name of the first displayed match, as Playwright's selectors have them.
+
+    Only its assertions tell these: of one that fails at once, the value that was seen.
+    """
+    shown, wrong = await _READ.of_all(matches, ["shown", None], seconds), ""
+    while shown >= 0:
+        expected = expect_of(matches.nth(shown))
+        ask = expected.to_have_role if function == "role" else expected.to_have_accessible_name
+        try:
+            await ask(wrong or _NO_NAME, timeout=1)  # type: ignore[arg-type]  # a role that there is none of
+        except AssertionError as error:
+            told = _SEEN.search(str(error))
+            seen = told["value"].strip() if told else "None"
+        else:
+            seen = wrong
+        before, shown = shown, await _READ.of_all(matches, ["shown", None], seconds)
+        if shown == before and (seen != "None" or wrong == seen):
+            return well_formed(seen)
+        wrong = "None" if seen == "None" else ""  # there was no look, or it is its name
+    return None
 
 
 async def _stored(page: Page, function: str, name: str, seconds: float) -> str | None:

@@ -23,7 +23,7 @@ from harness.model.settings import Recording, Settings, Tracing, WorldMark
 from harness.model.tools import PAGE
 from harness.recovery.failure import Failed, Failure
 from harness.spec.context import ContextOptions, merged, playwright_options
-from harness.spec.expressions import steps_of
+from harness.spec.expressions import heard, steps_of
 from harness.spec.names import Domains
 from harness.spec.page_steps import Set
 from harness.spec.steps import Tool
@@ -106,6 +106,8 @@ class SessionRequest(Struct, frozen=True):
     """Whether a step changes the clock of the pages, which must then be ours from the start."""
     webmcp: bool = False
     """Whether its pages can offer tools (`wants_webmcp`)."""
+    hears: frozenset[str] = frozenset()
+    """What is kept because criteria of the task read it: `responses`, `messages`."""
     debugged: bool = False
     """Whether its agent drives the browser itself, over the DevTools protocol."""
 
@@ -131,6 +133,7 @@ class SessionRequest(Struct, frozen=True):
             init_script=settings.init_script,
             clocked=any(isinstance(each, Set) and each.clock is not None for _, each in steps_of(plan.spec)),
             webmcp=wants_webmcp(plan.spec, settings),
+            hears=frozenset(heard(plan.spec)),
             debugged=drives_itself(plan.agent, settings.agents),
             storage_seconds=0.9 * plan.timeout,
         )

@@ -28,17 +28,20 @@ from harness.browser.failures.liveness import PROBE_SECONDS, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import FailureContext, describe
+from harness.browser.heard import DownloadedFile
 from harness.browser.holding import hold, release
 from harness.browser.locating import locate
 from harness.browser.net_log import UNREAD, UNTOLD_SECONDS, Repeatable, milliseconds
 from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
+from harness.browser.queries import LEAST_SECONDS
 from harness.browser.reading import lasting_selectors, look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
-from harness.criteria.syntax import Selected
+from harness.criteria import PageQuery
+from harness.criteria.syntax import Happened, Selected
 from harness.model.dialogs import MetDialog
 from harness.model.policy import WritePermission
 from harness.model.ports import Evidence, Observation, Saved
@@ -73,6 +76,7 @@ class PlaywrightSession(PageLooks):
     def __init__(self, pool: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
         super().__init__(pool, clock, request, chromium, tab)
         self._files: list[Path] = []
+        self._downloads: list[DownloadedFile] = []
         self._unfound: str | None = None
         self._begun: tuple[PageEvents, int] | None = None
         """The context in which the last act began that may have caused requests, and how many there were before."""
@@ -243,6 +247,15 @@ class PlaywrightSession(PageLooks):
 
         return tuple(map(page_request, self._handle.exchanged))
 
+    async def happened(self, function: str, pattern: str, within: float) -> Happened:
+        from harness.browser.happenings import happened  # few criteria read them
+
+        until = Deadline.after(within, self._clock.now())
+        if function != "downloads":  # what the page did before it answers has been told then
+            await self.read(PageQuery("title"), within)
+        left = max(LEAST_SECONDS, until.left(self._clock.now()))
+        return await happened(function, pattern, self._handle.watches, self._downloads, left)
+
     @property
     def dialogs(self) -> tuple[MetDialog, ...]:
         return self._handle.dialogs
@@ -294,6 +307,9 @@ class PlaywrightSession(PageLooks):
     def _finish_passed(self, step: steps.Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
+        if isinstance(step, steps.Download):
+            self._downloads.append(DownloadedFile(Path(details["path"]), details["url"]))
+            details = {key: value for key, value in details.items() if key != "url"}
         self._recovery.passed(step)
         if not step.looks_only:
             self._vanished.acted()

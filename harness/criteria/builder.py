@@ -267,6 +267,7 @@ def _number_in(branch: Branch, items: list[Branch]) -> Number:
     return Number(of, str(pattern.value), **branch.place)
 
 
+_LISTS_OF_ITEMS = ", ".join(f"`{name}`" for name in HAPPENINGS)
 _NUMBER_FORM = "number(text('#n'), '([0-9]+) of')"
 
 
@@ -308,9 +309,7 @@ def _item(branch: Branch) -> Part:
     if not of_happenings(of):
         offset = branch.text.index("[", owner.part.end)
         hint = "an index goes into the path: mem('orders[0].id')"
-        raise CriterionError(
-            branch.text, offset, "unexpected `[`: only `requests(...)` and `dialogs()` take an index", hint=hint
-        )
+        raise CriterionError(branch.text, offset, f"unexpected `[`: only {_LISTS_OF_ITEMS} take an index", hint=hint)
     if inside.kind == "STRING":
         return Part(of, str(_constant_of(inside, string)), **branch.place)
     index = _constant_of(inside, number)

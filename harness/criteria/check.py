@@ -12,16 +12,19 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from harness.criteria.lists import one_by_one
+from harness.criteria.lists import CONTENT, NOTHING, one_by_one
 from harness.criteria.numbers import unread
 from harness.criteria.paths import ambiguous, follow, list_root, lookup, memory_ambiguous, memory_lookup
 from harness.criteria.patterns import Patience, first_group
 from harness.criteria.syntax import (
+    ACCESSIBLE,
+    HAPPENINGS,
     MIRRORED,
     PAGE_FUNCTIONS,
     SHOWN_TEXTS,
     STATES,
     Compare,
+    Happened,
     Json,
     Length,
     ListOf,
@@ -287,17 +290,31 @@ async def _call(call: Read, reads: Pass) -> Operand:
     function, arguments = call.function, call.arguments
     if function in PAGE_FUNCTIONS:
         return await _page(call.query, reads)
-    if function == "requests":
-        return Operand((await reads.requests(arguments[0]),))
-    if function == "dialogs":
-        return Operand(([each["message"] for each in await reads.dialogs()],))
+    if function in HAPPENINGS:
+        return _happened(await reads.happened(call), HAPPENINGS[function])
     if function == "result":
-        return _found(await reads.result(), arguments[0], "the tool's answer has nothing at {!r}", reads)
+        return _found(await reads.result(), arguments[0], "the answer has nothing at {!r}", reads)
     if function == "json":
         missing = f"nothing is at {{!r}} in channel {arguments[0]!r}"
         return _found(await reads.channel(arguments[0]), arguments[1], missing, reads)
     entries = await reads.memory()
     return _memory(arguments[0], entries, reads) if function == "mem" else _time(function, arguments[0], entries, reads)
+
+
+def _happened(found: Happened, name: str | None) -> Operand:
+    """The list; it cannot be read if older items are missing. `name`: the value of an item that stands for it."""
+    if found.gap:
+        return Operand((), found.gap, unread=True)
+    return Operand(([each if name is None else each[name] for each in found.items],))
+
+
+async def _item(of: Read, segment: str | int, reads: Pass) -> Operand:
+    """An item of what has happened. The newest ones are there also if older ones are missing."""
+    found = await reads.happened(of)
+    newest = isinstance(segment, int) and -len(found.items) <= segment < 0
+    if found.gap and not newest:
+        return Operand((), found.gap, unread=True)
+    return _part(Operand(([*found.items],)), segment, NOTHING[of.function])
 
 
 async def _page(query: PageQuery, reads: Pass) -> Operand:
@@ -314,7 +331,7 @@ async def _missing(query: PageQuery, reads: Pass) -> str:
     if query.selector is None:
         named = f" {query.name!r}" if query.name is not None else ""
         return f"the page has no {query.function.replace('_', ' ')}{named}"
-    of_shown = query.function in (*STATES, "text", "css", "class")
+    of_shown = query.function in (*STATES, "text", "css", "class", *ACCESSIBLE)
     if of_shown and (count := await reads.page(query._replace(function="count", name=None))):
         return f"{count} {'element matches' if count == 1 else 'elements match'}, none is shown"
     place = "" if query.frame is None else f" in the frame {query.frame!r}"
@@ -405,21 +422,25 @@ async def _sum(value: Sum, reads: Pass) -> Operand:
 
 
 async def _derived(value: Part | Length | Number, reads: Pass) -> Operand:
-    """An item or a part of `requests(...)` or `dialogs()`, a length, or a number in a text."""
+    """An item or a part of `requests(...)`, `dialogs()` and the like, a length, or a number in a text."""
     of = value.of
     if isinstance(value, Length):
         return _length(await read(of, reads), of.source)
     if isinstance(value, Number):
         return _number(await read(of, reads), value.pattern, reads)
-    if isinstance(of, Read) and of.function == "dialogs":  # its items are the dialogs themselves, not only their texts
-        return _part(Operand(([*await reads.dialogs()],)), value.segment, "no dialog has opened")
-    return _part(await read(of, reads), value.segment, "no request matches")
+    if isinstance(of, Read):
+        return await _item(of, value.segment, reads)
+    return _part(await read(of, reads), value.segment, "the list is empty")
 
 
 def _part(of: Operand, segment: str | int, none: str) -> Operand:
     """An item or a value of each match; a key made of digits is no index here."""
+    if of.unread:
+        return of
     matches = tuple(follow(of.json, (segment,))) if of.matches else ()
     note = of.note
+    if not matches and isinstance(of.json, dict) and segment in CONTENT and "unread" in of.json:
+        return Operand((), str(of.json["unread"]), unread=True)
     empty = of.json == [] or (isinstance(of.json, list) and isinstance(segment, int))
     if of.matches and not matches:
         note = none if of.json == [] else f"it has no {segment!r}"
@@ -466,16 +487,15 @@ class Sources(Protocol):
         """The whole document of an environment channel."""
         ...
 
-    async def requests(self, pattern: str) -> list[Json]:
-        """The requests of the pages that match, such as `POST **/api/orders`: method, url, status, json, body."""
-        ...
+    async def happened(self, function: str, pattern: str, until: float) -> Happened:
+        """What the pages have done so far: requests that match `POST **/api/orders`, dialogs, and other `HAPPENINGS`.
 
-    async def dialogs(self) -> list[dict[str, Json]]:
-        """The dialogs of the pages: type, message, answer, text, step."""
+        `until` is as in `page`.
+        """
         ...
 
     async def result(self) -> Json:
-        """The answer of the tool that the step has called."""
+        """The answer that the step has got, of a tool or a request."""
         ...
 
     def now(self) -> datetime:
@@ -515,11 +535,11 @@ class Pass:
     async def channel(self, name: str) -> Json:
         return await self._once(("channel", name), lambda: self._sources.channel(name))
 
-    async def requests(self, pattern: str) -> list[Json]:
-        return await self._once(("requests", pattern), lambda: self._sources.requests(pattern))
-
-    async def dialogs(self) -> list[dict[str, Json]]:
-        return await self._once("dialogs", self._sources.dialogs)
+    async def happened(self, of: Read) -> Happened:
+        pattern = "".join(of.arguments)
+        return await self._once(
+            (of.function, pattern), lambda: self._sources.happened(of.function, pattern, self.limit)
+        )
 
     async def memory(self) -> Mapping[str, Json]:
         return await self._once("memory", self._sources.memory)

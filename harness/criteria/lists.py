@@ -5,6 +5,17 @@ from __future__ import annotations
 from harness.criteria.paths import list_root
 from harness.criteria.syntax import Compare, Condition, CriterionError, ListOf, Number, Read, Value, oriented, walk
 
+NOTHING = {
+    "requests": "no request matches",
+    "responses": "no answer matches",
+    "messages": "no message matches",
+    "console": "no line of the console matches",
+    "dialogs": "no dialog has opened",
+    "downloads": "no file was downloaded",
+}
+"""Why a list of what pages have done has no items."""
+CONTENT = ("body", "text", "json", "rows")
+"""What an item lacks if it could not be read; it then has `unread`, which says why."""
 _WITH_PATHS = frozenset({"json", "mem", "result", "time_since", "time_until"})
 
 

@@ -10,11 +10,13 @@ from harness.criteria.builder import Branch, condition, value
 from harness.criteria.lalr import UnexpectedError, tables
 from harness.criteria.lists import check_lists
 from harness.criteria.syntax import (
+    FUNCTIONS,
     HAPPENINGS,
     MEMORY_FUNCTIONS,
     OPERATORS,
     PAGE_FUNCTIONS,
     SELECTOR_FUNCTIONS,
+    SINCE_STEPS,
     Compare,
     Condition,
     CriterionError,
@@ -115,19 +117,28 @@ class _Expression:
         return frozenset((node.arguments[0], node.frame) for node in reads)
 
     @property
-    def request_patterns(self) -> frozenset[str]:
-        """The patterns of the requests that it reads."""
-        return self._first_arguments(frozenset({"requests"}))
+    def patterns(self) -> frozenset[tuple[str, str]]:
+        """The patterns of what it reads of requests, messages and the console, each with its function."""
+        reads = (node for node in walk(self.tree) if isinstance(node, Read))
+        return frozenset(
+            (each.function, each.arguments[0]) for each in reads if FUNCTIONS[each.function] == ("pattern",)
+        )
+
+    @property
+    def reads_since_steps(self) -> str:
+        """A function that it reads and that has nothing to read before the first step; empty if there is none."""
+        reads = (node.function for node in walk(self.tree) if isinstance(node, Read))
+        return next((name for name in reads if name in SINCE_STEPS), "")
 
     @property
     def reads_result(self) -> bool:
-        """Whether it reads the answer of a tool."""
+        """Whether it reads the answer of its step: of a tool, or of an `api` step."""
         return any(isinstance(node, Read) and node.function == "result" for node in walk(self.tree))
 
     @property
     def looks_at_page(self) -> bool:
         """Whether it reads the page or what it has done, and not only memory and channels."""
-        read = PAGE_FUNCTIONS | HAPPENINGS
+        read = PAGE_FUNCTIONS | HAPPENINGS.keys()
         return any(isinstance(node, Read) and node.function in read for node in walk(self.tree))
 
     @property

@@ -70,6 +70,8 @@ FUNCTIONS = MappingProxyType(
         "texts": ("selector",),
         "class": ("selector",),
         "css": ("selector", "CSS property"),
+        "role": ("selector",),
+        "accessible_name": ("selector",),
         "url": (),
         "title": (),
         "cookie": ("name",),
@@ -77,7 +79,11 @@ FUNCTIONS = MappingProxyType(
         "mem": ("key",),
         "json": ("channel", "path"),
         "requests": ("pattern",),
+        "responses": ("pattern",),
+        "messages": ("pattern",),
+        "console": ("pattern",),
         "dialogs": (),
+        "downloads": (),
         "result": ("path",),
         "number": ("value", "pattern"),
         "time_since": ("key",),
@@ -87,6 +93,8 @@ FUNCTIONS = MappingProxyType(
 SELECTOR_FUNCTIONS = frozenset(name for name, takes in FUNCTIONS.items() if takes[:1] == ("selector",))
 STORED = frozenset({"cookie", "local_storage"})
 """Functions that read what the site keeps in the browser, by name."""
+ACCESSIBLE = frozenset({"role", "accessible_name"})
+"""What people with a screen reader are told of an element."""
 PAGE_FUNCTIONS = SELECTOR_FUNCTIONS | STORED | {"url", "title"}
 MEMORY_FUNCTIONS = frozenset({"mem", "time_since", "time_until"})
 PATHS = frozenset({"key", "path"})  # parameters that are paths
@@ -98,7 +106,19 @@ NAMED = MappingProxyType({"frame": SELECTOR_FUNCTIONS})
 STATES = frozenset({"checked", "enabled", "editable", "focused", "empty", "in_viewport"})
 """Questions about the first match that is displayed. Without such an element they have no answer."""
 QUESTIONS = STATES | {"exists", "visible"}
-HAPPENINGS = frozenset({"requests", "dialogs"})  # what pages have done so far: lists, of which a path takes an item
+HAPPENINGS: MappingProxyType[str, str | None] = MappingProxyType(
+    {
+        "requests": None,
+        "responses": None,
+        "messages": "text",
+        "console": "text",
+        "dialogs": "message",
+        "downloads": "name",
+    }
+)
+"""What pages have done so far: lists, of which a path takes an item. As a text each is this value of it."""
+SINCE_STEPS = HAPPENINGS.keys() - {"requests", "dialogs"}
+"""Those that mean nothing in preconditions: nothing has happened there."""
 
 WORDS = ("includes", "matches")
 OPERATORS = ("==", "!=", "<", "<=", ">", ">=", *WORDS)
@@ -124,6 +144,7 @@ _HABITS = MappingProxyType(
         "size": "use `.length`",
         "memory": "did you mean `mem`?",
         "env": "did you mean `json('env', '...')`?",
+        "body": "use `result('path')` in `expect` of the `api` step, or `responses(...)[-1].body`",
         "none": "did you mean `null`?",
         "undefined": "did you mean `null`?",
         "startswith": "use `matches '^...'`",
@@ -153,6 +174,14 @@ class PageQuery(NamedTuple):
     name: str | None = None
     """The name of an attribute, a CSS property, a cookie or an entry of the local storage."""
     frame: str | None = None
+
+
+class Happened(NamedTuple):
+    """What pages have done so far, of one kind, in order."""
+
+    items: list[dict[str, Json]]
+    gap: str = ""
+    """Why older ones are missing; empty if all are there."""
 
 
 Selected: TypeAlias = tuple[str, str | None]
@@ -208,7 +237,7 @@ class Read(Node):
 
 @dataclass(frozen=True, slots=True)
 class Part(Node):
-    """`[n]`, `['key']` or `.key` after `requests(...)` or `dialogs()`: an item of a list, or a value of an object."""
+    """`[n]`, `['key']` or `.key` after one of `HAPPENINGS`: an item of a list, or a value of an object."""
 
     of: Value
     segment: str | int
@@ -334,7 +363,7 @@ def walk(node: Value | Condition) -> Iterator[Value | Condition]:
 
 
 def of_happenings(value: Value) -> bool:
-    """Return whether it is `requests(...)`, `dialogs()` or a part of one: only these take a path after the brackets."""
+    """Return whether it is one of `HAPPENINGS` or a part of it: only these take a path after the brackets."""
     if isinstance(value, Part):
         return of_happenings(value.of)
     return isinstance(value, Read) and value.function in HAPPENINGS

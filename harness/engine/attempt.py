@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -28,6 +29,7 @@ from harness.task_secrets import is_secret_name, learn, learn_named, secrets_of_
 from harness.values import replace
 
 if TYPE_CHECKING:
+    from harness.engine.api_answers import AnsweredApi
     from harness.engine.tools import CalledTool
 
 LEFT_ALONE = "CIRCUIT_OPEN"
@@ -46,15 +48,16 @@ async def attempt(
     code: str = ASSERTION,
     *,
     expect: float = 0.0,
-    called: CalledTool | None = None,
+    called: CalledTool | AnsweredApi | None = None,
     before: Failure | None = None,
     ends: RepeatUntil | None = None,
 ) -> Outcome:
     """Make one attempt at the step, within its own limit and the task's deadline; it never raises Failed.
 
     `code` is the code of a failed assertion: a criterion, a precondition and a binding are assertions too. `expect`:
-    seconds to wait for an assertion to hold. `called`: the call of a `tool` step, which outlasts the attempt. `before`:
-    the failure of the attempt before this one. `ends`: what ends the repetition of its act.
+    seconds to wait for an assertion to hold. `called`: the call of a `tool` step, or the answer of an `api` step that
+    reads it, which outlasts the attempt. `before`: the failure of the attempt before this one. `ends`: what ends the
+    repetition of its act.
     """
     own = run.limit(step)
     within = min(own, run.left)
@@ -144,7 +147,7 @@ async def _do(
     step: Step,
     remedy: Remedy | None,
     within: float,
-    called: CalledTool | None,
+    called: CalledTool | AnsweredApi | None,
     ends: RepeatUntil | None,
 ) -> Outcome:
     run, until = judge.run, judge.until
@@ -170,23 +173,23 @@ async def _acted(
     step: Step,
     remedy: Remedy | None,
     within: float,
-    called: CalledTool | None,
+    called: CalledTool | AnsweredApi | None,
     ends: RepeatUntil | None,
 ) -> Outcome:
     """Do what the step says, or judge it."""
-    session, patience = judge.run.stage.session, _patience(judge.run, step, remedy, within)
+    patience = _patience(judge.run, step, remedy, within)
     if isinstance(step, Assert):
         return await _assert(judge, index, step, patience)
     if isinstance(step, Tool):
-        from harness.engine.tools import call_tool  # few tasks call tools
+        from harness.engine.tools import CalledTool, call_tool  # few tasks call tools
 
-        assert called is not None  # `do_step` makes it
+        assert isinstance(called, CalledTool)  # `do_step` makes it
         return await call_tool(called, step, judge)
     if ends is not None:
         return await _repeated(judge, step, ends, within, patience)
     if isinstance(step, Wait):
         return await _wait(judge, step, remedy, within, patience)
-    return await session.perform(step, within, patience)
+    return await _perform(judge, step, within, patience, called)
 
 
 async def _repeated(judge: AssertionJudge, step: Step, ends: RepeatUntil, within: float, patience: float) -> Outcome:
@@ -200,6 +203,24 @@ async def _repeated(judge: AssertionJudge, step: Step, ends: RepeatUntil, within
     criterion = await resolved_criterion(run, ends.criterion, judge.until)
     again = isinstance(step, RepeatedStep) and step.until is not None
     return await repeated(judge, replace(ends, criterion=criterion), act, again=again)
+
+
+async def _perform(
+    judge: AssertionJudge, step: Step, within: float, patience: float, called: CalledTool | AnsweredApi | None
+) -> Outcome:
+    """Do the act. A write that was answered and whose answer only must be judged is not sent again."""
+    perform = partial(judge.run.stage.session.perform, step, within, patience)
+    if not isinstance(step, Api) or called is None:
+        return await perform()
+    from harness.engine.api_answers import AnsweredApi, judged  # few steps read the answer of a request
+
+    assert isinstance(called, AnsweredApi)  # `do_step` makes it
+    if not called.kept:
+        outcome = await perform()
+        if isinstance(outcome, Failure):
+            return outcome
+        called.take(outcome)
+    return await judged(called, step, judge)
 
 
 def _learn_from_step(step: Step) -> None:
@@ -408,8 +429,8 @@ class StepState(Struct):
     """It was repeated because `done_when` was false."""
     contradicted: bool = False
     """It passed, and `done_when` is false."""
-    called: CalledTool | None = None
-    """The call of a `tool` step."""
+    called: CalledTool | AnsweredApi | None = None
+    """The call of a `tool` step, or the answer of an `api` step that reads it."""
 
     @property
     def index(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct, field
 
 from harness.criteria import STUCK_SECONDS, LateError, PageQuery
+from harness.criteria.syntax import Happened
 from harness.model.plan import Plan
 from harness.model.ports import Json, Ports, Saved, Stage, WorldCheckpoint
 from harness.model.record import Sent, StepRecord, TakeOver, TaskResult, seen_writing
@@ -358,15 +359,19 @@ class PageSources(Struct, frozen=True):
     until: Deadline
     """The deadline of the attempt that evaluates the criterion."""
     answer: StepAnswer | None = None
-    """The answer of the tool that the step has called; None: it has none, or its answer was lost."""
+    """The answer of the tool or the request of the step; None: it has none, or its answer was lost."""
 
     async def page(self, query: PageQuery, until: float = math.inf) -> Json:
+        return await self._look(until, lambda within: self.run.stage.session.read(query, within))
+
+    async def _look(self, until: float, look: Callable[[float], Awaitable[T]]) -> T:
+        """The result of one look, which gets its seconds. Raises LateError for a page that is merely busy."""
         clock = self.run.ports.clock
         began = clock.now()
         last = min(self.until.at, began + self.run.plan.step_timeout)
         within = max(SHORTEST_READ, min(until, last) - began)
         try:
-            return await self.run.stage.session.read(query, within)
+            return await look(within)
         except Failed as failed:
             stuck = until >= last and clock.now() - began >= STUCK_SECONDS and failed.failure.family is Family.BROWSER
             if failed.failure.type != ErrorType.TIMEOUT_STEP or stuck:
@@ -381,17 +386,19 @@ class PageSources(Struct, frozen=True):
         reading = self.run.stage.world.channel(name)
         return await self.run.read(reading, self.until, f"Environment channel {name!r}", {"channel": name})
 
-    async def requests(self, pattern: str) -> list[Json]:
-        wanted = RequestPattern.parse(pattern)
-        sent = (each for each in self.run.stage.session.exchanged if wanted.matches(each.method, each.url))
-        return [each.as_json() for each in sent]
-
-    async def dialogs(self) -> list[dict[str, Json]]:
-        return [each.as_json() for each in self.run.stage.session.dialogs]
+    async def happened(self, function: str, pattern: str, until: float = math.inf) -> Happened:
+        session = self.run.stage.session
+        if function == "requests":
+            wanted = RequestPattern.parse(pattern)
+            sent = (each for each in session.exchanged if wanted.matches(each.method, each.url))
+            return Happened([each.as_json() for each in sent])
+        if function == "dialogs":
+            return Happened([each.as_json() for each in session.dialogs])
+        return await self._look(until, lambda within: session.happened(function, pattern, within))
 
     async def result(self) -> Json:
         if self.answer is None:
-            message = "`result(...)` has no answer to read: no tool was called, or its answer was lost"
+            message = "`result(...)` has no answer to read: the step has got none, or it was lost"
             raise Failed(Failure("NOTHING_TO_REMEMBER", message))
         return await self.answer.read()
 

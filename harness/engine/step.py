@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 from urllib.parse import urljoin, urlsplit
 
 from harness.engine import effects
@@ -32,6 +32,10 @@ from harness.spec.step_base import RepeatedStep
 from harness.spec.step_keys import AnswerKeys
 from harness.spec.steps import Api, Assert, Download, Open, Step, Tool
 from harness.values import replace
+
+if TYPE_CHECKING:
+    from harness.engine.api_answers import AnsweredApi
+    from harness.engine.tools import CalledTool
 
 # No requests go to a site that failed too often in a row (docs/design/events-and-resilience.md).
 
@@ -221,8 +225,12 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
     """Do a step to its end. Returns its record, and what follows it."""
     run.journal.attribute(await run.stage.session.take_settled())
     _begin(run, request)
-    called = None
-    if isinstance(request.step, Tool):
+    called: CalledTool | AnsweredApi | None = None
+    if isinstance(request.step, Api) and request.step.reads_answer:
+        from harness.engine.api_answers import AnsweredApi  # few steps read the answer of a request
+
+        called = AnsweredApi()
+    elif isinstance(request.step, Tool):
         from harness.engine.tools import CalledTool, weighed  # few tasks call tools
 
         called, began = CalledTool(run, request.index), run.ports.clock.now()
@@ -543,7 +551,7 @@ async def _repair(
 def _retry_step(progress: StepState, failure: Failure) -> Step:
     """The step that a retry does. A click that was performed is not repeated; the GET that it started is."""
     step, url = progress.declared, failure.details.get("url")
-    if isinstance(step, Tool):  # its call is kept: what was done is only judged again
+    if progress.called is not None:  # the call is kept: what was done is only judged again
         return progress.current
     if failure.act_done:
         expected = getattr(step, "wanted_request", None) if failure.code == "REQUEST_EXPECTED" else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, field
 
-from harness.criteria.syntax import PageQuery, Selected
+from harness.criteria.syntax import Happened, PageQuery, Selected
 from harness.model.agent_events import AgentEvent
 from harness.model.dialogs import MetDialog
 from harness.model.events import Event
@@ -329,6 +329,9 @@ class Session(Protocol):
     @property
     def exchanged(self) -> tuple[PageRequest, ...]:
         """The requests of the pages so far, in order: of each context the newest 500."""
+
+    async def happened(self, function: str, pattern: str, within: float) -> Happened:
+        """What the pages have done so far: `console`, `responses`, `messages` or `downloads`, as criteria read it."""
 
     @property
     def closed_pages(self) -> tuple[Mapping[str, str], ...]:

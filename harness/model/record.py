@@ -421,7 +421,7 @@ class Score(Struct, frozen=True):
 
 
 RESULT = "result"
-"""The detail of an outcome that has the answer of a tool."""
+"""The detail of an outcome that has the answer of a tool, or of an `api` step that reads it."""
 
 
 def answer_text(record: StepRecord) -> str:

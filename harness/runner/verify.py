@@ -24,7 +24,7 @@ from harness.spec.agents import SCRIPTED
 from harness.spec.loaded import Loaded
 from harness.spec.page_steps import Wait
 from harness.spec.problems import SpecError
-from harness.spec.steps import Assert, Open, Screenshot, Scroll, Tool
+from harness.spec.steps import Api, Assert, Open, Screenshot, Scroll, Tool
 from harness.spec.suite import dependencies, tasks_before, with_episodes
 from harness.values import replace
 
@@ -118,7 +118,7 @@ async def _verdict(
             wrong, kept = _reason_and_place(story_of(plan, result, harness.archive.redactor))
     idle = tuple(_idle(plan, nothing.failure))
     idle_there = tuple(each for each in _idle(plan, there.failure) if each not in idle) if there else ()
-    looks = any(isinstance(step, Assert) or (isinstance(step, Tool) and step.expect) for step in plan.steps)
+    looks = any(isinstance(step, Assert) or (isinstance(step, Api | Tool) and step.expect) for step in plan.steps)
     hollow = ended_as_declared(spec, nothing) or (there is not None and there.ok and not looks)
     words = (tuple(map(harness.archive.redactor.text, each)) for each in (idle, idle_there))
     return TaskVerification(*label, wrong, kept, hollow, *words)

@@ -47,9 +47,9 @@ from harness.spec.rounds import Guard
 from harness.spec.selector_checks import unreadable
 from harness.spec.source import Origin, Place
 from harness.spec.step_base import RepeatedStep
-from harness.spec.steps import Assert, Step, Tool
+from harness.spec.steps import Api, Assert, Step, Tool
 from harness.spec.task import TaskSpec
-from harness.spec.url_patterns import RequestPattern, may_match, whole_url_hint
+from harness.spec.url_patterns import WEB, RequestPattern, may_log, may_match, whole_url_hint
 
 # What cases and references multiply.
 
@@ -186,7 +186,7 @@ def _of_step(path: JsonPath, step: Step) -> Iterator[_Found]:
         yield (*path, "guards", guard), text, bool(Guard.read(guard).key)
     for key, text in step.remember.items():
         yield (*path, "remember", key), text, True
-    if isinstance(step, Tool) and step.expect is not None:
+    if isinstance(step, Api | Tool) and step.expect is not None:
         yield (*path, "expect"), step.expect, False
     if isinstance(step, Wait) and step.expr is not None:
         yield (*path, "expr"), step.expr, False
@@ -439,7 +439,8 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
             yield _no_answer(path, text, origin)
         named = frozenset(chain.from_iterable(each.channels for each in parsed))
         yield from _unreadable_selectors(path, text, chain.from_iterable(each.selectors for each in parsed), origin)
-        yield from _unmatched(path, chain.from_iterable(each.request_patterns for each in parsed), origin)
+        yield from _unmatched(path, chain.from_iterable(each.patterns for each in parsed), origin)
+        yield from _too_early(path, parsed, origin)
         for name in sorted(named - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
     for key, binding in spec.state_bindings.items():
@@ -448,17 +449,30 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
     yield from _part_problems(spec, origin)
 
 
+def _too_early(path: JsonPath, parsed: Iterable[Criterion | ValueExpression], origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for a precondition that reads what pages have done: it would say nothing."""
+    early = next(filter(None, (each.reads_since_steps for each in parsed)), "")
+    if early and path[0] == "preconditions":
+        message = f"`{early}(...)` reads what pages have done in the steps, and there is none before them"
+        yield origin.problem(path, message, hint="say it in `success_criteria` or in `expr` of an `assert`")
+
+
+def heard(spec: TaskSpec) -> Iterator[str]:
+    """What must be kept for the criteria of a task from its start: the names of functions that they may call."""
+    return (name for name in ("responses", "messages") if any(f"{name}(" in text for _, text, _ in expressions(spec)))
+
+
 def _has_answer(path: JsonPath, steps: Mapping[JsonPath, Step]) -> bool:
-    """Return whether `result(...)` has an answer to read: in `expect` and `remember` of a step that calls a tool."""
+    """Return whether `result(...)` has an answer to read: in `expect` and `remember` of a `tool` or `api` step."""
     return any(
-        isinstance(steps.get(path[:length]), Tool) and path[length] in ("expect", "remember") for length in (2, 4)
+        isinstance(steps.get(path[:length]), Api | Tool) and path[length] in ("expect", "remember") for length in (2, 4)
     )
 
 
 def _no_answer(path: JsonPath, text: str, origin: Origin) -> Problem:
-    """The problem of a criterion that reads the answer of a tool where there is none."""
-    message = "`result(...)` reads the answer of a tool, and there is none here"
-    hint = "use it in `expect` or `remember` of a step with `act: tool`, and read what was remembered with `mem(...)`"
+    """The problem of a criterion that reads the answer of a step where there is none."""
+    message = "`result(...)` reads the answer of a step, and there is none here"
+    hint = "use it in `expect` or `remember` of a `tool` or `api` step, and read what was remembered with `mem(...)`"
     return origin.problem(path, message, hint=hint, within=(text, max(0, text.find("result"))))
 
 
@@ -471,14 +485,26 @@ def _unreadable_selectors(path: JsonPath, text: str, found: Iterable[Selected], 
             yield problem
 
 
-def _unmatched(path: JsonPath, patterns: Iterable[str], origin: Origin) -> Iterator[Problem]:
-    """Yield a problem for each pattern of `requests(...)` that matches no URL."""
-    for pattern in sorted(set(patterns)):
+def _unmatched(path: JsonPath, patterns: Iterable[tuple[str, str]], origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for each pattern that can match nothing: `.length == 0` would always hold."""
+    for function, pattern in sorted(set(patterns)):
+        call = f"`{function}({pattern!r})`"
+        if "${" in pattern:
+            continue
+        if function == "console":
+            if not may_log(pattern):
+                message = f"{call} matches no line: the pattern must match the type and the whole text of the line"
+                hint = f"write `* {pattern}` or `*{pattern}*` for any type, `error *` for the errors"
+                yield origin.problem(path, message, hint=hint)
+            continue
         url = RequestPattern.parse(pattern).url.text
-        if "${" not in pattern and not may_match(url):
-            hint = f"{whole_url_hint(url)}, after a method such as `POST` if only one is meant"
-            message = f"`requests({pattern!r})` matches no URL: the pattern must match the whole URL"
-            yield origin.problem(path, message, hint=hint)
+        if not may_match(url, _SOCKETS if function == "messages" else WEB):
+            before = "`received`" if function == "messages" else "a method such as `POST`"
+            hint = f"{whole_url_hint(url)}, after {before} if only one is meant"
+            yield origin.problem(path, f"{call} matches no URL: the pattern must match the whole URL", hint=hint)
+
+
+_SOCKETS = ("ws://", "wss://")
 
 
 def _parsed(text: str, is_value: bool, scopes: Sequence[ReferenceScope]) -> list[Criterion | ValueExpression]:

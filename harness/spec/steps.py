@@ -354,6 +354,23 @@ class Api(RepeatedStep):
         description="Status, or list of statuses, that the site must answer with. Default: any below 400, as an HTTP "
         "status.",
     )
+    expect: str | None = Field(
+        None,
+        min_length=1,
+        max_length=10_000,
+        description="Criterion that must hold after the answer. `result('path')` reads the body of the answer.",
+    )
+
+    @model_validator(mode="after")
+    def _asked_once(self) -> Self:
+        if self.until is not None and self.reads_answer:
+            raise ValueError("`until` repeats the request, and `expect` and `result()` read one answer: make two steps")
+        return self
+
+    @property
+    def reads_answer(self) -> bool:
+        """Whether `expect` or `remember` may read the body of the answer."""
+        return self.expect is not None or any("result" in each for each in self.remember.values())
 
     @property
     def effect_class(self) -> EffectClass:

@@ -63,13 +63,13 @@ def glob(pattern: str, text: str) -> bool:
     return True
 
 
-_WEB = ("http://", "https://", "ws://", "wss://")
+WEB = ("http://", "https://", "ws://", "wss://")
 
 
-def may_match(pattern: str) -> bool:
+def may_match(pattern: str, schemes: tuple[str, ...] = WEB) -> bool:
     """Return whether a pattern can match a URL by its beginning. A reference may stand for anything."""
     literal, *rest = re.split(r"\*|\$\{", pattern.lower(), maxsplit=1)
-    return any(literal.startswith(scheme) or (rest and scheme.startswith(literal)) for scheme in _WEB)
+    return any(literal.startswith(scheme) or (rest and scheme.startswith(literal)) for scheme in schemes)
 
 
 def whole_url_hint(pattern: str) -> str:
@@ -79,7 +79,23 @@ def whole_url_hint(pattern: str) -> str:
     return f"write {with_scheme(place) or f'http://host/{place}'} or {begun}"
 
 
-_METHOD = re.compile(r"(?P<method>[A-Z]+)\s+(?P<url>\S.*)", re.DOTALL)
+# Patterns of the console's lines: the type, a space, and the text.
+
+PAGE_ERROR = "pageerror"
+"""The type of an error that no script of the page has caught."""
+_TYPES = (
+    "log", "debug", "info", "error", "warning", "dir", "dirxml", "table", "trace", "clear", "startGroup",
+    "startGroupCollapsed", "endGroup", "assert", "profile", "profileEnd", "count", "time", "timeEnd", PAGE_ERROR,
+)  # fmt: skip
+
+
+def may_log(pattern: str) -> bool:
+    """Return whether a pattern can match a line of the console by its beginning, which is the type."""
+    literal, *rest = pattern.split("*", maxsplit=1)
+    return any(literal.startswith(f"{each} ") or (bool(rest) and each.startswith(literal)) for each in _TYPES)
+
+
+_METHOD = re.compile(r"(?P<method>[A-Z]+|sent|received)\s+(?P<url>\S.*)", re.DOTALL)
 
 
 class RequestPattern(Struct, frozen=True):
@@ -90,7 +106,7 @@ class RequestPattern(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> RequestPattern:
-        """Parse `POST **/api/orders`, or a URL pattern alone."""
+        """Parse `POST **/api/orders`, of messages `received ws://**`, or a URL pattern alone."""
         named = _METHOD.fullmatch(text.strip())
         methods = (named["method"],) if named else ()
         return cls(methods, UrlPattern.parse(named["url"] if named else text.strip()))

@@ -23,6 +23,7 @@ OF_EXTRAS = {
     "opentelemetry": "reporting/telemetry/exporters.py",
     "prometheus_client": "reporting/telemetry/exporters.py",
     "pydantic_ai": "models",
+    "pypdf": "browser/contents.py",
     "pytest_rerunfailures": "pytest_plugin/cluster_child.py",
     "ray": "cluster",
     "watchfiles": "cli/watch.py",

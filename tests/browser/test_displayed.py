@@ -8,6 +8,7 @@ import pytest
 
 from harness.browser import PlaywrightSession
 from harness.criteria import PageQuery, Verdict, evaluate, parse
+from harness.criteria.syntax import Happened
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline, SystemClock
 from tests.browser.site import PAGES
@@ -45,6 +46,9 @@ async def judged(session: PlaywrightSession, text: str, expect: float = 0.0) -> 
 
         async def page(self, query: PageQuery, until: float) -> Any:
             return await session.read(query, 20)
+
+        async def happened(self, function: str, pattern: str, until: float) -> Happened:
+            return await session.happened(function, pattern, 20)
 
     clock = SystemClock()
     return await evaluate(parse(text), Sources(), clock, Deadline.after(30, clock.now()), expect=expect)  # type: ignore[arg-type]

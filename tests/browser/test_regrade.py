@@ -16,6 +16,7 @@ import pytest
 from harness.browser import PlaywrightSession
 from harness.browser.queries import LARGEST
 from harness.criteria import PageQuery, evaluate, parse
+from harness.criteria.syntax import Happened
 from harness.recovery import Capture
 from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
 from harness.reporting.regrade.regrading import Grade, grade
@@ -186,11 +187,8 @@ class Live:
     async def channel(self, name: str) -> Any:
         return ENVIRONMENT[name]
 
-    async def requests(self, pattern: str) -> list[Any]:
-        return []
-
-    async def dialogs(self) -> list[Any]:
-        return []
+    async def happened(self, function: str, pattern: str, until: float) -> Happened:
+        return Happened([])
 
     def now(self) -> datetime:
         return NOW

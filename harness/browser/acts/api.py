@@ -19,8 +19,10 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import domains
 from harness.browser.acts.attempt import ActContext
+from harness.browser.contents import MOST, document_in
 from harness.browser.network_errors import api_failure, status_code, status_failure
 from harness.browser.route_answers import NoAnswerError, RouteAnswer
+from harness.model.record import RESULT
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, routed_failure
 from harness.spec.names import host_of, origin_of
@@ -127,7 +129,10 @@ async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
     requests = await attempt.playwright.request.new_context(user_agent=attempt.user_agent, ignore_https_errors=insecure)
     try:
         url, response = await _follow(attempt, step, requests, url)
-        details = {"status": response.status, "body": await _body(response)}
+        raw = await response.body()
+        details = {"status": response.status, "body": _body(response, raw)}
+        if step.reads_answer and len(raw) <= MOST:
+            details[RESULT] = document_in(raw, response.headers.get("content-type", ""))
     finally:
         await requests.dispose()
     _judge(attempt, step, url, response, details)
@@ -247,9 +252,8 @@ def _expires(morsel: Any, now: datetime) -> float | None:
         return None
 
 
-async def _body(response: _Response) -> Any:
+def _body(response: _Response, raw: bytes) -> Any:
     """The body as reports have it: a document, or the beginning of a text without secrets."""
-    raw = await response.body()
     text = raw.decode("utf-8", "replace")
     if "json" in response.headers.get("content-type", ""):
         with suppress(ValueError, RecursionError):

@@ -147,7 +147,7 @@ async def _keep(attempt: ActContext, step: Download, coming: BrowserDownload, br
         raise Failed(Failure("DOWNLOAD_FAILED", message, effect=Effect.POSSIBLE))  # the file may be asked for again
     path = free_path(attempt.request.folder / "downloads", name)
     await coming.save_as(path)
-    return {"file": path.name, "bytes": path.stat().st_size, "path": str(path)}
+    return {"file": path.name, "bytes": path.stat().st_size, "path": str(path), "url": coming.url}
 
 
 async def _end_of(attempt: ActContext, step: Download, coming: BrowserDownload) -> str | None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pydantic import BaseModel, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from harness.criteria import PageQuery
-from harness.criteria.syntax import STATES, STORED
+from harness.criteria.syntax import ACCESSIBLE, STATES, STORED, Happened
 from harness.criteria.values import moment_in
 from harness.model.ports import Json
 from harness.model.report import ErrorReport
@@ -129,8 +129,9 @@ class _Element(BaseModel):
             return None if self.states is None else self.states[function]
         if function == "class":
             return self.attributes.get("class", "").split()
-        if function == "css":
-            raise UndecidedError("the computed style was not recorded")
+        if function == "css" or function in ACCESSIBLE:
+            what = "computed style" if function == "css" else function.replace("_", " ")
+            raise UndecidedError(f"the {what} was not recorded")
         if name is None:
             return self.count > 0 if function == "exists" else getattr(self, function)
         if self.count and name not in self.attributes and name != name.lower():
@@ -189,14 +190,12 @@ class RecordedSources(Struct, frozen=True):
             raise UndecidedError(f"channel `{name}` could not be read in the run: {found['error']}")
         return found
 
-    async def requests(self, pattern: str) -> list[Json]:
-        raise UndecidedError(f"the requests that match {pattern} are not part of the evidence that is judged")
-
-    async def dialogs(self) -> list[dict[str, Json]]:
-        raise UndecidedError("the dialogs of the pages are not part of the evidence that is judged")
+    async def happened(self, function: str, pattern: str, until: float) -> Happened:  # noqa: ARG002 (as `page`)
+        what = f"the {function} that match {pattern}" if pattern else f"the {function} of the pages"
+        raise UndecidedError(f"{what} are not part of the evidence that is judged")
 
     async def result(self) -> Json:
-        raise UndecidedError("the answer of a tool belongs to its step, and is not part of the evidence that is judged")
+        raise UndecidedError("the answer of a step belongs to it, and is not part of the evidence that is judged")
 
     def now(self) -> datetime:
         if self.at is None:

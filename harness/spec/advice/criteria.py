@@ -239,11 +239,8 @@ class MemoryAlone:
     async def channel(self, name: str) -> Never:
         raise UnknownError(name)
 
-    async def requests(self, pattern: str) -> Never:
-        raise UnknownError(pattern)
-
-    async def dialogs(self) -> Never:
-        raise UnknownError
+    async def happened(self, function: str, pattern: str, until: float) -> Never:  # noqa: ARG002 (as criteria.Sources has it)
+        raise UnknownError(function)
 
     async def result(self) -> Never:
         raise UnknownError

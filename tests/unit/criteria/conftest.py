@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from harness.criteria import Json, PageQuery, Verdict, evaluate, evaluate_value, parse, parse_value
+from harness.criteria.syntax import Happened
 from harness.resilience import Deadline
 
 START = datetime(2026, 1, 10, 12, 0, tzinfo=UTC)
@@ -46,6 +47,8 @@ class World:
     """The requests of the pages; those that match a pattern contain its text in their URL."""
     opened: list[dict[str, Json]] = field(default_factory=list)
     """The dialogs of the pages."""
+    gap: str = ""
+    """Why older ones are missing."""
     asked: list[tuple[str, ...]] = field(default_factory=list)
     answer: Json = None
     """The answer of the tool that the step has called."""
@@ -69,13 +72,12 @@ class World:
         self.asked.append(("channel", name))
         return self.channels[name]
 
-    async def requests(self, pattern: str) -> list[Json]:
-        self.asked.append(("requests", pattern))
-        return [each for each in self.sent if isinstance(each, dict) and pattern in str(each["url"])]
-
-    async def dialogs(self) -> list[dict[str, Json]]:
-        self.asked.append(("dialogs",))
-        return self.opened
+    async def happened(self, function: str, pattern: str, until: float) -> Happened:
+        self.asked.append((function, pattern) if pattern else (function,))
+        if function == "dialogs":
+            return Happened(self.opened)
+        matching = [each for each in self.sent if isinstance(each, dict) and pattern in str(each["url"])]
+        return Happened(matching, self.gap)
 
     async def result(self) -> Json:
         self.asked.append(("result",))

@@ -10,6 +10,7 @@ import pytest
 from harness.model.plan import Plan
 from harness.model.settings import Settings
 from harness.runner.compile import compile_plan
+from harness.spec.expressions import heard
 from harness.spec.problems import SpecError
 from harness.spec.routes import Route
 from harness.spec.task import TaskSpec
@@ -85,6 +86,38 @@ def test_a_pattern_of_requests_that_matches_no_url_is_told(tmp_path: Path) -> No
     (found,) = problems(write(tmp_path, task(success_criteria=["requests('POST /api').length == 1"])))
     assert "matches no URL" in found.message
     assert found.hint.startswith("write http://host/api or */api")
+
+
+@pytest.mark.parametrize(
+    ("criterion", "hint"),
+    [
+        ("responses('GET /api').length == 0", "write http://host/api or */api"),
+        ("messages('http://x.test/*').length == 0", "`received`"),
+        ("console('it broke').length == 0", "write `* it broke` or `*it broke*` for any type"),
+        ("console('error').length == 0", "`error *` for the errors"),
+    ],
+)
+def test_a_pattern_that_can_match_nothing_is_refused(tmp_path: Path, criterion: str, hint: str) -> None:
+    (found,) = problems(write(tmp_path, task(success_criteria=[criterion])))
+    assert "matches no" in found.message
+    assert hint in found.hint
+
+
+def test_patterns_that_can_match_are_accepted(tmp_path: Path) -> None:
+    criteria = [
+        "console('error*').length == 0 && console('*').length > 0 && console('pageerror *').length == 0",
+        "messages('received wss://x.test/*').length == 1 && messages('*').length == 2",
+        "responses('GET */api/items')[-1].json.items[0].id == 1",
+    ]
+    assert problems(write(tmp_path, task(success_criteria=criteria))) == ()
+    spec = TaskSpec.model_validate(task(success_criteria=criteria))
+    assert set(heard(spec)) == {"responses", "messages"}
+    assert set(heard(TaskSpec.model_validate(task(success_criteria=["title() == 'x'"])))) == set()
+
+
+def test_a_precondition_cannot_read_what_the_steps_do(tmp_path: Path) -> None:
+    (found,) = problems(write(tmp_path, task(preconditions=["downloads().length == 0"])))
+    assert "`downloads(...)` reads what pages have done in the steps" in found.message
 
 
 def test_a_route_lasts_for_its_steps() -> None:

@@ -68,7 +68,7 @@ def test_what_can_be_called_is_accepted(tmp_path: Path, step: str) -> None:
 )
 def test_a_result_is_read_only_where_there_is_one(tmp_path: Path, step: str, place: str) -> None:
     told = problems(tmp_path, f"  - {step}")
-    assert f"{place}: `result(...)` reads the answer of a tool, and there is none here" in told
+    assert f"{place}: `result(...)` reads the answer of a step, and there is none here" in told
     told = problems(tmp_path, "  - {act: open, url: /}", more="success_criteria: [\"result('a') == 1\"]")
     assert "success_criteria[0]: `result(...)`" in told
 

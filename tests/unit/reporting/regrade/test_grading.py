@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.criteria import PageQuery, evaluate, parse
-from harness.criteria.syntax import Compare, Condition, Literal, Read, Test
+from harness.criteria.syntax import Compare, Condition, Happened, Literal, Read, Test
 from harness.reporting.redaction import MARK
 from harness.reporting.regrade.recorded import RecordedPage, RecordedSources
 from harness.reporting.regrade.regrading import Grade, grade
@@ -58,11 +58,8 @@ class Moving:
     async def channel(self, name: str) -> Any:
         return CHANNEL
 
-    async def requests(self, pattern: str) -> list[Any]:
-        return []
-
-    async def dialogs(self) -> list[Any]:
-        return []
+    async def happened(self, function: str, pattern: str, until: float) -> Happened:
+        return Happened([])
 
     def now(self) -> datetime:
         return NOW + timedelta(seconds=self.clock.time)
