@@ -65,6 +65,14 @@ class Argument(Struct, frozen=True):
     """The argument with the description of the element, if this one names an element by ref or selector."""
 
 
+_OFFERED: Mapping[type[StepBase], str] = {
+    Type: "Replace the content of a field.",
+    Drag: "Drag an element onto another one.",
+    Wait: "Wait until an element is visible and its text contains `value`, or wait for some seconds.",
+}
+"""What agents are told of acts that can do more than the tools offer."""
+
+
 class BrowserTool(Struct, frozen=True):
     """A tool that does one act."""
 
@@ -81,8 +89,8 @@ class BrowserTool(Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """The act's own description, and the hint."""
-        first = (self.step.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
+        """The description of the act, as far as the tool offers it, and the hint."""
+        first = _OFFERED.get(self.step, self.step.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
         return " ".join(part for part in (" ".join(first.split()), self.hint) if part)
 
 
