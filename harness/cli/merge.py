@@ -54,8 +54,8 @@ def merge(
 ) -> None:
     """Merge the runs of several folders, machines or stores into one.
 
-    Each folder holds .harness/history.sqlite3 (or history.sqlite3), errors/ and allure-results/; a place of --task-
-    store counts with all its parts. Other commands read the output folder as a project. Missing parts of a suite that
+    Each folder holds .harness/history.sqlite3 (or history.sqlite3), errors/ and allure-results/; a store's place
+    counts with all its parts. Other commands read the output folder as a project. Missing parts of a suite that
     --task-shard divided, and tasks without an end, are named.
     Exit code: 1 when nothing could be merged, or a store has lost what a part told (with --strict: when not everything
     could, or tasks have no end).
