@@ -73,6 +73,19 @@ def _criterion(text: str) -> str:
     return text
 
 
+def _in_long_form(handlers: Any) -> Any:
+    """The handlers as the file has them, with the long form of their steps."""
+    from harness.spec.short_forms import in_long_form  # few projects have handlers
+
+    if not isinstance(handlers, list):
+        return handlers
+    with_steps = (isinstance(each, dict) and "steps" in each for each in handlers)
+    return [
+        {**each, "steps": in_long_form(each["steps"])} if has else each
+        for each, has in zip(handlers, with_steps, strict=True)
+    ]
+
+
 def _handlers(handlers: tuple[Handler, ...]) -> tuple[Handler, ...]:
     """The handlers; raises ValueError for a criterion that cannot be read."""
     for each in handlers:
@@ -115,7 +128,9 @@ class LoginSettings(Declaration):
     def _without_groups(cls, steps: Any) -> Any:
         if isinstance(steps, list) and any(isinstance(each, dict) and "use" in each for each in steps):
             raise ValueError("step groups cannot be used here: write the steps into a task file, and name it in `task`")
-        return steps
+        from harness.spec.short_forms import in_long_form  # few projects have logins
+
+        return in_long_form(steps)
 
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
@@ -216,7 +231,10 @@ class Settings(Declaration):
         "`tag` adds tags; `note` is shown in reports; `ignore` has no effect.",
     )
     handlers: Annotated[
-        tuple[Handler, ...], AfterValidator(_handlers), WithJsonSchema({"type": "array", "items": {}})
+        tuple[Handler, ...],
+        BeforeValidator(_in_long_form),
+        AfterValidator(_handlers),
+        WithJsonSchema({"type": "array", "items": {}}),
     ] = Field(
         (),
         max_length=20,

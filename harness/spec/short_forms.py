@@ -12,6 +12,7 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from harness.recovery.locators import Locator, text_body
+from harness.spec.file_names import is_short
 from harness.spec.problems import JsonPath, join_or
 from harness.spec.references import quoted
 from harness.spec.selectors import names_an_engine
@@ -51,6 +52,25 @@ def long_steps(step: dict[str, Any]) -> list[LongStep]:
     return [LongStep({**each.step, **rest}, each.keys) for each in found]
 
 
+def in_long_form(steps: Any) -> Any:
+    """A list of steps with each in its long form; anything else as it is. Raises ValueError, with the number."""
+    if not isinstance(steps, list) or not any(map(is_short, steps)):
+        return steps
+    found: list[Any] = []
+    for number, step in enumerate(steps):
+        try:
+            found += [each.step for each in long_steps(step)] if is_short(step) else [step]
+        except ShortFormError as error:
+            expected = f", expected: {error.expected}" if error.expected else ""
+            raise ValueError(f"step {number}: {error.problem}{expected}") from None
+    return found
+
+
+_KEYS_OF_STEPS = frozenset({
+    "act", "selector", "value", "frame", "timeout", "note", "optional", "force", "effect", "done_when", "remember",
+    "keys", "delay", "until", "at_most", "when", "expect_request", "status",
+})  # fmt: skip
+"""Keys that people put where the selectors of fields stand. No element has such a tag."""
 _OF_ALL = ("frame", "timeout", "force", "optional", "note")
 """Keys that each of several fields in one step takes over."""
 _Form = Callable[[str, Any], Iterator[LongStep]]
@@ -86,6 +106,9 @@ def _pairs(act: str, value: Any) -> Iterator[LongStep]:
     """A mapping of selectors to values: a step for each."""
     if not isinstance(value, dict) or not value:
         raise ShortFormError("wrong type", (act,), f"a mapping of selectors to values, as in `{act}: {{'#a': x}}`")
+    if stray := next((key for key in value if key in _KEYS_OF_STEPS), None):
+        expected = f"selectors as keys, as in `{act}: {{'#a': x}}`; `{stray}` stands beside `{act}`, or in a long step"
+        raise ShortFormError(f"`{stray}` is no selector", (act, stray), expected)
     for selector, each in value.items():
         at = (act, selector)
         yield LongStep({"act": act, "selector": selector, "value": each}, {"act": (), "selector": at, "value": at})

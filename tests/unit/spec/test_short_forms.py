@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from harness.cli.schema import schemas
+from harness.model.settings import LoginSettings, Settings
 from harness.spec.file_names import SHORT_ACTS
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
@@ -113,6 +114,7 @@ def test_a_task_without_an_id_has_the_name_of_its_file(tmp_path: Path) -> None:
         ("click: {role: button, nmae: x}", "4:27 unknown key `nmae`"),
         ("clik: '#a'", "did you mean `click`?"),
         ("{effect: write, click: '#a'}", "in the short form the act stands first: `click`"),
+        ("type: {selector: '#q', value: cam}", "`selector` is no selector"),
         ("type: '#a'", "4:11 wrong type a mapping of selectors to values"),
         ("{click: '#a', selector: '#b'}", "4:29 `click` says the `selector` already"),
         ("{type: {'#a': x, '#b': y}, effect: write}", "`effect` goes with one field, and here are 2"),
@@ -127,3 +129,15 @@ def test_a_task_without_an_id_has_the_name_of_its_file(tmp_path: Path) -> None:
 )
 def test_a_wrong_short_step_is_reported_where_it_stands(tmp_path: Path, step: str, problem: str) -> None:
     assert problem in "\n".join(refused(tmp_path, f"  - {step}\n"))
+
+
+def test_handlers_and_logins_take_short_steps_too(tmp_path: Path) -> None:
+    found = loaded(tmp_path, "  - open: /\nhandlers: [{when: exists('#b'), steps: [{click: '#b'}]}]\n")
+    assert [each.describe() for each in found.spec.handlers[0].steps] == ["click #b"]
+    login = LoginSettings(check_url="/", holds="exists('#out')", steps=[{"type": {"#u": "ann", "#p": "x"}}])  # type: ignore[arg-type]
+    assert [each.describe() for each in login.steps] == ["type #u = 'ann'", "type #p = 'x'"]
+    with pytest.raises(ValueError, match="step 0: wrong type, expected: a mapping of selectors"):
+        LoginSettings(check_url="/", holds="exists('#out')", steps=[{"type": "x"}])  # type: ignore[arg-type]
+    steps: list[Any] = [{"click": "#b", "modifiers": ["Shift"]}]
+    settings = Settings(handlers=[{"when": "exists('#b')", "steps": steps}])  # type: ignore[list-item]
+    assert [each.describe() for each in settings.handlers[0].steps] == ["click #b"]
