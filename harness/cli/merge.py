@@ -70,6 +70,11 @@ def _merge(found: Readable, output: Path, *, strict: bool, as_json: bool) -> Non
     missing = missing_parts(shard.run.shard for shard in found.shards)
     missing += unequal_parts((shard.run.shard, shard.run.durations) for shard in found.shards)
     missing += found.unfinished
+    missing += [
+        f"{file} could not be collected in run {shard.run.run}, which ran {how_many(len(shard.run.last), 'task')}"
+        for shard in found.shards
+        for file in sorted(shard.run.uncollected)
+    ]
     _tell("left out: ", found.problems)
     _tell("", found.twice)
     _tell("warning: ", missing)

@@ -100,6 +100,8 @@ NARROWEST, WIDEST = 30, 90
 def lines(found: FailedTasks, causes: Sequence[Cause], width: int) -> Iterator[str]:
     """The headline of the run, then a line for each cause."""
     yield _headline(found, causes)
+    for file, why in sorted(found.uncollected.items()):
+        yield f"not collected: {printable(file)}: {printable(why.splitlines()[-1] if why else 'no reason was given')}"
     code = max((len(cause.code or "-") for cause in causes), default=0)
     for cause in sorted(causes, key=lambda each: not each.judged):
         start = f"{cause.count:>4}  {printable(cause.code) or '-':<{code}}  "
@@ -114,6 +116,9 @@ def _headline(found: FailedTasks, causes: Sequence[Cause]) -> str:
     failed = sum(cause.count for cause in causes if cause.judged)
     run = f"run {printable(found.run)}: " if found.run else ""
     of = "" if found.tasks is None else f" of {how_many(found.tasks, 'task')}"
+    if not failed and found.uncollected:
+        rest = f"nothing else failed{of}" if found.tasks else "no task ran"
+        return f"{run}{how_many(len(found.uncollected), 'file')} could not be collected; {rest}"
     if not failed:
         return f"{run}nothing failed{of}{_count_others(found, causes)}"
     new = sum(cause.new for cause in causes)
@@ -142,6 +147,7 @@ def document(found: FailedTasks, causes: Sequence[Cause]) -> Mapping[str, Any]:
         "failed": sum(cause.count for cause in causes if cause.judged),
         "not_judged": sum(cause.count for cause in causes if not cause.judged),
         "passed_as_declared": found.expected,
+        "uncollected": dict(found.uncollected),
         "causes": [_of_cause(cause) for cause in causes],
         "notes": list(found.notes),
     }
@@ -181,6 +187,8 @@ class FailedTasks(Struct, frozen=True):
     """The number of declared failures, which are left out."""
     notes: tuple[str, ...] = ()
     """Notes on what was left out, and why."""
+    uncollected: Mapping[str, str] = {}
+    """File that pytest could not collect -> why."""
 
 
 _ENDINGS = {
@@ -197,7 +205,8 @@ def _of_history(root: Path, name: str) -> FailedTasks:
     expected = sum(bool(each.record and each.record.expected and not each.record.unexpected) for each in run.last)
     note = still_running(len(run.last)) if run.running else _ENDINGS.get(run.ending)
     notes = (note,) if note else ()
-    return FailedTasks(run.run, troubles(run, _passed_before(root, run)), len(run.last), expected, notes)
+    found = troubles(run, _passed_before(root, run))
+    return FailedTasks(run.run, found, len(run.last), expected, notes, uncollected=run.uncollected)
 
 
 def _passed_before(root: Path, run: RunRecord) -> frozenset[str]:

@@ -34,11 +34,15 @@ class CiPage:
         self._told = Executions(state.settings.root)
         self._executions: dict[tuple[str, int], Execution] = {}
         self._uncollected: dict[str, str] = {}
+        self._others = 0
+        """How many reports of ordinary tests are of a failure."""
         self._started = datetime.now(UTC)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if execution := self._told.of(report):
             self._executions[execution.nodeid, execution.number] = execution
+        elif report.failed and getattr(report, "taskspec_id", None) is None:
+            self._others += 1
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep an error of the collection; under xdist each worker reports the same."""
@@ -91,7 +95,8 @@ class CiPage:
         there = file.stat().st_size if file.exists() else 0
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a", encoding="utf-8", errors="replace") as stream:
-            stream.write(markdown(Page(run, found, self._uncollected, reports), LIMIT - there))
+            page = Page(run, found, self._uncollected, reports, self._others)
+            stream.write(markdown(page, LIMIT - there))
 
 
 def _report_lines(config: pytest.Config, settings: Settings, failed: bool) -> Iterator[tuple[str, str]]:

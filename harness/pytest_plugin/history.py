@@ -194,6 +194,8 @@ class RunHistory:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._status = int(session.exitstatus)
+        if not self._begun and self._writes and self._uncollected():
+            self.begin({})  # it ended before its first task: without a record, the run before it would be the last
 
     def pytest_unconfigure(self) -> None:
         """Finish the run if there was no terminal to do it."""

@@ -152,3 +152,20 @@ def test_the_last_lines_name_flaky_tasks_and_count_reruns(run: tuple[Path, Compl
 def test_what_is_only_collected_is_an_error_of_the_collection(run: tuple[Path, CompletedProcess[str]]) -> None:
     done = warm().run("pytest", "--collect-only", "-q", "wrong.task.yaml", cwd=run[0])
     assert "ERROR collecting wrong.task.yaml" in done.stdout
+
+
+def test_a_run_that_ends_before_its_first_task_is_the_last_one_and_no_part_of_a_strict_merge(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")
+    (tmp_path / "first.task.yaml").write_text(f"goal: g\n{OPEN}success_criteria: [exists('html')]\n", "utf-8")
+    (tmp_path / "test_plain.py").write_text("def test_plain(): assert not 'right'\n", "utf-8")
+    done = warm().run("pytest", "--task-summary", "s.md", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout
+    assert "## ❌ 1 task, none failed; 1 other test failed" in (tmp_path / "s.md").read_text("utf-8")
+    (tmp_path / "test_broken.py").write_text("import no_such_module\n", "utf-8")
+    assert warm().run("pytest", cwd=tmp_path).returncode == 2
+    told = harness("triage", cwd=tmp_path).stdout
+    assert "1 file could not be collected; no task ran" in told
+    assert "not collected: test_broken.py: ModuleNotFoundError" in told
+    merged = harness("merge", str(tmp_path), "--strict", cwd=tmp_path)
+    assert merged.returncode == 1
+    assert "test_broken.py could not be collected" in merged.stderr

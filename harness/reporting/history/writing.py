@@ -190,14 +190,15 @@ class RunWriter:
     def finish(self, run: RunRecord, keep: int) -> str:
         """Write the final state of the run; its executions are those that were added. Returns a message, or "".
 
-        A run without tasks is not kept. Only the newest `keep` runs stay. What cannot be written even now is put into a
-        file next to the history (`import_pending_runs`).
+        A run without tasks is not kept, unless it had files that could not be collected. Only the newest `keep` runs
+        stay. What cannot be written even now is put into a file next to the history (`import_pending_runs`).
         """
         try:
             database = self._write(FINAL)
             with name_file_in_errors(self._path), transaction(database):
                 end_run(database, run)
-                drop_empty(database, run.run)
+                if not run.uncollected:  # else the run before it would look like the last one
+                    drop_empty(database, run.run)
                 prune(database, keep, but=run.run)
         except NotNowError as error:
             file = keep_beside(self._root, run.model_copy(update={"executions": tuple(self._waiting)}))
