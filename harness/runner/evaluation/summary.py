@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import ceil
@@ -58,6 +59,7 @@ def summed_up(trials: Sequence[EvaluationTrial], shape: Shape) -> Evaluation:
     last = list({each.place: each for each in trials}.values())
     cells = tuple(_cells(last, shape))
     void = {(each.agent, each.fault) for each in cells if says_nothing(each)}
+    idle = _idle(cells)
     started = min((each.started for each in trials), default=None)
     assert started is not None, "an evaluation without trials has no document"
     return Evaluation(
@@ -73,14 +75,15 @@ def summed_up(trials: Sequence[EvaluationTrial], shape: Shape) -> Evaluation:
         again=len(trials) - len(last),
         cells=cells,
         totals=tuple(_totals(name, trials, last) for name in shape.agents),
-        comparisons=tuple(_comparisons(last, shape, void)),
+        comparisons=tuple(_comparisons(last, shape, void, idle)),
         causes=tuple(_causes(last, shape)),
         no_verdict=tuple(
             f"{each.agent}, {each.fault or 'clean'}: {each.void} of {each.trials} trials are void "
             f"({each.void_share:.0%}, at most {_MOST_VOID:.0%} may be)"
             for each in cells
             if says_nothing(each)
-        ),
+        )
+        + tuple(f"{fault}: the fault struck in none of its trials, so they tell nothing about it" for fault in idle),
     )
 
 
@@ -122,6 +125,15 @@ def _task(task_id: str, tally: TaskTally) -> EvaluatedTask:
         rate=rounded(tally.rate),
         interval=rounded_interval(wilson(tally.passed, tally.counted)),
     )
+
+
+def _idle(cells: Sequence[EvaluatedCell]) -> tuple[str, ...]:
+    """The faults that struck in no trial of any agent."""
+    struck = Counter[str]()
+    for each in cells:
+        if each.fault is not None:
+            struck[each.fault] += each.struck
+    return tuple(fault for fault, count in struck.items() if not count)
 
 
 def says_nothing(cell: EvaluatedCell) -> bool:
@@ -182,15 +194,19 @@ def _cause(code: str, several: Sequence[EvaluationTrial], agents: Sequence[str])
 
 
 def _comparisons(
-    trials: Sequence[EvaluationTrial], shape: Shape, void: set[tuple[str, str | None]]
+    trials: Sequence[EvaluationTrial], shape: Shape, void: set[tuple[str, str | None]], idle: Sequence[str]
 ) -> Iterator[Comparison]:
-    """Yield a comparison of each two agents, without a fault and with each. `void`: cells that say nothing."""
+    """Yield a comparison of each two agents, without a fault and with each.
+
+    `void`: cells that say nothing. `idle`: faults that never struck.
+    """
     for fault in (None, *shape.faults):
         for first, second in combinations(shape.agents, 2):
             pairs = _pairs(trials, first, second, fault)
             if pairs:
                 too_void = bool(void & {(first, fault), (second, fault)})
-                yield _comparison(first, second, fault, pairs, shape.seed, too_void=too_void)
+                nothing = {"too_void": too_void, "idle": fault in idle}
+                yield _comparison(first, second, fault, pairs, shape.seed, **nothing)
 
 
 _Pairs = Mapping[str, Sequence[tuple[bool, bool]]]
@@ -208,7 +224,9 @@ def _pairs(trials: Iterable[EvaluationTrial], first: str, second: str, fault: st
     return found
 
 
-def _comparison(first: str, second: str, fault: str | None, pairs: _Pairs, seed: int, *, too_void: bool) -> Comparison:
+def _comparison(
+    first: str, second: str, fault: str | None, pairs: _Pairs, seed: int, *, too_void: bool, idle: bool
+) -> Comparison:
     tally = PairTally.of(pair for several in pairs.values() for pair in several)
     differences = [fmean(one - other for one, other in several) for several in pairs.values()]
     difference, spread = fmean(differences), difference_interval(differences, seed)
@@ -222,7 +240,7 @@ def _comparison(first: str, second: str, fault: str | None, pairs: _Pairs, seed:
         difference=rounded(difference),
         interval=rounded_interval(spread),
         p_value=float(f"{tally.p_value:.4g}"),
-        better="open" if too_void else _better(tally.p_value, difference, spread),
+        better="open" if too_void or idle else _better(tally.p_value, difference, spread),
         too_void=too_void,
         more_trials=_more(tally, tally.difference, len(pairs)),
         more_trials_for_5_points=_more(tally, SMALL, len(pairs)),

@@ -130,3 +130,15 @@ def test_the_document_is_as_its_schema_says() -> None:
     document = json.loads(found.model_dump_json())
     Draft202012Validator(schemas()["evaluation.schema.json"]).validate(document)
     assert Evaluation.model_validate_json(json.dumps(document)) == found
+
+
+def test_a_fault_that_never_struck_decides_nothing() -> None:
+    whole = [*lines("a", STRONG), *lines("b", STRONG)]
+    missed = [
+        each.model_copy(update={"struck": 0}) for each in (*lines("a", STRONG, "missing"), *lines("b", WEAK, "missing"))
+    ]
+    found = evaluation(whole, missed)
+    assert [(each.fault, each.better) for each in found.comparisons] == [(None, "open"), ("missing", "open")]
+    assert found.no_verdict == ("missing: the fault struck in none of its trials, so they tell nothing about it",)
+    struck = evaluation(whole, missed, lines("a", ["p"], "missing"))
+    assert struck.no_verdict == ()
