@@ -296,7 +296,7 @@ def _task_spec(own_keys: Iterable[str]) -> _Schema:
     writes = schema["properties"]["allowed_writes"]
     writes["items"] = {"anyOf": [_SHORT_WRITE, writes["items"]]}
     definitions: dict[str, _Schema] = schema["$defs"]
-    definitions["Use"] = Use.model_json_schema()
+    definitions["Use"] = _without_proposed_null(Use.model_json_schema())
     definitions["ShortStep"] = {}
     for around in (schema, definitions["Repair"]):
         around["properties"]["steps"]["items"]["oneOf"] += [{"$ref": "#/$defs/Use"}, {"$ref": "#/$defs/ShortStep"}]
@@ -349,7 +349,7 @@ def _step_group() -> _Schema:
     """The schema of step groups. Their steps may have `${with.x}` everywhere, so only the acts are known."""
     schema = _for_editors(StepGroup)
     step = {"type": "object", "required": ["act"], "properties": {"act": {"enum": list(ACTS), "description": _ACT}}}
-    schema["$defs"]["Use"] = Use.model_json_schema()
+    schema["$defs"]["Use"] = _without_proposed_null(Use.model_json_schema())
     short = {"type": "object", "anyOf": [{"required": [act]} for act in sorted(SHORT_ACTS)]}
     schema["properties"]["steps"]["items"] = {"anyOf": [{"$ref": "#/$defs/Use"}, step, short]}
     words = {name: f"A value of this type: {each!r}." for name, each in SAMPLES.items()}

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 from zipfile import ZipFile
 
 import pytest
@@ -97,6 +97,9 @@ EVERYTHING: dict[str, Any] = {
     "rubrics": {"SR": 1, "LH-F1": 1},
     "scoring_checkpoints": [{"id": "a", "assertion": "exists('h1')", "weight": 2}],
     "tags": ["plain"],
+    "slow": True,
+    "skip_if": {"env": "NOT_SET_HERE", "reason": "never"},
+    "handlers": [{"when": "visible('#never')", "steps": [{"act": "click", "selector": "#never"}]}],
     "timeout_profile": "simple",
     "timeout": 200,
     "step_timeout": 40,
@@ -118,7 +121,14 @@ EVERYTHING: dict[str, Any] = {
     "steps": [
         {"act": "open", "url": f"{ON}/"},
         {"act": "open", "url": f"{ON}/?again"},
+        {"act": "set", "color_scheme": "dark"},
+        {"act": "reload"},
+        {"act": "back"},
+        {"act": "forward"},
         {"act": "wait", "selector": "#name"},
+        {"act": "focus", "selector": "#name"},
+        {"act": "blur", "selector": "#name"},
+        {"act": "clear", "selector": "#name"},
         {"act": "type", "selector": "#name", "value": "${inputs.name} ${persona.name}",
          "remember": {"typed": "value('#name')"}},
         {"act": "type", "selector": "#name", "value": "${totp:PLAIN_TOTP}"},
@@ -161,6 +171,12 @@ MONKEY = {"task_id": "MONKEY", "goal": "any clicks", "expect": {"final_state": "
           "agent_fallback_if_unmet": True, "budget": {"max_steps": 2}, "allowed_domains": ["plain.test"],
           "allowed_writes": [{"url": f"{ON}/*"}], "steps": [{"act": "open", "url": f"{ON}/"}],
           "success_criteria": ["exists('h1')"]}  # fmt: skip
+SKIPPED = {"task_id": "SKIPPED", "goal": "none yet", "skip": "not built yet", "steps": [{"act": "open", "url": ON}],
+           "success_criteria": ["exists('h1')"]}  # fmt: skip
+KNOWN = {"task_id": "KNOWN", "goal": "a known defect", "expected_failure": "the title is wrong",
+         "browser": {"device": "Pixel 5"},
+         "steps": [{"act": "open", "url": f"{ON}/"}, {"act": "tap", "selector": "h1"}],
+         "success_criteria": ["title() == 'Right'"]}  # fmt: skip
 COMMANDS = (
     ["--version"], ["validate", "tasks"], ["show", "WRONG"], ["explain", "CRITERIA_UNMET"], ["triage"], ["history"],
     ["dashboard"], ["schema"], ["services", "status"],
@@ -213,7 +229,7 @@ def test_what_needs_no_extra_works_in_a_plain_install(tmp_path: Path, way: Any) 
     (project / "seed").mkdir()
     for name, text in texts.items():
         (project / name).write_text(text, "utf-8")
-    for task in (EVERYTHING, WRONG, CORRUPT, MONKEY):
+    for task in (EVERYTHING, WRONG, CORRUPT, MONKEY, SKIPPED, KNOWN):
         (tasks / f"{task['task_id']}.task.json").write_text(json.dumps(task), "utf-8")
 
     def run(*command: str) -> str:
@@ -224,7 +240,7 @@ def test_what_needs_no_extra_works_in_a_plain_install(tmp_path: Path, way: Any) 
         return f"{done.stdout}{done.stderr}\nexit code {done.returncode}"
 
     said = run("-m", "pytest", "tasks", "--alluredir=allure", "--junitxml=junit.xml", "--task-summary=summary.md")
-    assert "1 failed, 3 passed" in said, said
+    assert "1 failed, 3 passed, 1 skipped, 1 xfailed" in said, said
     assert "ModuleNotFoundError" not in said
     told = run("-c", RUN_ALL.format(commands=COMMANDS))
     assert "Traceback" not in told, told
@@ -232,9 +248,10 @@ def test_what_needs_no_extra_works_in_a_plain_install(tmp_path: Path, way: Any) 
 
 
 def test_each_key_that_needs_no_extra_is_used() -> None:
-    used = {key for task in (EVERYTHING, WRONG, MONKEY) for key in task}
-    assert used >= TaskSpec.model_fields.keys()
+    used = {key for task in (EVERYTHING, WRONG, MONKEY, SKIPPED, KNOWN) for key in task}
+    assert used >= TaskSpec.model_fields.keys() - {"only"}  # it would leave out the others
     acts = {get_args(each.model_fields["act"].annotation)[0] for each in get_args(get_args(Step)[0])}
-    assert {step["act"] for step in EVERYTHING["steps"]} == acts - NEED_AN_EXTRA
+    steps = cast("list[dict[str, Any]]", [*EVERYTHING["steps"], *KNOWN["steps"]])
+    assert {step["act"] for step in steps} == acts - NEED_AN_EXTRA
     keys = {field.alias or name for name, field in ChannelSettings.model_fields.items()} - NEED_AN_EXTRA
     assert {key for key in keys if f"\n{key} = " not in SETTINGS} == set()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.browser import PlaywrightSession
+from harness.browser.locating import locate
 from harness.model.record import LASTING
 from harness.recovery.failure import Failure
 from tests.browser.stage import SHOP, Stage, passed, perform
@@ -33,7 +34,7 @@ async def lasting(session: PlaywrightSession, selector: str, **step: Any) -> dic
     outcome = await passed(session, {"act": "hover", "selector": f"aria-ref={selector}", **step})
     found: dict[str, str] = outcome.details[LASTING]
     for each in found.values():
-        assert await session.tab.page.locator(each).count() == 1
+        assert await locate(session.tab.page, each, None).count() == 1
     return found
 
 

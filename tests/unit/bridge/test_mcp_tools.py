@@ -142,7 +142,7 @@ async def test_a_refusal_says_what_is_wrong_and_what_to_do(
 def test_the_shipped_list_has_every_key_of_every_step_and_stays_small() -> None:
     assert [each.name for each in listed_tools()] == list(MCP_TOOLS)
     keys = {key for model in ACTS.values() for key in model.model_fields}
-    assert keys <= set(step_schema()["properties"])
+    assert keys - {"guards"} <= set(step_schema()["properties"])
     assert step_schema()["properties"]["act"]["enum"] == sorted(ACTS)
     assert len(str([each.parameters for each in listed_tools()])) < 10_000  # every model reads it with every request
 
