@@ -26,6 +26,7 @@ COMMAND = re.compile(r"harness ([a-z]+)(?: ([a-z]+))?([^`\n]*)")
 NO_CODES = {"AUTH_WITHIN", "CONN_SLOW", "CONN_LISTEN"}
 """A constant of the protocol, the beginning of a code, a state of a socket."""
 OTHERS: Mapping[str, frozenset[str]] = {
+    "a newer pytest-playwright than the lowest": frozenset({"--playwright-debug"}),
     "Chromium": frozenset(
         {
             "--disable-auto-reload", "--disable-background-networking", "--disable-component-update", "--disable-gpu",
