@@ -118,7 +118,7 @@ HAPPENINGS: MappingProxyType[str, str | None] = MappingProxyType(
 )
 """What pages have done so far: lists, of which a path takes an item. As a text each is this value of it."""
 SINCE_STEPS = HAPPENINGS.keys() - {"requests", "dialogs"}
-"""Those that mean nothing in preconditions: nothing has happened there."""
+"""The functions that preconditions cannot use: before the first step nothing has happened."""
 
 WORDS = ("includes", "matches")
 OPERATORS = ("==", "!=", "<", "<=", ">", ">=", *WORDS)

@@ -105,7 +105,7 @@ class LeftOutSteps(Struct, frozen=True):
     told: list[StepRecord]
     """The records of those that reports tell."""
     unused: list[StepRecord]
-    """Those of rounds for which the list has no item: nobody asked for them."""
+    """The records of rounds for which the list has no item: reports do not tell them."""
 
 
 def rest_of_group(run: Run, record: StepRecord, following: Sequence[Step]) -> LeftOutSteps:

@@ -123,7 +123,7 @@ class Plan:
     """The task that `fallback_plan` runs in the same world after this one failed."""
     repairs: tuple[ReadyRepair, ...] = ()
     handlers: tuple[ReadyHandler, ...] = ()
-    """Those of the task, then those of the project."""
+    """The handlers of the task, then the handlers of the project."""
     login: ReadyLogin | None = None
     """The login with which the task begins."""
     fresh: bool = True

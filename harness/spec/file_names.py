@@ -62,6 +62,15 @@ def is_short(step: Any) -> bool:
     return isinstance(step, dict) and next(iter(step), None) in SHORT_ACTS and "act" not in step
 
 
+INNER = "guards"
+"""A key that only the expansion of step groups gives to steps: a file must not have it."""
+
+
+def is_to_expand(step: Any) -> bool:
+    """Return whether a step of a file is not yet what the models know: a use, a short one, one with an inner key."""
+    return is_use(step) or is_short(step) or (isinstance(step, dict) and INNER in step)
+
+
 def is_fault_plan(path: Path) -> bool:
     """Return whether a file's name is that of a fault plan."""
     return path.name.lower().endswith(PLAN_SUFFIXES)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from harness.spec.checks import check_spec, login_problems, profile_problems, strict_problems, tool_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
-from harness.spec.file_names import SPEC_FILE, is_short, is_task_file, is_use, task_name
+from harness.spec.file_names import SPEC_FILE, is_task_file, is_to_expand, task_name
 from harness.spec.loaded import Gathered, Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
@@ -155,7 +155,7 @@ def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Probl
     parts = [gathered.data.get(key) for key in ("repairs", "handlers")]
     lists = [gathered.data, *(each for part in parts if isinstance(part, list) for each in part)]
     steps = (each.get("steps") for each in lists if isinstance(each, dict))
-    if not any(is_use(step) or is_short(step) for each in steps if isinstance(each, list) for step in each):
+    if not any(is_to_expand(step) for each in steps if isinstance(each, list) for step in each):
         return gathered, []
     from harness.spec.step_groups import expand_groups  # few tasks use groups
 

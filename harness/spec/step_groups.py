@@ -20,9 +20,9 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 from harness.criteria import CriterionError, parse, parse_value
 from harness.recovery.declaration import Declaration
 from harness.spec.expressions import unreadable_criterion
-from harness.spec.file_names import GROUP_SUFFIXES, is_short, is_use
+from harness.spec.file_names import GROUP_SUFFIXES, INNER, is_short, is_to_expand, is_use
 from harness.spec.loaded import Gathered
-from harness.spec.problems import JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
+from harness.spec.problems import UNKNOWN, JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
 from harness.spec.readers import MAX_BYTES, MAX_DEPTH
 from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text, depth_of, length_of, quoted
 from harness.spec.rounds import EACH, EACH_KEY, MOST_ROUNDS, OTHERS, Guard, Round, given, rounds_of
@@ -232,7 +232,7 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     for key in ("repairs", "handlers"):
         parts = data.get(key)
         lists += [(key, number, "steps") for number in range(len(parts) if isinstance(parts, list) else 0)]
-    using = [path for path in lists if any(is_use(step) or is_short(step) for step in _list_at(data, path))]
+    using = [path for path in lists if any(map(is_to_expand, _list_at(data, path)))]
     nearest_last = reversed(list(_group_files(folder)))
     plain = sum(len(_list_at(data, path)) for path in lists if path not in using)
     work = _Expansion({_name_of(path): path for path in nearest_last}, count=plain)
@@ -270,6 +270,8 @@ class _Expansion(Struct):
 
         Raises SpecError at a bound.
         """
+        if isinstance(step, dict) and INNER in step:
+            self.problems.append(place.problem((INNER,), f"{UNKNOWN} `{INNER}`", key=True))
         if is_short(step):
             yield from self._long(step, place, inside)
             return

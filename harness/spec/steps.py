@@ -80,6 +80,8 @@ class Type(RepeatedStep, RequestingStep):
             raise ValueError("`type` needs a `selector`, or `keys: true` to type into the focused element")
         if self.delay is not None and not self.keys:
             raise ValueError("`delay` goes with `keys: true`")
+        if self.selector is None and self.frame is not None:
+            raise ValueError("`frame` goes with a `selector`: `focus` an element of the frame before, without it here")
         if self.force and self.keys:
             raise ValueError("`force` does not go with `keys`: keys go to the element that has the focus")
         return self

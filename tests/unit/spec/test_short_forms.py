@@ -124,6 +124,9 @@ def test_a_task_without_an_id_has_the_name_of_its_file(tmp_path: Path) -> None:
         ("see: 5", "4:10 wrong type a text of the page, or a locator"),
         ("{click: '#a', tiemout: 3}", "did you mean `timeout`?"),
         ("accessibility: '#a'", "`accessibility` takes no value here"),
+        ("{click: '#a', guards: {'1': exists('b')}}", "4:19 unknown key `guards`"),
+        ("{act: click, selector: '#a', guards: {'1': exists('b')}}", "unknown key `guards`"),
+        ("{act: type, value: x, keys: true, frame: '#f'}", "`frame` goes with a `selector`"),
         ("assert: {}", "wrong type a mapping of selectors to values"),
     ],
 )
