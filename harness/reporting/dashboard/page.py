@@ -149,7 +149,7 @@ def drawn_bars(of: Occurrence, passed: bool) -> str:
 
 def page(view: Dashboard) -> str:
     """The whole document."""
-    script, style, trend = asset("dashboard.js"), asset("dashboard.css"), view.trend
+    trend = view.trend
     retries = {"retries": [each.retries for each in trend]}
     rates = {"%": [None if (rate := each.recovery_rate) is None else round(100 * rate, 1) for each in trend]}
     drawn = {
@@ -161,11 +161,17 @@ def page(view: Dashboard) -> str:
         ),
         "costs": costs(trend),
     }
-    template, ours = environment().get_template("page.html"), (Markup(script), Markup(style))  # noqa: S704
-    return template.render(view=view, plots=drawn, script=ours[0], style=ours[1], policy=policy_of(script))
+    return rendered("page.html", view=view, plots=drawn)
 
 
-def policy_of(script: str) -> str:
+def rendered(template: str, *, more_style: str = "", **values: Any) -> str:
+    """A page from a template that extends layout.html. `more_style`: CSS beside that of the dashboard."""
+    script, style = asset("dashboard.js"), asset("dashboard.css") + more_style
+    ours = {"script": Markup(script), "style": Markup(style)}  # noqa: S704
+    return _environment().get_template(template).render(values, policy=_policy_of(script), **ours)
+
+
+def _policy_of(script: str) -> str:
     """The policy: nothing is loaded, nothing is sent, and only this script runs."""
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
@@ -181,7 +187,7 @@ def asset(name: str) -> str:
 
 
 @cache
-def environment() -> Environment:
+def _environment() -> Environment:
     """What the templates are rendered with."""
     made = Environment(
         loader=PackageLoader("harness.reporting.dashboard"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from urllib.parse import quote
 
-from markupsafe import Markup
 from msgspec import Struct
 
 from harness.model.consumption import money_text
@@ -28,7 +27,7 @@ from harness.model.evaluation import (
     use_cells,
     verdict_sentence,
 )
-from harness.reporting.dashboard.page import asset, environment, policy_of
+from harness.reporting.dashboard.page import asset, rendered
 from harness.reporting.evaluation.tables import cause_head, cause_rows, rate_head, rate_rows, task_head, task_rows
 from harness.reporting.evaluation.trials import cell_links, trial_link
 
@@ -192,9 +191,9 @@ class EvaluationVerdict(Struct, frozen=True):
 
 def evaluation_page(found: Evaluation, trials: Sequence[EvaluationTrial] = ()) -> str:
     """The whole document. `trials`: those whose pages lie beside it, which its tables then lead to."""
-    script, style = asset("dashboard.js"), asset("dashboard.css") + asset("evaluation.css")
-    template = environment().get_template("evaluation.html")
-    return template.render(
+    return rendered(
+        "evaluation.html",
+        more_style=asset("evaluation.css"),
         found=found,
         headline=headline(found),
         plots=[each for each in (rate_plot(found), difference_plot(found)) if each is not None],
@@ -202,9 +201,6 @@ def evaluation_page(found: Evaluation, trials: Sequence[EvaluationTrial] = ()) -
         verdicts=list(_verdicts(found)),
         tables=list(_tables(found, trials)),
         state=_state(found),
-        script=Markup(script),  # noqa: S704 - ours
-        style=Markup(style),  # noqa: S704 - ours
-        policy=policy_of(script),
     )
 
 

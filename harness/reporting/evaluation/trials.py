@@ -11,7 +11,7 @@ from msgspec import Struct
 from harness.model.evaluation import EvaluationTrial, condition_text
 from harness.reporting.agent_way import way_table
 from harness.reporting.dashboard.evidence import links_of
-from harness.reporting.dashboard.page import asset, environment, policy_of
+from harness.reporting.dashboard.page import asset, rendered
 from harness.reporting.dashboard.view import PageLink
 from harness.reporting.files import is_inside, write_text
 from harness.reporting.trajectory import TrajectoryError, read
@@ -59,21 +59,11 @@ def write_trial_pages(trials: Sequence[EvaluationTrial], folder: Path) -> None:
 
 
 def _trial_page(task_id: str, trials: Sequence[EvaluationTrial], folder: Path) -> str:
-    script, style = asset("dashboard.js"), asset("dashboard.css") + asset("evaluation.css")
     cells: dict[tuple[str, str | None], list[TrialView]] = {}
     for each in sorted(trials, key=lambda trial: (trial.fault or "", trial.agent, trial.number, trial.attempt)):
         cells.setdefault((each.agent, each.fault), []).append(_view(each, folder))
-    return (
-        environment()
-        .get_template("trials.html")
-        .render(
-            task_id=task_id,
-            cells=[(cell_id(*cell), cell[0], condition_text(cell[1]), several) for cell, several in cells.items()],
-            script=Markup(script),  # noqa: S704 - ours
-            style=Markup(style),  # noqa: S704 - ours
-            policy=policy_of(script),
-        )
-    )
+    shown = [(cell_id(*cell), cell[0], condition_text(cell[1]), several) for cell, several in cells.items()]
+    return rendered("trials.html", more_style=asset("evaluation.css"), task_id=task_id, cells=shown)
 
 
 def _view(trial: EvaluationTrial, folder: Path) -> TrialView:
