@@ -161,7 +161,7 @@ class StoredPart:
 
     def known_attempts(self) -> set[str]:
         """The attempts of which the store has a line, or a task in which they wrote."""
-        owners = ((self.store.get(name) or b"").decode("utf-8", "replace") for name in self.written)
+        owners = ((owner or b"").decode("utf-8", "replace") for owner in self.store.get_each(sorted(self.written)))
         return {*self._journals(), *owners}
 
     def _attempt(self, name: str) -> PartAttempt | None:

@@ -25,6 +25,8 @@ _FLAT = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci"
 """Protocols of storages without folders. In such a one, `makedirs` might create a bucket."""
 _BUCKETS = {"s3", "s3a", "gs", "gcs"}
 """Protocols whose URLs name a bucket first, which has no user and password."""
+_AT_ONCE = 200
+"""The number of objects that a storage is asked for at once. Their bytes are in memory together."""
 _NOT_HERE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
 """Why a folder can take nothing, now or later."""
 _NO_LINKS = {errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV}
@@ -64,6 +66,10 @@ class Store(ABC):
     def get(self, name: str) -> bytes | None:
         """The bytes of a name; None if there is no such name."""
 
+    def get_each(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        """The bytes of each name, in the order of the names; a storage of other machines is asked many at once."""
+        return map(self.get, names)
+
     @abstractmethod
     def sizes(self, below: str = "") -> dict[str, int]:
         """The numbers of bytes of all names that begin with `below/`; of all names of the store if that is empty."""
@@ -92,8 +98,8 @@ class Store(ABC):
 
     def lines(self, name: str) -> list[str]:
         """The lines of a journal: those of one writer in their order, one writer after the other."""
-        parts = [self.get(part) for part in self.names(name) if part.endswith(".jsonl")]
-        texts = [part.decode("utf-8", "replace") for part in parts if part is not None]
+        parts = self.get_each([part for part in self.names(name) if part.endswith(".jsonl")])
+        texts = (part.decode("utf-8", "replace") for part in parts if part is not None)
         return [line for text in texts for line in text.split("\n") if line]  # JSON has other ends of lines inside
 
     def put_folder(self, folder: Path, name: str) -> None:
@@ -111,25 +117,25 @@ class Store(ABC):
 
         Returns what is left out: names that lead out of the folder, or that no file can have here.
         """
-        others = []
-        for each in self.names(name):
-            relative = each[len(name) :].lstrip("/")
-            if not (_is_inside(relative) and self._fetch(each, target / relative)):
-                others.append(each)
-        return others
+        relative = {each: each[len(name) :].lstrip("/") for each in self.names(name)}
+        inside = [each for each in relative if _is_inside(relative[each])]
+        left_out = relative.keys() - inside
+        for each, data in zip(inside, self.get_each(inside), strict=True):
+            if data is not None and not _write(target / relative[each], data):
+                left_out.add(each)
+        return sorted(left_out)
 
-    def _fetch(self, name: str, path: Path) -> bool:
-        """Write a file; returns whether it can have this place."""
-        data = self.get(name)
-        try:
-            if data is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
-        except OSError as error:
-            if error.errno not in _NO_NAME:
-                raise
-            return False
-        return True
+
+def _write(path: Path, data: bytes) -> bool:
+    """Write a file; returns whether it can have this place."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        if error.errno not in _NO_NAME:
+            raise
+        return False
+    return True
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
@@ -275,6 +281,16 @@ class RemoteStore(Store):
             return None
         except Exception as error:
             raise self._problem(f"{name} cannot be read", error) from error
+
+    def get_each(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        for start in range(0, len(names), _AT_ONCE):
+            several = names[start : start + _AT_ONCE]
+            # `cat` would take a name with brackets for a pattern, `cat_ranges` takes it as it is.
+            answers = self._files.cat_ranges([f"{self._root}/{name}" for name in several], None, None)
+            for name, answer in zip(several, answers, strict=True):
+                if isinstance(answer, Exception) and not isinstance(answer, FileNotFoundError):
+                    raise self._problem(f"{name} cannot be read", answer) from answer
+                yield None if isinstance(answer, FileNotFoundError) else bytes(answer)
 
     def sizes(self, below: str = "") -> dict[str, int]:
         try:

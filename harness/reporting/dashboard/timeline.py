@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from heapq import heappush, heapreplace
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -146,13 +147,20 @@ def _bar(execution: Execution, run: RunRecord) -> TimelineBar | None:
 
 
 def _rows(bars: Sequence[TimelineBar]) -> list[list[TimelineBar]]:
+    """Bars, in the order of their starts, in as few rows as hold them without overlap: as many as ran at once.
+
+    The row that has been free for longest gets the next bar, so a heap of row ends finds it.
+    """
     rows: list[list[TimelineBar]] = []
+    ends: list[tuple[float, int]] = []
     for bar in bars:
-        free = next((row for row in rows if row[-1].end <= bar.start), None)
-        if free is None:
-            rows.append([bar])
+        if ends and ends[0][0] <= bar.start:
+            number = ends[0][1]
+            heapreplace(ends, (bar.end, number))
+            rows[number].append(bar)
         else:
-            free.append(bar)
+            heappush(ends, (bar.end, len(rows)))
+            rows.append([bar])
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import sys
@@ -12,6 +13,7 @@ from uuid import uuid4
 
 import fsspec
 import pytest
+from fsspec.asyn import AsyncFileSystem
 
 from harness.store import Store, StoreError, StoreUnusable, find_stores, open_store
 from harness.store.place import RemoteStore
@@ -109,6 +111,41 @@ class Forgetful(fsspec.AbstractFileSystem):  # type: ignore[misc]  # it has no t
     def find(self, path: str, **_: object) -> dict[str, dict[str, object]]:
         found = sorted(name for name in self.kept if name.startswith(f"{path}/"))
         return {name: {"size": len(self.kept[name])} for name in found}
+
+
+class Distant(AsyncFileSystem):  # type: ignore[misc]  # it has no types
+    """A storage that answers an object after a pause, and counts how many it is asked for at once."""
+
+    protocol = "distant"
+    cachable = False
+
+    def __init__(self, kept: dict[str, bytes]) -> None:
+        super().__init__()
+        self.kept = kept
+        self.asked = self.most = 0
+
+    async def _cat_file(self, path: str, start: object = None, end: object = None, **_: object) -> bytes:
+        self.asked += 1
+        self.most = max(self.most, self.asked)
+        await asyncio.sleep(0.01)
+        self.asked -= 1
+        if path not in self.kept:
+            raise FileNotFoundError(path)
+        if not self.kept[path]:
+            raise PermissionError(errno.EACCES, "Forbidden", path)
+        return self.kept[path]
+
+
+def test_a_storage_of_other_machines_is_asked_for_many_objects_at_once() -> None:
+    """One after the other, the journal of 100,000 tasks would take an hour and a half."""
+    kept = {f"root/j/{number}[a]": str(number).encode() for number in range(450)}
+    files = Distant({**kept, "root/refused": b""})
+    store = RemoteStore(files, "root", "distant://root")
+    names = [f"j/{number}[a]" for number in range(451)]
+    assert list(store.get_each(names)) == [*(str(number).encode() for number in range(450)), None]
+    assert files.most > 50
+    with pytest.raises(StoreError, match=r"distant://root: refused cannot be read: PermissionError"):
+        list(store.get_each(["refused"]))
 
 
 @pytest.mark.parametrize(
