@@ -45,7 +45,7 @@ def _rows(what: str, ours: list[PytestRun], theirs: list[PytestRun], expected: i
     """The rows by elapsed time, and by processor time, which a busy machine changes less."""
     wrong = next((each.output[-300:] for each in (*ours, *theirs) if count_collected(each.output) != expected), "")
     clocks = [("elapsed", [p.whole for p in ours], [p.whole for p in theirs], bound)]
-    clocks.append(("processor", [p.cpu for p in ours], [p.cpu for p in theirs], None))
+    clocks.append(("processor", [p.cpu for p in ours], [p.cpu for p in theirs], bound))
     return [
         Row(
             "4. collecting specs / Python files",

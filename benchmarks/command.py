@@ -12,13 +12,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import collection, each_act, first_step, further, light, memory, scale, steps, throughput, viewers
+from benchmarks import collection, each_act, first_step, further, gate, light, memory, scale, steps, throughput, viewers
 from benchmarks.ground import Ground, ground
 from benchmarks.processor import metered
 from benchmarks.table import Row, lines
 
 RESULTS = Path(__file__).parent / "results"
 PARTS: dict[str, Callable[[Ground, argparse.Namespace], list[Row]]] = {
+    "gate": lambda ground, _: gate.measure(ground),
     "light": lambda ground, chosen: light.measure(ground, chosen.runs),
     "further": lambda ground, chosen: further.measure(ground, chosen.runs, chosen.further),
     "acts": lambda ground, chosen: each_act.measure(ground, chosen.runs, chosen.times),

@@ -40,6 +40,15 @@ def test_every_row_of_processor_time_is_of_work_that_went_right(
     assert all(row["ours"]["median"] > 0 for row in rows if part == "light")
 
 
+def test_nothing_has_become_slower(tmp_path: Path) -> None:
+    """Half a minute of processor time, which is what a second call, a module or a slow search for files cost unseen."""
+    file = tmp_path / "figures.json"
+    main(["gate", "--json", str(file)])
+    rows = json.loads(file.read_text("utf-8"))["rows"]
+    assert len(rows) == 15
+    assert {row["what"]: row["verdict"] for row in rows if row["verdict"] not in ("met", "met?")} == {}
+
+
 @pytest.mark.thorough
 def test_every_viewer_of_the_measured_run_sees_all_of_it(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
