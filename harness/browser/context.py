@@ -377,6 +377,8 @@ class Tab(Struct):
                 await context.route(template.partition("{host}")[0] + "**", _gate(request.domains))
         watch = PageEvents(clock, request.on_request_failed, chromium.pace, request.announcer)
         watch.heard = Heard(request.hears)
+        if request.videos is not None:
+            request.videos.follow(context, clock)
         page = await context.new_page()
         watch.attach(context, page)
         await _intercept(request, context, watch)

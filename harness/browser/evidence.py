@@ -32,8 +32,9 @@ from harness.browser.failures.scene import FailureContext
 from harness.browser.isolated import ask, script
 from harness.browser.process import answers
 from harness.browser.queries import page_state
-from harness.browser.raw_trace import RawTrace
+from harness.browser.raw_trace import TRACE, RawTrace
 from harness.browser.request import SessionRequest
+from harness.browser.video import VIDEO, Videos
 from harness.criteria.syntax import Selected
 from harness.masking import MARK
 from harness.model.ports import Item
@@ -124,9 +125,10 @@ _LEAST_SECONDS = 0.1
 _SILENCE_SECONDS = 2.0
 """Seconds to stop the scripts of a page that floods the browser, and to read the events that it has sent until then."""
 _LOOK_SECONDS = 0.5
+_VIDEO_SECONDS = 8.0
+"""Seconds to encode the videos of all pages."""
 HELD = "since the page was stopped from sending, requests of its own have failed"
 """The remark about a page that was held before: it may show that."""
-TRACE = "trace.zip"
 HAR, CONSOLE = "network_logs.har", "console_logs.txt"
 
 
@@ -235,6 +237,9 @@ async def take(
         collector.skip(HAR, "recording is minimal" if capture.logs else capture.why)
     seen = Item(CONSOLE, "taken", at=collector.scene.clock.wall())
     collector.items.append(seen if capture.logs else Item(CONSOLE, "skipped", capture.why))
+    if collector.request.videos is not None and capture.logs:
+        async with collector.losing(VIDEO):
+            await take_video(collector, collector.request.videos)
 
 
 async def take_trace(collector: EvidenceCollector) -> None:
@@ -265,6 +270,14 @@ async def take_trace(collector: EvidenceCollector) -> None:
 
     await collector.file(TRACE, _TRACE_SECONDS + _PACK_SECONDS, make)
     tab.traced = False
+
+
+async def take_video(collector: EvidenceCollector, videos: Videos) -> None:
+    """Encode the videos last, from kept frames: it needs no browser, and has its own time."""
+    seconds, now = _VIDEO_SECONDS * collector.request.scale, collector.scene.clock.now()
+    collector.deadline = Deadline.after(seconds + CLOSE_SECONDS, now)
+    page, until = collector.tab.page, Deadline.after(seconds, now)
+    await collector.file(VIDEO, _VIDEO_SECONDS + CLOSE_SECONDS, lambda path: videos.keep(page, path, until))
 
 
 async def take_page(collector: EvidenceCollector, capture: Capture) -> None:

@@ -36,10 +36,12 @@ from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
 from harness.browser.queries import LEAST_SECONDS
+from harness.browser.raw_trace import TRACE
 from harness.browser.reading import lasting_selectors, look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
+from harness.browser.video import VIDEO
 from harness.criteria import PageQuery
 from harness.criteria.syntax import Happened, Selected
 from harness.model.dialogs import MetDialog
@@ -458,8 +460,8 @@ class PlaywrightSession(PageLooks):
         vanished = await self._vanished.collect(self.tab.control) if capture.dom else ()
         har = self._request.recording != "minimal"
         await collecting.take(round_, capture, self._handle.segments if har else None, self._handle.end)
-        if self._request.tracing == "on" and capture.logs:
-            self._files.append(folder / collecting.TRACE)
+        if capture.logs:
+            self._files += [folder / name for name in self._request.always_kept]
         lines = self._handle.console if capture.logs else ()
         return Evidence(folder, tuple(round_.items), url, lines, round_.page, vanished=vanished)
 
@@ -477,8 +479,11 @@ class PlaywrightSession(PageLooks):
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
             await collecting.take_trace(self._collector(self._request.folder, deadline))
-            self._files.append(self._request.folder / collecting.TRACE)
+            self._files.append(self._request.folder / TRACE)
         await self._handle.end(CLOSE_SECONDS)
+        if (videos := self._request.videos) is not None and videos.always and not videos.taken:
+            await collecting.take_video(self._collector(self._request.folder, Deadline.after(0, 0)), videos)
+            self._files.append(self._request.folder / VIDEO)
 
 
 def _acts(step: steps.Step) -> bool:
