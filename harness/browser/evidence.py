@@ -125,7 +125,7 @@ _LEAST_SECONDS = 0.1
 _SILENCE_SECONDS = 2.0
 """Seconds to stop the scripts of a page that floods the browser, and to read the events that it has sent until then."""
 _LOOK_SECONDS = 0.5
-_VIDEO_SECONDS = 8.0
+VIDEO_SECONDS = 8.0
 """Seconds to encode the videos of all pages."""
 HELD = "since the page was stopped from sending, requests of its own have failed"
 """The remark about a page that was held before: it may show that."""
@@ -274,10 +274,10 @@ async def take_trace(collector: EvidenceCollector) -> None:
 
 async def take_video(collector: EvidenceCollector, videos: Videos) -> None:
     """Encode the videos last, from kept frames: it needs no browser, and has its own time."""
-    seconds, now = _VIDEO_SECONDS * collector.request.scale, collector.scene.clock.now()
+    seconds, now = VIDEO_SECONDS * collector.request.scale, collector.scene.clock.now()
     collector.deadline = Deadline.after(seconds + CLOSE_SECONDS, now)
     page, until = collector.tab.page, Deadline.after(seconds, now)
-    await collector.file(VIDEO, _VIDEO_SECONDS + CLOSE_SECONDS, lambda path: videos.keep(page, path, until))
+    await collector.file(VIDEO, VIDEO_SECONDS + CLOSE_SECONDS, lambda path: videos.keep(page, path, until))
 
 
 async def take_page(collector: EvidenceCollector, capture: Capture) -> None:

@@ -23,7 +23,7 @@ from harness.resilience import Clock, Deadline
 
 VIDEO = "video.webm"
 NO_FFMPEG = "no ffmpeg found: run `playwright install ffmpeg`, or pip install 'pytest-taskspec[video]'"
-_LARGEST_PART = 12 * 2**20
+LARGEST_PART = 12 * 2**20
 """Bytes of one file of frames. The two newest are kept: their encoding takes a few seconds at most."""
 _STEP = 100.0
 """Milliseconds between frames."""
@@ -133,7 +133,7 @@ class _Film:
         self._shown = at, picture
 
     def _write(self, at: float, picture: bytes) -> None:
-        if self._file is None or self._file.tell() > _LARGEST_PART:
+        if self._file is None or self._file.tell() > LARGEST_PART:
             self._turn()
         assert self._file is not None
         with contextlib.suppress(OSError):  # a full disk costs frames, and not the task
@@ -179,7 +179,7 @@ class _Film:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
                     await program.wait()
-            return "only its first part: there was no time to encode it all"
+            return await asyncio.to_thread(_first_part, target)
         finally:
             if program.returncode is None:
                 program.kill()
@@ -194,6 +194,13 @@ class _Film:
             for part in self._parts:
                 with part.open("rb") as source:
                     shutil.copyfileobj(source, target)
+
+
+def _first_part(target: Path) -> str:
+    """The remark about a video that was not encoded to its end. Raises ValueError if there is nothing of it."""
+    if not (target.is_file() and target.stat().st_size):
+        raise ValueError("ffmpeg wrote nothing in time")
+    return "only its first part: there was no time to encode it all"
 
 
 _OPTIONS = (

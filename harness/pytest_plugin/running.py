@@ -93,6 +93,7 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
         telemetry_of(config).begin()
         telemetry_of(config).announce(len(tasks))
         harness = state.harness()
+        _say_if_no_video(config, state)
         if role_of(config) is Role.SLOT:
             from harness.pytest_plugin.cluster_line import UPLINK
 
@@ -109,6 +110,15 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
             state.problems[item.loaded.source] = [f"the harness cannot be set up: {error}"]
     history: Any = config.pluginmanager.getplugin(HISTORY)
     history.begin({item.nodeid: item.loaded for item in tasks})
+
+
+def _say_if_no_video(config: pytest.Config, state: SessionState) -> None:
+    """Say once that videos are wanted and nothing can make them: the tasks run all the same."""
+    if state.settings.video != "off" and role_of(config).reports:
+        from harness.browser.video import NO_FFMPEG, find_ffmpeg  # only such a session needs it
+
+        if find_ffmpeg() is None:
+            telemetry_of(config).say(f"--task-video: no video will be kept, since there is {NO_FFMPEG}")
 
 
 def _serve_agents(config: pytest.Config, state: SessionState, tasks: Sequence[TaskItem]) -> None:

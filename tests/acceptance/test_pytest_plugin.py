@@ -419,6 +419,40 @@ def test_tracing_on_keeps_the_trace_of_a_task_that_passes(project: Project) -> N
     assert (project.path / "errors" / ".kept" / "A-1" / "trace.zip").stat().st_size > 1000
 
 
+def test_a_video_is_kept_of_a_failed_task_and_attached(project: Project) -> None:
+    project.task("A-1", success_criteria=WRONG)
+    project.task("B-1")
+    run = project.run("--task-video", "retain-on-failure", "--alluredir", "allure")
+    run.assert_outcomes(passed=1, failed=1)
+    video = project.path / "errors" / "A-1" / "video.webm"
+    assert video.read_bytes()[:4] == b"\x1a\x45\xdf\xa3"
+    manifest = json.loads(video.with_name("manifest.json").read_text("utf-8"))
+    entries = {each["name"]: each["status"] for each in manifest["artifacts"]}
+    assert entries["video.webm"] == "taken"
+    assert not list((project.path / "errors").rglob("B-1/video.webm"))
+    texts = [path.read_text("utf-8") for path in (project.path / "allure").glob("*-result.json")]
+    attached = [each for text in texts for each in json.loads(text).get("attachments", []) if each["name"] == "video"]
+    assert [each["type"] for each in attached] == ["video/webm"]
+    assert (project.path / "allure" / attached[0]["source"]).read_bytes() == video.read_bytes()
+
+
+@pytest.mark.thorough
+def test_a_video_of_a_task_that_passes_is_kept_with_on_and_its_lack_is_said_once(project: Project) -> None:
+    project.task("A-1")
+    project.task("B-1")
+    project.run("--video", "on").assert_outcomes(passed=2)
+    kept = project.path / "errors" / ".kept" / "A-1" / "video.webm"
+    assert kept.stat().st_size > 500
+    kept.unlink()
+    (project.path / "conftest.py").write_text(
+        "from harness.browser import video\nvideo.find_ffmpeg = lambda: None\n", "utf-8"
+    )
+    run = project.run("--task-video", "on")
+    run.assert_outcomes(passed=2)
+    assert run.stdout.str().count("no video will be kept, since there is no ffmpeg found: run `playwright install") == 1
+    assert not kept.exists()
+
+
 @pytest.mark.thorough
 def test_more_patterns_and_files_named_on_the_command_line_are_tasks(project: Project) -> None:
     (project.path / "pytest.ini").write_text("[pytest]\ntaskspec_files = *.flow.json\n", "utf-8")
