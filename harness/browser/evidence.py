@@ -30,6 +30,7 @@ from harness.browser.executable import first_line
 from harness.browser.failures.liveness import dead
 from harness.browser.failures.scene import FailureContext
 from harness.browser.isolated import ask, script
+from harness.browser.marking import marks_of
 from harness.browser.process import answers
 from harness.browser.queries import page_state
 from harness.browser.raw_trace import TRACE, RawTrace
@@ -150,6 +151,10 @@ class EvidenceCollector(Struct):
     """The traces of the contexts before this one."""
     selectors: Collection[Selected] = ()
     """The elements whose state is kept."""
+    aimed: FailureContext | None = None
+    """What the step looked for which failed last, if no step after it has passed."""
+    similar: Sequence[str] = ()
+    """Selectors of elements that it nearly found."""
     items: list[Item] = field(default_factory=list)
     page: dict[str, Any] | str = ""
     """The page as criteria see it, or the reason why that is unknown."""
@@ -326,12 +331,26 @@ async def _from_last_good(collector: EvidenceCollector, name: str, problem: str,
 async def _picture(collector: EvidenceCollector, path: Path) -> str:
     within = _PAGE_SECONDS * collector.request.scale
     try:
-        await collector.tab.picture(path, within, full_page=collector.request.full_page)
+        await _marked_picture(collector, path, within)
         return HELD if collector.tab.held else ""
     except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
         shot = await _bare_picture(collector.tab.control, full_page=collector.request.full_page)
         await asyncio.to_thread(path.write_bytes, shot)
         return f"as it was, since the page was not ready for a picture in {within:g} s: a font may be missing"
+
+
+async def _marked_picture(collector: EvidenceCollector, path: Path, within: float) -> None:
+    """Take the picture, with what failed tinted if that can be done. Raises Playwright's errors and TimeoutError."""
+    marks = await marks_of(collector.aimed, collector.similar) if collector.aimed else ()
+    shot = partial(collector.tab.picture, path, within, full_page=collector.request.full_page)
+    try:
+        await shot(marks=marks)
+    except PlaywrightTimeoutError:
+        raise
+    except PlaywrightError:
+        if not marks:
+            raise
+        await shot()
 
 
 async def _dom(collector: EvidenceCollector, path: Path) -> str:

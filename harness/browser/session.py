@@ -85,6 +85,10 @@ class PlaywrightSession(PageLooks):
         self._repeatable = Repeatable(request.world)
         self._writes = False
         """Whether the last act was of a step that is declared to write."""
+        self._aimed: FailureContext | None = None
+        """What the last step looked for."""
+        self._failed: Failure | None = None
+        """How it failed; None if it passed."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock, request.scale)
@@ -154,6 +158,7 @@ class PlaywrightSession(PageLooks):
     async def _perform(self, step: steps.Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
         wanted = as_statuses(step.status) if isinstance(step, AnswerKeys) else ()
+        self._aimed, self._failed = scene, None
         self.tab.watch.begin(type(step), looks=step.looks_only, wanted=wanted)
         gone = await lost("", scene)
         if gone and not (
@@ -291,6 +296,7 @@ class PlaywrightSession(PageLooks):
         asked = document_of(self.tab.watch.exchanges, failure.requested or "")
         if failure.family is Family.NETWORK and asked is not None and asked.routed is not None:
             failure = routed_failure(failure, patched=asked.patched)
+        self._failed = failure
         failure = replace(failure, details={**failure.details, **self._side_effects()})
         return self._with_pages(with_unanswered(failure, self.tab.watch.exchanges, self._clock.wall()))
 
@@ -470,8 +476,15 @@ class PlaywrightSession(PageLooks):
     ) -> collecting.EvidenceCollector:
         earlier, kept = tuple(self._handle.earlier), self._last_good
         return collecting.EvidenceCollector(
-            self._scene(0), self.tab, folder, deadline, kept, self._request, earlier, selectors
+            self._scene(0), self.tab, folder, deadline, kept, self._request, earlier, selectors, *self._marked
         )
+
+    @property
+    def _marked(self) -> tuple[FailureContext | None, tuple[str, ...]]:
+        """What the failed step looked for on this page, and what it nearly found."""
+        if self._failed is None or self._aimed is None or self._aimed.page is not self.tab.page:
+            return None, ()
+        return self._aimed, tuple(self._failed.details.get("similar", ()))
 
     async def close(self) -> None:
         if self._request.routing is not None:
