@@ -13,7 +13,7 @@ import pytest
 from harness.model.settings import Settings
 from harness.pytest_plugin.ci import SUMMARY_OPTION, is_wanted, place
 from harness.pytest_plugin.history import Executions
-from harness.pytest_plugin.not_run import interrupted_tasks
+from harness.pytest_plugin.not_run import interrupted_tasks, not_begun
 from harness.pytest_plugin.state import SessionState
 from harness.reporting.files import shown_path
 from harness.reporting.history.comparison import passed_last
@@ -64,7 +64,7 @@ class CiPage:
             for command in commands(found, partial(line_of, environment=os.environ)):
                 terminalreporter.write_line(command)
         try:
-            self._append(run, found)
+            self._append(run, found, not_begun(self._state, exitstatus, [each.task_id for each in run.last]))
         except OSError as error:
             terminalreporter.write_line(f"{SUMMARY_OPTION}: {place(self._config)}: {error.strerror}")
 
@@ -87,7 +87,7 @@ class CiPage:
         before = {nodeid: [each for each in found if each.run < run.run] for nodeid, found in points.items()}
         return passed_last(before)
 
-    def _append(self, run: RunRecord, found: tuple[Cause, ...]) -> None:
+    def _append(self, run: RunRecord, found: tuple[Cause, ...], left: int) -> None:
         """Append the page to the file, if one is named: GitHub collects a step's pages in one. Raises OSError."""
         if (file := place(self._config)) is None:
             return
@@ -95,7 +95,7 @@ class CiPage:
         there = file.stat().st_size if file.exists() else 0
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a", encoding="utf-8", errors="replace") as stream:
-            page = Page(run, found, self._uncollected, reports, self._others)
+            page = Page(run, found, self._uncollected, reports, self._others, left)
             stream.write(markdown(page, LIMIT - there))
 
 

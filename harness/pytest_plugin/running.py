@@ -16,7 +16,7 @@ from harness.pytest_plugin import foreign
 from harness.pytest_plugin.history import HISTORY, RunHistory, first_line
 from harness.pytest_plugin.items import TaskItem, undeclared_lines
 from harness.pytest_plugin.narrowing import CHANGED
-from harness.pytest_plugin.not_run import interrupted_tasks
+from harness.pytest_plugin.not_run import interrupted_tasks, not_begun
 from harness.pytest_plugin.role import RUN_ID, Role, role_of
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.shards import DURATIONS
@@ -29,6 +29,7 @@ from harness.reporting.task_record import LAST_RUN, TaskRecord, torn_down, write
 from harness.reporting.workspace import moved_aside
 from harness.runner.chain import is_remote
 from harness.spec.agents import BRIDGE
+from harness.spec.names import how_many
 
 if TYPE_CHECKING:
     from harness.reporting.allure.sink import RunLabel
@@ -269,6 +270,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     more = [*telemetry.finish(records), *(history.finish(interrupted) or ()), *_passed_over(state)]
     with fence.around("summary"):
         more += [*told_by(config, NARROWING), *told_by(config, FLAKY)]
+        if left := not_begun(state, exitstatus, [*(each.task_id for each in records), *(name for name, _ in skipped)]):
+            more.append(f"not run: {how_many(left, 'task')}, because the run was interrupted")
         more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)
         more += [f"services: {line}" for line in state.kept_services]
         more += undeclared_lines(config, state.settings)

@@ -127,6 +127,8 @@ class Page(Struct, frozen=True):
     """Name and place of each report."""
     others: int = 0
     """The number of ordinary tests that failed in the same session."""
+    not_begun: int = 0
+    """The number of tasks that the run did not begin, because it was interrupted."""
 
 
 def markdown(page: Page, limit: int = LIMIT) -> str:
@@ -163,9 +165,10 @@ def _head(page: Page) -> Iterator[str]:
     if not last:
         yield "## No task ran\n"
         return
-    mark = "❌" if failed or page.uncollected or page.others else "⚠️" if unjudged else "✅"
+    mark = "❌" if failed or page.uncollected or page.others else "⚠️" if unjudged or page.not_begun else "✅"
     beside = f", {unjudged} not judged" if unjudged else ""
     said = f"{failed} of {len(last)} tasks failed" if failed else f"{how_many(len(last), 'task')}, none failed{beside}"
+    said += f"; {page.not_begun} more did not run" if page.not_begun else ""
     said += f"; {how_many(page.others, 'other test')} failed" if page.others else ""
     yield f"## {mark} {said}\n"
     yield f"{', '.join(_counts(last))} in {page.run.seconds:.0f} s. Run {code(page.run.run)}.\n"

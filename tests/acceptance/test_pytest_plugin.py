@@ -453,6 +453,52 @@ def test_a_video_of_a_task_that_passes_is_kept_with_on_and_its_lack_is_said_once
     assert not kept.exists()
 
 
+ENDS_TASKS = """
+import signal
+import pytest
+
+def end(*_):
+    pytest.fail("Timeout (>4.0s) from pytest-timeout.")
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, 4.0 if item.name != "B-1" else 60)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+def test_a_task_that_another_plugin_ends_names_its_limit(project: Project) -> None:
+    """As pytest-timeout does it: the test fails in the handler of a signal, and the run goes on."""
+    slow = {"steps": [OPEN, {"act": "wait", "selector": "#nowhere", "timeout": 40}], "timeout": 60}
+    project.task("A-1", **slow)
+    project.task("A-2", **slow, expect={"final_state": "aborted", "code": "TASK_TIMEOUT"})
+    project.task("B-1")
+    (project.path / "conftest.py").write_text(ENDS_TASKS, "utf-8")
+    run = project.run()
+    run.assert_outcomes(passed=1, failed=2)
+    report = project.report("A-1")
+    assert (report["code"], report["error_message"]) == (
+        "TASK_TIMEOUT",
+        "Another plugin of pytest ended the task: Timeout (>4.0s) from pytest-timeout.",
+    )
+    assert "Raise that plugin's limit" in run.stdout.str()
+    assert "INTERRUPTED" not in run.stdout.str()
+
+
+def test_an_interrupted_run_says_how_many_tasks_did_not_run(project: Project) -> None:
+    for name in ("A-1", "B-1", "C-1"):
+        project.task(name)
+    breaks = "def pytest_runtest_setup(item):\n    if item.name == 'B-1':\n        raise KeyboardInterrupt\n"
+    (project.path / "conftest.py").write_text(breaks, "utf-8")
+    run = project.run("--task-summary", "page.md")
+    assert "not run: 2 tasks, because the run was interrupted" in run.stdout.str()
+    assert "1 task, none failed; 2 more did not run" in (project.path / "page.md").read_text("utf-8")
+    (project.path / "conftest.py").unlink()
+    assert "did not run" not in project.run("B-1.task.json").stdout.str()
+
+
 @pytest.mark.thorough
 def test_more_patterns_and_files_named_on_the_command_line_are_tasks(project: Project) -> None:
     (project.path / "pytest.ini").write_text("[pytest]\ntaskspec_files = *.flow.json\n", "utf-8")
