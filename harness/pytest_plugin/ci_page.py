@@ -21,7 +21,7 @@ from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import found_again, task_points
 from harness.reporting.history.record import Execution, RunRecord
 from harness.reporting.history.writing import happenings_of
-from harness.reporting.markdown import LIMIT, Page, commands, line_of, markdown
+from harness.reporting.markdown import LIMIT, Page, commands, line_of, markdown, uncollected_commands
 from harness.reporting.triage import Cause, causes, troubles
 
 
@@ -62,6 +62,8 @@ class CiPage:
         if is_wanted(self._config):  # GitHub reads them in the log of the job
             terminalreporter.ensure_newline()
             for command in commands(found, partial(line_of, environment=os.environ)):
+                terminalreporter.write_line(command)
+            for command in uncollected_commands(self._uncollected, os.environ):
                 terminalreporter.write_line(command)
         try:
             self._append(run, found, not_begun(self._state, exitstatus, [each.task_id for each in run.last]))

@@ -15,6 +15,7 @@ from harness.model.tool_settings import shared_problem
 from harness.pytest_plugin import foreign
 from harness.pytest_plugin.history import HISTORY, RunHistory, first_line
 from harness.pytest_plugin.items import TaskItem, undeclared_lines
+from harness.pytest_plugin.late_reports import LateReports
 from harness.pytest_plugin.narrowing import CHANGED
 from harness.pytest_plugin.not_run import interrupted_tasks, not_begun
 from harness.pytest_plugin.role import RUN_ID, Role, role_of
@@ -76,6 +77,8 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     yield RUN, sys.modules[__name__]
     yield "taskspec-telemetry", config.stash[TELEMETRY]
     yield HISTORY, state.fence.enclose("history", RunHistory(config, state))
+    if role_of(config).reports:
+        yield "taskspec-late-reports", state.fence.enclose("late reports", LateReports(config))
     if role_of(config) is Role.CONTROLLER:
         from harness.pytest_plugin.xdist import XdistHooks
 

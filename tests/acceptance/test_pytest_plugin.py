@@ -487,6 +487,36 @@ def test_a_task_that_another_plugin_ends_names_its_limit(project: Project) -> No
     assert "INTERRUPTED" not in run.stdout.str()
 
 
+INTERRUPTS = """
+import os
+import signal
+import psutil
+
+def pytest_runtest_logreport(report):
+    if "A-1" in report.nodeid and report.when == "call" and "PYTEST_XDIST_WORKER" not in os.environ:
+        for child in psutil.Process().children() if SIGNALS else ():
+            if "exec(eval" in " ".join(child.cmdline()):
+                child.send_signal(signal.SIGTERM)
+        raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize("signals", [False, True])
+def test_junit_has_what_workers_report_after_an_interruption_and_names_the_interrupted(
+    project: Project, signals: bool
+) -> None:
+    project.task("A-1")
+    slow = {"act": "wait", "selector": "#nowhere", "timeout": 60 if signals else 3}
+    project.task("B-1", steps=[OPEN, slow], timeout=90)
+    (project.path / "conftest.py").write_text(INTERRUPTS.replace("SIGNALS", str(signals)), "utf-8")
+    project.run("-n", "2", "--junitxml=out.xml")
+    cases = {each.get("name"): each for each in ET.parse(project.path / "out.xml").iter("testcase")}
+    assert set(cases) == {"A-1", "B-1"}
+    failure = cases["B-1"].find("failure")
+    assert failure is not None
+    assert ("INTERRUPTED" if signals else "STEP_TIMEOUT") in str(failure.get("message"))
+
+
 def test_an_interrupted_run_says_how_many_tasks_did_not_run(project: Project) -> None:
     for name in ("A-1", "B-1", "C-1"):
         project.task(name)
