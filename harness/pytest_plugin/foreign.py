@@ -72,7 +72,8 @@ def note_given(config: pytest.Config, parser: pytest.Parser, words: list[str]) -
     """Keep the options that are on the command line; raises UsageError for one that no plugin registered.
 
     pytest would refuse such an option as well, but could not explain what it means for tasks. One that says what tasks
-    do anyway, such as `--browser chromium`, is taken out of the words, so that the same command works without its plugin.
+    do anyway, such as `--browser chromium`, is taken out of the words, so that the same command works without its
+    plugin.
     """
     config.stash[GIVEN] = {}
     named = {word.partition("=")[0] for word in words}
