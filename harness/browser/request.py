@@ -15,8 +15,10 @@ from playwright.async_api import StorageState
 from harness.browser.clipboard import Clipboard
 from harness.browser.emulation import Emulation
 from harness.browser.executable import BrowserKind
+from harness.browser.raw_trace import TRACE
 from harness.browser.sending import Announcer
 from harness.browser.storage import Storage
+from harness.browser.video import VIDEO, Videos
 from harness.model.agent_settings import drives_itself
 from harness.model.plan import NO_OPTIONS, Plan
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
@@ -68,6 +70,8 @@ class SessionRequest(Struct, frozen=True):
     base_url: str | None = None
     recording: Recording = "auto"
     tracing: Tracing = "retain-on-failure"
+    videos: Videos | None = None
+    """The films of its pages; None: nobody wants a video."""
     on_request_failed: Callable[[str, str], None] | None = None
     """Called with URL and net error of every request that failed."""
     announcer: Announcer = field(default_factory=Announcer)
@@ -125,6 +129,7 @@ class SessionRequest(Struct, frozen=True):
             base_url=settings.base_url,
             recording="full" if plan.in_full else settings.recording,
             tracing="on" if plan.in_full else settings.tracing,
+            videos=None if settings.video == "off" else Videos(folder, always=settings.video == "on"),
             mark=settings.world_mark,
             context=plan.context,
             scale=max(1.0, plan.timeout_scale),
@@ -182,6 +187,12 @@ class SessionRequest(Struct, frozen=True):
     def traced_from_start(self) -> bool:
         """Whether the first step is already in trace.zip."""
         return self.tracing == "on" or (self.recording == "full" and self.tracing != "off")
+
+    @property
+    def always_kept(self) -> tuple[str, ...]:
+        """The names of the recordings that are kept of a task that passes, too."""
+        filmed = self.videos is not None and self.videos.always
+        return (*((TRACE,) if self.tracing == "on" else ()), *((VIDEO,) if filmed else ()))
 
     @property
     def traceable(self) -> bool:

@@ -36,10 +36,12 @@ from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
 from harness.browser.queries import LEAST_SECONDS
+from harness.browser.raw_trace import TRACE
 from harness.browser.reading import lasting_selectors, look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
+from harness.browser.video import VIDEO
 from harness.criteria import PageQuery
 from harness.criteria.syntax import Happened, Selected
 from harness.model.dialogs import MetDialog
@@ -83,6 +85,10 @@ class PlaywrightSession(PageLooks):
         self._repeatable = Repeatable(request.world)
         self._writes = False
         """Whether the last act was of a step that is declared to write."""
+        self._aimed: FailureContext | None = None
+        """What the last step looked for."""
+        self._failed: Failure | None = None
+        """How it failed; None if it passed."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock, request.scale)
@@ -152,6 +158,7 @@ class PlaywrightSession(PageLooks):
     async def _perform(self, step: steps.Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
         wanted = as_statuses(step.status) if isinstance(step, AnswerKeys) else ()
+        self._aimed, self._failed = scene, None
         self.tab.watch.begin(type(step), looks=step.looks_only, wanted=wanted)
         gone = await lost("", scene)
         if gone and not (
@@ -289,6 +296,7 @@ class PlaywrightSession(PageLooks):
         asked = document_of(self.tab.watch.exchanges, failure.requested or "")
         if failure.family is Family.NETWORK and asked is not None and asked.routed is not None:
             failure = routed_failure(failure, patched=asked.patched)
+        self._failed = failure
         failure = replace(failure, details={**failure.details, **self._side_effects()})
         return self._with_pages(with_unanswered(failure, self.tab.watch.exchanges, self._clock.wall()))
 
@@ -458,8 +466,8 @@ class PlaywrightSession(PageLooks):
         vanished = await self._vanished.collect(self.tab.control) if capture.dom else ()
         har = self._request.recording != "minimal"
         await collecting.take(round_, capture, self._handle.segments if har else None, self._handle.end)
-        if self._request.tracing == "on" and capture.logs:
-            self._files.append(folder / collecting.TRACE)
+        if capture.logs:
+            self._files += [folder / name for name in self._request.always_kept]
         lines = self._handle.console if capture.logs else ()
         return Evidence(folder, tuple(round_.items), url, lines, round_.page, vanished=vanished)
 
@@ -468,8 +476,15 @@ class PlaywrightSession(PageLooks):
     ) -> collecting.EvidenceCollector:
         earlier, kept = tuple(self._handle.earlier), self._last_good
         return collecting.EvidenceCollector(
-            self._scene(0), self.tab, folder, deadline, kept, self._request, earlier, selectors
+            self._scene(0), self.tab, folder, deadline, kept, self._request, earlier, selectors, *self._marked
         )
+
+    @property
+    def _marked(self) -> tuple[FailureContext | None, tuple[str, ...]]:
+        """What the failed step looked for on this page, and what it nearly found."""
+        if self._failed is None or self._aimed is None or self._aimed.page is not self.tab.page:
+            return None, ()
+        return self._aimed, tuple(self._failed.details.get("similar", ()))
 
     async def close(self) -> None:
         if self._request.routing is not None:
@@ -477,8 +492,11 @@ class PlaywrightSession(PageLooks):
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
             await collecting.take_trace(self._collector(self._request.folder, deadline))
-            self._files.append(self._request.folder / collecting.TRACE)
+            self._files.append(self._request.folder / TRACE)
         await self._handle.end(CLOSE_SECONDS)
+        if (videos := self._request.videos) is not None and videos.always and not videos.taken:
+            await collecting.take_video(self._collector(self._request.folder, Deadline.after(0, 0)), videos)
+            self._files.append(self._request.folder / VIDEO)
 
 
 def _acts(step: steps.Step) -> bool:

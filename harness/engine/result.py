@@ -42,7 +42,7 @@ _ERROR_PAGE = "chrome-error:"
 """The scheme of the page that Chromium shows if it could not load one: it is no address of the site."""
 _NOT_BEGUN = "the task ended before it had a page"
 TORN = "A fixture failed after the task, which itself had passed"
-TRACE = "trace.zip"
+TRACE, VIDEO, _VIDEOS = "trace.zip", "video.webm", "video*.webm"
 PASSED = Capture(screenshot=False, logs=False, why="the task passed")
 """The evidence of a task that passed, if it is wanted."""
 _RECENT = 60.0
@@ -161,8 +161,9 @@ async def _hold_evidence(plan: Plan, ports: Ports, stage: Stage, folder: Path, r
     _, after = await _kept(result, partial(ports.archive.hold, plan, failed, report, evidence, state))
     if after is not result:
         return after
-    if folder / TRACE not in stage.session.files:  # otherwise it is kept of every task that passed
-        (folder / TRACE).unlink(missing_ok=True)
+    for path in [*folder.glob(TRACE), *folder.glob(_VIDEOS)]:  # noqa: ASYNC240 - at most a few names
+        if not {path, folder / VIDEO if path.suffix == ".webm" else path} & set(stage.session.files):
+            path.unlink()
     return result
 
 

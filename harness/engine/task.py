@@ -96,10 +96,14 @@ async def _play(played: TaskRun) -> tuple[Run | None, TaskStop | None]:
     except LeftOut as left:
         why = Failure("PRECONDITION_NOT_MET", str(left))
         return run, TaskStop(why, journal.under_way, GiveUp("aborted"), skipped=True)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as cancelled:
         if task := asyncio.current_task():
             task.uncancel()
-        return run, TaskStop(Failure("INTERRUPTED", "The run was interrupted"), journal.under_way, GiveUp("aborted"))
+        failure = Failure("INTERRUPTED", "The run was interrupted")
+        if cancelled.args:
+            told = f"Another plugin of pytest ended the task: {cancelled.args[0]}"
+            failure = Failure("TASK_TIMEOUT", told, advice="Raise that plugin's limit, or see where the time went.")
+        return run, TaskStop(failure, journal.under_way, GiveUp("aborted"))
     except Exception as error:  # noqa: BLE001 - a defect of ours must not take the other tasks along
         failure = Failure("INTERNAL_ERROR", f"{type(error).__name__}: {error}", cause=error)
         return run, TaskStop(failure, journal.under_way, GiveUp())

@@ -289,6 +289,7 @@ class Settings(Declaration):
     )
     recording: Recording = "auto"
     tracing: Tracing = "retain-on-failure"
+    video: Tracing = "off"
     retrace: bool = False
     recovery: bool = True
     heal: bool = True

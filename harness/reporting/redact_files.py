@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 
 from harness.masking import MARK
 from harness.model.ports import Json
-from harness.reporting.files import ManifestEntry, is_inside, write_json, write_text
+from harness.reporting.files import VIDEO, ManifestEntry, is_inside, write_json, write_text
 from harness.reporting.redaction import HEADERS, Redactor, redact_packed
 from harness.spec.pictures import COMPARISONS
 from harness.task_secrets import is_secret_name
@@ -453,18 +453,20 @@ def copy_files(scratch: Path, target: Path, redactor: Redactor) -> list[Manifest
     return [_copy_entry(scratch, source, target, redactor) for source in sorted(_files_to_keep(scratch))]
 
 
-def copy_trace(scratch: Path, target: Path, redactor: Redactor) -> None:
-    """Copy the trace of a task that passed, if `--tracing on` left one; a broken one is left out."""
-    source, path = scratch / "trace.zip", target / "trace.zip"
-    if source.is_file():
-        try:
-            redact_trace(source, path, redactor)
-        except UNREADABLE:
-            path.unlink(missing_ok=True)
+def copy_recordings(scratch: Path, target: Path, redactor: Redactor) -> None:
+    """Copy what `--tracing on` and `--video on` have left of a task that passed; a broken file is left out."""
+    for name in ("trace.zip", VIDEO):
+        source, path = scratch / name, target / name
+        if source.is_file():
+            try:
+                redacted_copy(source, path, redactor)
+            except UNREADABLE:
+                path.unlink(missing_ok=True)
 
 
 def _files_to_keep(scratch: Path) -> Iterator[Path]:
     """The files to keep. Links are left out, since they could lead anywhere."""
+    yield from scratch.glob("video-*.webm")
     for name in _KEPT_FOLDERS:
         for folder, folders, names in os.walk(scratch / name):
             folders[:] = [name for name in folders if not name.startswith(".")]
@@ -480,7 +482,7 @@ def _copy_entry(scratch: Path, source: Path, target: Path, redactor: Redactor) -
     path = target / redactor.text(str(name)).replace("\\", "_")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _file_copy(source, path, redactor, pictured=parts[0] in (COMPARISONS, "screenshots"))
+        _file_copy(source, path, redactor, pictured=parts[0] in (COMPARISONS, "screenshots") or len(parts) == 1)
     except UNREADABLE as error:
         path.unlink(missing_ok=True)
         return ManifestEntry(str(name), "missed", f"could not be redacted: {type(error).__name__}: {error}")

@@ -58,6 +58,9 @@ def test_what_a_task_that_passed_could_not_leave_is_told_once() -> None:
     }
     lines = summary_lines([record(warnings=[refused]), record(final_state="failed", warnings=[refused])])
     assert lines[1:] == ["warnings:", "  T: The evidence of the task could not be kept: no room"]
+    lost, kept = (record(final_state="failed", warnings=[refused], artifacts=each) for each in (None, "errors/T"))
+    assert "artifacts: none could be kept in errors" in summary_lines([lost, lost], Path("errors"))
+    assert "artifacts: errors" in summary_lines([lost, kept], Path("errors"))
 
 
 def test_a_pass_without_a_required_part_of_the_score_is_not_quiet() -> None:
