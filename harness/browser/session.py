@@ -83,6 +83,8 @@ class PlaywrightSession(PageLooks):
         self._repeatable = Repeatable(request.world)
         self._writes = False
         """Whether the last act was of a step that is declared to write."""
+        self._awaits = False
+        """Whether the answer to the last act is awaited beyond its limit, since a `done_when` may tell of it."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock, request.scale)
@@ -158,6 +160,7 @@ class PlaywrightSession(PageLooks):
             isinstance(step, steps.SwitchPage) and gone.scope is Scope.PAGE
         ):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
+        self._awaits = step.done_when is not None
         if not step.looks_only:
             self._writes = step.effect_class == "write"
         attempt = self._attempt(scene, patience, once=step.effect_class == "write")
@@ -280,7 +283,7 @@ class PlaywrightSession(PageLooks):
         return {"element": element} if element else {}
 
     async def _finish_failed(self, failure: Failure) -> Failure:
-        if failure.code == "NET_TIMEOUT":
+        if failure.code == "NET_TIMEOUT" and not self._awaits:
             await self.tab.stop_loading(_STOP_SECONDS)
         if failure.family is Family.BROWSER:
             await self._clock.sleep(_LAST_WORDS)
@@ -335,6 +338,9 @@ class PlaywrightSession(PageLooks):
         return path
 
     async def record(self, *, freeing: bool = True) -> None:
+        if self._awaits and self.tab.watch.frame.unanswered is not None:
+            await self.tab.stop_loading(_STOP_SECONDS)
+        self._awaits = False
         await self._handle.record(freeing=freeing)
 
     async def passed(self, index: int) -> None:
