@@ -25,7 +25,7 @@ from harness.browser.evidence import LastGood
 from harness.browser.exchanges import RequestRecord, document_of
 from harness.browser.failures.classify import facts_now, failure_of, with_unanswered
 from harness.browser.failures.liveness import PROBE_SECONDS, lost
-from harness.browser.failures.navigation import navigation_failure, refused_hosts
+from harness.browser.failures.navigation import navigation_failure, refused_hosts, with_bad_answers
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import FailureContext, describe
 from harness.browser.heard import DownloadedFile
@@ -298,7 +298,7 @@ class PlaywrightSession(PageLooks):
     async def by_page(self, failure: Failure) -> Failure:
         if (document := self.tab.watch.frame.latest) is not None:
             await find_spare_parts(self.tab.page, document, self._request.domains)
-        return with_missing_parts(failure, self._scene(0))
+        return with_bad_answers(with_missing_parts(failure, self._scene(0)), self._scene(0))
 
     async def page_failure(self) -> Failure | None:
         document = self.tab.watch.frame.latest
