@@ -190,6 +190,8 @@ async def failure_of(error: Exception, scene: FailureContext) -> Failure:
         failure = await _live(error, text, scene)
         failure = strayed_page(scene, failure.effect) or refused_page(failure, scene) or failure
         failure = await session_lost(failure, scene) or failure
+    if failure.code == "STEP_TIMEOUT" and scene.seen.lacked is not None:  # the page only answered too late to ask again
+        failure = replace(scene.seen.lacked, tainted=failure.tainted)
     return replace(failure, selector=failure.selector or scene.selector, cause=error)
 
 

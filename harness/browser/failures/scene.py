@@ -21,6 +21,7 @@ from harness.browser.locating import frames_of, in_playwright, locate
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
 from harness.spec.page_steps import HistoryStep, Wait
@@ -495,6 +496,8 @@ class Sighting(Struct):
     log: CallLog = CallLog(())
     """Playwright's log of the last try that said what held it up."""
     facts: Facts | None = None
+    lacked: Failure | None = None
+    """What the element still lacked at the last look, in an act that awaits more than the element."""
 
 
 class FailureContext(Struct, frozen=True):
