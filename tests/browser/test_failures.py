@@ -222,6 +222,7 @@ LONG = "x" * 100
     ("step", "message", "count"),
     [
         ({"selector": "#out", "value": "Nope"}, "#out with text 'Nope' exceeded 0.5s: its text is 'nothing'", 1),
+        ({"selector": "#out", "value": "NOTH"}, "#out with text 'NOTH' exceeded 0.5s: its text is 'nothing'", 1),
         ({"selector": "#out", "value": 7}, "#out with text '7' exceeded 0.5s: its text is 'nothing'", 1),
         (
             {"selector": ".dup", "value": "three"},

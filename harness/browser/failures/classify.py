@@ -48,6 +48,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.names import seconds
 from harness.values import replace
 
+_CAPITALS = "Capital letters count: write the text as the page has it."
 _OTHER_TEXT = "The element exists with another text: correct the text in the selector."
 _OUTSIDE = "outside of the viewport"
 _INERT = "is inert"
@@ -393,6 +394,7 @@ def _wait_failure(scene: FailureContext, facts: Facts | None) -> Failure:
     details |= {"instead": found} if found else {}
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     advice = _in_frame(facts) if facts.in_frame else failure.advice
+    advice = _CAPITALS if found and fold(scene.text or "").casefold() in facts.text.casefold() != "" else advice
     message = f"{failure.message}: {found}" if found else failure.message
     return replace(failure, message=message, details=details, advice=advice)
 

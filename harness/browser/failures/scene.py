@@ -142,6 +142,8 @@ _COMBINATORS = (">", "+", "~", ",", ">>")
 _SIMPLE = re.compile(r"[#.][\w-]+|\[[\w-]+=[^\]]+\]")
 _OTHER_ENGINE = re.compile(r"\s*(?:/|\.\.|\(/|[\w-]+(?::[\w-]+)?=)")
 _PAIRS = {"(": ")", "[": "]"}
+_PIECE = 3
+"""The least letters in a row that two texts have in common not by chance."""
 _NEAR = 0.5
 """How alike two texts must be for one to be taken for the other misspelled."""
 
@@ -170,9 +172,16 @@ def nearest_text(selector: str, texts: Sequence[str]) -> str:
     elif found := _TEXT_ENGINE.search(selector):
         wanted = found["wanted"] or found["text"]
     wanted = wanted.strip("\"'i" if wanted.endswith('"i') else "\"'").casefold()
-    alike = [(SequenceMatcher(None, wanted, text.casefold()).ratio(), text) for text in texts]
+    alike = [(_likeness(wanted, text.casefold()), text) for text in texts]
     best = max(alike, key=lambda each: each[0], default=(0.0, ""))
     return best[1] if best[0] >= _NEAR or not texts else texts[0]
+
+
+def _likeness(wanted: str, text: str) -> float:
+    """How alike two texts are, from 0 to 1; also how much of what is wanted is in a longer text, in whole pieces."""
+    pairs = SequenceMatcher(None, wanted, text, autojunk=False)
+    pieces = sum(block.size for block in pairs.get_matching_blocks() if block.size >= _PIECE)
+    return max(pairs.ratio(), pieces / max(1, len(wanted)))
 
 
 def prefixes(selector: str) -> list[tuple[str, str]]:
@@ -308,8 +317,19 @@ _ASK = script(
 )
 _TEXTS = script(
     "texts",
-    "matches => matches.slice(0, 200).map(e => (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 80))",
+    """
+(matches, named) => {
+  const text = e => (e?.textContent || '').trim();
+  const told = e => (e.getAttribute('aria-labelledby') || '').split(/\\s+/).filter(Boolean)
+    .map(id => text(e.getRootNode().getElementById?.(id))).join(' ');
+  const pressed = e => e.tagName === 'INPUT' && ['button', 'submit', 'reset'].includes(e.type) ? e.value : '';
+  const nameOf = e => told(e) || e.getAttribute('aria-label') || text(e.labels?.[0]) || text(e) || pressed(e)
+    || e.alt || e.querySelector('[alt]:not([alt=""])')?.alt || e.title || e.placeholder || '';
+  return matches.slice(0, 200).map(e => (named ? nameOf(e) : text(e)).replace(/\\s+/g, ' ').slice(0, 80));
+}
+""",
 )
+"""The texts of the matches, or their accessible names, approximately."""
 _DESCRIBE = script(
     "describe",
     """
@@ -394,7 +414,8 @@ async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0,
 async def _with_near_misses(page: Page, selector: str, frame: str | None, facts: Facts) -> Facts:
     """Add what nearly matches a selector that matches nothing."""
     bare = without_text(selector)
-    texts = await _TEXTS.of_all(locate(page, bare, frame)) if bare else []
+    named = _NAME_CONDITION.search(selector) is not None
+    texts = await _TEXTS.of_all(locate(page, bare, frame), named) if bare else []
     if texts:
         return replace(facts, similar=(), without_text=bare, text=nearest_text(selector, texts))
     beginnings, matched = prefixes(selector)[:_PARTS], ""
