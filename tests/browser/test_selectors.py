@@ -121,11 +121,8 @@ async def test_a_selector_that_finds_nothing_names_what_is_near(stage: Stage) ->
         "<b id=b>Print page</b><a href=/ aria-labelledby=b>P</a>"
     )
     await session.tab.page.set_content(names)
-    for name, nearest in {
-        "Basket (2)": "Shopping basket",
-        "Our logo": "Company logo",
-        "Print it": "Print page",
-    }.items():
+    meant = {"Basket (2)": "Shopping basket", "Our logo": "Company logo", "Print it": "Print page"}
+    for name, nearest in meant.items():
         failure = await failed(session, {"act": "click", "selector": {"role": "link", "name": name}})
         assert f"with the text {nearest!r}" in failure.message, name
 
