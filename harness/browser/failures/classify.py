@@ -394,7 +394,8 @@ def _wait_failure(scene: FailureContext, facts: Facts | None) -> Failure:
     details |= {"instead": found} if found else {}
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     advice = _in_frame(facts) if facts.in_frame else failure.advice
-    advice = _CAPITALS if found and fold(scene.text or "").casefold() in facts.text.casefold() != "" else advice
+    if found and scene.text and facts.visible_count and fold(scene.text).casefold() in facts.text.casefold():
+        advice = _CAPITALS
     message = f"{failure.message}: {found}" if found else failure.message
     return replace(failure, message=message, details=details, advice=advice)
 
