@@ -16,7 +16,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.bounded import bounded
-from harness.browser.isolated import DISPLAYED, script
+from harness.browser.isolated import DISPLAYED, TEXTS, script
 from harness.browser.locating import frames_of, in_playwright, locate
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
@@ -315,21 +315,6 @@ _ASK = script(
 }
 """,
 )
-_TEXTS = script(
-    "texts",
-    """
-(matches, named) => {
-  const text = e => (e?.textContent || '').trim();
-  const told = e => (e.getAttribute('aria-labelledby') || '').split(/\\s+/).filter(Boolean)
-    .map(id => text(e.getRootNode().getElementById?.(id))).join(' ');
-  const pressed = e => e.tagName === 'INPUT' && ['button', 'submit', 'reset'].includes(e.type) ? e.value : '';
-  const nameOf = e => told(e) || e.getAttribute('aria-label') || text(e.labels?.[0]) || text(e) || pressed(e)
-    || e.alt || e.querySelector('[alt]:not([alt=""])')?.alt || e.title || e.placeholder || '';
-  return matches.slice(0, 200).map(e => (named ? nameOf(e) : text(e)).replace(/\\s+/g, ' ').slice(0, 80));
-}
-""",
-)
-"""The texts of the matches, or their accessible names, approximately."""
 _DESCRIBE = script(
     "describe",
     """
@@ -415,7 +400,7 @@ async def _with_near_misses(page: Page, selector: str, frame: str | None, facts:
     """Add what nearly matches a selector that matches nothing."""
     bare = without_text(selector)
     named = _NAME_CONDITION.search(selector) is not None
-    texts = await _TEXTS.of_all(locate(page, bare, frame), named) if bare else []
+    texts = await TEXTS.of_all(locate(page, bare, frame), named) if bare else []
     if texts:
         return replace(facts, similar=(), without_text=bare, text=nearest_text(selector, texts))
     beginnings, matched = prefixes(selector)[:_PARTS], ""
