@@ -159,6 +159,8 @@ class PageEvents:
         """
         self.frame.navigation, opens = None, kind is not None and issubclass(kind, ArrivalKeys)
         self._wanted = wanted
+        if not looks and not opens and self.frame.latest is not None:
+            self.frame.latest.touched = self.frame.latest.touched or self._clock.wall()
         if not looks:
             self._parting = Parting(self.frame, self.now()) if opens else None
         self.dialog_answers.begin(kind)

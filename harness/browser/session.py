@@ -25,7 +25,7 @@ from harness.browser.evidence import LastGood
 from harness.browser.exchanges import RequestRecord, document_of
 from harness.browser.failures.classify import facts_now, failure_of, with_unanswered
 from harness.browser.failures.liveness import PROBE_SECONDS, lost
-from harness.browser.failures.navigation import navigation_failure, refused_hosts
+from harness.browser.failures.navigation import navigation_failure, refused_hosts, with_bad_answers
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import FailureContext, describe
 from harness.browser.heard import DownloadedFile
@@ -89,6 +89,8 @@ class PlaywrightSession(PageLooks):
         """What the last step looked for."""
         self._failed: Failure | None = None
         """How it failed; None if it passed."""
+        self._awaits = False
+        """Whether the answer to the last act is awaited beyond its limit, since a `done_when` may tell of it."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
         self._last_good = LastGood(request.folder, clock, request.scale)
@@ -165,6 +167,7 @@ class PlaywrightSession(PageLooks):
             isinstance(step, steps.SwitchPage) and gone.scope is Scope.PAGE
         ):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
+        self._awaits = step.done_when is not None
         if not step.looks_only:
             self._writes = step.effect_class == "write"
         attempt = self._attempt(scene, patience, once=step.effect_class == "write")
@@ -287,7 +290,7 @@ class PlaywrightSession(PageLooks):
         return {"element": element} if element else {}
 
     async def _finish_failed(self, failure: Failure) -> Failure:
-        if failure.code == "NET_TIMEOUT":
+        if failure.code == "NET_TIMEOUT" and not self._awaits:
             await self.tab.stop_loading(_STOP_SECONDS)
         if failure.family is Family.BROWSER:
             await self._clock.sleep(_LAST_WORDS)
@@ -303,7 +306,7 @@ class PlaywrightSession(PageLooks):
     async def by_page(self, failure: Failure) -> Failure:
         if (document := self.tab.watch.frame.latest) is not None:
             await find_spare_parts(self.tab.page, document, self._request.domains)
-        return with_missing_parts(failure, self._scene(0))
+        return with_bad_answers(with_missing_parts(failure, self._scene(0)), self._scene(0))
 
     async def page_failure(self) -> Failure | None:
         document = self.tab.watch.frame.latest
@@ -343,6 +346,9 @@ class PlaywrightSession(PageLooks):
         return path
 
     async def record(self, *, freeing: bool = True) -> None:
+        if self._awaits and self.tab.watch.frame.unanswered is not None:
+            await self.tab.stop_loading(_STOP_SECONDS)
+        self._awaits = False
         await self._handle.record(freeing=freeing)
 
     async def passed(self, index: int) -> None:

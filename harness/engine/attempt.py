@@ -427,7 +427,7 @@ class StepState(Struct):
     """Its `when` held: it is not asked again."""
     repeated: bool = False
     """It was repeated because `done_when` was false."""
-    contradicted: bool = False
+    contradicted: bool | None = None
     """It passed, and `done_when` is false."""
     called: CalledTool | AnsweredApi | None = None
     """The call of a `tool` step, or the answer of an `api` step that reads it."""

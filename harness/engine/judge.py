@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from harness.criteria import Criterion, CriterionError, LateError, PageQuery, evaluate, parse
+from harness.criteria import Criterion, CriterionError, LateError, PageQuery, evaluate, fold, parse
 from harness.criteria.syntax import Compare, Literal, Number, Read, oriented
 from harness.engine.run import PageSources, Run, StepAnswer
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
@@ -55,6 +55,9 @@ _OTHER_MATCH = (
     "{} matches {} elements, and the first that is shown was read; number {} has {!r}: select that one, such as `{}`."
 )
 _AS_NUMBER = "`==` compares the text; to compare the number in it, write the criterion `{} == {}`."
+_CAPITALS = (
+    "Capital letters count: write the text as it is there, or `matches` with `(?i)` at the start of its pattern."
+)
 _MOST = 10
 """The most matches that are read."""
 
@@ -66,6 +69,8 @@ async def with_hint(run: Run, failure: Failure, part: str, until: Deadline) -> F
         criterion = parse(part)
         tree = criterion.tree
         found = await _other_reading(failure, tree, sources) if isinstance(tree, Compare) else None
+        if found is None and isinstance(tree, Compare) and _differs_in_capitals(failure, tree):
+            found = replace(failure, advice=_CAPITALS)
         return found or await _in_frame(failure, criterion, sources)
     except (CriterionError, LateError, Failed):  # the part is no criterion by itself, or the page is gone by now
         return failure
@@ -80,6 +85,20 @@ async def _in_frame(failure: Failure, criterion: Criterion, sources: PageSources
             details = {**failure.details, "in_frame": inside}
             return replace(failure, details=details, advice=_IN_FRAME.format(selector, inside, repr(inside)))
     return failure
+
+
+def _differs_in_capitals(failure: Failure, tree: Compare) -> bool:
+    """Return whether the comparison would hold if capital letters did not count."""
+    operator, _, wanted = oriented(tree)
+    actual, expected = failure.assertion and failure.assertion.actual, getattr(wanted, "value", None)
+    if not (isinstance(actual, str) and isinstance(expected, str)) or operator not in ("==", "includes", "matches"):
+        return False
+
+    def holds(text: str, part: str) -> bool:
+        return text == part if operator == "==" else part in text
+
+    exact, same = (fold(actual), fold(expected)), (fold(actual).casefold(), fold(expected).casefold())
+    return holds(*same) and not holds(*exact)
 
 
 async def _other_reading(failure: Failure, tree: Compare, sources: PageSources) -> Failure | None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 from urllib.parse import urljoin, urlsplit
 
 from harness.engine import effects
@@ -26,7 +26,7 @@ from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, Rep
 from harness.recovery.rulebook import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
-from harness.spec.page_steps import Wait
+from harness.spec.page_steps import Reload, Wait
 from harness.spec.references import MissingMemory, resolve
 from harness.spec.step_base import RepeatedStep
 from harness.spec.step_keys import AnswerKeys
@@ -296,11 +296,12 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
         if isinstance(outcome, Passed):
             await run.stage.session.passed(progress.index)
             left = LEFT_OUT in outcome.details
-            progress.contradicted = not (progress.repeated or left) and await effects.contradicted(
-                run, progress.declared
-            )
+            if not (progress.repeated or left):
+                progress.contradicted = await effects.contradicted(run, progress.declared)
             return progress.record(), None
-        if effects.under_way(progress, outcome) and (run.left > 0 or run.plan.alternative):  # else nothing follows
+        done = await effects.await_answer(run, progress.declared, progress.sent, outcome)
+        follows = run.left > 0 or run.plan.alternative
+        if follows and not done and effects.under_way(progress, outcome):
             await effects.stop_sending(run, progress, outcome)
             outcome = replace(outcome, tainted=True)  # another attempt needs a page in which nothing goes on
         # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
@@ -485,7 +486,7 @@ async def _answer(run: Run, progress: StepState, failure: Failure, *, known: boo
     match remedy:
         case Retry(after=after):
             await _sleep_before_retry(run, failure, after)
-            progress.current = _retry_step(progress, failure)
+            progress.current = _retry_step(run, progress, failure)
         case Substitute(selector=selector):
             progress.current = progress.declared.model_copy(update={"selector": selector})
         case RepairPrecondition() | Trust():
@@ -548,26 +549,31 @@ async def _repair(
     return failure, GiveUp("aborted" if isinstance(remedy, RepairPrecondition) else "failed")
 
 
-def _retry_step(progress: StepState, failure: Failure) -> Step:
-    """The step that a retry does. A click that was performed is not repeated; the GET that it started is."""
+def _shows_failure(run: Run, failure: Failure) -> bool:
+    """Return whether the act's page is there with a bad answer or without a part, or the browser's own in its place."""
+    answered = "status" in failure.details or "resource" in failure.details
+    own = failure.effect is not Effect.NONE and not failure.circumstances.opened_before
+    return own and (answered or (run.stage.session.url or "").startswith("chrome-error:"))
+
+
+def _retry_step(run: Run, progress: StepState, failure: Failure) -> Step:
+    """The step that a retry does. A click that was performed is not repeated; the request that it started is.
+
+    A form is sent again only for a step that may be done twice, and in place of whose page an error is shown.
+    """
     step, url = progress.declared, failure.details.get("url")
+    kept: dict[str, Any] = {name: getattr(step, name) for name in ("remember", "timeout", "screenshot_id")}
     if progress.called is not None:  # the call is kept: what was done is only judged again
         return progress.current
     if failure.act_done:
         expected = getattr(step, "wanted_request", None) if failure.code == "REQUEST_EXPECTED" else None
-        return Wait(
-            value=0,
-            remember=step.remember,
-            timeout=step.timeout,
-            screenshot_id=step.screenshot_id,
-            expect_request=expected,
-        )
-    if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
+        return Wait(value=0, expect_request=expected, **kept)
+    if isinstance(step, Api | Download | Open) or failure.family is not Family.NETWORK:
         return progress.current
     posted = effects.has_posted(failure) or any(each.unsafe for each in progress.sent)
-    if isinstance(step, Open) or failure.effect is not Effect.DONE or (posted and "resource" not in failure.details):
-        return progress.current
-    if not isinstance(url, str):
-        return progress.current
     wanted = step.status if isinstance(step, AnswerKeys) else None
-    return Open(url=url, status=wanted, timeout=step.timeout, remember=step.remember, screenshot_id=step.screenshot_id)
+    if posted and step.repeatable and _shows_failure(run, failure):
+        return Reload(effect=step.effect, status=wanted, **kept)
+    if failure.effect is not Effect.DONE or (posted and "resource" not in failure.details) or not isinstance(url, str):
+        return progress.current
+    return Open(url=url, status=wanted, **kept)

@@ -260,7 +260,7 @@ async def _repeated_write(run: Run | None, ending: TaskStop) -> str | None:
     if run is not None:
         await stop_sending(run, failure=ending.failure)
         for record in (*run.journal.history, *run.journal.unsure):
-            if record.may_have_written and not await once_more(run, RepeatWay.ALTERNATIVE, record.step):
+            if record.may_have_written and not await once_more(run, RepeatWay.ALTERNATIVE, record):
                 return f"the write of step {record.index} ({record.step.describe()}){observed_write(record)}"
     return None
 

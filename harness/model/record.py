@@ -68,6 +68,9 @@ class Sent(Struct):
     """Whether it left the page that an `open` was about to leave: then the act before the `open` caused it."""
     unseen: str = ""
     """Why nobody knows whether something was sent; empty for what was seen."""
+    open: bool = False
+    """Whether it has neither an answer nor an error of its connection: its site may still be at work on it, also if the
+    browser gave it up."""
 
     def describe(self) -> str:
         """What is known of it, to follow "it": in words for people."""
@@ -146,14 +149,19 @@ class StepRecord(Struct, frozen=True):
     """The requests that left the pages from its act to the start of the next step."""
     repeated: bool = False
     """A write that passed, or may have taken effect, was done again because `done_when` was false."""
-    contradicted: bool = False
-    """A write passed, and `done_when` did not hold after it."""
+    contradicted: bool | None = None
+    """Whether a write passed, and `done_when` did not hold after it; None: it was not asked then."""
     agent: str = ""
     """The name of the agent that chose it (`scripted`: a step of the file); empty for what belongs to no agent."""
 
     @property
     def passed(self) -> bool:
         return self.effect_already_done or (bool(self.attempts) and self.attempts[-1].passed)
+
+    @property
+    def came(self) -> bool:
+        """Whether `done_when` has shown the effect of this write."""
+        return self.effect_already_done or self.contradicted is False
 
     @property
     def lasting_step(self) -> Step | None:

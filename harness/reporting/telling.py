@@ -30,6 +30,7 @@ from harness.model.tool_use import by_tool
 from harness.model.tools import ToolCall
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed
+from harness.reporting.healings import under_fault
 from harness.reporting.redaction import Redactor, kept_call
 from harness.reporting.story import (
     InnerStory,
@@ -175,7 +176,7 @@ class _Teller:
             planned=tuple(self._planned()),
             faults=self._faults,
             routes=tuple(map(route_report, result.routes)),
-            warnings=tuple(self._redactor.json(warning.as_json()) for warning in result.warnings),
+            warnings=tuple(self._redactor.json(under_fault(each.as_json(), self._faults)) for each in result.warnings),
             score=None if result.score is None else _score(result.score),
             page=self._page(),
             artifacts=str(result.artifacts) if result.artifacts else "",

@@ -76,6 +76,11 @@ class StepBase(Declaration):
         return self.effect_class == "write" or (self.effect is None and self.effect_class != "read")
 
     @property
+    def repeatable(self) -> bool:
+        """Whether its file says that it may be done twice, whatever it is seen to send."""
+        return self.effect in ("read", "idempotent")
+
+    @property
     def effect_class(self) -> EffectClass:
         """`write` for `submit` and `api` with an unsafe method, `read` for looking, else `idempotent`."""
         return self.effect or self.usual_effect

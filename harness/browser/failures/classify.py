@@ -48,6 +48,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.names import seconds
 from harness.values import replace
 
+_CAPITALS = "Capital letters count: write the text as the page has it."
 _OTHER_TEXT = "The element exists with another text: correct the text in the selector."
 _OUTSIDE = "outside of the viewport"
 _INERT = "is inert"
@@ -190,6 +191,8 @@ async def failure_of(error: Exception, scene: FailureContext) -> Failure:
         failure = await _live(error, text, scene)
         failure = strayed_page(scene, failure.effect) or refused_page(failure, scene) or failure
         failure = await session_lost(failure, scene) or failure
+    if failure.code == "STEP_TIMEOUT" and scene.seen.lacked is not None:  # the page only answered too late to ask again
+        failure = replace(scene.seen.lacked, tainted=failure.tainted)
     return replace(failure, selector=failure.selector or scene.selector, cause=error)
 
 
@@ -391,6 +394,8 @@ def _wait_failure(scene: FailureContext, facts: Facts | None) -> Failure:
     details |= {"instead": found} if found else {}
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     advice = _in_frame(facts) if facts.in_frame else failure.advice
+    if found and scene.text and facts.visible_count and fold(scene.text).casefold() in facts.text.casefold():
+        advice = _CAPITALS
     message = f"{failure.message}: {found}" if found else failure.message
     return replace(failure, message=message, details=details, advice=advice)
 

@@ -16,11 +16,12 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.bounded import bounded
-from harness.browser.isolated import DISPLAYED, script
+from harness.browser.isolated import DISPLAYED, TEXTS, script
 from harness.browser.locating import frames_of, in_playwright, locate
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
 from harness.spec.page_steps import HistoryStep, Wait
@@ -141,6 +142,8 @@ _COMBINATORS = (">", "+", "~", ",", ">>")
 _SIMPLE = re.compile(r"[#.][\w-]+|\[[\w-]+=[^\]]+\]")
 _OTHER_ENGINE = re.compile(r"\s*(?:/|\.\.|\(/|[\w-]+(?::[\w-]+)?=)")
 _PAIRS = {"(": ")", "[": "]"}
+_PIECE = 3
+"""The least letters in a row that two texts have in common not by chance."""
 _NEAR = 0.5
 """How alike two texts must be for one to be taken for the other misspelled."""
 
@@ -169,9 +172,16 @@ def nearest_text(selector: str, texts: Sequence[str]) -> str:
     elif found := _TEXT_ENGINE.search(selector):
         wanted = found["wanted"] or found["text"]
     wanted = wanted.strip("\"'i" if wanted.endswith('"i') else "\"'").casefold()
-    alike = [(SequenceMatcher(None, wanted, text.casefold()).ratio(), text) for text in texts]
+    alike = [(_likeness(wanted, text.casefold()), text) for text in texts]
     best = max(alike, key=lambda each: each[0], default=(0.0, ""))
     return best[1] if best[0] >= _NEAR or not texts else texts[0]
+
+
+def _likeness(wanted: str, text: str) -> float:
+    """How alike two texts are, from 0 to 1; also how much of what is wanted is in a longer text, in whole pieces."""
+    pairs = SequenceMatcher(None, wanted, text, autojunk=False)
+    pieces = sum(block.size for block in pairs.get_matching_blocks() if block.size >= _PIECE)
+    return max(pairs.ratio(), pieces / max(1, len(wanted)))
 
 
 def prefixes(selector: str) -> list[tuple[str, str]]:
@@ -305,10 +315,6 @@ _ASK = script(
 }
 """,
 )
-_TEXTS = script(
-    "texts",
-    "matches => matches.slice(0, 200).map(e => (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 80))",
-)
 _DESCRIBE = script(
     "describe",
     """
@@ -393,7 +399,8 @@ async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0,
 async def _with_near_misses(page: Page, selector: str, frame: str | None, facts: Facts) -> Facts:
     """Add what nearly matches a selector that matches nothing."""
     bare = without_text(selector)
-    texts = await _TEXTS.of_all(locate(page, bare, frame)) if bare else []
+    named = _NAME_CONDITION.search(selector) is not None
+    texts = await TEXTS.of_all(locate(page, bare, frame), named) if bare else []
     if texts:
         return replace(facts, similar=(), without_text=bare, text=nearest_text(selector, texts))
     beginnings, matched = prefixes(selector)[:_PARTS], ""
@@ -495,6 +502,8 @@ class Sighting(Struct):
     log: CallLog = CallLog(())
     """Playwright's log of the last try that said what held it up."""
     facts: Facts | None = None
+    lacked: Failure | None = None
+    """What the element still lacked at the last look, in an act that awaits more than the element."""
 
 
 class FailureContext(Struct, frozen=True):
@@ -560,7 +569,7 @@ class FailureContext(Struct, frozen=True):
             fills=isinstance(step, Type),
             submits=isinstance(step, Submit),
             pictures=isinstance(step, Screenshot),
-            repeats=step.effect in ("read", "idempotent"),
+            repeats=step.repeatable,
             text=wanted_text(step) if isinstance(step, Wait) else None,
             what=_describe_act(step, target),
             patience=min(patience, self.within),

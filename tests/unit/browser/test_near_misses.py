@@ -34,6 +34,9 @@ def test_the_text_that_resembles_most_what_was_meant_is_named() -> None:
     assert nearest_text("#list a:has-text('Solariss')", texts) == "Solaris"
     assert nearest_text("#list a:has-text('Metropolis')", texts) == "Title"
     assert nearest_text("#list a:text-is(Solariss)", []) == ""
+    links = ["Home", "Company logo", "Sign in to your account, or make a new one"]
+    assert nearest_text('role=link[name*="Signin"i]', links) == links[2]
+    assert nearest_text('role=link[name*="Our logo"i]', links) == links[1]
 
 
 @pytest.mark.parametrize(

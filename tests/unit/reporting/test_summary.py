@@ -166,8 +166,10 @@ def test_a_declared_choice_among_matches_is_not_healed(original: str, used: str,
 
 def test_a_selector_that_an_injected_fault_took_away_needs_no_update() -> None:
     assert "healed selectors (update the spec):" in summary_lines([record(warnings=[HEALED])])
-    faulted = record(warnings=[HEALED], faults={"renamed 1": "struck"})
+    faulted = record(warnings=[{**HEALED, "under_fault": True}], faults={"renamed 1": "struck"})
     assert summary_lines([faulted])[1:] == ["faults: 1 struck"]
+    elsewhere = record(warnings=[HEALED], faults={"renamed 1": "struck"})
+    assert "healed selectors (update the spec):" in summary_lines([elsewhere])
 
 
 def test_whole_scores_are_not_told() -> None:
