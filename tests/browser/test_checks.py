@@ -10,7 +10,9 @@ PAGES["/checks"] = """<!doctype html><title>Checks</title>
 <input id=on type=checkbox checked><input id=off type=checkbox><div id=aria role=switch aria-checked=true>x</div>
 <button id=b>Save</button><button id=no disabled>No</button><fieldset disabled><input id=within></fieldset>
 <button id=adis aria-disabled=true>No</button><input id=w value=x><input id=ro readonly value=x><p id=p> </p>
-<input id=none><select id=multi multiple><option selected>a<option>b<option selected>c</select><ul><li class="row odd">One</li><li class=row hidden>Two</li><li class="row last">  Three
+<input id=none><select id=multi multiple>
+<option selected>a<option>b<option selected>c</select>
+<ul><li class="row odd">One</li><li class=row hidden>Two</li><li class="row last">  Three
  3</li></ul><p id=styled style="color: rgb(1, 2, 3)">c</p><p id=gone hidden>x</p>
 <div id=box style="height: 50px; overflow: auto"><div style="height: 500px"></div><i id=inner>in</i></div>
 <div style="height: 4000px"></div><p id=far>far</p>

@@ -126,7 +126,7 @@ async def test_an_element_is_dropped_at_a_place(stage: Stage) -> None:
 
 
 PAGES["/late"] = """<!doctype html><title>Late</title>
-<div id=grid role=grid><div id=rows style="height: 80px; width: 300px; overflow: auto"><div style="height: 1600px"></div>
+<div id=grid role=grid><div id=rows style="height: 80px; overflow: auto"><div style="height: 1600px"></div>
 </div></div><div id=wide style="width: 200px; overflow: auto"><div id=columns style="width: 2000px">wide</div></div>
 <script>let asked = 0; const draw = () => {
   const first = Math.floor(rows.scrollTop / 40), mine = ++asked;
@@ -135,6 +135,13 @@ PAGES["/late"] = """<!doctype html><title>Late</title>
 rows.onscroll = draw; draw(); wide.scrollLeft = 2000;
 wide.onscroll = () => { if (wide.scrollLeft < 500) columns.innerHTML = '<b id=left>left</b>'; };
 </script>"""
+
+
+async def test_a_place_outside_of_the_element_is_no_cover(stage: Stage) -> None:
+    session = await stage.at("/keys")
+    for act in ({"act": "click"}, {"act": "drag", "by": {"x": 5, "y": 0}}):
+        outside = await failed(session, {**act, "selector": "#b", "position": {"x": 300, "y": 5}})
+        assert (outside.code, "300, 5 is outside of #b" in outside.message) == ("INVALID_INPUT", True), outside
 
 
 async def test_rows_that_come_late_or_lie_before_are_found(stage: Stage) -> None:

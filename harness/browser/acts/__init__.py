@@ -73,7 +73,8 @@ _FIND_LIST = script(
     return box[side] !== before;
   };
   if (anew) scroll(way === 'left' ? box[content] : 0);
-  globalThis.list = {box, drawn: anew ? performance.now() + 250 : 0, on: () => scroll(box[side] + (way === 'left' ? -1 : 1) * box[length])};
+  const drawn = anew ? performance.now() + 250 : 0, step = way === 'left' ? -1 : 1;
+  globalThis.list = {box, drawn, on: () => scroll(box[side] + step * box[length])};
 }
 """,
 )

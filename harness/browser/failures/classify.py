@@ -46,6 +46,7 @@ from harness.criteria import fold
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure
 from harness.spec.names import seconds
+from harness.spec.step_keys import Point
 from harness.values import replace
 
 _OTHER_TEXT = "The element exists with another text: correct the text in the selector."
@@ -86,7 +87,15 @@ def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) ->
         return _nowhere(scene, facts, details)
     if obstacle is None or begun:
         return replace(timed_out(scene), details=details, effect=log.effect)
+    if obstacle == "ELEMENT_COVERED" and facts is not None and _is_outside(scene.place, facts.box):
+        message = "the place {:g}, {:g} is outside of {}, which is {:g} by {:g} pixels"
+        said = message.format(scene.place.x, scene.place.y, scene.selector, *facts.box[2:])  # type: ignore[union-attr]
+        return Failure("INVALID_INPUT", said, details=details)
     return _not_ready(scene, facts or Facts(1), log, obstacle, details)
+
+
+def _is_outside(place: Point | None, box: tuple[float, ...]) -> bool:
+    return place is not None and bool(box) and not (0 <= place.x <= box[2] and 0 <= place.y <= box[3])
 
 
 def _obstacle(facts: Facts | None, log: CallLog) -> str | None:

@@ -24,6 +24,7 @@ from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
 from harness.spec.page_steps import HistoryStep, Wait
+from harness.spec.step_keys import Point
 from harness.spec.steps import Open, Screenshot, Step, Submit, Type
 from harness.task_secrets import hidden
 from harness.values import replace
@@ -512,6 +513,8 @@ class FailureContext(Struct, frozen=True):
     """The domains that the task may reach."""
     selector: str | None = None
     frame: str | None = None
+    place: Point | None = None
+    """The place in the element at which the pointer acts."""
     acts: bool = False
     """Whether the step may change something."""
     opens: bool = False
@@ -554,6 +557,7 @@ class FailureContext(Struct, frozen=True):
             self,
             selector=target,
             frame=getattr(step, "frame", None),
+            place=getattr(step, "position", None),
             acts=not step.looks_only,
             opens=isinstance(step, Open | HistoryStep),
             waits=isinstance(step, Wait),
