@@ -29,8 +29,17 @@ class('.last') == ['row', 'last'] | class('.last').includes('row')
 css('#styled', 'color') == 'rgb(1, 2, 3)' | cookie('theme') == 'dark' | cookie('x') == null
 local_storage('cart') == 3 | local_storage('x') == null | ALL[checked('#on'), enabled('#b')]
 checked('#on') && !checked('#off')
+ALL[texts('.row') matches 'e'] | ANY[texts('.row') == 'One'] | NOT[ALL[texts('.row') == 'One']]
+ANY[class('.last') == 'last'] | class('#nowhere') == null
 """
-UNKNOWN = ("checked('#gone')", "NOT[checked('#gone')]", "NOT[enabled('#missing')]", "css('#gone', 'color') == 'x'")
+UNKNOWN = (
+    "checked('#gone')",
+    "NOT[checked('#gone')]",
+    "NOT[enabled('#missing')]",
+    "css('#gone', 'color') == 'x'",
+    "ALL[texts('#missing') != 'x']",
+    "NOT[ALL[texts('#missing') != 'x']]",
+)
 
 
 async def test_an_element_is_asked_for_its_states(stage: Stage) -> None:
