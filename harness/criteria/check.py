@@ -40,7 +40,7 @@ from harness.criteria.syntax import (
     constant,
     oriented,
 )
-from harness.criteria.texts import fold, in_sentence, look_alike, with_escapes
+from harness.criteria.texts import fold, in_sentence, look_alike, plain, with_escapes
 from harness.criteria.values import NumberReading, moment_in, null_and_empty, number_in, order_problem, satisfied
 from harness.values import replace
 
@@ -402,7 +402,7 @@ def _number_of(value: Json, pattern: str, reading: NumberReading, reads: Pass) -
     picked = value
     if pattern and isinstance(value, str):
         try:
-            group = first_group(pattern, value, reads.patience.seconds)
+            group = first_group(plain(pattern), plain(value), reads.patience.seconds)
         except TimeoutError:
             note = f"the regular expression took more than {reads.patience.seconds:g} s"
             reads.patience.shorten()
