@@ -137,6 +137,19 @@ wide.onscroll = () => { if (wide.scrollLeft < 500) columns.innerHTML = '<b id=le
 </script>"""
 
 
+PAGES["/styled-box"] = """<!doctype html><title>Box</title><label style="position: relative"><input id=b type=checkbox
+style="opacity: 0; position: absolute"><span id=look style="position: absolute; padding: 20px">Agree</span></label>"""
+
+
+async def test_a_box_under_its_own_label_is_told_as_that(stage: Stage) -> None:
+    session = await stage.at("/styled-box")
+    covered = await failed(session, {"act": "check", "selector": "#b"})
+    assert (covered.code, "its own label" in covered.advice) == ("ELEMENT_COVERED", True), covered
+    await passed(session, {"act": "check", "selector": "#b", "force": True})
+    await passed(session, {"act": "click", "selector": "#look"})
+    assert await session.read(PageQuery("checked", "#b"), 20) is False
+
+
 async def test_a_place_outside_of_the_element_is_no_cover(stage: Stage) -> None:
     session = await stage.at("/keys")
     for act in ({"act": "click"}, {"act": "drag", "by": {"x": 5, "y": 0}}):

@@ -63,6 +63,7 @@ INERT = (
 _LOGIN_PAGE = (
     "The site shows its login page because nobody is signed in: name a `login` in the task, or sign in with its steps."
 )
+_LABEL = "What covers it is its own label, as people click it: click that, or `check` with `force: true`."
 _DIALOG = "Close the dialog that is open, or act in it: it takes the clicks of the page behind it."
 _ENDLESS = "`force: true` acts on it while it moves; if something covers it, the warning `forced_on_covered` says so."
 _CALMED = "The page has a style for visitors who want less motion: `browser: {reduced_motion: reduce}` asks for it."
@@ -149,7 +150,7 @@ def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, code: str, det
         case "ELEMENT_COVERED":
             details["covered_by"] = facts.covered_by or log.covering
             words = f"is covered by {details['covered_by']}{_behind(facts, details)}"
-            advice = _DIALOG if facts.dialog else ""
+            advice = _DIALOG if facts.dialog else _LABEL if facts.labelled else ""
         case _ if facts.endless:
             words = f"moves all the time: the animation {facts.endless!r} has no end"
             advice = f"{_CALMED} {_ENDLESS}" if facts.calmed else _ENDLESS

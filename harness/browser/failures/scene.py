@@ -265,8 +265,8 @@ _ASK = script(
     + (e.id ? '#' + e.id : e.tagName === 'DIALOG' ? '' : e.role ? `[role=${e.role}]` : '[aria-modal=true]');
   const box = first.getBoundingClientRect();
   const top = first.getRootNode().elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
-  const free = !top || first.contains(top) || top.contains(first)
-    || [...(first.labels || [])].some(label => label.contains(top));
+  const labelled = !!top && [...(first.labels || [])].some(label => label.contains(top));
+  const free = !top || first.contains(top) || top.contains(first) || labelled;
   // A page that is not inert is behind a dialog that is modal, that covers the element, or whose backdrop does.
   const cover = free ? null : top.getBoundingClientRect();
   const backdrop = cover && cover.width >= 0.9 * innerWidth && cover.height >= 0.9 * innerHeight;
@@ -299,6 +299,7 @@ _ASK = script(
     // The fault `covered` switches the pointer off, too, so that no click comes before its cover.
     untouchable: getComputedStyle(first).pointerEvents === 'none' && !top?.dataset?.fault,
     covered_by: free ? null : short(top),
+    labelled: labelled && !first.contains(top),
     box: [box.x, box.y, box.width, box.height],
     endless: endless ? endless.animationName || endless.id || 'an animation' : '',
     calmed: !!endless && [...document.styleSheets].some(calms),
@@ -343,6 +344,8 @@ class Facts(Struct, frozen=True):
     untouchable: bool = False
     """Whether its style lets the pointer through: `pointer-events: none`."""
     covered_by: str | None = None
+    labelled: bool = False
+    """What is on top of it belongs to its own label."""
     box: tuple[float, ...] = ()
     """Its place and size on the screen."""
     endless: str = ""
