@@ -160,16 +160,15 @@ async def _read_element(matches: Locator, query: PageQuery, seconds: float) -> A
 
 
 async def _accessible(matches: Locator, function: str, seconds: float) -> str | None:
-    """The role or the accessible name of the first displayed match, as Playwright's selectors have them.
+    """The role, accessible name or the like of the first displayed match, as Playwright's selectors have them.
 
     Only its assertions tell these: of one that fails at once, the value that was seen.
     """
     shown, wrong = await _READ.of_all(matches, ["shown", None], seconds), ""
     while shown >= 0:
-        expected = expect_of(matches.nth(shown))
-        ask = expected.to_have_role if function == "role" else expected.to_have_accessible_name
+        ask = getattr(expect_of(matches.nth(shown)), f"to_have_{function}")
         try:
-            await ask(wrong or _NO_NAME, timeout=1)  # type: ignore[arg-type]  # a role that there is none of
+            await ask(wrong or _NO_NAME, timeout=1)
         except AssertionError as error:
             told = _SEEN.search(str(error))
             seen = told["value"].strip() if told else "None"

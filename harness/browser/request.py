@@ -158,7 +158,8 @@ class SessionRequest(Struct, frozen=True):
     @property
     def options(self) -> ContextOptions:
         """What the context emulates now: as declared, and as `set` steps have changed it."""
-        return merged((self.context, self.emulation.changes.options))
+        changed = self.emulation.changes.options
+        return merged((self.context, changed)) if changed.model_fields_set else self.context
 
     def emulated(self, devices: Mapping[str, Any]) -> dict[str, Any]:
         """The context's options for Playwright; `devices` is its registry. Raises Failed for a device it lacks."""

@@ -72,6 +72,8 @@ FUNCTIONS = MappingProxyType(
         "css": ("selector", "CSS property"),
         "role": ("selector",),
         "accessible_name": ("selector",),
+        "accessible_description": ("selector",),
+        "accessible_error_message": ("selector",),
         "url": (),
         "title": (),
         "cookie": ("name",),
@@ -93,7 +95,7 @@ FUNCTIONS = MappingProxyType(
 SELECTOR_FUNCTIONS = frozenset(name for name, takes in FUNCTIONS.items() if takes[:1] == ("selector",))
 STORED = frozenset({"cookie", "local_storage"})
 """Functions that read what the site keeps in the browser, by name."""
-ACCESSIBLE = frozenset({"role", "accessible_name"})
+ACCESSIBLE = frozenset({"role", "accessible_name", "accessible_description", "accessible_error_message"})
 """What people with a screen reader are told of an element."""
 PAGE_FUNCTIONS = SELECTOR_FUNCTIONS | STORED | {"url", "title"}
 MEMORY_FUNCTIONS = frozenset({"mem", "time_since", "time_until"})

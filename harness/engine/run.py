@@ -166,6 +166,8 @@ class TaskJournal(Struct):
         A request that left a page before it was replaced belongs to the act before the `open` that replaced it. That
         `open` is still under way if `opening`.
         """
+        if not sent:
+            return
         acts = [place for place, each in enumerate(self.trace) if each.acted]
         self._charge(tuple(each for each in sent if not each.before), acts[-1:])
         last_opened = bool(acts) and not opening and isinstance(self.trace[acts[-1]].step, ArrivalKeys)

@@ -25,6 +25,7 @@ from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
 from harness.spec.page_steps import HistoryStep, Wait
+from harness.spec.step_keys import Point
 from harness.spec.steps import Open, Screenshot, Step, Submit, Type
 from harness.task_secrets import hidden
 from harness.values import replace
@@ -274,8 +275,8 @@ _ASK = script(
     + (e.id ? '#' + e.id : e.tagName === 'DIALOG' ? '' : e.role ? `[role=${e.role}]` : '[aria-modal=true]');
   const box = first.getBoundingClientRect();
   const top = first.getRootNode().elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
-  const free = !top || first.contains(top) || top.contains(first)
-    || [...(first.labels || [])].some(label => label.contains(top));
+  const labelled = !!top && [...(first.labels || [])].some(label => label.contains(top));
+  const free = !top || first.contains(top) || top.contains(first) || labelled;
   // A page that is not inert is behind a dialog that is modal, that covers the element, or whose backdrop does.
   const cover = free ? null : top.getBoundingClientRect();
   const backdrop = cover && cover.width >= 0.9 * innerWidth && cover.height >= 0.9 * innerHeight;
@@ -308,6 +309,7 @@ _ASK = script(
     // The fault `covered` switches the pointer off, too, so that no click comes before its cover.
     untouchable: getComputedStyle(first).pointerEvents === 'none' && !top?.dataset?.fault,
     covered_by: free ? null : short(top),
+    labelled: labelled && !first.contains(top),
     box: [box.x, box.y, box.width, box.height],
     endless: endless ? endless.animationName || endless.id || 'an animation' : '',
     calmed: !!endless && [...document.styleSheets].some(calms),
@@ -348,6 +350,8 @@ class Facts(Struct, frozen=True):
     untouchable: bool = False
     """Whether its style lets the pointer through: `pointer-events: none`."""
     covered_by: str | None = None
+    labelled: bool = False
+    """What is on top of it belongs to its own label."""
     box: tuple[float, ...] = ()
     """Its place and size on the screen."""
     endless: str = ""
@@ -521,6 +525,8 @@ class FailureContext(Struct, frozen=True):
     """The domains that the task may reach."""
     selector: str | None = None
     frame: str | None = None
+    place: Point | None = None
+    """The place in the element at which the pointer acts."""
     acts: bool = False
     """Whether the step may change something."""
     opens: bool = False
@@ -563,6 +569,7 @@ class FailureContext(Struct, frozen=True):
             self,
             selector=target,
             frame=getattr(step, "frame", None),
+            place=getattr(step, "position", None),
             acts=not step.looks_only,
             opens=isinstance(step, Open | HistoryStep),
             waits=isinstance(step, Wait),
