@@ -395,7 +395,7 @@ def _unused_routes(routes: tuple[MetRoute, ...]) -> Iterator[Warning_]:
     for met in routes:
         if met.problem:
             yield Warning_("route_unanswered", f"Route {met.describe()}", None, {"route": met.number})
-        elif not met.count and not met.route.optional:
+        elif (not met.count or met.idle) and not met.route.optional:
             yield Warning_("route_unused", f"Route {met.describe()}", None, {"route": met.number})
 
 

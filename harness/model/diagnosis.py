@@ -200,7 +200,9 @@ def route_report(met: MetRoute) -> RouteReport:
         where=met.route.source,
         count=met.count,
         requests=tuple(
-            RoutedRequestReport(step_index=each.step, method=each.method, url=each.url, status=each.status)
+            RoutedRequestReport(
+                step_index=each.step, method=each.method, url=each.url, status=each.status, what=each.what
+            )
             for each in met.answered
         ),
         problem=met.problem,

@@ -301,8 +301,11 @@ class RoutedRequest(Struct, frozen=True):
     step: int
     """The step that ran; -1 before the first."""
     method: str
+    """`MESSAGE` for a WebSocket."""
     url: str
     status: int
+    what: str = ""
+    """What it did about a WebSocket: `taken`, `dropped sent ping`, `received pong`."""
 
 
 class MetRoute(Struct, frozen=True):
@@ -319,6 +322,8 @@ class MetRoute(Struct, frozen=True):
     """The last request that it could not answer, and why."""
     late: int = 0
     """How many requests matched while none of its `steps` ran."""
+    idle: tuple[int, ...] = ()
+    """The entries of its `messages` that never acted."""
 
     def describe(self) -> str:
         """One line for people: what it answers, its place, and what it has answered."""
@@ -326,12 +331,15 @@ class MetRoute(Struct, frozen=True):
         return f"{self.route.describe()}{place}: {self._describe_outcome()}"
 
     def _describe_outcome(self) -> str:
+        answered, request = ("took", "WebSocket") if self.route.for_sockets else ("answered", "request")
         if not self.count:
-            return self.problem or f"answered no request: {self.why}"
+            return self.problem or f"{answered} no {request}: {self.why}"
         first, often = self.answered[0], "once" if self.count == 1 else f"{self.count} times, first"
         step = f"in step {first.step}" if first.step >= 0 else "before the first step"
-        rest = f"; {self.problem}" if self.problem else ""
-        return f"answered {often} {step}: {first.method} {first.url}{rest}"
+        idle = ", ".join(f"`messages[{each}]`" for each in self.idle)
+        rest = f"; {idle} did nothing: no message matched" if idle else ""
+        rest += f"; {self.problem}" if self.problem else ""
+        return f"{answered} {often} {step}: {first.method} {first.url}{rest}"
 
     @property
     def why(self) -> str:

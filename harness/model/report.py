@@ -80,7 +80,8 @@ class RoutedRequestReport(Document):
     step_index: int = Field(description="The step that was running; -1 before the first.")
     method: str
     url: str
-    status: int = Field(description="Status of the answer, as an HTTP status.")
+    status: int = Field(description="Status of the answer, as an HTTP status. 101 for a WebSocket.")
+    what: str = Field("", description="What the route did about a WebSocket, such as `dropped sent ping`.")
 
 
 class RouteReport(Document):

@@ -24,6 +24,7 @@ from harness.spec.source import Origin
 from harness.spec.step_base import RequestingStep
 from harness.spec.steps import Api, Assert, Open, Step, Tool, Upload
 from harness.spec.task import FAMILY, TAG, TaskSpec
+from harness.spec.url_patterns import WEB, may_match
 from harness.spec.validation import REQUIRED, REQUIRED_RULES
 
 if TYPE_CHECKING:
@@ -285,6 +286,14 @@ def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
             yield from pattern_problems(each.url, ("allowed_writes", number, "url"), origin)
 
 
+def _of_route(route: Route) -> tuple[tuple[str, ...], str]:
+    """The schemes of the URLs that a route can match, and the hint for a pattern that matches none of them."""
+    if route.for_sockets:
+        return WEB[2:], "the URL of a WebSocket begins with ws:// or wss://, as in ws://host/feed or */feed"
+    hint = "a route for WebSockets has `messages` or `connect: false`, and not the keys of an answer"
+    return WEB[:2], hint if may_match(route.url, WEB[2:]) else ""
+
+
 def routes_problems(
     routes: Iterable[Route], origin: Origin, folder: Path, hide: Hide = str, *, steps: int = 0
 ) -> Iterator[Problem]:
@@ -294,7 +303,7 @@ def routes_problems(
     """
     for number, route in enumerate(routes):
         path: JsonPath = ("routes", number)
-        yield from pattern_problems(route.url, (*path, "url"), origin)
+        yield from pattern_problems(route.url, (*path, "url"), origin, *_of_route(route))
         for key, name in (("file", route.file), ("from_har", route.from_har)):
             if name is not None and "${" not in name and (problem := file_problem(name, folder)):
                 found = describe_value(hide(name))
