@@ -32,6 +32,7 @@ from harness.recovery import Capture, GiveUp, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
+from harness.spec.rounds import unused
 from harness.spec.task import ScoringCheckpoint
 from harness.values import replace
 
@@ -299,6 +300,7 @@ def judge_result(played: TaskRun, score: Score | None) -> TaskResult:
 def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
     plan, journal, ending = played.plan, played.journal, played.failed
     memory = dict(played.run.stage.world.memory()) if played.run else {}
+    of_file = chosen_now(plan, journal) is None
     result = TaskResult(
         task_id=plan.task_id,
         key=plan.key,
@@ -307,7 +309,9 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         started=played.started,
         elapsed=played.ports.clock.now() - played.began - journal.suspended,
         suspended=journal.suspended,
-        steps_total=len(plan.steps) if chosen_now(plan, journal) is None else len(journal.history),
+        steps_total=len(plan.steps) if of_file else len(journal.history),
+        steps_unused=unused((each.guards for each in plan.steps), memory) if of_file else 0,
+        step_numbers=plan.step_numbers if of_file else {},
         warnings=tuple(_warnings(played, score)),
         memory=memory,
         score=score,

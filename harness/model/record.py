@@ -461,6 +461,10 @@ class TaskResult(Struct, frozen=True):
     elapsed: float
     """The duration in seconds, without the times in which it was suspended."""
     steps_total: int
+    steps_unused: int = 0
+    """How many of these steps are of rounds for which the list of a `for_each` had no item."""
+    step_numbers: Mapping[int, str] = field(default_factory=dict)
+    """`4.2` and so on, of the steps that stand with others for one of the file."""
     failure: Failure | None = None
     failed_index: int | None = None
     warnings: tuple[Warning_, ...] = ()

@@ -104,6 +104,7 @@ def check_spec(
         *_mark_problems(spec, origin),
         *_of_being_run(spec, origin, os.environ if environ is None else environ),
         *check_steps(spec.steps, origin, folder),
+        *_checkpoints(spec, origin),
         *problems_of_selectors(selectors_around(spec), origin),
         *chain.from_iterable(
             check_steps(steps, origin, folder, at=(*part, "steps"))
@@ -119,6 +120,16 @@ def check_spec(
         *reference_problems(spec, origin, environ),
         *expression_problems(spec, origin, channels),
     ]
+
+
+def _checkpoints(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for each sub-number that no step has: the others became numbers when groups came in."""
+    numbers = [place.number for path, place in origin.places.items() if path[0] == "steps" and place.number]
+    for number, each in enumerate(spec.checkpoints):
+        if isinstance(each, str):
+            some = [known for known in numbers if known.partition(".")[0] == each.partition(".")[0]]
+            has = f"{some[0]} to {some[-1]}" if some else "a sub-number only where a step stands for several"
+            yield origin.problem(("checkpoints", number), f"there is no step {each}", expected=has, value=each)
 
 
 def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
