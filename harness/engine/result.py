@@ -243,6 +243,11 @@ def _of_the_step(result: TaskResult) -> dict[str, Any]:
     return {"selector": record.step.target, "fallback_selectors": fallbacks}
 
 
+def _unmatched(run: Run | None) -> tuple[Selected, ...]:
+    """The selectors that criteria have read and that have matched nothing at any look."""
+    return tuple(each for each, ever in run.stage.session.looked.items() if not ever) if run else ()
+
+
 async def _end_session(played: TaskRun, stage: Stage, result: TaskResult) -> TaskResult:
     """Close the session; what left the pages until then belongs to the last act, so that nobody runs it again.
 
@@ -319,6 +324,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         inner=tuple(each for each in played.inside if each is not played.alternative),
         takeovers=tuple(journal.takeovers),
         faults=played.run.stage.injector.results() if played.run else (),
+        unmatched=_unmatched(played.run),
         dialogs=played.run.stage.session.dialogs if played.run else (),
         model_calls=played.ports.model_calls(plan),
         tool_calls=played.ports.tool_calls(plan),

@@ -25,6 +25,7 @@ from harness.spec.steps import Step, Tool, Type
 from harness.spec.task import FinalState
 
 if TYPE_CHECKING:
+    from harness.criteria.syntax import Selected
     from harness.spec.faults import Fault
     from harness.spec.routes import Route
 
@@ -461,10 +462,6 @@ class TaskResult(Struct, frozen=True):
     elapsed: float
     """The duration in seconds, without the times in which it was suspended."""
     steps_total: int
-    steps_unused: int = 0
-    """How many of these steps are of rounds for which the list of a `for_each` had no item."""
-    step_numbers: Mapping[int, str] = field(default_factory=dict)
-    """`4.2` and so on, of the steps that stand with others for one of the file."""
     failure: Failure | None = None
     failed_index: int | None = None
     warnings: tuple[Warning_, ...] = ()
@@ -498,6 +495,12 @@ class TaskResult(Struct, frozen=True):
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
     suspended: float = 0.0
     """The seconds in which its agent had suspended it; they are not in `elapsed`."""
+    steps_unused: int = 0
+    """How many of `steps_total` are of rounds for which the list of a `for_each` had no item."""
+    step_numbers: Mapping[int, str] = field(default_factory=dict)
+    """`4.2` and so on, of the steps that stand with others for one of the file."""
+    unmatched: tuple[Selected, ...] = ()
+    """The selectors that criteria have read and that have matched no element at any look."""
 
     @property
     def ok(self) -> bool:

@@ -187,6 +187,7 @@ class _Teller:
             skipped=result.skipped,
             figures=figures(result),
             inner=tuple(self._inner()),
+            unmatched=tuple(f"{frame} >>> {each}" if frame else each for each, frame in result.unmatched),
             baselines=tuple(written_baselines(plan, result)),
             agent=result.ended_by(plan.agent),
             agents=result.chosen_by(plan.agent),

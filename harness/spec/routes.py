@@ -225,7 +225,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
         def _one_answer(self) -> Self:
             if isinstance(self.steps, tuple) and self.steps[0] > self.steps[1]:
                 raise ValueError("`steps` names the first step and then the last one")
-            if self.for_sockets:
+            if {"messages", "connect"} & self.model_fields_set:
                 return self._one_socket()
             self._says_how()
             bodies = [name for name in _BODIES if name in self.model_fields_set]
@@ -263,7 +263,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
         @property
         def for_sockets(self) -> bool:
             """Whether it is about WebSockets, and not about requests."""
-            return bool({"messages", "connect"} & self.model_fields_set)
+            return bool(self.messages) or not self.connect
 
         @property
         def methods(self) -> tuple[str, ...]:
@@ -283,8 +283,10 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
         def describe(self) -> str:
             """One line for people: the requests, and what they are answered with."""
             if self.for_sockets:
-                given = {key for each in self.messages for key in each.model_fields_set}
-                does = [key for key in ("send", "patch", "drop", "close") if key in given]
+                known = ("send", "patch", "drop", "close")
+                does = [
+                    key for key in known if any(getattr(each, key) not in ((), None, False) for each in self.messages)
+                ]
                 return f"{self.url} -> {', '.join(does if self.connect else ['no server', *does])}"
             asked = " ".join(("|".join(self.methods), self.url)).strip()
             if self.patch is not None:
