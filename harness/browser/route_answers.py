@@ -151,7 +151,7 @@ def patched(body: bytes | str, values: Mapping[str, Any], what: str = "the answe
     """The JSON of `what` with other values at these paths. Raises NoAnswerError."""
     try:
         document = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise NoAnswerError(f"{what} is no JSON, so nothing in it can be changed") from None
     for path, value in values.items():
         try:

@@ -130,7 +130,8 @@ class Routing:
         har = armed.route.from_har
         armed.problem = f"route {armed.number} could not answer {method} {url}: {why}"
         details = {"url": url, "method": method, "route": armed.number, **({"har": har} if har else {})}
-        effect = Effect.NONE if armed.route.patch is None else Effect.DONE  # the site got the request
+        reached = armed.route.patch is not None or armed.route.for_sockets  # the site got it, perhaps
+        effect = Effect.DONE if reached else Effect.NONE
         self._problems.append(Failure("ROUTE_UNANSWERED", armed.problem, details=details, effect=effect))
 
     def patched(self, decision: Answering, method: str, url: str, answer: RouteAnswer | None, why: str = "") -> None:

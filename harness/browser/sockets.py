@@ -144,21 +144,20 @@ class RoutedSocket:
         """Send and close as an entry of `messages` says, after the delay of the route, in the order of the causes."""
         armed.idle.discard(number)
         rule = armed.route.messages[number]
-        if not armed.route.delay and not self._turn.locked():
+        now = not armed.route.delay and not self._turn.locked()
+        if now:
             self._send(armed, rule, answered)
-            if rule.close is None:
-                return
-        elif not rule.sends and rule.close is None:
+        if rule.close is None and (now or not rule.sends):
             return
-        task = asyncio.ensure_future(self._later(armed, rule, answered))
+        task = asyncio.ensure_future(self._later(armed, rule, answered, sent=now))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _later(self, armed: ArmedRoute, rule: MessageRule, answered: str | bytes | None) -> None:
+    async def _later(self, armed: ArmedRoute, rule: MessageRule, answered: str | bytes | None, *, sent: bool) -> None:
         async with self._turn:
-            if armed.route.delay:
-                if not await self._desk.wait(armed.route.delay):
-                    return
+            if not await self._desk.wait(armed.route.delay):
+                return
+            if not sent:
                 self._send(armed, rule, answered)
             if rule.close is None or self.closed:
                 return

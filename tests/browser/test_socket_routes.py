@@ -158,6 +158,18 @@ async def test_the_server_seems_to_send_and_to_close_when_a_step_begins(stage: S
         assert never.why == "2 matched, but not during its `steps`"
 
 
+async def test_what_comes_late_comes_in_the_order_of_its_causes(stage: Stage) -> None:
+    slow = {"steps": 0, "connect": False, "delay": 0.3, "messages": [{"sent": "*", "send": "slow"}]}
+    quick = {"steps": 1, "connect": False, "messages": [{"send": "quick"}, {"sent": "bye", "close": 1000}]}
+    async with talking(stage, slow, quick) as (session, _, routing):
+        await say(session, "a")
+        await until(lambda: any(each.what == "answered sent a" for each in session.routes[0].answered))
+        routing.begin_step(1)
+        await logged(session, "open", "got slow", "got quick")
+        await say(session, "bye")
+        await logged(session, "open", "got slow", "got quick", "closed 1000 ")
+
+
 async def test_a_route_closes_the_first_socket_at_once_and_the_next_one_passes(stage: Stage) -> None:
     rules = [{"close": 1013, "reason": "try again"}, {"sent": "x", "drop": True}]
     async with talking(stage, {"times": 1, "delay": 0.05, "messages": rules}) as (session, server, _):
