@@ -50,7 +50,7 @@ class Answering:
 class Routing:
     """The routes of one task. Counts go on when the context is replaced, and when the task goes back."""
 
-    def __init__(self, routes: Sequence[Route], sources: Sequence[AnswerSource], memory: Memory) -> None:
+    def __init__(self, routes: Sequence[Route], sources: Sequence[AnswerSource], memory: Memory = dict) -> None:
         self._armed = [ArmedRoute(number, *pair) for number, pair in enumerate(zip(routes, sources, strict=True))]
         self._requests_of = [each for each in self._armed if not each.route.for_sockets]
         self._sockets_of = [each for each in self._armed if each.route.for_sockets]

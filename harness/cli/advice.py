@@ -15,9 +15,7 @@ from harness.model.model_settings import fallbacks_of, unset_keys
 from harness.model.settings import Settings
 from harness.model.tools import ToolDescription
 from harness.recovery.failure import Failed
-from harness.reporting.history.file import HistoryError, place_of
-from harness.reporting.history.reading import load_run
-from harness.spec.advice.criteria import scopes, unseen_advice
+from harness.spec.advice.criteria import denies, scopes, unseen_advice
 from harness.spec.checks import tools_called
 from harness.spec.loaded import Loaded
 from harness.spec.problems import JsonPath, Problem, did_you_mean, join_or
@@ -213,8 +211,11 @@ def unseen_in_last_run(tasks: Sequence[Loaded], settings_of: Callable[[Path], Se
     for task in tasks:
         projects.setdefault(settings_of(task.folder).root, []).append(task)
     for root, several in projects.items():
-        if not place_of(root).exists():
+        if not any(denies(task.spec) for task in several):
             continue
+        from harness.reporting.history.file import HistoryError
+        from harness.reporting.history.reading import load_run
+
         with suppress(HistoryError):
             unmatched: dict[str, list[tuple[str, ...]]] = {}
             for each in load_run(root).executions:

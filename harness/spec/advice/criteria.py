@@ -184,6 +184,11 @@ def unseen_advice(tasks: Sequence[Loaded], unmatched: Mapping[str, Sequence[Coll
                 yield task.origin.problem(path, message, hint=hint, severity="warning")
 
 
+def denies(spec: TaskSpec) -> bool:
+    """Return whether a criterion of the task only says that something is not there."""
+    return bool(_selectors(spec)[1])
+
+
 def _selectors(spec: TaskSpec) -> tuple[set[str], list[tuple[JsonPath, str]]]:
     """The selectors that a task reads or acts on; and those of criteria that only deny them, with their places."""
     known = {str(step.target) for _, step in steps_of(spec) if step.target is not None}
