@@ -67,7 +67,7 @@ _READ = script(
     + _ASKED
     + """
   switch (what) {
-    case 'visible': return matches.some(visible);
+    case 'visible': return matches.some(visible) || (matches.length ? null : false);
     case 'text': return text();
     case 'text_content': return first ? first.textContent : null;
     case 'value': return first && first.type === 'password' ? {secret: value()} : value();
@@ -122,7 +122,8 @@ _FRAME_SECONDS = 1.0
 async def _read_page(page: Page, query: PageQuery, seconds: float) -> Any:
     """Evaluate one page function now; a page that is busy is waited for, at most so many seconds.
 
-    A missing element gives None (`count` 0, `exists` false). Raises Playwright's errors.
+    A missing element gives None (`count` 0, `exists` and `visible` false), and None is `visible` for one that is there
+    and not to be seen. Raises Playwright's errors.
     """
     if query.function not in SELECTOR_FUNCTIONS:
         return await _read_whole(page, query, seconds)

@@ -15,7 +15,7 @@ import typer
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.cli.advice import asked_problems, model_advice, write_advice
+from harness.cli.advice import asked_problems, model_advice, unseen_in_last_run, write_advice
 from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.model_settings import CASSETTES
@@ -110,9 +110,10 @@ def check_paths(
     grouped = _promoted((each for file in groups for each in check_group(file)), strict)
     gated = [problem for file in gates for problem in _of_gate(file, projects)]
     recorded = [problem for folder in dict.fromkeys(file.parent for file in files) for problem in _of_cassettes(folder)]
+    unseen = _promoted(unseen_in_last_run(loaded, projects.settings), strict)
     of_tasks = (each for several in found for each in several)
     asked = _promoted(_of_servers(loaded, projects), strict) if tools else ()
-    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *gated, *recorded, *asked)
+    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *gated, *recorded, *asked, *unseen)
     labels, *more = (tuple(map(file_label, each)) for each in (files, plans, groups, gates))
     return Checked(labels, tuple(loaded), tuple(dict.fromkeys(problems)), *more)
 

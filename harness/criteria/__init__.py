@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from harness.criteria.patterns import PatternError
     from harness.criteria.syntax import CriterionError, Json, PageQuery
     from harness.criteria.texts import difference, fold
-    from harness.criteria.values import compare, equal
+    from harness.criteria.values import compare, contains, equal
 
 __all__ = [
     "STUCK_SECONDS", "Criterion", "CriterionError", "Explanation", "Json", "LateError", "PageQuery", "PathError",
-    "PatternError", "Sources", "ValueExpression", "Verdict", "assign", "compare", "difference", "equal", "evaluate",
-    "evaluate_value", "fold", "look_once", "lookup", "memory_lookup", "parse", "parse_value", "pauses",
+    "PatternError", "Sources", "ValueExpression", "Verdict", "assign", "compare", "contains", "difference", "equal",
+    "evaluate", "evaluate_value", "fold", "look_once", "lookup", "memory_lookup", "parse", "parse_value", "pauses",
     "text_comparison",
 ]  # fmt: skip
 
@@ -33,7 +33,7 @@ if not TYPE_CHECKING:  # type checkers would otherwise accept any name
             "harness.criteria.paths": ("PathError", "assign", "lookup", "memory_lookup"),
             "harness.criteria.syntax": ("CriterionError", "Json", "PageQuery"),
             "harness.criteria.texts": ("difference", "fold"),
-            "harness.criteria.values": ("compare", "equal"),
+            "harness.criteria.values": ("compare", "contains", "equal"),
             "harness.criteria.patterns": ("PatternError",),
         },
     )

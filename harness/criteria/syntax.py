@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -362,6 +362,42 @@ def walk(node: Value | Condition) -> Iterator[Value | Condition]:
     yield node
     for child in _children(node):
         yield from walk(child)
+
+
+_ABSENT: Mapping[tuple[str, object], bool] = {
+    ("==", 0): True, ("<", 1): True, ("<=", 0): True, (">", 0): False, (">=", 1): False, ("!=", 0): False,
+}  # fmt: skip
+"""Comparison of a count -> whether it says that nothing is there."""
+
+
+def denials(node: Value | Condition, *, negated: bool = False) -> Iterator[tuple[Selected, bool]]:
+    """The selectors that it reads, and of each whether it says that no element is there, or none is to be seen."""
+    match node:
+        case Not(part=part):
+            yield from denials(part, negated=not negated)
+        case Test(read=Read(function="exists" | "visible") as read):
+            yield (read.arguments[0], read.frame), negated
+        case Compare() if (found := _says_absent(node)) is not None:
+            read, absent = found
+            yield (read.arguments[0], read.frame), absent != negated
+        case Read() if node.function in SELECTOR_FUNCTIONS:
+            yield (node.arguments[0], node.frame), False
+        case _:
+            for child in _children(node):
+                yield from denials(child, negated=negated)
+
+
+def _says_absent(comparison: Compare) -> tuple[Read, bool] | None:
+    """What is counted or looked for, and whether it is to be absent; None for any other comparison."""
+    operator, observed, expected = oriented(comparison)
+    if not isinstance(observed, Read) or not isinstance(expected, Literal):
+        return None
+    if observed.function == "count" and not isinstance(expected.value, bool):
+        absent = _ABSENT.get((operator, expected.value))
+    else:
+        known = observed.function in ("exists", "visible") and operator == "==" and isinstance(expected.value, bool)
+        absent = not expected.value if known else None
+    return None if absent is None else (observed, absent)
 
 
 def of_happenings(value: Value) -> bool:

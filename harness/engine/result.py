@@ -32,6 +32,7 @@ from harness.recovery import Capture, GiveUp, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
+from harness.spec.rounds import unused
 from harness.spec.task import ScoringCheckpoint
 from harness.values import replace
 
@@ -243,6 +244,11 @@ def _of_the_step(result: TaskResult) -> dict[str, Any]:
     return {"selector": record.step.target, "fallback_selectors": fallbacks}
 
 
+def _unmatched(run: Run | None) -> tuple[Selected, ...]:
+    """The selectors that criteria have read and that have matched nothing at any look."""
+    return tuple(each for each, ever in run.stage.session.looked.items() if not ever) if run else ()
+
+
 async def _end_session(played: TaskRun, stage: Stage, result: TaskResult) -> TaskResult:
     """Close the session; what left the pages until then belongs to the last act, so that nobody runs it again.
 
@@ -300,6 +306,7 @@ def judge_result(played: TaskRun, score: Score | None) -> TaskResult:
 def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
     plan, journal, ending = played.plan, played.journal, played.failed
     memory = dict(played.run.stage.world.memory()) if played.run else {}
+    of_file = chosen_now(plan, journal) is None
     result = TaskResult(
         task_id=plan.task_id,
         key=plan.key,
@@ -308,7 +315,9 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         started=played.started,
         elapsed=played.ports.clock.now() - played.began - journal.suspended,
         suspended=journal.suspended,
-        steps_total=len(plan.steps) if chosen_now(plan, journal) is None else len(journal.history),
+        steps_total=len(plan.steps) if of_file else len(journal.history),
+        steps_unused=unused((each.guards for each in plan.steps), memory) if of_file else 0,
+        step_numbers=plan.step_numbers if of_file else {},
         warnings=tuple(_warnings(played, score)),
         memory=memory,
         score=score,
@@ -316,6 +325,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         inner=tuple(each for each in played.inside if each is not played.alternative),
         takeovers=tuple(journal.takeovers),
         faults=played.run.stage.injector.results() if played.run else (),
+        unmatched=_unmatched(played.run),
         dialogs=played.run.stage.session.dialogs if played.run else (),
         model_calls=played.ports.model_calls(plan),
         tool_calls=played.ports.tool_calls(plan),
@@ -396,7 +406,7 @@ def _unused_routes(routes: tuple[MetRoute, ...]) -> Iterator[Warning_]:
     for met in routes:
         if met.problem:
             yield Warning_("route_unanswered", f"Route {met.describe()}", None, {"route": met.number})
-        elif not met.count and not met.route.optional:
+        elif (not met.count or met.idle) and not met.route.optional:
             yield Warning_("route_unused", f"Route {met.describe()}", None, {"route": met.number})
 
 

@@ -176,6 +176,12 @@ class Plan:
         return self.origin.place(("steps", index))
 
     @property
+    def step_numbers(self) -> Mapping[int, str]:
+        """`4.2` and so on, of the steps that stand with others for one of the file."""
+        places = self.origin.places if self.origin is not None else {}
+        return {int(path[1]): each.number for path, each in places.items() if path[0] == "steps" and each.number}
+
+    @property
     def expect_timeout(self) -> float:
         """Seconds for which an `assert` and a success criterion are evaluated again until they hold."""
         return self.spec.expect_timeout * self.timeout_scale

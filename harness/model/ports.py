@@ -348,6 +348,10 @@ class Session(Protocol):
     def routes(self) -> tuple[MetRoute, ...]:
         """What the routes of the task have answered so far."""
 
+    @property
+    def looked(self) -> Mapping[Selected, bool]:
+        """The selectors that criteria have read -> whether an element has matched at any look."""
+
 
 # Memory and environment of a task.
 

@@ -25,6 +25,7 @@ from harness.spec.steps import Step, Tool, Type
 from harness.spec.task import FinalState
 
 if TYPE_CHECKING:
+    from harness.criteria.syntax import Selected
     from harness.spec.faults import Fault
     from harness.spec.routes import Route
 
@@ -309,8 +310,11 @@ class RoutedRequest(Struct, frozen=True):
     step: int
     """The step that ran; -1 before the first."""
     method: str
+    """`MESSAGE` for a WebSocket."""
     url: str
     status: int
+    what: str = ""
+    """What it did about a WebSocket: `taken`, `dropped sent ping`, `received pong`."""
 
 
 class MetRoute(Struct, frozen=True):
@@ -327,6 +331,8 @@ class MetRoute(Struct, frozen=True):
     """The last request that it could not answer, and why."""
     late: int = 0
     """How many requests matched while none of its `steps` ran."""
+    idle: tuple[int, ...] = ()
+    """The entries of its `messages` that never acted."""
 
     def describe(self) -> str:
         """One line for people: what it answers, its place, and what it has answered."""
@@ -334,12 +340,15 @@ class MetRoute(Struct, frozen=True):
         return f"{self.route.describe()}{place}: {self._describe_outcome()}"
 
     def _describe_outcome(self) -> str:
+        answered, request = ("took", "WebSocket") if self.route.for_sockets else ("answered", "request")
         if not self.count:
-            return self.problem or f"answered no request: {self.why}"
+            return self.problem or f"{answered} no {request}: {self.why}"
         first, often = self.answered[0], "once" if self.count == 1 else f"{self.count} times, first"
         step = f"in step {first.step}" if first.step >= 0 else "before the first step"
-        rest = f"; {self.problem}" if self.problem else ""
-        return f"answered {often} {step}: {first.method} {first.url}{rest}"
+        idle = ", ".join(f"`messages[{each}]`" for each in self.idle)
+        rest = f"; {idle} did nothing: no message matched" if idle else ""
+        rest += f"; {self.problem}" if self.problem else ""
+        return f"{answered} {often} {step}: {first.method} {first.url}{rest}"
 
     @property
     def why(self) -> str:
@@ -494,6 +503,12 @@ class TaskResult(Struct, frozen=True):
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
     suspended: float = 0.0
     """The seconds in which its agent had suspended it; they are not in `elapsed`."""
+    steps_unused: int = 0
+    """How many of `steps_total` are of rounds for which the list of a `for_each` had no item."""
+    step_numbers: Mapping[int, str] = field(default_factory=dict)
+    """`4.2` and so on, of the steps that stand with others for one of the file."""
+    unmatched: tuple[Selected, ...] = ()
+    """The selectors that criteria have read and that have matched no element at any look."""
 
     @property
     def ok(self) -> bool:

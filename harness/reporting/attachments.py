@@ -325,7 +325,8 @@ def _route_lines(story: TaskStory) -> Iterator[str]:
     """Each route, and below it the requests that it answered."""
     for route in story.routes:
         yield route.text
-        yield from (f"  step {each.step_index}: {each.method} {each.url} -> {each.status}" for each in route.requests)
+        for each in route.requests:
+            yield f"  step {each.step_index}: {each.method} {each.url} -> {each.what or each.status}"
 
 
 def on_failing_step(story: TaskStory) -> Iterator[Content]:

@@ -78,7 +78,7 @@ def _failing(story: TaskStory, row: TableRow | None) -> Iterator[TableRow]:
     if own is not None and last is not None and own.written != last.written and 0 <= own.index < story.steps_total:
         yield _row(own)
     if story.failure is not None and story.failure.fault:
-        where = place(failed or 0, story.steps_total)
+        where = row.place if row is not None else place(failed or 0, story.steps_total)
         yield TableRow(where, "fault", story.failure.fault, "FAILED", failing=True)
         yield from [row] if row else []
     elif row is not None:

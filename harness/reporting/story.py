@@ -354,6 +354,8 @@ class TaskStory(Struct, frozen=True):
     calls: tuple[StoryCall, ...] = ()
     """The calls of tools of the task itself."""
     inner: tuple[InnerStory, ...] = ()
+    unmatched: tuple[str, ...] = ()
+    """The selectors that criteria have read and that have matched no element at any look, as `a` or `frame >>> a`."""
     baselines: tuple[str, ...] = ()
     """The baselines that it has changed or made."""
 

@@ -32,14 +32,14 @@ CRITERION = 120
 # Places and steps.
 
 
-def place(index: int, total: int) -> str:
-    """`4`, or words for what comes before and after the steps."""
-    return "pre" if index < 0 else "end" if index >= total else str(index)
+def place(index: int, total: int, number: str = "") -> str:
+    """`4`, or words for what comes before and after the steps. `number`: that of a step of a group, as `4.2`."""
+    return "pre" if index < 0 else "end" if index >= total else number or str(index)
 
 
-def step_label(index: int, total: int) -> str:
-    """`step 2 (of 0-5)`: the count starts at 0."""
-    return f"step {index} (of 0-{total - 1})"
+def step_label(index: int, total: int, number: str = "") -> str:
+    """`step 2 (of 0-5)`, `step 4.2 (5 of 0-8)`: the count starts at 0."""
+    return f"step {number} ({index} of 0-{total - 1})" if number else f"step {index} (of 0-{total - 1})"
 
 
 _CHOOSING = frozenset({
@@ -53,8 +53,11 @@ def fails_the_choice(code: str) -> bool:
     return code in _CHOOSING or code.startswith("MODEL_")
 
 
-def failure_place(code: str, index: int | None, total: int | None, *, began: bool) -> str:
-    """`at step 4 (of 0-5)`: where a failure stands. `began`: something of the task was tried; `total` None: unknown."""
+def failure_place(code: str, index: int | None, total: int | None, number: str = "", *, began: bool) -> str:
+    """`at step 4 (of 0-5)`: where a failure stands. `began`: something of the task was tried; `total` None: unknown.
+
+    `number`: that of a step of a group, as `4.2`.
+    """
     if code == "WORKER_CRASHED":
         return "at an unknown step"
     if fails_the_choice(code):
@@ -67,7 +70,7 @@ def failure_place(code: str, index: int | None, total: int | None, *, began: boo
     if total is None and where >= 0:
         return f"at step {where}"
     known = {"pre": "at a precondition", "end": "at the success criteria"}
-    return known.get(place(where, total or 0), f"at {step_label(where, total or 0)}")
+    return known.get(place(where, total or 0), f"at {step_label(where, total or 0, number)}")
 
 
 def step_target(step: Step) -> str:

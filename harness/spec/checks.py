@@ -24,6 +24,7 @@ from harness.spec.source import Origin
 from harness.spec.step_base import RequestingStep
 from harness.spec.steps import Api, Assert, Open, Step, Tool, Upload
 from harness.spec.task import FAMILY, TAG, TaskSpec
+from harness.spec.url_patterns import WEB, may_match
 from harness.spec.validation import REQUIRED, REQUIRED_RULES
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def check_spec(
         *_mark_problems(spec, origin),
         *_of_being_run(spec, origin, os.environ if environ is None else environ),
         *check_steps(spec.steps, origin, folder),
+        *_checkpoints(spec, origin),
         *problems_of_selectors(selectors_around(spec), origin),
         *chain.from_iterable(
             check_steps(steps, origin, folder, at=(*part, "steps"))
@@ -118,6 +120,16 @@ def check_spec(
         *reference_problems(spec, origin, environ),
         *expression_problems(spec, origin, channels),
     ]
+
+
+def _checkpoints(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for each sub-number that no step has: the others became numbers when groups came in."""
+    numbers = [place.number for path, place in origin.places.items() if path[0] == "steps" and place.number]
+    for number, each in enumerate(spec.checkpoints):
+        if isinstance(each, str):
+            some = [known for known in numbers if known.partition(".")[0] == each.partition(".")[0]]
+            has = f"{some[0]} to {some[-1]}" if some else "a sub-number only where a step stands for several"
+            yield origin.problem(("checkpoints", number), f"there is no step {each}", expected=has, value=each)
 
 
 def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -285,6 +297,14 @@ def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
             yield from pattern_problems(each.url, ("allowed_writes", number, "url"), origin)
 
 
+def _of_route(route: Route) -> tuple[tuple[str, ...], str]:
+    """The schemes of the URLs that a route can match, and the hint for a pattern that matches none of them."""
+    if route.for_sockets:
+        return WEB[2:], "the URL of a WebSocket begins with ws:// or wss://, as in ws://host/feed or */feed"
+    hint = "a route for WebSockets has `messages` or `connect: false`, and not the keys of an answer"
+    return WEB[:2], hint if may_match(route.url, WEB[2:]) else ""
+
+
 def routes_problems(
     routes: Iterable[Route], origin: Origin, folder: Path, hide: Hide = str, *, steps: int = 0
 ) -> Iterator[Problem]:
@@ -294,7 +314,7 @@ def routes_problems(
     """
     for number, route in enumerate(routes):
         path: JsonPath = ("routes", number)
-        yield from pattern_problems(route.url, (*path, "url"), origin)
+        yield from pattern_problems(route.url, (*path, "url"), origin, *_of_route(route))
         for key, name in (("file", route.file), ("from_har", route.from_har)):
             if name is not None and "${" not in name and (problem := file_problem(name, folder)):
                 found = describe_value(hide(name))

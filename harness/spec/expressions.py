@@ -138,7 +138,7 @@ def _scoring(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 # The places of criteria and references in a task.
 
-LATE_IN_ROUTES = ("headers", "json", "body", "patch")
+LATE_IN_ROUTES = ("headers", "json", "body", "patch", "messages")
 """Keys of a route that may refer to memory: they are filled in when a request is answered."""
 _Found = tuple[JsonPath, str, bool]
 """The path, the text, and whether it is a value expression (not a criterion)."""
@@ -320,7 +320,7 @@ def _fill_values(values: Mapping[str, Any], early: ReferenceScope, last: bool) -
 def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceScope) -> None:
     for offset, wanted in references(text):
         if wanted.namespace == "memory" and not memory:
-            near = "`headers`, `json` and `body` of a route" if path[0] == "routes" else "steps and criteria"
+            near = f"`{'`, `'.join(LATE_IN_ROUTES)}` of a route" if path[0] == "routes" else "steps and criteria"
             raise BadReferenceError(str(wanted), f"memory can be used in {near} only", offset=offset)
         if (known := _EARLY.get(str(path[0]))) and wanted.namespace not in known:
             problem = f"`{path[0]}` can refer to {join_or(_WRITTEN[name] for name in known)} only"

@@ -162,8 +162,9 @@ class ClockChange(Declaration):
 
 
 _NO_CREDENTIALS = (
-    "Playwright cannot change `http_credentials` of a context that lives: declare them in `browser:` of the task, or "
-    "send an `Authorization` header with `extra_headers`"
+    "Chromium goes on sending the user that a site has accepted, so `http_credentials` cannot change in a context that "
+    "lives: declare them in `browser:` of the task, or send an `Authorization` header with `extra_headers`, which "
+    "every host gets"
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -40,6 +40,13 @@ class Guard(Struct, frozen=True):
     def in_a_round(self) -> int:
         """The number of steps in one round."""
         return self.steps // (self.rounds - self.round)
+
+
+def unused(guards: Iterable[Iterable[str]], memory: Mapping[str, Any]) -> int:
+    """The number of steps of rounds for which their list, if it is in memory already, has no item."""
+    first = (Guard.read(text) for of_step in guards for text in of_step)
+    lists = ((guard, memory.get(guard.key)) for guard in first if guard.key)
+    return sum(guard.steps for guard, items in lists if isinstance(items, list) and guard.round == len(items))
 
 
 class LaterItem(Struct, frozen=True):

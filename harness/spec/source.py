@@ -152,6 +152,8 @@ class Place(Struct, frozen=True):
     """File and line of each `use` that leads to it, the nearest first."""
     keys: Mapping[str, JsonPath] = MappingProxyType({})
     """Key of the step -> the path of its value below `path`, where the file has a short form."""
+    number: str = ""
+    """`4.2`: the second of the steps that stand for one of the file, of which the first is step 4."""
 
     def at(self, path: JsonPath) -> JsonPath:
         """The path in the file of a value of the step."""

@@ -241,10 +241,27 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     for path in using:
         steps = _list_at(data, path)
         at = (Place(*gathered.origin.locate((*path, number))) for number in range(len(steps)))
-        found = [each for step, place in zip(steps, at, strict=True) for each in work.steps(step, place)]
+        found = list[tuple[Any, Place]]()
+        for step, place in zip(steps, at, strict=True):
+            found += _numbered(len(found), [*work.steps(step, place)])
         steps[:] = [step for step, _ in found]
         places |= {(*path, number): place for number, (_, place) in enumerate(found)}
+    _name_checkpoints(data, places)
     return replace(gathered, data=data, origin=replace(gathered.origin, places=places)), work.problems
+
+
+def _numbered(first: int, steps: list[tuple[Any, Place]]) -> list[tuple[Any, Place]]:
+    """The steps that stand for one of the file, with sub-numbers if there are several."""
+    if len(steps) == 1:
+        return steps
+    return [(step, replace(place, number=f"{first}.{part}")) for part, (step, place) in enumerate(steps, 1)]
+
+
+def _name_checkpoints(data: Any, places: Mapping[JsonPath, Place]) -> None:
+    """Put the numbers of the steps in the place of sub-numbers such as `4.2` in `checkpoints`."""
+    numbers = {place.number: path[1] for path, place in places.items() if path[0] == "steps" and place.number}
+    named = _list_at(data, ("checkpoints",))
+    named[:] = [numbers.get(each, each) if isinstance(each, str) else each for each in named]
 
 
 def _list_at(data: Any, path: JsonPath) -> list[Any]:

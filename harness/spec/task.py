@@ -463,8 +463,10 @@ class TaskSpec(BaseModel):
         json_schema_extra=shown_default(_default_rules),
         description="What to do about each kind of failure.",
     )
-    checkpoints: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (), description="Numbers of the steps before which the state is saved."
+    checkpoints: tuple[Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^\d+\.\d+$")], ...] = Field(
+        (),
+        description="Numbers of the steps before which the state is saved; of a step of a group also as reports have "
+        'it, as `"4.2"`.',
     )
     fallback_plan: FallbackPlan = Field(FallbackPlan(), description="What counts or runs instead when the task fails.")
     state_bindings: dict[str, Annotated[StateBinding, BeforeValidator(_binding_of)]] = Field(

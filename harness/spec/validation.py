@@ -85,11 +85,12 @@ def problems_of_error(error: ValidationError, data: Any, origin: Origin) -> Iter
 def _of_items(error: Any, value: Any) -> bool:
     """Return whether an error of a list or mapping only repeats those of its items.
 
-    Pydantic calls a list of wrong items too short.
+    Pydantic calls a list of wrong items too short, and says of a wrong mapping that it is no text, if it could be one.
     """
     if error["type"] == "too_short":
         return isinstance(value, list) and len(value) >= error["ctx"]["min_length"]
-    return error["type"] in ("list_type", "dict_type")
+    no_text = error["type"] == "string_type" and isinstance(value, dict | list)
+    return no_text or error["type"] in ("list_type", "dict_type")
 
 
 def _path(error: Any, data: Any) -> JsonPath:

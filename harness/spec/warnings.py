@@ -174,8 +174,8 @@ WARNINGS: Mapping[str, WarningFacts] = {
         of_expected=True,
     ),
     "route_unused": _to_act_on(
-        "A route of the task answered no request.",
-        "Correct which requests it answers, or remove it.",
+        "A route of the task answered no request, or an entry of its `messages` did nothing.",
+        "Correct which requests or messages it is about, or remove it.",
     ),
     "route_unanswered": _to_act_on(
         "A route took requests and could not answer them.",

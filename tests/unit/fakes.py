@@ -88,6 +88,7 @@ class FakeSession:
     renewed: int = 0
     wanted: Capture | None = None
     looked_at: tuple[Selected, ...] = ()
+    looked: Mapping[Selected, bool] = field(default_factory=dict)
     url: str | None = "http://shop.local/"
     files: tuple[Path, ...] = ()
     requests: int = 0

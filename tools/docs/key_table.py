@@ -106,7 +106,13 @@ def tables() -> Mapping[str, tuple[Section, ...]]:
             part["scoring_checkpoints"],
         ),
         "steps": tuple(_steps(_variants(top["steps"]["items"], definitions), definitions)),
-        "routes": (part["routes"], _part("`patch` of a route", "routes[].patch.", definitions["Patch"], definitions)),
+        "routes": (
+            part["routes"],
+            *(
+                _part(f"{title} of a route", f"routes[].{place}.", definitions[model], definitions)
+                for title, place, model in _OF_ROUTES
+            ),
+        ),
         "reuse": (part["parametrize"], *_groups(definitions)),
         "recovery": (
             *_rules(definitions),
@@ -116,6 +122,14 @@ def tables() -> Mapping[str, tuple[Section, ...]]:
     }
 
 
+_OF_ROUTES = (
+    ("`patch`", "patch", "Patch"),
+    ("`messages`", "messages[]", "MessageRule"),
+    ("`sent` and `received` in `messages`", "messages[].sent", "JsonPattern"),
+    ("`patch` in `messages`", "messages[].patch", "JsonPatch"),
+    ("`send` in `messages`", "messages[].send", "JsonMessage"),
+)
+"""Mappings in a route: the title, the place, the model."""
 _PLACES = {
     "skip_if": "[].",
     "allowed_writes": "[].",

@@ -37,6 +37,10 @@ _PARTS = {
     "ExpectedRequest": "mapping",
     "ClockChange": "mapping",
     "Patch": "mapping",
+    "MessageRule": "entries",
+    "JsonPattern": "mapping",
+    "JsonPatch": "mapping",
+    "JsonMessage": "mapping",
 }
 _TAGS = {"act": "steps", "kind": "faults"}
 _PLURALS = {

@@ -307,7 +307,7 @@ def _step(step: StoryStep, moment: int) -> TestStepResult:
 def _name(step: StoryStep) -> str:
     looks = step.place in ("pre", "end") and step.act == "assert"
     kind = {"pre": "precondition:" if looks else "repair:", "end": "success criterion:"}.get(
-        step.place, f"{step.index}."
+        step.place, f"{step.place}."
     )
     title = shortened(f"{kind} {'' if looks else f'{step.act} '}{step.worked_on}", _TITLE)
     return title + "".join(_afterwards(step))

@@ -253,8 +253,9 @@ def recorded(folder: Path) -> Recorded:
 def _ended(report: ErrorReport) -> str:
     if report.step_index < 0:
         return f"before its first step ({report.code})"
-    last = report.metrics is not None and report.step_index == report.metrics.steps_total
-    return f"{'after its last step' if last else f'in step {report.step_index}'} ({report.code})"
+    done = report.metrics and report.metrics.steps_total + report.metrics.steps_unused
+    where = "after its last step" if report.step_index == done else f"in step {report.step_number or report.step_index}"
+    return f"{where} ({report.code})"
 
 
 def _snapshot(path: Path, of: type[T], manifest: Manifest) -> T | str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, Never
 
 from harness.criteria import (
@@ -18,10 +19,11 @@ from harness.criteria import (
     parse,
     parse_value,
 )
-from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
+from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, Selected, walk
 from harness.recovery.families import ErrorType
 from harness.resilience import Deadline
 from harness.spec.expressions import checked_cases, expressions, steps_of
+from harness.spec.loaded import Loaded
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 from harness.spec.rounds import Guard
@@ -161,6 +163,48 @@ def _read_any(text: str, is_value: bool, scope: ReferenceScope) -> Criterion | V
         return parse_value(filled) if is_value else parse(filled)
     except (CriterionError, PathError):
         return None
+
+
+def unseen_advice(tasks: Sequence[Loaded], unmatched: Mapping[str, Sequence[Collection[str]]]) -> Iterator[Problem]:
+    """Yield a warning for each criterion that only denies what nothing has matched: of a wrong selector it is true.
+
+    `unmatched`: task -> for each time that it passed, the selectors that have matched nothing. What matches in one task
+    is no mistake in another one.
+    """
+    read = [(task, *_selectors(task.spec)) for task in tasks if task.spec.task_id in unmatched]
+    matched = {
+        each for task, known, _ in read for missed in unmatched[task.spec.task_id] for each in known - set(missed)
+    }
+    for task, _, denied in read:
+        missed = set(chain.from_iterable(unmatched[task.spec.task_id])) - matched
+        for path, selector in denied:
+            if selector in missed:
+                message = f"nothing has matched {selector!r} in the last run: of a wrong selector this is true, too"
+                hint = "check the selector, or look for it before, where it must be there"
+                yield task.origin.problem(path, message, hint=hint, severity="warning")
+
+
+def denies(spec: TaskSpec) -> bool:
+    """Return whether a criterion of the task only says that something is not there."""
+    return bool(_selectors(spec)[1])
+
+
+def _selectors(spec: TaskSpec) -> tuple[set[str], list[tuple[JsonPath, str]]]:
+    """The selectors that a task reads or acts on; and those of criteria that only deny them, with their places."""
+    known = {str(step.target) for _, step in steps_of(spec) if step.target is not None}
+    denied: list[tuple[JsonPath, str]] = []
+    every = scopes(spec)
+    for path, text, is_value in expressions(spec):
+        expression = _read_any(text, is_value, every[0])
+        if expression is not None:
+            known |= {_named(each) for each in expression.selectors}
+            denied += [(path, _named(each)) for each in sorted(expression.denied, key=str)]
+    return known, denied
+
+
+def _named(selected: Selected) -> str:
+    selector, frame = selected
+    return f"{frame} >>> {selector}" if frame else selector
 
 
 def _judging_criteria(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
