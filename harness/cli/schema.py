@@ -298,7 +298,7 @@ def _task_spec(own_keys: Iterable[str]) -> _Schema:
     definitions: dict[str, _Schema] = schema["$defs"]
     definitions["Use"] = _without_proposed_null(Use.model_json_schema())
     definitions["ShortStep"] = {}
-    for around in (schema, definitions["Repair"]):
+    for around in (schema, definitions["Repair"], definitions["Handler"]):
         around["properties"]["steps"]["items"]["oneOf"] += [{"$ref": "#/$defs/Use"}, {"$ref": "#/$defs/ShortStep"}]
     schema["required"] = [key for key in schema["required"] if key != "task_id"]  # else it is the name of the file
     for rule, strategies in RULES.items():
@@ -324,7 +324,8 @@ def _short_step(definitions: Mapping[str, _Schema]) -> _Schema:
     values: dict[str, _Schema] = {
         **{act: {"$ref": f"#/$defs/{ACTS[act].__name__}/properties/{key}"} for act, key in KEYS.items()},
         **dict.fromkeys(PAIRS, pairs),
-        "scroll": {"anyOf": [selector, number]},
+        "drag": {"anyOf": [{"type": "string"}, pairs]},
+        "scroll": _without_proposed_null({"anyOf": [selector, number, {"type": "null"}]}),
         "wait": {"anyOf": [selector, number, pairs]},
         "set": pairs,
         "assert": {"anyOf": [{"type": "string"}, pairs]},

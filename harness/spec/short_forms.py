@@ -5,7 +5,10 @@ Files may mix both forms. Everything behind the loading of a file knows the long
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -73,6 +76,8 @@ _KEYS_OF_STEPS = frozenset({
 """Keys that people put where the selectors of fields stand. No element has such a tag."""
 _OF_ALL = ("frame", "timeout", "force", "optional", "note")
 """Keys that each of several fields in one step takes over."""
+_AIMS = frozenset({"url", "state", "request", "expr"})
+"""What `wait` waits for beside an element and seconds."""
 _Form = Callable[[str, Any], Iterator[LongStep]]
 
 
@@ -89,6 +94,16 @@ def _selector_or_number(act: str, value: Any) -> Iterator[LongStep]:
     yield from _as("value" if isinstance(value, int | float) else "selector")(act, value)
 
 
+def _scroll(act: str, value: Any) -> Iterator[LongStep]:
+    """An element, a number of pixels, or nothing: the end of the page."""
+    yield from (_alone if value is None else _selector_or_number)(act, value)
+
+
+def _drag(act: str, value: Any) -> Iterator[LongStep]:
+    """A mapping of selectors to where they go; or an element, which goes `by` some pixels."""
+    yield from (_as("selector") if isinstance(value, str) else _pairs)(act, value)
+
+
 def _keys(act: str, value: Any) -> Iterator[LongStep]:
     """A mapping of the act's own keys."""
     if not isinstance(value, dict) or not value:
@@ -98,7 +113,7 @@ def _keys(act: str, value: Any) -> Iterator[LongStep]:
 
 def _wait(act: str, value: Any) -> Iterator[LongStep]:
     """A selector or a number of seconds; or what else is waited for, as `wait: {url: "*/cart"}`."""
-    aims = isinstance(value, dict) and bool(value) and set(value) <= {"url", "state", "request", "expr"}
+    aims = isinstance(value, dict) and bool(value) and set(value) <= _AIMS
     yield from (_keys if aims else _selector_or_number)(act, value)
 
 
@@ -158,14 +173,79 @@ KEYS: Mapping[str, str] = {
 """Act -> the key that its value in the short form is that of. The other acts have a form of their own."""
 PAIRS = ("type", "select", "upload", "drag")
 """Acts whose short form is a mapping of selectors to values."""
+_ALONE = ("accessibility", "back", "forward", "reload")
 _FORMS: Mapping[str, _Form] = {
     **{act: _as(key) for act, key in KEYS.items()},
     **dict.fromkeys(PAIRS, _pairs),
-    "scroll": _selector_or_number,
+    "drag": _drag,
+    "scroll": _scroll,
     "assert": _assert,
     "see": _see,
     "tool": _tool,
-    **dict.fromkeys(("accessibility", "back", "forward", "reload"), _alone),
+    **dict.fromkeys(_ALONE, _alone),
     "set": _keys,
     "wait": _wait,
 }
+
+
+# From the long form to the short one.
+
+_VISIBLE = re.compile(r"visible\('((?:[^'\\]|\\.)*)'\)")
+
+
+def short_step(step: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The short form of a step, which means exactly the same; None if it has none, or is short as it can be."""
+    if is_short(step):
+        try:
+            found = long_steps(dict(step))
+        except ShortFormError:
+            return None
+        return short_step(found[0].step) if len(found) == 1 else None
+    rest = {key: value for key, value in step.items() if key != "act"}
+    for act, used in _heads(str(step.get("act")), rest):
+        said = rest.keys() - used
+        short = {**act, **{key: value for key, value in rest.items() if key in said}}
+        with suppress(ShortFormError):
+            if is_short(short) and same_steps([each.step for each in long_steps(short)], [step]):
+                return short
+    return None
+
+
+def same_steps(some: Any, others: Any) -> bool:
+    """Return whether two lists of steps in the long form mean the same: keys in any order, locators as their texts."""
+    return _meaning(some) == _meaning(others)
+
+
+def _meaning(steps: Any) -> str:
+    told = [{**each, "selector": _as_text(each["selector"])} if "selector" in each else each for each in steps]
+    return json.dumps(told, sort_keys=True)
+
+
+def _as_text(selector: Any) -> Any:
+    try:
+        return str(Locator.model_validate(selector, strict=True)) if isinstance(selector, dict) else selector
+    except ValidationError:
+        return selector
+
+
+def _heads(act: str, keys: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Collection[str]]]:
+    """What may stand first in the short form, the best first, and the keys of the long one that it says."""
+    if act in _ALONE:
+        yield {act: None}, ()
+    if act == "assert":
+        if found := _VISIBLE.fullmatch(str(keys.get("expr"))):
+            selector = re.sub(r"\\(.)", r"\1", found[1])
+            yield from (({"see": text}, ("expr",)) for text in (selector.removeprefix("text="), selector))
+        yield {act: keys.get("expr")}, ("expr",)
+    if act == "tool":
+        yield {act: f"{keys.get('server')}.{keys.get('tool')}"}, ("server", "tool")
+    if act == "set":
+        own = {key: value for key, value in keys.items() if key not in _KEYS_OF_STEPS}
+        yield {act: own}, own
+    if act == "wait" and (own := {key: value for key, value in keys.items() if key in _AIMS}):
+        yield {act: own}, own
+    if act in (*PAIRS, "assert") and {"selector", "value"} <= keys.keys():
+        yield {act: {_as_text(keys["selector"]): keys["value"]}}, ("selector", "value")
+    usual = (KEYS[act],) if act in KEYS else ("selector", "value")
+    yield from (({act: keys[key]}, (key,)) for key in usual if key in keys)
+    yield {act: None}, ()

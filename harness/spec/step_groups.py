@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from itertools import chain
@@ -436,7 +437,9 @@ class _Expansion(Struct):
             if self.filled > MAX_BYTES:  # a task is not longer with its groups than a file may be
                 expected = f"at most {MAX_BYTES:,} characters in the steps of all groups"
                 self._too_much(here, inside, "values of parameters make the steps too long", expected)
-            yield from self.steps(self._fill_step(step, values, here), here, inside)
+            for long in _lengthened(step):
+                there = replace(here, keys=long.keys)
+                yield from self.steps(self._fill_step(long.step, values, there), there, inside)
 
     def _fill_step(self, step: Any, values: Mapping[str, Any], place: Place) -> Any:
         """The step with all values; the `${each}` of a `use` with rounds of its own stays."""
@@ -544,6 +547,17 @@ def fill_criterion(text: str, values: Mapping[str, Any]) -> str:
         return as_text(value)
 
     return _PART.sub(part, text)
+
+
+def _lengthened(step: Any) -> list[LongStep]:
+    """The long form of a step of a group, whose keys say which values are criteria; itself if it has none yet.
+
+    A reference that stands for all fields is filled in first. What cannot be read is told where it is expanded.
+    """
+    with suppress(ShortFormError):
+        if is_short(step) and not _REFERENCE.fullmatch(str(next(iter(step.values())))):
+            return long_steps(step)
+    return [LongStep(step, {})]
 
 
 def _guarded(first: dict[str, Any], guard: Guard, expression: str) -> dict[str, Any]:

@@ -45,6 +45,8 @@ LONG: dict[str, list[dict[str, Any]]] = {
     "select: {'#size': {index: 1}}": [{"act": "select", "selector": "#size", "value": {"index": 1}}],
     "upload: {'#file': a.txt}": [{"act": "upload", "selector": "#file", "value": "a.txt"}],
     "drag: {'#a': '#b'}": [{"act": "drag", "selector": "#a", "value": "#b"}],
+    "drag: '#a'": [{"act": "drag", "selector": "#a"}],
+    "scroll:": [{"act": "scroll"}],
     "wait: '#a'": [{"act": "wait", "selector": "#a"}],
     "wait: 2.5": [{"act": "wait", "value": 2.5}],
     "scroll: '#a'": [{"act": "scroll", "selector": "#a"}],
