@@ -76,6 +76,7 @@ _KEYS_OF_STEPS = frozenset({
 """Keys that people put where the selectors of fields stand. No element has such a tag."""
 _OF_ALL = ("frame", "timeout", "force", "optional", "note")
 """Keys that each of several fields in one step takes over."""
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _AIMS = frozenset({"url", "state", "request", "expr"})
 """What `wait` waits for beside an element and seconds."""
 _Form = Callable[[str, Any], Iterator[LongStep]]
@@ -156,6 +157,15 @@ def _tool(act: str, value: Any) -> Iterator[LongStep]:
     yield LongStep({"act": act, "server": server, "tool": tool}, {"act": (), "server": (act,), "tool": (act,)})
 
 
+def _api(act: str, value: Any) -> Iterator[LongStep]:
+    """An address, after a method and a space if it is not GET."""
+    method, space, url = value.partition(" ") if isinstance(value, str) else ("", "", value)
+    if space and method in _METHODS:
+        yield LongStep({"act": act, "method": method, "url": url}, {"act": (), "method": (act,), "url": (act,)})
+    else:
+        yield from _as("url")(act, value)
+
+
 def _alone(act: str, value: Any) -> Iterator[LongStep]:
     if value is not None:
         raise ShortFormError(f"`{act}` takes no value here", (act,), "nothing after the colon")
@@ -178,6 +188,7 @@ _FORMS: Mapping[str, _Form] = {
     **{act: _as(key) for act, key in KEYS.items()},
     **dict.fromkeys(PAIRS, _pairs),
     "drag": _drag,
+    "api": _api,
     "scroll": _scroll,
     "assert": _assert,
     "see": _see,
@@ -217,7 +228,10 @@ def same_steps(some: Any, others: Any) -> bool:
 
 
 def _meaning(steps: Any) -> str:
-    told = [{**each, "selector": _as_text(each["selector"])} if "selector" in each else each for each in steps]
+    told = [
+        {**each, "selector": _as_text(each["selector"])} if isinstance(each, dict) and "selector" in each else each
+        for each in steps
+    ]
     return json.dumps(told, sort_keys=True)
 
 
@@ -228,22 +242,52 @@ def _as_text(selector: Any) -> Any:
         return selector
 
 
-def _heads(act: str, keys: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Collection[str]]]:
-    """What may stand first in the short form, the best first, and the keys of the long one that it says."""
-    if act in _ALONE:
-        yield {act: None}, ()
-    if act == "assert":
-        if found := _VISIBLE.fullmatch(str(keys.get("expr"))):
-            selector = re.sub(r"\\(.)", r"\1", found[1])
-            yield from (({"see": text}, ("expr",)) for text in (selector.removeprefix("text="), selector))
-        yield {act: keys.get("expr")}, ("expr",)
-    if act == "tool":
-        yield {act: f"{keys.get('server')}.{keys.get('tool')}"}, ("server", "tool")
-    if act == "set":
-        own = {key: value for key, value in keys.items() if key not in _KEYS_OF_STEPS}
-        yield {act: own}, own
-    if act == "wait" and (own := {key: value for key, value in keys.items() if key in _AIMS}):
-        yield {act: own}, own
+def _no_heads(_act: str, _keys: Mapping[str, Any]) -> Iterator[_Head]:
+    yield from ()
+
+
+def _head_of(*names: str, between: str) -> _OwnHeads:
+    """The values of some keys as one text."""
+
+    def heads(act: str, keys: Mapping[str, Any]) -> Iterator[_Head]:
+        if all(name in keys for name in names):
+            yield {act: between.join(str(keys[name]) for name in names)}, names
+
+    return heads
+
+
+def _head_of_keys(of_act: Callable[[str], bool]) -> _OwnHeads:
+    """Those of the act's own keys as a mapping."""
+
+    def heads(act: str, keys: Mapping[str, Any]) -> Iterator[_Head]:
+        if own := {key: value for key, value in keys.items() if of_act(key)}:
+            yield {act: own}, own
+
+    return heads
+
+
+def _heads_of_assert(act: str, keys: Mapping[str, Any]) -> Iterator[_Head]:
+    if found := _VISIBLE.fullmatch(str(keys.get("expr"))):
+        selector = re.sub(r"\\(.)", r"\1", found[1])
+        yield from (({"see": text}, ("expr",)) for text in (selector.removeprefix("text="), selector))
+    yield {act: keys.get("expr")}, ("expr",)
+
+
+_Head = tuple[dict[str, Any], Collection[str]]
+"""What stands first in the short form, and the keys of the long one that it says."""
+_OwnHeads = Callable[[str, Mapping[str, Any]], Iterator[_Head]]
+_OWN_HEADS: Mapping[str, _OwnHeads] = {
+    "api": _head_of("method", "url", between=" "),
+    "tool": _head_of("server", "tool", between="."),
+    "set": _head_of_keys(lambda key: key not in _KEYS_OF_STEPS),
+    "wait": _head_of_keys(_AIMS.__contains__),
+    "assert": _heads_of_assert,
+}
+
+
+def _heads(act: str, keys: Mapping[str, Any]) -> Iterator[_Head]:
+    """What may stand first in the short form, the best first."""
+    yield from _OWN_HEADS.get(act, _no_heads)(act, keys)
     if act in (*PAIRS, "assert") and {"selector", "value"} <= keys.keys():
         yield {act: {_as_text(keys["selector"]): keys["value"]}}, ("selector", "value")
     usual = (KEYS[act],) if act in KEYS else ("selector", "value")

@@ -21,7 +21,7 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 from harness.criteria import CriterionError, parse, parse_value
 from harness.recovery.declaration import Declaration
 from harness.spec.expressions import unreadable_criterion
-from harness.spec.file_names import GROUP_SUFFIXES, INNER, is_short, is_to_expand, is_use
+from harness.spec.file_names import GROUP_SUFFIXES, HOOKS, INNER, is_short, is_to_expand, is_use
 from harness.spec.loaded import Gathered
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
 from harness.spec.readers import MAX_BYTES, MAX_DEPTH
@@ -229,7 +229,7 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     Raises SpecError for more than a task may have.
     """
     data = gathered.data
-    lists: list[JsonPath] = [("steps",)]
+    lists: list[JsonPath] = [("steps",), *((key,) for key in HOOKS)]
     for key in ("repairs", "handlers"):
         parts = data.get(key)
         lists += [(key, number, "steps") for number in range(len(parts) if isinstance(parts, list) else 0)]
@@ -242,10 +242,20 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     for path in using:
         steps = _list_at(data, path)
         at = (Place(*gathered.origin.locate((*path, number))) for number in range(len(steps)))
-        found = [each for step, place in zip(steps, at, strict=True) for each in work.steps(step, place)]
+        found = [
+            (_named(path, step, long), there)
+            for step, place in zip(steps, at, strict=True)
+            for long, there in work.steps(step, place)
+        ]
         steps[:] = [step for step, _ in found]
         places |= {(*path, number): place for number, (_, place) in enumerate(found)}
     return replace(gathered, data=data, origin=replace(gathered.origin, places=places)), work.problems
+
+
+def _named(path: JsonPath, step: Any, long: Any) -> Any:
+    """A step around the task with a note that names its group, by which reports show it."""
+    named = path[0] in HOOKS and is_use(step) and isinstance(long, dict) and "note" not in long
+    return {**long, "note": f"{path[0]}: {step['use']}"} if named else long
 
 
 def _list_at(data: Any, path: JsonPath) -> list[Any]:

@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 import yaml
 from msgspec import Struct
 
-from harness.spec.file_names import is_short, is_use
+from harness.spec.file_names import HOOKS, is_short, is_use
 from harness.spec.problems import JsonPath
 from harness.spec.readers import read_yaml
 from harness.spec.recorded.text import WIDEST, scalar
@@ -62,7 +62,7 @@ def _lengths_apart(text: str) -> tuple[str, list[Any]]:
     """The data of a file without its steps, and its lists of steps in their long form."""
     data, lists = read_yaml(text), []
     for holder in (data, *(each for key in ("repairs", "handlers") for each in data.get(key) or ())):
-        lists.append(in_long_form(holder.pop("steps", None) or []))
+        lists += [in_long_form(holder.pop(key, None) or []) for key in ("steps", *HOOKS)]
     return json.dumps(data, sort_keys=True), lists
 
 
@@ -125,7 +125,7 @@ def _lists(text: str) -> Iterator[tuple[JsonPath, yaml.SequenceNode]]:
     seen: list[yaml.Node] = []
     parts = {key: data.get(key) for key in ("repairs", "handlers")}
     inner = [(key, n, "steps") for key, part in parts.items() if isinstance(part, list) for n in range(len(part))]
-    for path in [("steps",), *inner]:
+    for path in [*((key,) for key in ("steps", *HOOKS)), *inner]:
         node: Any = root
         for part in path:
             named = isinstance(node, yaml.MappingNode)

@@ -480,6 +480,18 @@ class TaskSpec(BaseModel):
         max_length=20,
         description="What may be in the way at any step, such as a cookie banner, and the steps that remove it.",
     )
+    before_each: tuple[Step, ...] = Field(
+        (),
+        max_length=100,
+        description="Steps done before the preconditions are judged, in place of the project's `before_each`: names of "
+        "step groups, or steps. `[]`: none.",
+    )
+    after_each: tuple[Step, ...] = Field(
+        (),
+        max_length=100,
+        description="Steps done at the end, in place of the project's `after_each`, also after a failure, for at most "
+        "60 s. Their own failure fails a task that passed.",
+    )
     budget: Budget = Field(Budget(), description="What the task may use. When it needs more, it is aborted.")
     parametrize: Annotated[dict[str, list[JsonValue]] | list[dict[str, JsonValue]], _OrDataFile()] = Field(
         default_factory=lambda: [],  # noqa: PIE807 - of `list` itself pydantic would parse the signature, for 2 ms

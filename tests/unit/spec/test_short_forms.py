@@ -27,6 +27,7 @@ LONG: dict[str, list[dict[str, Any]]] = {
     "set: {offline: true}": [{"act": "set", "offline": True}],
     "wait: {url: '*/cart'}": [{"act": "wait", "url": "*/cart"}],
     "api: /orders": [{"act": "api", "url": "/orders"}],
+    "api: POST /orders": [{"act": "api", "method": "POST", "url": "/orders"}],
     "click: '#buy'": [{"act": "click", "selector": "#buy"}],
     "click: {role: button, name: Save}": [{"act": "click", "selector": {"role": "button", "name": "Save"}}],
     "hover: '#a'": [{"act": "hover", "selector": "#a"}],

@@ -108,6 +108,7 @@ def files(draw: st.DrawFn) -> str:
     for step in steps:
         text += draw(between) + draw(written(step, column))
     inner = draw(st.sampled_from([1, 2, 5]))
+    text += "before_each:\n" + draw(written({"act": "click", "selector": {"label": "OK"}}, inner))
     text += f"handlers:\n{' ' * inner}- when: visible('#c')\n{' ' * inner}  steps:\n"
     text += draw(written({"act": "click", "selector": "#c"}, inner + 2))
     return text + draw(st.sampled_from(["", "\n\n", "success_criteria: [\"text('#a') == 'b'\"]", "# the end"]))
@@ -138,7 +139,7 @@ def test_the_style_means_the_same_and_is_its_own_style(tmp_path_factory: pytest.
     assert comments(made) == comments(text) == comments(long)
     assert in_style(made) == made
     assert in_style(long, long=True) == long
-    assert not re.search(r"[ \t]\n|\n\n\n|\A\n", re.sub(r"\|\n( +).*\n(\1.*\n)+", "", made))
+    assert not re.search(r"[ \t]\n|\n\n\n|\A\n", re.sub(r"\|\n( +).*\n(\1.*\n)+", "a text\n", made))
 
 
 def test_every_act_has_a_short_form_whose_first_key_is_the_act() -> None:
