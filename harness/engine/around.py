@@ -69,7 +69,7 @@ def _ended(run: Run, key: str, turn: TaskStop | RewindRequest, index: int) -> Ta
     """The end by a step of a hook. What is known about machine, project, browser or a write stays the cause."""
     failure, give_up = turn.failure, turn.give_up if isinstance(turn, TaskStop) else GiveUp()
     note = run.journal.trace[-1].step.note if run.journal.trace else None
-    message = f"A step of `{note if note and note.startswith(key) else key}` failed: {failure.message}"
+    message = f"A step of `{note or key}` failed: {failure.message}"
     keeps_code = failure.code in ("OUTCOME_UNKNOWN", "BUDGET_EXCEEDED") or failure.family is Family.BROWSER
     if keeps_code or failure.row.suspect in _ITS_OWN:
         return TaskStop(replace(failure, message=message), index, give_up)

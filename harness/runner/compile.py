@@ -212,8 +212,13 @@ class Filling:
         return tuple(self._handler(path, each) for path, each in (*own, *shared))
 
     def hook(self, key: Literal["before_each", "after_each"]) -> tuple[Step, ...]:
-        """The steps around the task; a task that runs inside another one has none."""
-        return tuple(self._step((key, number), step) for number, step in enumerate(getattr(self.spec, key)))
+        """The steps around the task, whose notes say so; a task that runs inside another one has none."""
+        steps = (self._step((key, number), step) for number, step in enumerate(getattr(self.spec, key)))
+        notes = ((step, step.note or "") for step in steps)
+        return tuple(
+            step if note.startswith(key) else step.model_copy(update={"note": f"{key}: {note}" if note else key})
+            for step, note in notes
+        )
 
     def _handler(self, path: JsonPath, handler: Handler) -> ReadyHandler:
         return ReadyHandler(

@@ -254,8 +254,10 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
 
 def _named(path: JsonPath, step: Any, long: Any) -> Any:
     """A step around the task with a note that names its group, by which reports show it."""
-    named = path[0] in HOOKS and is_use(step) and isinstance(long, dict) and "note" not in long
-    return {**long, "note": f"{path[0]}: {step['use']}"} if named else long
+    if not (path[0] in HOOKS and is_use(step) and isinstance(long, dict)):
+        return long
+    note = f"; {long['note']}" if long.get("note") else ""
+    return {**long, "note": f"{path[0]}: {step['use']}{note}"}
 
 
 def _list_at(data: Any, path: JsonPath) -> list[Any]:

@@ -481,16 +481,10 @@ class TaskSpec(BaseModel):
         description="What may be in the way at any step, such as a cookie banner, and the steps that remove it.",
     )
     before_each: tuple[Step, ...] = Field(
-        (),
-        max_length=100,
-        description="Steps done before the preconditions are judged, in place of the project's `before_each`: names of "
-        "step groups, or steps. `[]`: none.",
+        (), max_length=100, description="Step groups, or steps, before the task, in place of the project's; `[]`: none."
     )
     after_each: tuple[Step, ...] = Field(
-        (),
-        max_length=100,
-        description="Steps done at the end, in place of the project's `after_each`, also after a failure, for at most "
-        "60 s. Their own failure fails a task that passed.",
+        (), max_length=100, description="The same at its end, also after a failure. If they fail, the task has failed."
     )
     budget: Budget = Field(Budget(), description="What the task may use. When it needs more, it is aborted.")
     parametrize: Annotated[dict[str, list[JsonValue]] | list[dict[str, JsonValue]], _OrDataFile()] = Field(

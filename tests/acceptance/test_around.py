@@ -91,6 +91,7 @@ def test_hooks_are_done_around_each_task(project: Path, httpserver: HTTPServer) 
     assert "BUDGET_EXCEEDED" in told["late"]
     # A failure in them is one of what the project provides, with the group and the step.
     assert visits("before") == after
+    assert "HOOK_FAILED in `before_each`" in told["before"]
     found = report(project, "before")
     assert (found["code"], found["step_index"]) == ("HOOK_FAILED", -1)
     assert "A step of `before_each` failed" in told["before"]
@@ -108,9 +109,14 @@ def test_hooks_are_done_around_each_task(project: Path, httpserver: HTTPServer) 
     assert "1 failed" in told["declared"], told["declared"]
     assert "A step of `after_each` failed" in told["declared"]
     # Reports name the group.
+    assert warm().run("pytest", "tasks/passes.task.yaml", "--alluredir", "allure", cwd=project).returncode == 0
+    names = "".join(file.read_text() for file in (project / "allure").glob("*-result.json"))
+    for name in ("before_each: banner: click #accept", "before_each: mark: api ", "after_each: tidy: open "):
+        assert f'"name": "{name}' in names
     (project / "steps" / "tidy.steps.yaml").write_text("steps:\n  - {click: '#none', timeout: 1}\n")
     visits("passes")
-    assert "A step of `after_each: tidy` failed" in told["passes"], told["passes"]
+    assert "HOOK_FAILED in `after_each`" in told["passes"], told["passes"]
+    assert "A step of `after_each: tidy` failed" in told["passes"]
 
 
 def test_problems_are_told_where_they_stand(project: Path) -> None:
