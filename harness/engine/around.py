@@ -41,7 +41,8 @@ async def after_each(run: Run, *, interrupted: bool) -> TaskStop | None:
         return None
     within = (_AT_ONCE if interrupted else AFTER_SECONDS) * max(1.0, run.plan.timeout_scale)
     index = max(run.journal.under_way + 1, len(run.plan.steps))
-    turn = await _do(replace(run, more=run.more + within - run.left), index, run.plan.after_each, budgeted=False)
+    more = run.ports.clock.now() + within - run.deadline.at
+    turn = await _do(replace(run, more=more), index, run.plan.after_each, budgeted=False)
     return None if turn is None else _ended(run, "after_each", turn, index)
 
 
