@@ -127,6 +127,7 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
     journal.unsure = [*earlier, *writes]
     if not journal.admitted:
         journal.repaired.clear()
+        journal.prepared = False
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
     return (*state, *page)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
 from harness.criteria import Criterion, CriterionError, lookup, memory_lookup, parse
+from harness.engine.around import before_each
 from harness.engine.attempt import StepRequest, attempt
 from harness.engine.checkpoints import save_first_checkpoint
 from harness.engine.due import rest_of_group
@@ -231,6 +232,8 @@ async def preconditions(run: Run) -> StepTransition:
     if run.journal.admitted:
         return None
     run.journal.under_way = _BEFORE
+    if turn := await before_each(run):
+        return turn
     for number, criterion in enumerate(run.plan.preconditions):
         cure = _Repairs(run, number)
         record, turn = await do_step(

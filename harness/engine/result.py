@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import Selected
+from harness.engine.around import after_each
 from harness.engine.conditions import UNMET
 from harness.engine.events import task_ended
 from harness.engine.judge import AssertionJudge
@@ -28,7 +29,7 @@ from harness.model.ports import Evidence, Ports, Snapshot, Stage
 from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
 from harness.model.warnings import DONE_TWICE, dialog_warnings, done_twice, takeover_warnings, warnings
-from harness.recovery import Capture, GiveUp, Substitute
+from harness.recovery import NOTHING, Capture, GiveUp, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
@@ -44,6 +45,7 @@ _ERROR_PAGE = "chrome-error:"
 _NOT_BEGUN = "the task ended before it had a page"
 TORN = "A fixture failed after the task, which itself had passed"
 TRACE, VIDEO, _VIDEOS = "trace.zip", "video.webm", "video*.webm"
+_OF_PAGE = ("screenshot.png", "dom_snapshot.html")
 PASSED = Capture(screenshot=False, logs=False, why="the task passed")
 """The evidence of a task that passed, if it is wanted."""
 _RECENT = 60.0
@@ -61,6 +63,9 @@ async def close_task(played: TaskRun) -> TaskResult:
         played.journal.attribute(await stage.session.take_settled())
     await _last_memory(stage, _scale(plan))
     score = await scored(played.run, played.ending) if played.run else None
+    if played.run and played.failed is None:
+        played.torn = await after_each(played.run, interrupted=False)
+        played.ending = played.torn or played.ending
     result = judge_result(played, score)
     result = replace(result, unlike_expected=await _unlike_criteria(played, result))
     if stage and ended_as_declared(plan.spec, result):  # the pages are still open
@@ -70,6 +75,7 @@ async def close_task(played: TaskRun) -> TaskResult:
             result = judge_result(played, score)
     if played.failed is None or result.skipped:
         if stage:
+            result = await _torn_down(played, result) if result.skipped else result
             result = await _hold_evidence(plan, ports, stage, played.folder, result)
             result = await _keep_final_view(plan, ports, stage, played.folder, result)
             result = await _end_session(played, stage, result)
@@ -96,6 +102,28 @@ async def _unlike_criteria(played: TaskRun, result: TaskResult) -> tuple[str, ..
     return tuple(why for why in found if why is not None)
 
 
+def _joined(page: Evidence, logs: Evidence) -> Evidence:
+    """The evidence of the page as the failure has left it, and the logs of the whole task."""
+    items = (each for each in page.items if each.name in _OF_PAGE)
+    return replace(
+        page, items=(*items, *(each for each in logs.items if each.name not in _OF_PAGE)), console=logs.console
+    )
+
+
+async def _torn_down(played: TaskRun, result: TaskResult) -> TaskResult:
+    """The same result after `after_each`, whose failure is told beside that of the task, once its evidence is taken."""
+    if played.run is None or played.torn is not None:
+        return result
+    interrupted = result.failure is not None and result.failure.code == "INTERRUPTED"
+    played.torn = await after_each(played.run, interrupted=interrupted)
+    if played.torn is None:
+        return result
+    text = played.torn.failure.message
+    unlike = (*result.unlike_expected, text) if played.plan.spec.expect is not None else result.unlike_expected
+    warned = Warning_("after_each_failed", text, None, {"code": played.torn.failure.code})
+    return replace(result, warnings=(*result.warnings, warned), unlike_expected=unlike)
+
+
 async def _last_memory(stage: Stage | None, scale: float) -> None:
     """Read the final memory from the system under test if it is kept there; on failure, earlier values are used."""
     if stage is not None:
@@ -109,7 +137,11 @@ async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, endi
     evidence, state, failed = Evidence(folder, why=_NOT_BEGUN), Snapshot(), ports.clock.now()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
-        evidence, state = await _taken(plan, stage, folder, capture)
+        later = bool(plan.after_each) and played.torn is None and capture.logs  # taking the logs closes the pages
+        evidence, state = await _taken(plan, stage, folder, replace(capture, logs=False) if later else capture)
+        result = await _torn_down(played, result)
+        if later:
+            evidence = _joined(evidence, await stage.session.evidence(replace(NOTHING, logs=True), folder))
         result = await _end_session(played, stage, result)
     result = _after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
     expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
@@ -287,6 +319,8 @@ class TaskRun(Struct):
     run: Run | None = None
     """The run; None if its stage could not be opened."""
     ending: TaskStop | None = None
+    torn: TaskStop | None = None
+    """The failure of `after_each`."""
     alternative: TaskResult | None = None
     inside: list[TaskResult] = field(default_factory=list)
     """All tasks that ran inside this one, the alternative task too."""
@@ -294,7 +328,8 @@ class TaskRun(Struct):
     @property
     def failed(self) -> TaskStop | None:
         """The ending, unless the alternative task made up for it."""
-        return None if self.alternative and self.alternative.ok else self.ending
+        made_up = self.alternative is not None and self.alternative.ok and self.torn is None
+        return None if made_up else self.ending
 
 
 def judge_result(played: TaskRun, score: Score | None) -> TaskResult:
@@ -338,7 +373,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
     if ending.skipped:
         return replace(result, final_state="aborted", skipped=ending.failure.message)
     failure = ending.failure
-    if other := played.alternative:
+    if (other := played.alternative) and not other.ok:
         why = other.failure.message if other.failure else other.skipped or other.final_state
         message = f"{failure.message}; the alternative task {other.task_id} did not succeed either: {why}"
         failure = replace(failure, message=message)

@@ -106,6 +106,8 @@ class TaskJournal(Struct):
     """The number of steps begun, repeated ones included."""
     admitted: bool = False
     """Whether the preconditions held."""
+    prepared: bool = False
+    """Whether the steps of `before_each` were begun."""
     repaired: set[int] = field(default_factory=set)
     """Numbers of the repairs that were applied: none is applied twice, also if it is for several preconditions."""
     hooked: dict[int, Any] = field(default_factory=dict)
@@ -253,6 +255,8 @@ class Run(Struct, frozen=True):
     """Runs another task in the middle of this one, in the same world."""
     stretch: float = 1.0
     """The factor for `timeout` and `step_timeout` after a rewind."""
+    more: float = 0.0
+    """Seconds beyond the task's own, for what is done after it."""
 
     @property
     def agent(self) -> str | None:
@@ -272,7 +276,7 @@ class Run(Struct, frozen=True):
     @property
     def deadline(self) -> Deadline:
         """The end of the task's time: its `timeout`, or `budget: max_seconds` if less. Suspensions extend it."""
-        return Deadline(self.began + self.journal.suspended + min(self.timeout, self.allowance))
+        return Deadline(self.began + self.journal.suspended + min(self.timeout, self.allowance) + self.more)
 
     @property
     def timeout(self) -> float:

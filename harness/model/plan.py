@@ -124,6 +124,8 @@ class Plan:
     repairs: tuple[ReadyRepair, ...] = ()
     handlers: tuple[ReadyHandler, ...] = ()
     """The handlers of the task, then the handlers of the project."""
+    before_each: tuple[Step, ...] = ()
+    after_each: tuple[Step, ...] = ()
     login: ReadyLogin | None = None
     """The login with which the task begins."""
     fresh: bool = True

@@ -42,6 +42,7 @@ def step_label(index: int, total: int, number: str = "") -> str:
     return f"step {number} ({index} of 0-{total - 1})" if number else f"step {index} (of 0-{total - 1})"
 
 
+_OF_HOOKS = {"pre": "in `before_each`", "end": "in `after_each`"}
 _CHOOSING = frozenset({
     "AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_GAVE_UP", "AGENT_LOST", "AGENTS_EXHAUSTED",
     "AGENT_UNAVAILABLE",
@@ -69,7 +70,7 @@ def failure_place(code: str, index: int | None, total: int | None, number: str =
     where = -1 if index is None else index
     if total is None and where >= 0:
         return f"at step {where}"
-    known = {"pre": "at a precondition", "end": "at the success criteria"}
+    known = _OF_HOOKS if code == "HOOK_FAILED" else {"pre": "at a precondition", "end": "at the success criteria"}
     return known.get(place(where, total or 0), f"at {step_label(where, total or 0, number)}")
 
 

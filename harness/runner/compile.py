@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 from pydantic import BaseModel, ValidationError
@@ -211,6 +211,15 @@ class Filling:
         shared = ((("handlers",), each) for each in self.settings.handlers)
         return tuple(self._handler(path, each) for path, each in (*own, *shared))
 
+    def hook(self, key: Literal["before_each", "after_each"]) -> tuple[Step, ...]:
+        """The steps around the task, whose notes say so; a task that runs inside another one has none."""
+        steps = (self._step((key, number), step) for number, step in enumerate(getattr(self.spec, key)))
+        notes = ((step, step.note or "") for step in steps)
+        return tuple(
+            step if note.startswith(key) else step.model_copy(update={"note": f"{key}: {note}" if note else key})
+            for step, note in notes
+        )
+
     def _handler(self, path: JsonPath, handler: Handler) -> ReadyHandler:
         return ReadyHandler(
             when=str(self._criterion((*path, "when"), handler.when) or handler.when),
@@ -339,6 +348,8 @@ class _Compilation(Struct, frozen=True):
             alternative=inner.other(filling, ("fallback_plan", "alternative_task_id"), instead) if instead else None,
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
             handlers=filling.handlers(),
+            before_each=() if self.around else filling.hook("before_each"),
+            after_each=() if self.around else filling.hook("after_each"),
             login=inner.login(filling) if spec.login else None,
             base_url=settings.base_url,
             context=context,

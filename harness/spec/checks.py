@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from harness.masking import MARK
 from harness.spec.agents import SCRIPTED, unknown_agent
 from harness.spec.expressions import expression_problems, reference_problems, steps_of, too_large
+from harness.spec.file_names import HOOKS
 from harness.spec.marks import in_ci
 from harness.spec.names import ABSENT, HOST, HOST_EXPECTED, NO_HOST, SCHEMES, file_problem, forbidden_scheme
 from harness.spec.page_steps import Wait
@@ -105,6 +106,7 @@ def check_spec(
         *_of_being_run(spec, origin, os.environ if environ is None else environ),
         *check_steps(spec.steps, origin, folder),
         *_checkpoints(spec, origin),
+        *chain.from_iterable(check_steps(getattr(spec, key), origin, folder, at=(key,)) for key in HOOKS),
         *problems_of_selectors(selectors_around(spec), origin),
         *chain.from_iterable(
             check_steps(steps, origin, folder, at=(*part, "steps"))

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
 from harness.criteria.syntax import Selected
+from harness.spec.file_names import HOOKS
 from harness.spec.generated import Generated
 from harness.spec.one_time import key_of, secret_in
 from harness.spec.page_steps import Wait
@@ -169,7 +170,9 @@ def _listed(path: JsonPath, texts: Sequence[str]) -> Iterator[_Found]:
 
 
 def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
-    """All steps of the task, of its repairs and of its handlers."""
+    """All steps of the task, of its repairs, of its handlers, and those around it."""
+    for key in HOOKS:
+        yield from (((key, number), step) for number, step in enumerate(getattr(spec, key)))
     for number, step in enumerate(spec.steps):
         yield ("steps", number), step
     for number, repair in enumerate(spec.repairs):
@@ -337,7 +340,7 @@ def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceS
 
 def _check_value(path: JsonPath, wanted: Reference, scope: ReferenceScope) -> None:
     """Check that a reference has a value that its place can use. Raises BadReferenceError."""
-    is_step = path[0] == "steps" or (path[0] in ("repairs", "handlers") and "steps" in path)
+    is_step = path[0] in ("steps", *HOOKS) or (path[0] in ("repairs", "handlers") and "steps" in path)
     if wanted.namespace == "totp":
         if not is_step and path[0] not in _EARLY:
             raise BadReferenceError(str(wanted), ONLY_STEPS)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from harness.spec.checks import check_spec, login_problems, profile_problems, strict_problems, tool_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
-from harness.spec.file_names import SPEC_FILE, is_task_file, is_to_expand, task_name
+from harness.spec.file_names import HOOKS, SPEC_FILE, is_task_file, is_to_expand, task_name
 from harness.spec.loaded import Gathered, Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
@@ -131,7 +131,8 @@ def load_file(
     main = read_mapping(path)
     gathered = _with_its_files(main, path)
     data = with_defaults({"task_id": task_name(path), **gathered.data}, defaults)
-    gathered = _with_its_cases(replace(gathered, data=data), path.parent)
+    gathered = _with_hooks(replace(gathered, data=data), defaults)
+    gathered = _with_its_cases(gathered, path.parent)
     gathered, of_groups = _with_groups(gathered, path.parent)
     spec, problems = _check_gathered(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
     problems += of_groups
@@ -154,12 +155,25 @@ def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Probl
     """The task with the steps of the groups that it uses, all in their long form, and their problems."""
     parts = [gathered.data.get(key) for key in ("repairs", "handlers")]
     lists = [gathered.data, *(each for part in parts if isinstance(part, list) for each in part)]
-    steps = (each.get("steps") for each in lists if isinstance(each, dict))
+    steps = [each.get("steps") for each in lists if isinstance(each, dict)]
+    steps += [gathered.data.get(key) for key in HOOKS]
     if not any(is_to_expand(step) for each in steps if isinstance(each, list) for step in each):
         return gathered, []
     from harness.spec.step_groups import expand_groups  # few tasks use groups
 
     return expand_groups(gathered, folder)
+
+
+def _with_hooks(gathered: Gathered, defaults: Sequence[Defaults]) -> Gathered:
+    """The task with the steps around it, where a text is the name of a step group; the project's have their place."""
+    hooks = {key: each for key in HOOKS if isinstance(each := gathered.data.get(key), list)}
+    if not hooks:
+        return gathered
+    uses = {key: [{"use": each} if isinstance(each, str) else each for each in hook] for key, hook in hooks.items()}
+    written = gathered.origin.main.data if gathered.origin.main else {}
+    places = {key: place for each in defaults for key, place in each.places.items() if key not in written}
+    parts = {**gathered.origin.parts, **{key: (place, (key,)) for key, place in places.items()}}
+    return replace(gathered, data={**gathered.data, **uses}, origin=replace(gathered.origin, parts=parts))
 
 
 def _with_its_files(main: Source, path: Path) -> Gathered:

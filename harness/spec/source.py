@@ -71,6 +71,11 @@ class Source:
         return offset_in_string(self.text, span, value, offset)
 
 
+def place_only(file: str, line: int, column: int) -> Source:
+    """A source of one value at a place, for a file that is not YAML: all problems in it are told there."""
+    return Source(file, "\n" * (line - 1) + " " * (column - 1) + "x", "x", is_json=False)
+
+
 def file_label(path: Path) -> str:
     """A path as shown to people: relative if it is below the working directory."""
     return str(path).removeprefix(f"{Path.cwd()}{os.sep}")

@@ -148,6 +148,10 @@ WARNINGS: Mapping[str, WarningFacts] = {
         "An act with `force` met an element that covers its own, and that one got it.",
         "Close what covers it first, and leave out `force`.",
     ),
+    "after_each_failed": _to_act_on(
+        "A step of `after_each` failed after a task that had failed.",
+        "Mend it: what it should put back is as the task has left it.",
+    ),
     "evidence_not_kept": _to_act_on(
         "Files of a task could not be written.",
         "Free space on the disk, or make the folder writable; the message names it.",

@@ -90,6 +90,8 @@ EVERYTHING: dict[str, Any] = {
     "allowed_domains": ["plain.test"],
     "browser": {"locale": "de-DE", "viewport": [800, 600]},
     "login": "ann",
+    "before_each": [{"act": "wait", "value": 0}],
+    "after_each": [{"act": "wait", "value": 0}],
     "preconditions": ["mem('ready') == 1"],
     "memory": {"item": "pen"},
     "memory_keys": ["ready"],

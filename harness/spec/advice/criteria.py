@@ -28,6 +28,7 @@ from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 from harness.spec.rounds import Guard
 from harness.spec.source import Origin
+from harness.spec.steps import Assert
 from harness.spec.task import TaskSpec
 
 # The texts of a task with references filled in, and the keys that are written while it runs.
@@ -98,7 +99,8 @@ class UnknownError(Exception):
 
 def criteria_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Yield a warning if there are no success criteria, and one for each that is true from the start."""
-    if not spec.success_criteria and not declares_failure(spec):
+    ends_with_a_check = bool(spec.steps) and isinstance(spec.steps[-1], Assert)
+    if not (spec.success_criteria or ends_with_a_check or declares_failure(spec)):
         message = "no `success_criteria`: the task passes when its steps do"
         hint = "say what must be true at the end"
         yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")

@@ -13,7 +13,7 @@ from harness.spec.file_names import find_files, is_step_group
 from harness.spec.load import check_group, load_file
 from harness.spec.problems import SpecError
 from harness.spec.references import ReferenceScope, escape_references, interpolate_criterion
-from harness.spec.step_groups import fill, fill_criterion
+from harness.spec.rounds import fill, fill_criterion
 from harness.spec.steps import Step
 from tests.unit.spec.files import problems, write
 
