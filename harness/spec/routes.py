@@ -116,7 +116,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
             None,
             ge=1,
             le=10_000,
-            description="Which of these messages of a WebSocket it is about, counted from 1. Default: all.",
+            description="Default: all. Which of these messages of a WebSocket it is about, counted from 1, as a plain number.",
         )
         send: _Content | tuple[_Content, ...] = Field(
             (), description="Messages that the page gets, as an answer: texts, or mappings with `json`."
@@ -124,7 +124,10 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
         patch: JsonPatch | None = Field(None, description="What is changed of the message before it goes on.")
         drop: bool = Field(False, description="Whether the message goes no further.")
         close: int | None = Field(
-            None, ge=1000, le=4999, description="The WebSocket is closed with this code, as `1000` or `1011`."
+            None,
+            ge=1000,
+            le=4999,
+            description="The WebSocket is closed with this code, `1000` or `1011` for example, as a plain number.",
         )
         reason: str = Field("", max_length=123, description="The reason for `close`.")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.failures.scene import nearest_text, prefixes, similar, without_text
+from harness.browser.failures.near_misses import nearest_text, prefixes, similar, without_text
 
 
 def test_similar_looks_at_the_last_simple_selector_that_the_page_lacks() -> None:
