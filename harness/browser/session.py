@@ -85,8 +85,21 @@ class PlaywrightSession(PageLooks):
         """Whether the last act was of a step that is declared to write."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
-        self._last_good = LastGood(request.folder, clock, request.scale)
+        self._last_good = LastGood(request.own_folder, clock, request.scale)
         self._recovery = PageRecovery(self._handle, clock, self._attempt, self._scene)
+
+    def act_as(self, user: str | None) -> str | None:
+        """Without other users it makes no difference (ports.Session)."""
+        return user
+
+    def of(self, user: str | None = None) -> PlaywrightSession:
+        if user and user != self._request.user:
+            raise Failed(of_nobody(user))
+        return self
+
+    @property
+    def locale(self) -> str | None:
+        return self._request.options.locale
 
     @cached_property
     def sabotage(self) -> Sabotage:
@@ -476,9 +489,16 @@ class PlaywrightSession(PageLooks):
             await self._request.routing.end()
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
-            await collecting.take_trace(self._collector(self._request.folder, deadline))
-            self._files.append(self._request.folder / collecting.TRACE)
+            own = self._request.own_folder
+            own.mkdir(parents=True, exist_ok=True)
+            await collecting.take_trace(self._collector(own, deadline))
+            self._files.append(own / collecting.TRACE)
         await self._handle.end(CLOSE_SECONDS)
+
+
+def of_nobody(user: str) -> Failure:
+    """The failure of whatever names a user that the task does not have: a reference has given the name."""
+    return Failure("INVALID_INPUT", f"the task has no user `{user}`", details={"as": user})
 
 
 def _acts(step: steps.Step) -> bool:

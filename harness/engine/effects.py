@@ -80,7 +80,7 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
     else:
         run.journal.attribute(run.stage.session.take_sent())
     if not told and failure is not None and _may_send_on(progress, failure):
-        unseen = Sent("", run.stage.session.url or "", unseen=_UNTOLD)
+        unseen = Sent("", run.seat.url or "", unseen=_UNTOLD)
         if progress is not None and not progress.declared.looks_only:
             progress.sent += (unseen,)
         else:
@@ -218,7 +218,14 @@ async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
 
     The step may still have its effect.
     """
-    for record in reversed(run.journal.history[: checkpoint.index]):
+    before = run.journal.history[: checkpoint.index]
+    by_user = ([each for each in before if each.step.user == user] for user in {each.step.user for each in before})
+    return next(filter(None, [await _filled_by_write(run, records) for records in by_user]), None)
+
+
+async def _filled_by_write(run: Run, records: Sequence[StepRecord]) -> str | None:
+    """The reason why no field of a user's page may be filled again, by the records of the user's steps."""
+    for record in reversed(records):
         if (isinstance(record.step, Open) and record.acted) or any(each.page and each.arrived for each in record.sent):
             return None  # the recorded fields belong to another page
         wrote = isinstance(record.step, _FILLS) and record.may_have_written
@@ -243,7 +250,8 @@ async def _answer_of(run: Run, step: Step, *, unseen: bool) -> EffectAnswer:
     try:
         until = _until(run, step)
         criterion = str((await resolved(run, step, until)).done_when)
-        done = await _answered(run, criterion, until)
+        with run.acting(step.user):
+            done = await _answered(run, criterion, until)
     except (Failed, MissingMemory):
         return EffectAnswer.UNREADABLE
     if done:

@@ -173,7 +173,7 @@ def _of_no_use(run: Run, failure: Failure) -> str | None:
 
 def _form_gone(run: Run, failure: Failure) -> bool:
     """Return whether a form was posted and is gone: the browser shows its own error page in its place."""
-    return has_posted(failure) and (run.stage.session.url or "").startswith("chrome-error:")
+    return has_posted(failure) and (run.seat.url or "").startswith("chrome-error:")
 
 
 def _rewind(

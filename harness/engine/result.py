@@ -24,7 +24,7 @@ from harness.model.diagnosis import error_report, fault_effect, unmet_expectatio
 from harness.model.dialogs import with_dialogs
 from harness.model.outcome import Looked, attempts_of, ended_as_declared, outcome_differences, score_of, shortcomings
 from harness.model.plan import Plan
-from harness.model.ports import Evidence, Ports, Snapshot, Stage
+from harness.model.ports import USERS, Evidence, Ports, Snapshot, Stage
 from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
 from harness.model.warnings import DONE_TWICE, dialog_warnings, done_twice, takeover_warnings, warnings
@@ -108,6 +108,8 @@ async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, endi
     evidence, state, failed = Evidence(folder, why=_NOT_BEGUN), Snapshot(), ports.clock.now()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
+        if user := ending.failure.details.get("user"):
+            stage.session.act_as(user)
         evidence, state = await _taken(plan, stage, folder, capture)
         result = await _end_session(played, stage, result)
     result = _after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
@@ -161,8 +163,9 @@ async def _hold_evidence(plan: Plan, ports: Ports, stage: Stage, folder: Path, r
     _, after = await _kept(result, partial(ports.archive.hold, plan, failed, report, evidence, state))
     if after is not result:
         return after
-    if folder / TRACE not in stage.session.files:  # otherwise it is kept of every task that passed
-        (folder / TRACE).unlink(missing_ok=True)
+    for trace in (folder / TRACE, *(folder / USERS / each.name / TRACE for each in plan.users)):
+        if trace not in stage.session.files:  # otherwise it is kept of every task that passed
+            trace.unlink(missing_ok=True)
     return result
 
 
@@ -223,6 +226,7 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
     }
     if notes := {item.name: item.reason for item in evidence.items if item.status == "taken" and item.reason}:
         fixed["evidence_notes"] = notes
+    fixed |= {"user": evidence.user} if evidence.user else {}
     if evidence.vanished:
         fixed["vanished_texts"] = evidence.vanished
     details = failure.evidence if failure else {}
@@ -441,7 +445,8 @@ async def _look(run: Run, part: ScoringCheckpoint, until: Deadline) -> Looked:
 
 async def _unmet_reason(run: Run, criterion: str, until: Deadline, expect: float = 0.0) -> str | None:
     try:
-        outcome = await AssertionJudge(run, until, expect=expect).criterion(criterion)
+        with run.acting(None):
+            outcome = await AssertionJudge(run, until, expect=expect).criterion(criterion)
     except Failed as failed:
         return failed.failure.message
     return outcome.message if isinstance(outcome, Failure) else None

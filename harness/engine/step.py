@@ -252,6 +252,7 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
 
 
 def _begin(run: Run, request: StepRequest) -> None:
+    run.stage.session.act_as(request.step.user)
     run.stage.session.begin_step(request.index, partial(effects.write_left, run, request.index, request.step))
 
 
@@ -262,7 +263,7 @@ async def _softened(run: Run, request: StepRequest, turn: StepTransition) -> Ste
         return turn
     run.journal.soft[request.index] = turn
     name = request.step.screenshot_id or f"soft-{request.index}"
-    await run.stage.session.screenshot(name, min(_PICTURE_SECONDS * max(1.0, run.plan.timeout_scale), run.left))
+    await run.seat.screenshot(name, min(_PICTURE_SECONDS * max(1.0, run.plan.timeout_scale), run.left))
     return await go_on(run, request.index, turn.failure)
 
 
@@ -294,7 +295,7 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             run.stage.session.restrict(permission(run, progress.declared))
             continue
         if isinstance(outcome, Passed):
-            await run.stage.session.passed(progress.index)
+            await run.seat.passed(progress.index)
             left = LEFT_OUT in outcome.details
             progress.contradicted = not (progress.repeated or left) and await effects.contradicted(
                 run, progress.declared
@@ -405,9 +406,9 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     outcome = await left_out(run, progress) or await _unrecorded(run, step) or await with_circuit(run, step, once)
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
-        outcome = await run.stage.session.by_page(outcome)
+        outcome = await run.seat.by_page(outcome)
     elif isinstance(step, Assert) or (isinstance(step, Wait) and step.expr is not None) or LEFT_OUT in outcome.details:
-        outcome = await run.stage.session.page_failure() or outcome
+        outcome = await run.seat.page_failure() or outcome
     outcome = _note_closed_pages(run, _attribute_cause(run, outcome))
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
@@ -457,7 +458,7 @@ def _attribute_cause(run: Run, outcome: Outcome) -> Outcome:
 
 def _note_closed_pages(run: Run, outcome: Outcome) -> Outcome:
     """The outcome, with the pages that the site closed meanwhile, and where the task went on."""
-    closed = run.stage.session.closed_pages
+    closed = run.seat.closed_pages
     if not closed:
         return outcome
     outcome = replace(outcome, details={**outcome.details, CLOSED_PAGES: list(closed)})
@@ -502,9 +503,9 @@ async def _answer(run: Run, progress: StepState, failure: Failure, *, known: boo
 
 async def _renewed(run: Run, failure: Failure) -> Failure | None:
     """Provide a page that can be trusted; returns the failure if there is none."""
-    session = run.stage.session
-    earlier = (str(failure.details["url"]),) if failure.circumstances.opened_before else session.renewed_at
-    return await session.renew(failure, run.left, await effects.barred_reason(run, earlier))
+    seat = run.stage.session.of(failure.details.get("user"))
+    earlier = (str(failure.details["url"]),) if failure.circumstances.opened_before else seat.renewed_at
+    return await seat.renew(failure, run.left, await effects.barred_reason(run, earlier))
 
 
 async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:

@@ -132,6 +132,14 @@ class FakeSession:
     async def picture(self, step: Any, patience: float, within: float) -> bytes | Failure:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
+    locale = None
+
+    def act_as(self, user: str | None) -> str | None:
+        return user
+
+    def of(self, user: str | None = None) -> Any:
+        return self
+
     def take_sent(self) -> tuple[Any, ...]:
         taken, self.sending = tuple(self.sending), []
         return taken
