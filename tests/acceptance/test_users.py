@@ -134,7 +134,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         for name, text in TASKS.items():
             (folder / f"{name}.task.yaml").write_text(f"task_id: {name}\n{text.lstrip()}", "utf-8")
         done = warm().run("pytest", "-p", "no:faker", "--alluredir", "allure", cwd=folder)
-        validated = harness("validate", ".", "--strict", cwd=folder)
+        validated = harness("validate", ".", cwd=folder)
         yield SimpleNamespace(folder=folder, done=done, validated=validated, posted=site.posted, logins=site.logins)
 
 
@@ -148,7 +148,7 @@ def test_who_may_pass_passes(ran: SimpleNamespace) -> None:
     assert failed == {"SECOND-FAILS", "CRITERION-FAILS", "TWICE"}, ran.done.stdout + ran.done.stderr
     assert sorted(ran.logins) == ["buyer", "seller"]
     assert [each for each in ran.posted if " SALE" in each] == ["buyer order SALE two mice", "seller confirm SALE"]
-    assert "with errors" not in ran.validated.stdout.replace("0 with errors", ""), ran.validated.stdout
+    assert ran.validated.returncode == 0, ran.validated.stdout + ran.validated.stderr
 
 
 def test_no_write_is_repeated_because_another_user_fails(ran: SimpleNamespace) -> None:
