@@ -43,21 +43,19 @@ class AssertionJudge(Struct, frozen=True):
         assertion = Assertion(why.expression, why.expected, why.actual, why.diff, why.message if why.plain else "")
         message = f"{words}: {text}: {why.message}"
         failure = Failure(self.code, message, details={"criterion": text}, assertion=assertion)
-        if user := _read_user(why.expression):
-            failure = of_user(failure, user)
+        if users := read_users(why.expression):
+            failure = of_user(failure, users[0])
         if self.code not in _OF_TESTERS:
             return failure
         return await with_hint(self.run, failure, why.expression, self.until)
 
 
-def _read_user(part: str) -> str:
-    """The user whose pages a part of a criterion reads, by name; empty: it names none, or is no criterion by itself."""
-    if "as" not in part:
-        return ""
+def read_users(text: str) -> list[str]:
+    """The users whose pages a criterion names; none if it is no criterion by itself."""
     try:
-        return min(parse(part).users, default="")
+        return sorted(parse(text).users) if "as" in text else []
     except CriterionError:
-        return ""
+        return []
 
 
 # What a failed criterion probably meant: an element in a frame, another of several matches, the number in a text.

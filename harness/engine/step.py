@@ -13,10 +13,11 @@ from harness.engine import effects
 from harness.engine.attempt import StepRequest, StepState, attempt, task_timeout
 from harness.engine.due import left_out
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
+from harness.engine.judge import read_users
 from harness.engine.policy import allowed_by_person, permission
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
 from harness.engine.repeat import RepeatUntil
-from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop
+from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop, of_user
 from harness.model.events import StepStarted
 from harness.model.record import CLOSED_PAGES, LEFT_OUT, Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
@@ -406,14 +407,23 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     outcome = await left_out(run, progress) or await _unrecorded(run, step) or await with_circuit(run, step, once)
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
-        outcome = await run.seat.by_page(outcome)
+        outcome = await run.stage.session.of(outcome.details.get("user")).by_page(outcome)
     elif isinstance(step, Assert) or (isinstance(step, Wait) and step.expr is not None) or LEFT_OUT in outcome.details:
-        outcome = await run.seat.page_failure() or outcome
+        outcome = await _page_failure(run, step) or outcome
     outcome = _note_closed_pages(run, _attribute_cause(run, outcome))
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
     attempt_ended(run, request.index, request.step, done)
     return outcome
+
+
+async def _page_failure(run: Run, step: Step) -> Failure | None:
+    """The failure of a page that proves nothing, of those that the criteria of a step have read."""
+    criteria = (getattr(step, "expr", None), step.when, *step.guards.values())
+    for user in (None, *(user for each in criteria if each for user in read_users(each))):
+        if failure := await run.stage.session.of(user).page_failure():
+            return failure if user is None else of_user(failure, user)
+    return None
 
 
 def _end_of_repetition(run: Run, progress: StepState) -> RepeatUntil | None:
