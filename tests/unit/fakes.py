@@ -181,8 +181,11 @@ class FakeSession:
     async def read(self, query: PageQuery, within: float) -> Any:
         return self._page(f"{query.function} {query.selector}" if query.selector else query.function)
 
+    lacking: Failure | None = None
+    """The failure of a page that lacks a part."""
+
     async def page_failure(self) -> Failure | None:
-        return None
+        return self.lacking
 
     async def by_page(self, failure: Failure) -> Failure:
         return failure

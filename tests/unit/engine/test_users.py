@@ -6,12 +6,13 @@ import asyncio
 from typing import Any
 
 from harness.model.record import TaskResult
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure, Passed
 from harness.spec.page_handlers import Handler
 from tests.unit.fakes import FakeSession, Theatre
 
 USERS: dict[str, Any] = {"ann": {}, "bob": {}}
 OPEN = {"act": "open", "url": "http://shop.local/"}
+READ = {"of_bob": "text('#w')", "of_ann": "text('#w', as='ann')"}
 CRASH = Failure("PAGE_CRASHED", "the page is gone", tainted=True)
 
 
@@ -52,7 +53,7 @@ def test_each_acts_on_pages_of_their_own_and_criteria_read_those_of_who_acts() -
         theatre,
         {"act": "click", "selector": "#a", "when": "visible('#a')"},
         {"act": "click", "selector": "#b", "as": "bob", "when": "visible('#b') && visible('#a', as='ann')"},
-        {"act": "click", "selector": "#c", "as": "bob", "remember": {"of_bob": "text('#w')", "of_ann": "text('#w', as='ann')"}},
+        {"act": "click", "selector": "#c", "as": "bob", "remember": READ},
         success_criteria=["text('#w') == 'ann' && text('#w', as='bob') == 'bob'"],
     )  # fmt: skip
     assert (result.final_state, acts(ann), acts(bob)) == ("completed", ["#a"], ["#b", "#c"])
@@ -91,32 +92,21 @@ def test_the_page_that_was_lost_is_renewed_and_no_other() -> None:
 
 def test_a_page_that_proves_nothing_decides_no_criterion_of_another_user() -> None:
     theatre, ann, bob = theatre_of_two()
-    lacking = Failure("NET_RESET", "its script never came")
+    lacking = Failure("NET_CONNECTION_RESET", "its script never came")
 
-    async def page_failure() -> Failure | None:
-        return lacking
-
-    bob.page_failure = page_failure  # type: ignore[method-assign]
+    bob.lacking = lacking
     bob.page, ann.page = {"visible #b": False}, {"visible #b": False}
     passed = play(theatre, OPEN, success_criteria=["NOT[visible('#b')]"])
     assert passed.final_state == "completed"
     failed = play(theatre, OPEN, success_criteria=["NOT[visible('#b', as='bob')]"])
     assert failed.failure is not None
-    assert (failed.failure.code, failed.failure.details["user"]) == ("NET_RESET", "bob")
+    assert (failed.failure.code, failed.failure.details["user"]) == ("NET_CONNECTION_RESET", "bob")
 
 
 def test_no_field_is_filled_again_whose_filling_was_a_write_although_another_user_has_opened_a_page_since() -> None:
     theatre, ann, bob = theatre_of_two()
-    bob.script = [Failure("BROWSER_CRASHED", "gone", tainted=True)]
     typed = {"act": "type", "selector": "#t", "value": "x", "effect": "write"}
-    play(theatre, OPEN, typed, {"act": "open", "url": "http://shop.local/b"}, checkpoints=[2])
-    assert ann.unfilled == []
-    theatre, ann, bob = theatre_of_two()
-    ann.script = []
-    bob.script = [lambda step: Failure("BROWSER_CRASHED", "gone", tainted=True)]
     steps = (OPEN, typed, {**OPEN, "as": "bob"}, {"act": "click", "selector": "#b", "as": "bob"})
-    from harness.recovery.failure import Passed
-
     bob.script = [Passed(), Failure("BROWSER_CRASHED", "gone", tainted=True)]
     play(theatre, *steps, checkpoints=[3])
     (why,) = ann.unfilled
