@@ -98,6 +98,10 @@ class PlaywrightSession(PageLooks):
         return self
 
     @property
+    def user(self) -> str:
+        return self._request.user
+
+    @property
     def locale(self) -> str | None:
         return self._request.options.locale
 

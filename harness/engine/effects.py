@@ -199,13 +199,16 @@ async def contradicted(run: Run, step: Step) -> bool:
         return False
 
 
-async def barred_reason(run: Run, addresses: Iterable[str]) -> str | None:
+async def barred_reason(run: Run, addresses: Iterable[str], user: str | None = None) -> str | None:
     """Return why one of these addresses must not be requested again: a write that may have effect produced it.
+
+    `user`: only what this one has written counts, since it is asked for from this user's page; None: all of it.
 
     The write's `done_when` is asked, and allows the request if the write no longer has its effect.
     """
     wanted = {urldefrag(address).url for address in addresses}
-    made = written_addresses(run.journal.trace) if wanted else {}
+    trace = [each for each in run.journal.trace if user is None or each.step.user == user]
+    made = written_addresses(trace) if wanted else {}
     for url, record in made.items():
         if url in wanted and not await once_more(run, RepeatWay.REQUEST, record.step):
             doing = "a write" if record.step.effect_class == "write" else "which was seen to write"

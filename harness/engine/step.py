@@ -515,7 +515,7 @@ async def _renewed(run: Run, failure: Failure) -> Failure | None:
     """Provide a page that can be trusted; returns the failure if there is none."""
     seat = run.stage.session.of(failure.details.get("user"))
     earlier = (str(failure.details["url"]),) if failure.circumstances.opened_before else seat.renewed_at
-    return await seat.renew(failure, run.left, await effects.barred_reason(run, earlier))
+    return await seat.renew(failure, run.left, await effects.barred_reason(run, earlier, seat.user or None))
 
 
 async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
@@ -527,7 +527,8 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
         if (there or soon) and await effects.stop_sending(run, progress, failure):
             now = await effects.knowledge(run, progress.declared, failure, progress.sent)
             known = known and again(RepeatWay.RETRY, now) is not RepeatVerdict.UNKNOWN
-        why = await effects.barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
+        by = None if isinstance(remedy, Rewind) else progress.declared.user  # a checkpoint has the pages of all
+        why = await effects.barred_reason(run, asked_again(run, progress, failure, remedy, known=known), by)
         failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):
             return failure, allowed

@@ -175,6 +175,10 @@ class Saved(Protocol):
 class Seat(Protocol):
     """The pages of one user, in a browser context of their own."""
 
+    @property
+    def user(self) -> str:
+        """The name of the user; empty in a task without `users`."""
+
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         """Do one act within `within` seconds, looking for its element for `patience` seconds. It never raises."""
 

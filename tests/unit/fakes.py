@@ -132,7 +132,7 @@ class FakeSession:
     async def picture(self, step: Any, patience: float, within: float) -> bytes | Failure:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
-    locale = None
+    locale, user = None, ""
 
     def act_as(self, user: str | None) -> str | None:
         return user

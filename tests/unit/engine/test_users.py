@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.spec.page_handlers import Handler
-from tests.unit.fakes import FakeSession, Theatre
+from tests.unit.fakes import FakeSession, Theatre, post, sending
 
 USERS: dict[str, Any] = {"ann": {}, "bob": {}}
 OPEN = {"act": "open", "url": "http://shop.local/"}
@@ -123,3 +125,18 @@ def test_the_evidence_is_first_that_of_the_user_whose_page_a_criterion_names() -
     assert isinstance(theatre.session, FakeSeats)
     assert theatre.session.acting == "bob"
     assert "of bob" in result.failure.message
+
+
+@pytest.mark.parametrize(("user", "renewed"), [("ann", False), ("bob", True)])
+def test_an_address_that_a_write_produced_is_barred_for_its_user_alone(user: str, renewed: bool) -> None:
+    """Ann has posted a form whose answer is shown at the address at which bob has opened a page of his own."""
+    theatre, ann, bob = theatre_of_two()
+    url = "http://shop.local/order"
+    ann.renewed_at = bob.renewed_at = (url,)
+    ann.user, bob.user = "ann", "bob"
+    ann.script = [sending(post(url, page=True))]
+    seat = {"ann": ann, "bob": bob}[user]
+    seat.script = [*seat.script, *([Passed()] if user == "bob" else []), CRASH]
+    opened = {"act": "open", "url": url, "as": "bob"}
+    play(theatre, {"act": "submit", "selector": "#pay"}, opened, {"act": "hover", "selector": "#x", "as": user})
+    assert [why is None for why in seat.barred] == [renewed]
