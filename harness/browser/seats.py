@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 from typing import TypeVar
 
@@ -69,9 +69,9 @@ class Seats:
         """The target of faults."""
         return self
 
-    async def _all(self, call: Callable[[PlaywrightSession], Awaitable[T]]) -> dict[str, T]:
+    async def _all(self, call: Callable[[str, PlaywrightSession], Awaitable[T]]) -> dict[str, T]:
         """The results for each user; an error of one is raised when all calls are over."""
-        found = await asyncio.gather(*map(call, self._seats.values()), return_exceptions=True)
+        found = await asyncio.gather(*starmap(call, self._seats.items()), return_exceptions=True)
         results: dict[str, T] = {}
         for user, each in zip(self._seats, found, strict=True):
             if isinstance(each, Failed):
@@ -93,26 +93,28 @@ class Seats:
         return tuple(chain.from_iterable(seat.take_sent() for seat in self._seats.values()))
 
     async def take_settled(self) -> tuple[Sent, ...]:
-        return tuple(chain.from_iterable((await self._all(lambda seat: seat.take_settled())).values()))
+        return tuple(chain.from_iterable((await self._all(lambda _, seat: seat.take_settled())).values()))
 
     async def hold(self) -> bool:
-        return all((await self._all(lambda seat: seat.hold())).values())
+        return all((await self._all(lambda _, seat: seat.hold())).values())
 
     async def release(self) -> None:
-        await self._all(lambda seat: seat.release())
+        await self._all(lambda _, seat: seat.release())
 
     async def record(self, *, freeing: bool = True) -> None:
-        await self._all(lambda seat: seat.record(freeing=freeing))
+        await self._all(lambda _, seat: seat.record(freeing=freeing))
 
     async def save(self, within: float) -> SavedSeats:
-        return SavedSeats(await self._all(lambda seat: seat.save(within)))
+        return SavedSeats(await self._all(lambda _, seat: seat.save(within)))
 
     async def restore(
         self, saved: Saved | None, within: float, *, restart: bool, barred: str | None = None
     ) -> tuple[str, ...] | Failure:
         assert saved is None or isinstance(saved, SavedSeats)
-        of = {id(seat): saved.seats[user] if saved else None for user, seat in self._seats.items()}
-        found = await self._all(lambda seat: seat.restore(of[id(seat)], within, restart=restart, barred=barred))
+        seats = saved.seats if saved is not None else {}
+        found = await self._all(
+            lambda user, seat: seat.restore(seats.get(user), within, restart=restart, barred=barred)
+        )
         differences: list[str] = []
         for user, each in found.items():
             if isinstance(each, Failure):
@@ -121,22 +123,21 @@ class Seats:
         return tuple(differences)
 
     async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:
-        found = await self._all(lambda seat: seat.leave_storage(within, held_up=held_up))
+        found = await self._all(lambda _, seat: seat.leave_storage(within, held_up=held_up))
         return next((_of(user, each) for user, each in found.items() if each is not None), None)
 
     async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
         """The evidence of the user who acts; that of the others is in a folder for each. Criteria read the first's."""
-        apart = {id(seat): folder / USERS / user for user, seat in self._seats.items() if user != self._acting}
-        for own in apart.values():
-            own.mkdir(parents=True, exist_ok=True)
-        found = await self._all(lambda seat: seat.evidence(capture, apart.get(id(seat), folder), selectors))
-        for user, each in found.items():
-            if user != self._acting:
-                await asyncio.to_thread(_tell_apart, each, logs=capture.logs)
+        folders = {user: folder / USERS / user for user in self._seats} | {self._acting: folder}
+        for each in folders.values():
+            each.mkdir(parents=True, exist_ok=True)
+        found = await self._all(lambda user, seat: seat.evidence(capture, folders[user], selectors))
+        for user in self._seats.keys() - {self._acting}:
+            await asyncio.to_thread(_tell_apart, found[user], logs=capture.logs)
         return replace(found[self._acting], user=self._acting, page=found[self._first].page)
 
     async def close(self) -> None:
-        await self._all(lambda seat: seat.close())
+        await self._all(lambda _, seat: seat.close())
 
     @property
     def files(self) -> tuple[Path, ...]:

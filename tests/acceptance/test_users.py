@@ -133,7 +133,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         (folder / "sees.steps.yaml").write_text("parameters: {who: {}}\n" + SEES.lstrip(), "utf-8")
         for name, text in TASKS.items():
             (folder / f"{name}.task.yaml").write_text(f"task_id: {name}\n{text.lstrip()}", "utf-8")
-        done = warm().run("pytest", "-p", "no:faker", "--alluredir", "allure", cwd=folder)
+        done = warm().run("pytest", "-p", "no:faker", "--alluredir", "allure", cwd=folder, timeout=600)
         validated = harness("validate", ".", cwd=folder)
         yield SimpleNamespace(folder=folder, done=done, validated=validated, posted=site.posted, logins=site.logins)
 
