@@ -29,8 +29,7 @@ from harness.browser.request import SessionRequest
 from harness.browser.storage import put_databases, without_databases
 from harness.browser.unreported import open_channels
 from harness.model.dialogs import MetDialog
-from harness.model.ports import ConsoleLine
-from harness.model.record import Sent
+from harness.model.record import ConsoleLine, Sent
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, PagesEnded

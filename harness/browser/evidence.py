@@ -50,7 +50,7 @@ SECONDS = 0.5
 LARGEST = 8 * 2**20
 """The largest screenshot (bytes) or DOM (characters) that is kept."""
 SCREENSHOT, DOM = "screenshot.png", "dom_snapshot.html"
-FOLDER = "last-good"
+FOLDER = ".last-good"
 
 
 class Look(Struct, frozen=True):

@@ -34,8 +34,7 @@ from harness.browser.sending import Announcer, Sending
 from harness.browser.unreported import FAREWELL, Parting, listens
 from harness.masking import cut
 from harness.model.dialogs import MetDialog
-from harness.model.ports import ConsoleLine
-from harness.model.record import MESSAGE, SAFE_METHODS, Sent
+from harness.model.record import MESSAGE, SAFE_METHODS, ConsoleLine, Sent
 from harness.resilience import Clock
 from harness.spec.step_keys import ArrivalKeys
 from harness.spec.url_patterns import PAGE_ERROR

@@ -20,7 +20,8 @@ from harness.browser.sending import Announcer
 from harness.browser.storage import Storage
 from harness.browser.video import VIDEO, Videos
 from harness.model.agent_settings import drives_itself
-from harness.model.plan import NO_OPTIONS, Plan
+from harness.model.plan import NO_OPTIONS, Plan, ReadyUser
+from harness.model.ports import USERS
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
 from harness.model.tools import PAGE
 from harness.recovery.failure import Failed, Failure
@@ -30,6 +31,7 @@ from harness.spec.names import Domains
 from harness.spec.page_steps import Set
 from harness.spec.steps import Tool
 from harness.spec.task import TaskSpec
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
@@ -114,6 +116,11 @@ class SessionRequest(Struct, frozen=True):
     """What is kept because criteria of the task read it: `responses`, `messages`."""
     debugged: bool = False
     """Whether its agent drives the browser itself, over the DevTools protocol."""
+    user: str = ""
+    """The name of the user; empty in a task without `users`."""
+    seat: int = 0
+    """The number of the user. Each user of a task has a browser process of their own: what leaves it is theirs, and it
+    can be ended without the others."""
 
     @classmethod
     def of(cls, plan: Plan, settings: Settings, folder: Path) -> SessionRequest:
@@ -132,6 +139,7 @@ class SessionRequest(Struct, frozen=True):
             videos=None if settings.video == "off" else Videos(folder, always=settings.video == "on"),
             mark=settings.world_mark,
             context=plan.context,
+            user=plan.user,
             scale=max(1.0, plan.timeout_scale),
             full_page=settings.browser.full_page_screenshot,
             page_values=plan.spec.page_values,
@@ -142,6 +150,19 @@ class SessionRequest(Struct, frozen=True):
             debugged=drives_itself(plan.agent, settings.agents),
             storage_seconds=0.9 * plan.timeout,
         )
+
+    def of_user(self, user: ReadyUser, seat: int, storage: StorageState | None) -> SessionRequest:
+        """The request for a further user of the task."""
+        return replace(
+            self, user=user.name, seat=seat, context=user.context, storage=storage, clipboard=Clipboard(),
+            emulation=Emulation(), routing=self.routing and self.routing.shared(),
+            videos=self.videos and Videos(self.folder / f"films-{seat}", always=self.videos.always),
+        )  # fmt: skip
+
+    @property
+    def own_folder(self) -> Path:
+        """The folder for what only this user's pages give."""
+        return self.folder / USERS / self.user if self.seat else self.folder
 
     @property
     def first_script(self) -> str:
@@ -174,7 +195,7 @@ class SessionRequest(Struct, frozen=True):
     def kind(self) -> BrowserKind:
         """The kind of its browser. It must not send UDP, unless the session may."""
         sealed = bool(self.allowed_domains) or not self.webrtc
-        return BrowserKind(sealed=sealed, webmcp=self.webmcp, debugged=self.debugged)
+        return BrowserKind(sealed=sealed, webmcp=self.webmcp, debugged=self.debugged, seat=self.seat)
 
     @property
     def cookies(self) -> list[Any]:

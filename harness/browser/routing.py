@@ -7,6 +7,7 @@ import contextlib
 import re
 from collections import deque
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 from playwright.async_api import BrowserContext, WebSocketRoute
@@ -75,6 +76,12 @@ class Routing:
             for route in routes
         ]
         return cls(routes, sources, memory)
+
+    def shared(self) -> Routing:
+        """The same routes, with the same counts, for the pages of another user."""
+        other = copy(self)
+        other._patching = None  # noqa: SLF001 - its own; each browser has one
+        return other
 
     def begin_step(self, index: int) -> None:
         """A step begins, perhaps again; -1 stands for the preconditions, the number of steps for the criteria."""

@@ -93,8 +93,25 @@ class PlaywrightSession(PageLooks):
         """Whether the answer to the last act is awaited beyond its limit, since a `done_when` may tell of it."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
-        self._last_good = LastGood(request.folder, clock, request.scale)
+        self._last_good = LastGood(request.own_folder, clock, request.scale)
         self._recovery = PageRecovery(self._handle, clock, self._attempt, self._scene)
+
+    def act_as(self, user: str | None) -> str | None:
+        """Without other users it makes no difference (ports.Session)."""
+        return user
+
+    def of(self, user: str | None = None) -> PlaywrightSession:
+        if user and user != self._request.user:
+            raise Failed(of_nobody(user))
+        return self
+
+    @property
+    def user(self) -> str:
+        return self._request.user
+
+    @property
+    def locale(self) -> str | None:
+        return self._request.options.locale
 
     @cached_property
     def sabotage(self) -> Sabotage:
@@ -497,12 +514,19 @@ class PlaywrightSession(PageLooks):
             await self._request.routing.end()
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
-            await collecting.take_trace(self._collector(self._request.folder, deadline))
-            self._files.append(self._request.folder / TRACE)
+            own = self._request.own_folder
+            own.mkdir(parents=True, exist_ok=True)
+            await collecting.take_trace(self._collector(own, deadline))
+            self._files.append(own / TRACE)
         await self._handle.end(CLOSE_SECONDS)
         if (videos := self._request.videos) is not None and videos.always and not videos.taken:
-            await collecting.take_video(self._collector(self._request.folder, Deadline.after(0, 0)), videos)
+            await collecting.take_video(self._collector(self._request.own_folder, Deadline.after(0, 0)), videos)
             self._files.append(self._request.folder / VIDEO)
+
+
+def of_nobody(user: str) -> Failure:
+    """The failure of whatever names a user that the task does not have: a reference has given the name."""
+    return Failure("INVALID_INPUT", f"the task has no user `{user}`", details={"as": user})
 
 
 def _acts(step: steps.Step) -> bool:

@@ -124,6 +124,11 @@ class _Expression:
         return frozenset(each for each, says in found if says) - {each for each, says in found if not says}
 
     @property
+    def users(self) -> frozenset[str]:
+        """The users whose pages it reads, beside those of the one who acts."""
+        return frozenset(node.user for node in walk(self.tree) if isinstance(node, Read) and node.user is not None)
+
+    @property
     def patterns(self) -> frozenset[tuple[str, str]]:
         """The patterns of what it reads of requests, messages and the console, each with its function."""
         reads = (node for node in walk(self.tree) if isinstance(node, Read))

@@ -103,8 +103,6 @@ PATHS = frozenset({"key", "path"})  # parameters that are paths
 OPTIONAL = frozenset({"result"})  # functions whose path may be left out: it is then empty, which means everything
 SHOWN_TEXTS = frozenset({"text", "text_content", "title"})
 """Functions whose value is a text that people read: it is compared as Playwright compares texts (`texts.fold`)."""
-NAMED = MappingProxyType({"frame": SELECTOR_FUNCTIONS})
-"""Arguments that are written with their name, and the functions that take them."""
 STATES = frozenset({"checked", "enabled", "editable", "focused", "empty", "in_viewport"})
 """Questions about the first match that is displayed. Without such an element they have no answer."""
 QUESTIONS = STATES | {"exists", "visible"}
@@ -119,6 +117,10 @@ HAPPENINGS: MappingProxyType[str, str | None] = MappingProxyType(
     }
 )
 """What pages have done so far: lists, of which a path takes an item. As a text each is this value of it."""
+NAMED: MappingProxyType[str, frozenset[str]] = MappingProxyType(
+    {"frame": SELECTOR_FUNCTIONS, "as": PAGE_FUNCTIONS | HAPPENINGS.keys()}
+)
+"""Arguments that are written with their name, and the functions that take them."""
 SINCE_STEPS = HAPPENINGS.keys() - {"requests", "dialogs"}
 """The functions that preconditions cannot use: before the first step nothing has happened."""
 
@@ -176,6 +178,8 @@ class PageQuery(NamedTuple):
     name: str | None = None
     """The name of an attribute, a CSS property, a cookie or an entry of the local storage."""
     frame: str | None = None
+    user: str | None = None
+    """The user whose page is asked; None: the one who acts."""
 
 
 class Happened(NamedTuple):
@@ -227,14 +231,16 @@ class Read(Node):
     arguments: tuple[str, ...]
     frame: str | None = None
     """The selector of the iframe that has the element."""
+    user: str | None = None
+    """The user whose pages it reads; None: the one who acts."""
 
     @property
     def query(self) -> PageQuery:
         """What a page function asks the page."""
         if self.function in STORED:
-            return PageQuery(self.function, name=self.arguments[0])
+            return PageQuery(self.function, name=self.arguments[0], user=self.user)
         selector, name, *_ = *self.arguments, None, None
-        return PageQuery(self.function, selector, name, self.frame)
+        return PageQuery(self.function, selector, name, self.frame, self.user)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ async def consistent(run: Run, index: int, step: Step | None) -> StepTransition:
     for key, binding in run.plan.spec.state_bindings.items():
         if _memory_value(run, key) is None:
             continue  # memory is still empty
-        request = StepRequest(index, Assert(expr=_equal(key, binding)), "STATE_INCONSISTENT", _Truth(run, key, binding))
+        compared = Assert(expr=_equal(key, binding), **{"as": step and step.user})
+        request = StepRequest(index, compared, "STATE_INCONSISTENT", _Truth(run, key, binding))
         record, turn = await do_step(run, request)
         if record.answers or turn:
             run.journal.trace.append(record)

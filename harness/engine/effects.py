@@ -82,7 +82,7 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
     else:
         run.journal.attribute(run.stage.session.take_sent())
     if not told and failure is not None and _may_send_on(progress, failure):
-        unseen = Sent("", run.stage.session.url or "", unseen=_UNTOLD)
+        unseen = Sent("", run.seat.url or "", unseen=_UNTOLD)
         if progress is not None and not progress.declared.looks_only:
             progress.sent += (unseen,)
         else:
@@ -244,13 +244,16 @@ async def contradicted(run: Run, step: Step) -> bool | None:
         return None
 
 
-async def barred_reason(run: Run, addresses: Iterable[str]) -> str | None:
+async def barred_reason(run: Run, addresses: Iterable[str], user: str | None = None) -> str | None:
     """Return why one of these addresses must not be requested again: a write that may have effect produced it.
+
+    `user`: only what this one has written counts, since it is asked for from this user's page; None: all of it.
 
     The write's `done_when` is asked, and allows the request if the write no longer has its effect.
     """
     wanted = {urldefrag(address).url for address in addresses}
-    made = written_addresses(run.journal.trace) if wanted else {}
+    trace = [each for each in run.journal.trace if user is None or each.step.user == user]
+    made = written_addresses(trace) if wanted else {}
     for url, record in made.items():
         if url in wanted and not await once_more(run, RepeatWay.REQUEST, record):
             doing = "a write" if record.step.effect_class == "write" else "which was seen to write"
@@ -263,7 +266,14 @@ async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
 
     The step may still have its effect.
     """
-    for record in reversed(run.journal.history[: checkpoint.index]):
+    before = run.journal.history[: checkpoint.index]
+    by_user = ([each for each in before if each.step.user == user] for user in {each.step.user for each in before})
+    return next(filter(None, [await _filled_by_write(run, records) for records in by_user]), None)
+
+
+async def _filled_by_write(run: Run, records: Sequence[StepRecord]) -> str | None:
+    """The reason why no field of a user's page may be filled again, by the records of the user's steps."""
+    for record in reversed(records):
         if (isinstance(record.step, Open) and record.acted) or any(each.page and each.arrived for each in record.sent):
             return None  # the recorded fields belong to another page
         wrote = isinstance(record.step, _FILLS) and record.may_have_written
@@ -290,7 +300,8 @@ async def _answer_of(run: Run, step: Step, *, unseen: bool, late: bool = False) 
     try:
         until = _until(run, step)
         criterion = str((await resolved(run, step, until)).done_when)
-        done = await _answered(run, criterion, until)
+        with run.acting(step.user):
+            done = await _answered(run, criterion, until)
     except (Failed, MissingMemory):
         return EffectAnswer.UNREADABLE
     if done:

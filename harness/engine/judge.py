@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from harness.criteria import Criterion, CriterionError, LateError, PageQuery, evaluate, fold, parse
 from harness.criteria.syntax import Compare, Literal, Number, Read, oriented
-from harness.engine.run import PageSources, Run, StepAnswer
+from harness.engine.run import PageSources, Run, StepAnswer, of_user
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.values import replace
@@ -43,9 +43,19 @@ class AssertionJudge(Struct, frozen=True):
         assertion = Assertion(why.expression, why.expected, why.actual, why.diff, why.message if why.plain else "")
         message = f"{words}: {text}: {why.message}"
         failure = Failure(self.code, message, details={"criterion": text}, assertion=assertion)
+        if users := read_users(why.expression):
+            failure = of_user(failure, users[0])
         if self.code not in _OF_TESTERS:
             return failure
         return await with_hint(self.run, failure, why.expression, self.until)
+
+
+def read_users(text: str) -> list[str]:
+    """The users whose pages a criterion names; none if it is no criterion by itself."""
+    try:
+        return sorted(parse(text).users) if "as" in text else []
+    except CriterionError:
+        return []
 
 
 # What a failed criterion probably meant: an element in a frame, another of several matches, the number in a text.
@@ -78,10 +88,10 @@ async def with_hint(run: Run, failure: Failure, part: str, until: Deadline) -> F
 
 async def _in_frame(failure: Failure, criterion: Criterion, sources: PageSources) -> Failure:
     """Name the frame that contains an element which the page itself lacks."""
-    for selector, frame in sorted(criterion.selectors, key=str):
+    for selector, frame in sorted(criterion.selectors, key=str) if not criterion.users else ():
         if frame is not None or await sources.page(PageQuery("exists", selector)):
             continue
-        if inside := await sources.run.stage.session.frame_of(selector):
+        if inside := await sources.run.seat.frame_of(selector):
             details = {**failure.details, "in_frame": inside}
             return replace(failure, details=details, advice=_IN_FRAME.format(selector, inside, repr(inside)))
     return failure

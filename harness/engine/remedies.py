@@ -182,7 +182,7 @@ def _form_gone(run: Run, progress: StepState, failure: Failure) -> bool:
 
     One that may be sent twice is sent again from there (`Reload`).
     """
-    gone = has_posted(failure) and (run.stage.session.url or "").startswith("chrome-error:")
+    gone = has_posted(failure) and (run.seat.url or "").startswith("chrome-error:")
     return gone and not progress.declared.repeatable
 
 

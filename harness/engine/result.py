@@ -25,7 +25,7 @@ from harness.model.diagnosis import error_report, fault_effect, unmet_expectatio
 from harness.model.dialogs import with_dialogs
 from harness.model.outcome import Looked, attempts_of, ended_as_declared, outcome_differences, score_of, shortcomings
 from harness.model.plan import Plan
-from harness.model.ports import Evidence, Ports, Snapshot, Stage
+from harness.model.ports import USERS, Evidence, Ports, Snapshot, Stage
 from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
 from harness.model.warnings import DONE_TWICE, dialog_warnings, done_twice, takeover_warnings, warnings
@@ -137,6 +137,8 @@ async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, endi
     evidence, state, failed = Evidence(folder, why=_NOT_BEGUN), Snapshot(), ports.clock.now()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
+        if user := ending.failure.details.get("user"):
+            stage.session.act_as(user)
         later = bool(plan.after_each) and played.torn is None and capture.logs  # taking the logs closes the pages
         evidence, state = await _taken(plan, stage, folder, replace(capture, logs=False) if later else capture)
         result = await _torn_down(played, result)
@@ -194,8 +196,9 @@ async def _hold_evidence(plan: Plan, ports: Ports, stage: Stage, folder: Path, r
     _, after = await _kept(result, partial(ports.archive.hold, plan, failed, report, evidence, state))
     if after is not result:
         return after
-    for path in [*folder.glob(TRACE), *folder.glob(_VIDEOS)]:  # noqa: ASYNC240 - at most a few names
-        if not {path, folder / VIDEO if path.suffix == ".webm" else path} & set(stage.session.files):
+    names = (TRACE, _VIDEOS, f"{USERS}/*/{TRACE}", f"{USERS}/*/{_VIDEOS}")
+    for path in [each for name in names for each in folder.glob(name)]:  # noqa: ASYNC240 - at most a few names
+        if not {path, path.with_name(VIDEO) if path.suffix == ".webm" else path} & set(stage.session.files):
             path.unlink()
     return result
 
@@ -257,6 +260,7 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
     }
     if notes := {item.name: item.reason for item in evidence.items if item.status == "taken" and item.reason}:
         fixed["evidence_notes"] = notes
+    fixed |= {"user": evidence.user} if evidence.user else {}
     if evidence.vanished:
         fixed["vanished_texts"] = evidence.vanished
     details = failure.evidence if failure else {}
@@ -487,7 +491,8 @@ async def _look(run: Run, part: ScoringCheckpoint, until: Deadline) -> Looked:
 
 async def _unmet_reason(run: Run, criterion: str, until: Deadline, expect: float = 0.0) -> str | None:
     try:
-        outcome = await AssertionJudge(run, until, expect=expect).criterion(criterion)
+        with run.acting(None):
+            outcome = await AssertionJudge(run, until, expect=expect).criterion(criterion)
     except Failed as failed:
         return failed.failure.message
     return outcome.message if isinstance(outcome, Failure) else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -14,7 +15,7 @@ from msgspec import Struct, field
 from harness.criteria import STUCK_SECONDS, LateError, PageQuery
 from harness.criteria.syntax import Happened
 from harness.model.plan import Plan
-from harness.model.ports import Json, Ports, Saved, Stage, WorldCheckpoint
+from harness.model.ports import Json, Ports, Saved, Seat, Stage, WorldCheckpoint
 from harness.model.record import Sent, StepRecord, TakeOver, TaskResult, seen_writing
 from harness.recovery import GiveUp, Remedy, Rewind
 from harness.recovery.catalog import ErrorType, Family
@@ -259,6 +260,20 @@ class Run(Struct, frozen=True):
     """Seconds beyond the task's own, for what is done after it."""
 
     @property
+    def seat(self) -> Seat:
+        """The pages of the user who acts."""
+        return self.stage.session.of()
+
+    @contextmanager
+    def acting(self, user: str | None) -> Iterator[None]:
+        """Inside, this user acts, and criteria read their pages; None: the first one."""
+        before = self.stage.session.act_as(user)
+        try:
+            yield
+        finally:
+            self.stage.session.act_as(before)
+
+    @property
     def agent(self) -> str | None:
         """The name of the agent that chooses the steps now; None: those of the file are executed."""
         return chosen_now(self.plan, self.journal)
@@ -358,6 +373,11 @@ class StepAnswer(Protocol):
         ...
 
 
+def of_user(failure: Failure, user: str) -> Failure:
+    """The failure, which tells whose page it is about."""
+    return replace(failure, details={**failure.details, "user": user})
+
+
 class PageSources(Struct, frozen=True):
     """The sources of criteria: the page, the memory and the environment of a run (criteria.Sources)."""
 
@@ -366,23 +386,30 @@ class PageSources(Struct, frozen=True):
     """The deadline of the attempt that evaluates the criterion."""
     answer: StepAnswer | None = None
     """The answer of the tool or the request of the step; None: it has none, or its answer was lost."""
+    user: str | None = None
+    """The user whose pages are read; None: the one who acts."""
 
     async def page(self, query: PageQuery, until: float = math.inf) -> Json:
-        return await self._look(until, lambda within: self.run.stage.session.read(query, within))
+        sources = self.of(query.user) if query.user is not None else self
+        return await sources._look(until, lambda seat, within: seat.read(query, within))  # noqa: SLF001 - its own
 
-    async def _look(self, until: float, look: Callable[[float], Awaitable[T]]) -> T:
+    def of(self, user: str) -> PageSources:
+        return replace(self, user=user)
+
+    async def _look(self, until: float, look: Callable[[Seat, float], Awaitable[T]]) -> T:
         """The result of one look, which gets its seconds. Raises LateError for a page that is merely busy."""
-        clock = self.run.ports.clock
+        clock, seat = self.run.ports.clock, self.run.stage.session.of(self.user)
         began = clock.now()
         last = min(self.until.at, began + self.run.plan.step_timeout)
         within = max(SHORTEST_READ, min(until, last) - began)
         try:
-            return await look(within)
-        except Failed as failed:
+            return await look(seat, within)
+        except Failed as error:
+            failed = error if self.user is None else Failed(of_user(error.failure, self.user))
             stuck = until >= last and clock.now() - began >= STUCK_SECONDS and failed.failure.family is Family.BROWSER
             if failed.failure.type != ErrorType.TIMEOUT_STEP or stuck:
-                raise
-            raise LateError(failed) from failed
+                raise failed from error
+            raise LateError(failed) from error
 
     async def memory(self) -> Mapping[str, Json]:
         await self.run.synchronize(self.until)
@@ -393,14 +420,14 @@ class PageSources(Struct, frozen=True):
         return await self.run.read(reading, self.until, f"Environment channel {name!r}", {"channel": name})
 
     async def happened(self, function: str, pattern: str, until: float = math.inf) -> Happened:
-        session = self.run.stage.session
+        seat = self.run.stage.session.of(self.user)
         if function == "requests":
             wanted = RequestPattern.parse(pattern)
-            sent = (each for each in session.exchanged if wanted.matches(each.method, each.url))
+            sent = (each for each in seat.exchanged if wanted.matches(each.method, each.url))
             return Happened([each.as_json() for each in sent])
         if function == "dialogs":
-            return Happened([each.as_json() for each in session.dialogs])
-        return await self._look(until, lambda within: session.happened(function, pattern, within))
+            return Happened([each.as_json() for each in seat.dialogs])
+        return await self._look(until, lambda seat, within: seat.happened(function, pattern, within))
 
     async def result(self) -> Json:
         if self.answer is None:
@@ -413,4 +440,4 @@ class PageSources(Struct, frozen=True):
 
     @property
     def locale(self) -> str | None:
-        return self.run.plan.context.locale
+        return self.run.stage.session.of(self.user).locale

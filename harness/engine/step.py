@@ -13,10 +13,11 @@ from harness.engine import effects
 from harness.engine.attempt import StepRequest, StepState, attempt, task_timeout
 from harness.engine.due import left_out
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
+from harness.engine.judge import read_users
 from harness.engine.policy import allowed_by_person, permission
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
 from harness.engine.repeat import RepeatUntil
-from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop
+from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop, of_user
 from harness.model.events import StepStarted
 from harness.model.record import CLOSED_PAGES, LEFT_OUT, Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
@@ -252,6 +253,7 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
 
 
 def _begin(run: Run, request: StepRequest) -> None:
+    run.stage.session.act_as(request.step.user)
     run.stage.session.begin_step(request.index, partial(effects.write_left, run, request.index, request.step))
 
 
@@ -262,7 +264,7 @@ async def _softened(run: Run, request: StepRequest, turn: StepTransition) -> Ste
         return turn
     run.journal.soft[request.index] = turn
     name = request.step.screenshot_id or f"soft-{request.index}"
-    await run.stage.session.screenshot(name, min(_PICTURE_SECONDS * max(1.0, run.plan.timeout_scale), run.left))
+    await run.seat.screenshot(name, min(_PICTURE_SECONDS * max(1.0, run.plan.timeout_scale), run.left))
     return await go_on(run, request.index, turn.failure)
 
 
@@ -294,7 +296,7 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             run.stage.session.restrict(permission(run, progress.declared))
             continue
         if isinstance(outcome, Passed):
-            await run.stage.session.passed(progress.index)
+            await run.seat.passed(progress.index)
             left = LEFT_OUT in outcome.details
             if not (progress.repeated or left):
                 progress.contradicted = await effects.contradicted(run, progress.declared)
@@ -406,14 +408,23 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     outcome = await left_out(run, progress) or await _unrecorded(run, step) or await with_circuit(run, step, once)
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
-        outcome = await run.stage.session.by_page(outcome)
+        outcome = await run.stage.session.of(outcome.details.get("user")).by_page(outcome)
     elif isinstance(step, Assert) or (isinstance(step, Wait) and step.expr is not None) or LEFT_OUT in outcome.details:
-        outcome = await run.stage.session.page_failure() or outcome
+        outcome = await _page_failure(run, step) or outcome
     outcome = _note_closed_pages(run, _attribute_cause(run, outcome))
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
     attempt_ended(run, request.index, request.step, done)
     return outcome
+
+
+async def _page_failure(run: Run, step: Step) -> Failure | None:
+    """The failure of a page that proves nothing, of those that the criteria of a step have read."""
+    criteria = (getattr(step, "expr", None), step.when, *step.guards.values())
+    for user in (None, *(user for each in criteria if each for user in read_users(each))):
+        if failure := await run.stage.session.of(user).page_failure():
+            return failure if user is None else of_user(failure, user)
+    return None
 
 
 def _end_of_repetition(run: Run, progress: StepState) -> RepeatUntil | None:
@@ -458,7 +469,7 @@ def _attribute_cause(run: Run, outcome: Outcome) -> Outcome:
 
 def _note_closed_pages(run: Run, outcome: Outcome) -> Outcome:
     """The outcome, with the pages that the site closed meanwhile, and where the task went on."""
-    closed = run.stage.session.closed_pages
+    closed = run.seat.closed_pages
     if not closed:
         return outcome
     outcome = replace(outcome, details={**outcome.details, CLOSED_PAGES: list(closed)})
@@ -503,9 +514,9 @@ async def _answer(run: Run, progress: StepState, failure: Failure, *, known: boo
 
 async def _renewed(run: Run, failure: Failure) -> Failure | None:
     """Provide a page that can be trusted; returns the failure if there is none."""
-    session = run.stage.session
-    earlier = (str(failure.details["url"]),) if failure.circumstances.opened_before else session.renewed_at
-    return await session.renew(failure, run.left, await effects.barred_reason(run, earlier))
+    seat = run.stage.session.of(failure.details.get("user"))
+    earlier = (str(failure.details["url"]),) if failure.circumstances.opened_before else seat.renewed_at
+    return await seat.renew(failure, run.left, await effects.barred_reason(run, earlier, seat.user or None))
 
 
 async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
@@ -517,7 +528,8 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
         if (there or soon) and await effects.stop_sending(run, progress, failure):
             now = await effects.knowledge(run, progress.declared, failure, progress.sent)
             known = known and again(RepeatWay.RETRY, now) is not RepeatVerdict.UNKNOWN
-        why = await effects.barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
+        by = None if isinstance(remedy, Rewind) else progress.declared.user  # a checkpoint has the pages of all
+        why = await effects.barred_reason(run, asked_again(run, progress, failure, remedy, known=known), by)
         failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):
             return failure, allowed
@@ -553,7 +565,7 @@ def _shows_failure(run: Run, failure: Failure) -> bool:
     """Return whether the act's page is there with a bad answer or without a part, or the browser's own in its place."""
     answered = "status" in failure.details or "resource" in failure.details
     own = failure.effect is not Effect.NONE and not failure.circumstances.opened_before
-    return own and (answered or (run.stage.session.url or "").startswith("chrome-error:"))
+    return own and (answered or (run.seat.url or "").startswith("chrome-error:"))
 
 
 def _retry_step(run: Run, progress: StepState, failure: Failure) -> Step:

@@ -169,11 +169,19 @@ async def _steps(run: Run) -> StepTransition:
         if ending := overspent(run, another=step is not None):
             return ending
         if step is None:
-            unmet = await run.stage.session.await_dialogs(0) if run.agent is None else None
+            unmet = await _missing_dialog(run) if run.agent is None else None
             return TaskStop(unmet, max(0, index - 1), GiveUp()) if unmet else None
         await checkpoint(run, index)
         if turn := await _do_one(run, index, step):
             return turn
+
+
+async def _missing_dialog(run: Run) -> Failure | None:
+    """The failure for a dialog that a step declares, of any user, and that has not opened by the end."""
+    for user in run.plan.users:
+        if unmet := await run.stage.session.of(user.name).await_dialogs(0):
+            return unmet
+    return None
 
 
 async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | None:
@@ -195,6 +203,7 @@ async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | 
 
 async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
     journal = run.journal
+    run.stage.session.act_as(step.user)  # faults strike where it acts
     await run.stage.injector.before_step(index, step)
     clear = partial(handle, run, index, step) if run.plan.handlers else None
     if clear and (turn := await clear()):

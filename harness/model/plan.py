@@ -83,6 +83,17 @@ class AgentChain(Struct, frozen=True):
         return self.names[place] if place < len(self.names) else None
 
 
+class ReadyUser(Struct, frozen=True):
+    """A user of a task, ready to act."""
+
+    name: str = ""
+    """Empty in a task without `users`, which has one."""
+    context: ContextOptions = NO_OPTIONS
+    """What the user's browser context emulates."""
+    login: ReadyLogin | None = None
+    """The login with which the user begins."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The task as the engine runs it, frozen; `inputs`, `persona` and `env` are interpolated, `memory` is not."""
@@ -127,7 +138,11 @@ class Plan:
     before_each: tuple[Step, ...] = ()
     after_each: tuple[Step, ...] = ()
     login: ReadyLogin | None = None
-    """The login with which the task begins."""
+    """The login with which the task begins; that of the first user."""
+    user: str = ""
+    """The name of the first user; empty in a task without `users`."""
+    others: tuple[ReadyUser, ...] = ()
+    """The users after the first."""
     fresh: bool = True
     """Whether the world is emptied first; False for a task that runs in the middle of another one."""
     last_of_episode: bool = True
@@ -162,6 +177,15 @@ class Plan:
     """Whether a fixture of its test may fail after the task: the evidence of its end is held until then."""
     in_full: bool = False
     """Whether it is recorded with snapshots from the start, whatever the settings say."""
+
+    @property
+    def users(self) -> tuple[ReadyUser, ...]:
+        """The users of the task; one without a name if it declares none."""
+        return (ReadyUser(self.user, self.context, self.login), *self.others)
+
+    def context_of(self, user: str | None) -> ContextOptions:
+        """What the context of a user emulates; None: of the first."""
+        return next((each.context for each in self.others if each.name == user), self.context)
 
     @property
     def steps_source(self) -> str:
@@ -203,7 +227,7 @@ class Plan:
 
     @property
     def all_secrets(self) -> tuple[str, ...]:
-        """The secrets of the task, of its login and of the tasks inside it, since its reports may show them too."""
-        login = self.login.plan if self.login else None
-        inner = (self.alternative, *(repair.task for repair in self.repairs), login)
+        """The secrets of the task, of its logins and of the tasks inside it, since its reports may show them too."""
+        logins = (each.login.plan for each in self.users if each.login)
+        inner = (self.alternative, *(repair.task for repair in self.repairs), *logins)
         return self.secrets + tuple(secret for plan in inner if plan is not None for secret in plan.all_secrets)

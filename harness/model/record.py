@@ -45,6 +45,20 @@ MESSAGE = "WebSocket"
 """What stands in place of a method for a message that is sent over an open WebSocket."""
 
 
+class ConsoleLine(Struct, frozen=True):
+    """A message that a page wrote to its console, with its time."""
+
+    at: datetime
+    level: str
+    """`LOG`, `INFO`, `WARNING`, `ERROR`, as Playwright names it, in capitals."""
+    text: str
+    place: str = ""
+    """`url:line`, if known."""
+
+    def __str__(self) -> str:
+        return f"[{self.level}] {self.text}" + (f" ({self.place})" if self.place else "")
+
+
 class Sent(Struct):
     """What left a page: a request with an unsafe method, one for the document of a page, or a message of a WebSocket.
 

@@ -30,6 +30,7 @@ class Context(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     url: str | None = None
+    user: str | None = Field(None, description="The user whose page it is, in a task with several.")
     screenshot_id: str | None = None
     dom_snapshot_id: str | None = None
     memory_snapshot: dict[str, JsonValue] | None = None

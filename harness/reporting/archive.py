@@ -231,7 +231,7 @@ def assemble(
     for name in (*NAMES, *(item.name for item in evidence.items if item.name not in NAMES)):
         if name not in names_of("report"):
             entries.append(_artifact(folder / name, writers.get(name), evidence, state))
-    files = list(copy_files(evidence.folder, folder / "files", redactor))
+    files = list(copy_files(evidence.folder, folder / "files", redactor, users=bool(evidence.user)))
     document = manifest(report, plan.key, run, entries, files)
     document["grading"] = _grading(folder, plan, result, evidence, redactor)
     write_json(folder / MANIFEST, redactor.json(document))
@@ -355,7 +355,7 @@ def _grading(folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, r
     spec = plan.spec
     return {
         "world_time": now.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-        "url": evidence.url,
+        "url": evidence.url if evidence.user in ("", plan.user) else None,
         "locale": plan.context.locale,
         "page": PAGE_STATE if isinstance(page, Mapping) else page,
         "success_criteria": list(_criteria_outcomes(spec.success_criteria, plan.success_criteria, result)),

@@ -300,7 +300,8 @@ def _faults(story: TaskStory, room: Room) -> Iterator[str]:
 def _page_lines(story: TaskStory, room: Room) -> Iterator[str]:
     if story.page is not None:
         if story.page.url:
-            yield from _line("  url: ", story.page.url, room)
+            of = f" of {story.page.user}" if story.page.user else ""
+            yield from _line(f"  url{of}: ", story.page.url, room)
         yield from _list("shown for a moment", story.page.vanished, room, room.console)
         said = fold_lines(told_lines(story.page.console), room.width - 4)[-room.console :]
         yield from _list("console", said, room, room.console)

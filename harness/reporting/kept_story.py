@@ -72,7 +72,10 @@ class _KeptReader:
             warnings=report.warnings,
             score=_score(report.score) if report.score else None,
             page=StoryPage(
-                report.context.url or "", tuple(report.context.vanished), report.context.browser_console_logs
+                report.context.url or "",
+                tuple(report.context.vanished),
+                report.context.browser_console_logs,
+                user=report.context.user or "",
             ),
             artifacts=str(self._folder),
             expected=report.expected,

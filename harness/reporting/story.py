@@ -255,6 +255,8 @@ class StoryPage(Struct, frozen=True):
     console: tuple[str, ...] = ()
     picture: str = ""
     """The name of its screenshot."""
+    user: str = ""
+    """The user whose page it is, in a task with several."""
 
 
 class StoryFile(Struct, frozen=True):

@@ -224,7 +224,7 @@ class _Teller:
         if context is None:
             return None
         vanished, console = tuple(context.vanished), context.browser_console_logs
-        return StoryPage(context.url or "", vanished, console, context.screenshot_id or "")
+        return StoryPage(context.url or "", vanished, console, context.screenshot_id or "", context.user or "")
 
     def _inner(self) -> Iterator[InnerStory]:
         result = self._result

@@ -15,7 +15,7 @@ from harness.criteria.syntax import Compare, oriented
 from harness.masking import MARK
 from harness.reporting.files import ARTIFACTS, printable
 from harness.reporting.tool_lines import called
-from harness.spec.steps import Step, Tool
+from harness.spec.steps import Step
 from harness.task_secrets import hidden, is_secret_name
 
 
@@ -75,14 +75,17 @@ def failure_place(code: str, index: int | None, total: int | None, number: str =
 
 
 def step_target(step: Step) -> str:
-    """The target of a step; a password is not shown."""
-    if isinstance(step, Tool):
-        return called(step.server, step.tool, step.arguments)
+    """The target of a step, and the user; a password is not shown."""
     return target_text({**vars(step), "act": step.act})
 
 
 def target_text(step: Mapping[str, Any]) -> str:
-    """The target of a step that is given as a document, as a report or a trace has it; a password is not shown."""
+    """The same of a step that is given as a document, as a report or a trace has it."""
+    user = f"as {step['as']}" if step.get("as") else ""
+    return f"{_target(step)} {user}".strip() if user else _target(step)
+
+
+def _target(step: Mapping[str, Any]) -> str:
     if step.get("act") == "tool":
         return called(step.get("server"), step.get("tool"), step.get("arguments"))
     selector, value = step.get("selector"), step.get("value")

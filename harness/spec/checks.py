@@ -100,6 +100,7 @@ def check_spec(
         *_task_id(spec, origin),
         *(_no_steps(spec, origin, agents or ()) if needs_steps and spec.agent is None else ()),
         *_of_agents(spec, origin, agents),
+        *_of_users(spec, origin),
         *_time(spec, origin),
         *_domains(spec, origin),
         *_mark_problems(spec, origin),
@@ -256,12 +257,45 @@ def _of_faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) 
         yield from expect_problems(spec, origin)
 
 
-def login_problems(name: str, origin: Origin, known: Collection[str]) -> Iterator[Problem]:
+def logins_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
+    """The logins that a task names, with their places."""
+    if spec.login is not None:
+        yield ("login",), spec.login
+    for name, user in spec.users.items():
+        if user.login is not None:
+            yield ("users", name, "login"), user.login
+
+
+def login_problems(path: JsonPath, name: str, origin: Origin, known: Collection[str]) -> Iterator[Problem]:
     """Yield a problem if the project has no login of that name. `known`: its logins."""
     if "${" not in name and name not in known:
         expected = join_or(sorted(known)) if known else "a login of [tool.harness.logins]; there is none"
         hint = did_you_mean(name, known)
-        yield origin.problem(("login",), f"there is no login `{name}`", expected=expected, hint=hint)
+        yield origin.problem(path, f"there is no login `{name}`", expected=expected, hint=hint)
+
+
+def _of_users(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Yield the problems of `users`, and of steps by somebody who is none."""
+    by_whom = [(path, step) for path, step in steps_of(spec) if step.user is not None]
+    if not (spec.users or by_whom):
+        return
+    from harness.spec.users import name_problems, unknown_users  # few tasks have users
+
+    yield from name_problems(spec.users, origin)
+    yield from unknown_users(by_whom, spec.users, origin)
+    if spec.users and spec.login is not None:
+        message = "the task has `users`, and each of them has a login of their own"
+        hint = f"write it below the user whom it is for: `{next(iter(spec.users))}: {{login: {spec.login}}}`"
+        yield origin.problem(("login",), message, hint=hint, key=True)
+    yield from agent_of_users(spec, spec.agent not in (None, SCRIPTED) or bool(spec.agent_fallback), origin)
+
+
+def agent_of_users(spec: TaskSpec, chosen: bool, origin: Origin) -> Iterator[Problem]:
+    """Yield a problem if an agent is `chosen` to act for several users: its tools name none."""
+    if chosen and spec.users:
+        message = "an agent acts as one person, and the task has `users`: their steps stand in the file"
+        key = next((each for each in ("agent", "agent_fallback") if each in spec.model_fields_set), "users")
+        yield origin.problem((key,), message, hint="leave the agent out, or the `users`", key=True)
 
 
 def _of_agents(spec: TaskSpec, origin: Origin, declared: Collection[str] | None) -> Iterator[Problem]:
@@ -284,13 +318,15 @@ def _of_agents(spec: TaskSpec, origin: Origin, declared: Collection[str] | None)
         yield origin.problem(("agent_fallback_if_unmet",), message, hint="name the agents that go on", key=True)
 
 
-def unfit_for_login(made: TaskSpec, file: str, origin: Origin) -> Iterator[Problem]:
-    """Yield the reasons why a task cannot log in for others. `file`: its name; `origin`: the task that needs it."""
+def unfit_for_login(made: TaskSpec, file: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
+    """Yield the reasons why a task cannot log in for others. `file`: its name; `origin` and `path`: who needs it."""
     if made.login is not None:
-        yield origin.problem(("login",), f"{file} logs in, and names a login itself")
+        yield origin.problem(path, f"{file} logs in, and names a login itself")
+    if made.users:
+        yield origin.problem(path, f"{file} logs in, and has `users`: a login is that of one person")
     if made.faults:
         message = f"{file} logs in, and declares faults, which do not strike in a login"
-        yield origin.problem(("login",), message, hint="declare them in the task that uses the login")
+        yield origin.problem(path, message, hint="declare them in the task that uses the login")
 
 
 def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

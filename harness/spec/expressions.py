@@ -230,7 +230,7 @@ def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
 
 def _values(spec: TaskSpec) -> dict[str, Any]:
     """The keys that are values as a whole."""
-    names = ("goal", "inputs", "persona", "page_values", "memory", "expected_memory", "login")
+    names = ("goal", "inputs", "persona", "page_values", "memory", "expected_memory", "login", "users")
     values = {name: getattr(spec, name) for name in names}
     return values | ({"browser": spec.browser.values_given} if spec.browser is not None else {})
 
@@ -444,6 +444,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         yield from _unreadable_selectors(path, text, chain.from_iterable(each.selectors for each in parsed), origin)
         yield from _unmatched(path, chain.from_iterable(each.patterns for each in parsed), origin)
         yield from _too_early(path, parsed, origin)
+        yield from _unknown_readers(path, text, parsed, spec, origin)
         for name in sorted(named - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
     for key, binding in spec.state_bindings.items():
@@ -458,6 +459,15 @@ def _too_early(path: JsonPath, parsed: Iterable[Criterion | ValueExpression], or
     if early and path[0] == "preconditions":
         message = f"`{early}(...)` reads what pages have done in the steps, and there is none before them"
         yield origin.problem(path, message, hint="say it in `success_criteria` or in `expr` of an `assert`")
+
+
+def _unknown_readers(
+    path: JsonPath, text: str, parsed: Iterable[Criterion | ValueExpression], spec: TaskSpec, origin: Origin
+) -> Iterator[Problem]:
+    if any(each.users for each in parsed):
+        from harness.spec.users import unknown_readers  # few tasks have users
+
+        yield from unknown_readers(path, text, parsed, spec.users, origin)
 
 
 def heard(spec: TaskSpec) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.spec.checks import check_spec, login_problems, profile_problems, strict_problems, tool_problems
+from harness.spec.checks import check_spec, login_problems, logins_of, profile_problems, strict_problems, tool_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
 from harness.spec.file_names import HOOKS, SPEC_FILE, is_task_file, is_to_expand, task_name
 from harness.spec.loaded import Gathered, Loaded
@@ -136,8 +137,8 @@ def load_file(
     gathered, of_groups = _with_groups(gathered, path.parent)
     spec, problems = _check_gathered(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
     problems += of_groups
-    if spec is not None and spec.login is not None and logins is not None:
-        problems += login_problems(spec.login, gathered.origin, logins)
+    if spec is not None and logins is not None:
+        problems += (each for named in logins_of(spec) for each in login_problems(*named, gathered.origin, logins))
     if spec is not None and tools is not None:
         problems += tool_problems(spec, gathered.origin, tools)
     if spec is not None and profiles is not None:
@@ -229,13 +230,19 @@ def validated(data: dict[str, Any]) -> TaskSpec:
     return TaskSpec.model_validate_json(json.dumps(data), strict=True)
 
 
+_USER = re.compile(r"""\bas(?:": "|\s*=\s*(?:'|\\"))([\w-]+)""")
+"""A user in the JSON of steps: `"as": "bob"`, or `as='bob'` in a criterion."""
+
+
 def check_group(path: Path) -> list[Problem]:
     """Return the problems and warnings of a step group, checked with sample values for its parameters."""
     from harness.spec.step_groups import expand_groups, load_group, sample_use, unused_parameters
 
     try:
         loaded = load_group(path)
-        data = {"task_id": loaded.name, "steps": [sample_use(loaded)]}
+        data: dict[str, Any] = {"task_id": loaded.name, "steps": [sample_use(loaded)]}
+        if named := _USER.findall(json.dumps(loaded.group.steps)):  # the tasks that use the group have them
+            data["users"] = {name: {} for name in named}
         gathered, problems = expand_groups(Gathered(data, loaded.origin, ()), path.parent)
     except SpecError as error:
         return list(error.problems)

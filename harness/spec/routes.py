@@ -116,7 +116,8 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
             None,
             ge=1,
             le=10_000,
-            description="Default: all. Which of these messages of a WebSocket it is about, counted from 1, as a plain number.",
+            description="Default: all. Which of these messages of a WebSocket it is about, counted from 1, "
+            "as a plain number.",
         )
         send: _Content | tuple[_Content, ...] = Field(
             (), description="Messages that the page gets, as an answer: texts, or mappings with `json`."
@@ -127,7 +128,7 @@ with warnings.catch_warnings():  # `json` hides a method of pydantic's models th
             None,
             ge=1000,
             le=4999,
-            description="The WebSocket is closed with this code, `1000` or `1011` for example, as a plain number.",
+            description="The WebSocket is closed with this code, such as `1000`, as a plain number.",
         )
         reason: str = Field("", max_length=123, description="The reason for `close`.")
 

@@ -71,10 +71,10 @@ def in_long_form(steps: Any) -> Any:
 
 _KEYS_OF_STEPS = frozenset({
     "act", "selector", "value", "frame", "timeout", "note", "optional", "force", "effect", "done_when", "remember",
-    "keys", "delay", "until", "at_most", "when", "expect_request", "status",
+    "keys", "delay", "until", "at_most", "when", "expect_request", "status", "as",
 })  # fmt: skip
 """Keys that people put where the selectors of fields stand. No element has such a tag."""
-_OF_ALL = ("frame", "timeout", "force", "optional", "note")
+_OF_ALL = ("frame", "timeout", "force", "optional", "note", "as")
 """Keys that each of several fields in one step takes over."""
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _AIMS = frozenset({"url", "state", "request", "expr"})

@@ -7,7 +7,7 @@ group's file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
@@ -41,6 +41,7 @@ from harness.spec.rounds import (
 )
 from harness.spec.short_forms import LongStep, ShortFormError, long_steps
 from harness.spec.source import Origin, Place, Source, read_mapping
+from harness.spec.step_base import ActedBy
 from harness.spec.validation import MOST_STEPS, NO_STEP, problems_of_error, too_many_items, value_at
 from harness.values import replace
 
@@ -89,7 +90,7 @@ class StepGroup(Declaration):
     )
 
 
-class Use(Declaration):
+class Use(ActedBy):
     """The steps of a group stand in the place of this step."""
 
     use: str = Field(
@@ -138,7 +139,7 @@ class Use(Declaration):
         return self
 
 
-_OF_USE = ("with", "when", "for_each", "count", "at_most", "remember")
+_OF_USE = ("with", "as", "when", "for_each", "count", "at_most", "remember")
 
 
 class LoadedGroup(Struct, frozen=True):
@@ -248,7 +249,8 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     using = [path for path in lists if any(map(is_to_expand, _list_at(data, path)))]
     nearest_last = reversed(list(_group_files(folder)))
     plain = sum(len(_list_at(data, path)) for path in lists if path not in using)
-    work = _Expansion({_name_of(path): path for path in nearest_last}, count=plain)
+    groups, users = {_name_of(path): path for path in nearest_last}, data.get("users")
+    work = _Expansion(groups, users if isinstance(users, dict) else {}, count=plain)
     data = deepcopy(data)
     places: dict[JsonPath, Place] = {}
     for path in using:
@@ -296,6 +298,8 @@ class _Expansion(Struct):
 
     groups: Mapping[str, Path]
     """The files of all groups that the task may use, by name."""
+    users: Collection[str] = ()
+    """The users of the task."""
     problems: list[Problem] = field(default_factory=list)
     count: int = 0
     """The steps of the task so far."""
@@ -350,7 +354,7 @@ class _Expansion(Struct):
         values = self._values(used, loaded, place)
         if each is not None:
             values = {**values, EACH_KEY: each.item}
-        steps = list(self._filled(loaded, values, place, inside, each))
+        steps = [(_acted_by(used.user, step), at) for step, at in self._filled(loaded, values, place, inside, each)]
         if steps:
             last, where = steps[-1]
             steps[-1] = (self._with_outputs(last, used, loaded, values, place), where)
@@ -396,7 +400,7 @@ class _Expansion(Struct):
 
     def _use(self, step: Any, place: Place) -> Use | None:
         try:
-            return Use.model_validate(step, strict=True)
+            return self._of_known_user(Use.model_validate(step, strict=True), place)
         except ValidationError as error:
             origin = Origin("", place.source)
             for path, _, problem in problems_of_error(error, step, origin):
@@ -404,6 +408,16 @@ class _Expansion(Struct):
                 told = place.problem(path, problem.message, expected=problem.expected or allowed, key=True)
                 self.problems.append(told)
             return None
+
+    def _of_known_user(self, used: Use, place: Place) -> Use:
+        """The `use` itself; without its user, and a problem, if the task has none of that name."""
+        if used.user is None:
+            return used
+        from harness.spec.users import unknown_users  # few tasks have users
+
+        told = list(unknown_users([((), used)], self.users, place))
+        self.problems += told
+        return used.model_copy(update={"as": None}) if told else used
 
     def _group(self, used: Use, place: Place, inside: tuple[str, ...]) -> LoadedGroup | None:
         path = self.groups.get(used.use)
@@ -557,6 +571,11 @@ def _guarded(first: dict[str, Any], guard: Guard, expression: str) -> dict[str, 
     inner = dict(first.get("guards", {}))
     same = inner.pop(str(guard), None)
     return {**first, "guards": {str(guard): f"({expression}) && ({same})" if same else expression, **inner}}
+
+
+def _acted_by(user: str | None, step: Any) -> Any:
+    """The step by the user for whom its group is used, unless it names one itself."""
+    return step if user is None or not isinstance(step, dict) else {"as": user, **step}
 
 
 def sample_use(loaded: LoadedGroup) -> dict[str, Any]:

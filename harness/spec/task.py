@@ -48,9 +48,11 @@ if TYPE_CHECKING:
     from harness.spec.context import ContextOptions
     from harness.spec.faults import Fault
     from harness.spec.routes import Route
+    from harness.spec.users import User
 else:
     Rulebook, Fault = _later("harness.recovery.rulebook", "Rulebook"), _later("harness.spec.faults", "Fault")
     ContextOptions, Route = _later("harness.spec.context", "ContextOptions"), _later("harness.spec.routes", "Route")
+    User = _later("harness.spec.users", "User")
 
 
 @cache
@@ -323,6 +325,9 @@ class TaskSpec(BaseModel):
         None,
         description="Name of a login of `[tool.harness.logins]`. The task begins with its cookies, localStorage and "
         "IndexedDB.",
+    )
+    users: dict[str, User] = Field(
+        default_factory=dict, description="Several people who act in the task: name -> `login` and `browser`."
     )
     preconditions: tuple[str, ...] = Field((), description="Criteria that must hold before the first step.")
     memory: dict[str, JsonValue] = Field(

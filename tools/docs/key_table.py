@@ -102,7 +102,7 @@ def tables() -> Mapping[str, tuple[Section, ...]]:
     return {
         "task": (
             Section("Top level", "", tuple(_keys("", schema, definitions))),
-            *(part["skip_if"], part["browser"], *browser, part["expect"], part["allowed_writes"]),
+            *(part["users"], part["skip_if"], part["browser"], *browser, part["expect"], part["allowed_writes"]),
             part["scoring_checkpoints"],
         ),
         "steps": tuple(_steps(_variants(top["steps"]["items"], definitions), definitions)),
@@ -131,6 +131,7 @@ _OF_ROUTES = (
 )
 """Mappings in a route: the title, the place, the model."""
 _PLACES = {
+    "users": ".*.",
     "skip_if": "[].",
     "allowed_writes": "[].",
     "browser": ".",

@@ -31,6 +31,7 @@ _PARTS = {
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
     "Handler": "handlers",
+    "User": "users",
     "SkipIf": "condition",
     "DataFile": "data file",
     "Route": "routes",

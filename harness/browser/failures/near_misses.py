@@ -10,7 +10,7 @@ from itertools import pairwise
 _TEXT_CONDITION = re.compile(
     r""":(?:has-text|text|text-is|text-matches)\(("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^()"'])*\)"""
 )
-_NAME_CONDITION = re.compile(r"""(role=[\w-]+)(.*?)\[name\*?=("(?:[^"\\]|\\.)*")\s*[is]?\]""")
+NAME_CONDITION = re.compile(r"""(role=[\w-]+)(.*?)\[name\*?=("(?:[^"\\]|\\.)*")\s*[is]?\]""")
 _TEXT_ENGINE = re.compile(r"(?P<label>(?:^|>>\s*)label)=(?P<wanted>[^>]+)$|\s*>>\s*has-text=(?P<text>[^>]+)$")
 _TEST_ID = re.compile(r"\btestid=([\w.-]+)")
 _COMBINATORS = (">", "+", "~", ",", ">>")
@@ -32,7 +32,7 @@ def similar(selector: str, names: Sequence[str]) -> tuple[str, ...]:
 
 def without_text(selector: str) -> str:
     """The selector without its conditions on text; empty if it has none, or nothing else that could match."""
-    bare = _TEXT_ENGINE.sub(r"\g<label>", _NAME_CONDITION.sub(r"\1\2", _TEXT_CONDITION.sub("", selector)))
+    bare = _TEXT_ENGINE.sub(r"\g<label>", NAME_CONDITION.sub(r"\1\2", _TEXT_CONDITION.sub("", selector)))
     parts = bare.split() if bare != selector else []
     return bare if parts and parts[0] not in _COMBINATORS and parts[-1] not in _COMBINATORS else ""
 
@@ -42,7 +42,7 @@ def nearest_text(selector: str, texts: Sequence[str]) -> str:
     wanted = ""
     if found := _TEXT_CONDITION.search(selector):
         wanted = found[0].partition("(")[2][:-1]
-    elif found := _NAME_CONDITION.search(selector):
+    elif found := NAME_CONDITION.search(selector):
         wanted = found[3]
     elif found := _TEXT_ENGINE.search(selector):
         wanted = found["wanted"] or found["text"]

@@ -15,7 +15,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.bounded import bounded
-from harness.browser.failures.near_misses import nearest_text, prefixes, similar, without_text
+from harness.browser.failures.near_misses import NAME_CONDITION, nearest_text, prefixes, similar, without_text
 from harness.browser.isolated import DISPLAYED, TEXTS, script
 from harness.browser.locating import frames_of, in_playwright, locate
 from harness.browser.page_events import PageEvents
@@ -300,7 +300,7 @@ async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0,
 async def _with_near_misses(page: Page, selector: str, frame: str | None, facts: Facts) -> Facts:
     """Add what nearly matches a selector that matches nothing."""
     bare = without_text(selector)
-    named = _NAME_CONDITION.search(selector) is not None
+    named = NAME_CONDITION.search(selector) is not None
     texts = await TEXTS.of_all(locate(page, bare, frame), named) if bare else []
     if texts:
         return replace(facts, similar=(), without_text=bare, text=nearest_text(selector, texts))

@@ -291,6 +291,9 @@ class MemoryAlone:
     async def result(self) -> Never:
         raise UnknownError
 
+    def of(self, user: str) -> MemoryAlone:  # noqa: ARG002 (as criteria.Sources has it)
+        return self
+
     def now(self) -> Never:
         raise UnknownError
 
