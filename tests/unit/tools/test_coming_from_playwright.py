@@ -96,7 +96,6 @@ OPTIONS = {option.name for option in TASK_OPTIONS}
 
 def unknown_in(span: str) -> Iterator[str]:
     """What a code span of an answer names that the project does not have."""
-        return
     text = re.sub(r"'[^']*'|\"[^\"]*\"|\$\{[^}]*\}", "''", span)
     yield from set(re.findall(r"--[\w-]+", text)) - OPTIONS - {"--headed", "--step"}
     yield from set(re.findall(r"^harness (\w+)", text)) - set(COMMANDS)
