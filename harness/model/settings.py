@@ -312,6 +312,19 @@ class Settings(Declaration):
         description="When the services start. `tasks`: before the first task. `session`: before the first test of "
         "any kind; pytest-playwright's `page` then resolves their hosts.",
     )
+    page_tests: bool = Field(
+        False,
+        description="Name the cause and keep the evidence of ordinary Playwright tests that fail, and show them in all "
+        "reports, as tasks.",
+    )
+    page_test_timeout: float = Field(
+        0.0, ge=0, le=86_400, description="Seconds after which an ordinary Playwright test is ended; 0: never."
+    )
+    page_test_services: Literal["own", "shared", "slot"] = Field(
+        "own",
+        description="What ordinary Playwright tests run on. `own`: what they start themselves. `shared`: the services, "
+        "as with `taskspec_services`. `slot`: the services with their state reset, as with `taskspec_slot`.",
+    )
     fail_on_service_crash: bool = Field(
         False,
         description="Fail a run in which a service crashed, though it was started again and all tasks passed.",

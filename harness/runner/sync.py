@@ -15,7 +15,7 @@ from harness.model.events import Event
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
-from harness.recovery.failure import Failed
+from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.telemetry.record import RunBegun
 from harness.reporting.telemetry.sinks import begun_stream
@@ -121,6 +121,10 @@ class SyncHarness:
             self._harness.agents.check(name)
         except Failed as failed:
             raise ValueError(failed.failure.message) from failed
+
+    def explain(self, failure: Failure) -> Failure:
+        """The failure of a service that is down for good, in place of the network error that it causes."""
+        return self._harness.services.explain(failure)
 
     @property
     def archive(self) -> DirectoryArchive:

@@ -1,0 +1,119 @@
+"""Watches the contexts that ordinary tests open: their pages, requests and consoles, bounded as those of tasks."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from weakref import WeakSet
+
+from msgspec import Struct, field
+from playwright._impl.client_instrumentation import ClientInstrumentation
+from playwright.async_api import BrowserContext, Page, Playwright
+
+from harness.browser import isolated
+from harness.browser.main_frame import listen
+from harness.browser.page_events import PageEvents
+from harness.browser.page_tests.views import keep_apart, playwright_of, view
+from harness.resilience import SystemClock
+
+
+class WatchedContext(Struct, eq=False):
+    """A context of a test."""
+
+    implementation: Any
+    """Playwright's own object: it knows the loop of the test."""
+    context: BrowserContext
+    watch: PageEvents
+    pages: list[Page] = field(default_factory=list)
+    """Its open pages, in the order of opening."""
+    attached: bool = False
+    """Whether it had a page."""
+
+
+class Watcher:
+    """The contexts of all tests of this thread, in the order of opening, until they close."""
+
+    def __init__(self, complain: Callable[[Exception], None]) -> None:
+        """`complain` receives what went wrong here: the test itself goes on."""
+        self._complain = complain
+        self._thread = threading.get_ident()
+        self._clock = SystemClock()
+        self._open: list[WatchedContext] = []
+        self._registered: WeakSet[Playwright] = WeakSet()
+        self.opened = 0
+        """The number of contexts so far."""
+        self.acted = 0
+        """The number of pages so far."""
+
+    def begin(self) -> None:
+        """Watch every Playwright that is started in this thread from now on."""
+        keep_apart()
+        watcher, original = self, ClientInstrumentation.__init__
+
+        def begun(instrumentation: ClientInstrumentation) -> None:
+            original(instrumentation)
+            if threading.get_ident() == watcher._thread:
+                instrumentation.add_listener(watcher)
+
+        self._original: Any = original
+        setattr(ClientInstrumentation, "__init__", begun)  # noqa: B010 - mypy refuses an assignment to a method
+
+    def end(self) -> None:
+        """Watch no Playwright that is started after this."""
+        setattr(ClientInstrumentation, "__init__", self._original)  # noqa: B010 - as above
+        self._open.clear()
+
+    @property
+    def contexts(self) -> list[WatchedContext]:
+        """The open contexts, in the order of opening."""
+        return [*self._open]
+
+    async def run_after_create_browser_context(self, implementation: Any) -> None:
+        """Called by Playwright with each new context, before the test has it."""
+        try:
+            await self._register(implementation)
+            self._watch(implementation)
+        except Exception as error:  # noqa: BLE001 - a defect of ours must not fail the call of the test
+            self._complain(error)
+
+    async def _register(self, implementation: Any) -> None:
+        """Register the scripts of the harness: a page that is open already does not get them any more."""
+        playwright = playwright_of(implementation)
+        if playwright not in self._registered:
+            self._registered.add(playwright)
+            await isolated.register(playwright)
+
+    def _watch(self, implementation: Any) -> None:
+        context: BrowserContext = view(implementation)
+        found = WatchedContext(implementation, context, PageEvents(self._clock, None))
+        self._open.append(found)
+        self.opened += 1
+        listen(context, "close", lambda _: self._open.remove(found) if found in self._open else None)
+        for page in context.pages:
+            self._on_page(found, page)
+        listen(context, "page", lambda page: self._on_page(found, page))
+
+    def _on_page(self, found: WatchedContext, page: Page) -> None:
+        self.acted += 1
+        if not found.attached:
+            found.attached = True
+            found.watch.attach(found.context, page, answers_dialogs=False)
+        found.pages.append(page)
+        listen(page, "close", lambda _: found.pages.remove(page) if page in found.pages else None)
+
+
+def handled() -> BaseException | None:
+    """The exception that the code of the test is handling now, for example in `finally`."""
+    return sys.exception()
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception, and those that it came from."""
+    seen: set[int] = set()
+    inner: BaseException | None = error
+    while inner is not None and id(inner) not in seen:
+        seen.add(id(inner))
+        yield inner
+        inner = inner.__cause__ or inner.__context__
