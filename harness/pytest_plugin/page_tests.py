@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +20,10 @@ from msgspec import Struct
 
 from harness.browser.page_tests import examine
 from harness.browser.page_tests.calls import FailedCall, failed_call
-from harness.browser.page_tests.examine import Examined, python_failure
+from harness.browser.page_tests.closing import Closings
+from harness.browser.page_tests.examine import Examined, unseen_failure
 from harness.browser.page_tests.views import OutOfReachError, drive
-from harness.browser.page_tests.watching import Watcher
+from harness.browser.page_tests.watching import Watcher, chain
 from harness.model.events import TaskEnded, TaskStarted
 from harness.model.plan import Plan
 from harness.model.ports import Evidence
@@ -56,6 +58,14 @@ def is_page_test(item: pytest.Item) -> bool:
     return not isinstance(item, TaskItem) and not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
 
 
+class _EarlyLook(Struct, frozen=True):
+    """What was found out about an exception before the test closed its pages."""
+
+    error: BaseException
+    call: FailedCall
+    examined: Examined | None
+
+
 class _RunningTest(Struct):
     """The test that runs now."""
 
@@ -67,8 +77,8 @@ class _RunningTest(Struct):
     """The number of contexts that had been opened before."""
     told: bool = False
     """Whether its result is known."""
-    early: tuple[BaseException, FailedCall, Examined] | None = None
-    """What was found out while it closed its pages itself, and about which exception."""
+    early: _EarlyLook | None = None
+    """What was found out while it closed its pages itself."""
 
 
 class PageTests:
@@ -80,9 +90,11 @@ class PageTests:
         self._watcher = Watcher(lambda error: state.fence.call("page tests", _raise, error))
         self._running: _RunningTest | None = None
         self._clock = SystemClock()
+        self._closings = Closings(self._closing, self._drive_early)
         if role_of(config) is not Role.CONTROLLER:
-            self._watcher.begin()
-            config.add_cleanup(self._watcher.end)
+            for each in (self._watcher, self._closings):
+                each.begin()
+                config.add_cleanup(each.end)
 
     @cached_property
     def _secrets(self) -> tuple[str, ...]:
@@ -103,6 +115,7 @@ class PageTests:
             self._running = None
 
     def _begin(self, item: pytest.Item) -> _RunningTest:
+        self._watcher.begin_test()
         goal = inspect.getdoc(getattr(item, "function", None)) or ""
         plan = test_plan(
             item.nodeid, goal, self._state.run_id, item.path.parent, self._settings.page_test_timeout, self._secrets
@@ -144,9 +157,12 @@ class PageTests:
         harness, plan = self._state.harness(), running.plan
         begun = passed_result(plan, running.started, self._clock.now() - running.began)
         folder = harness.archive.scratch(plan)
-        looked = self._examined(found, folder)
+        if running.early is not None and running.early.error in chain(error):
+            found, looked = running.early.call, running.early.examined
+        else:
+            looked = self._examined(found, folder)
         fixture = "setup" if report.when == "setup" else ""
-        failure = looked.failure if looked else python_failure(found, fixture=fixture)
+        failure = looked.failure if looked else unseen_failure(found, fixture=fixture)
         evidence = looked.evidence if looked else Evidence(folder, why="the test had no open page")
         if looked:
             plan.learned.learn(*looked.secrets)
@@ -162,7 +178,7 @@ class PageTests:
             self._state.fence.call("Allure", AllureSink().finish, plan.spec, story, harness.browser)
 
     def _examined(self, found: FailedCall, folder: Path) -> Examined | None:
-        contexts = self._watcher.contexts
+        contexts = self._watcher.beside(found)
         if not contexts:
             return None
         full_page = self._settings.browser.full_page_screenshot
@@ -170,6 +186,31 @@ class PageTests:
             return drive(contexts[-1].implementation, examine.examine(found, contexts, folder, full_page=full_page))
         except OutOfReachError:
             return None
+
+    # A test that closes its pages itself, in `finally` or at the end of `with`.
+
+    def _closing(self, error: BaseException) -> Coroutine[Any, Any, None] | None:
+        """What examines the test before it closes something while it handles this exception; None if nobody asks."""
+        running = self._running
+        if running is None or running.told or not isinstance(error, Exception) or not self._watcher.contexts:
+            return None
+        if running.early is not None and running.early.error in chain(error):
+            return None
+        return self._look_early(running, error)
+
+    async def _look_early(self, running: _RunningTest, error: Exception) -> None:
+        found = failed_call(error, self._root)
+        contexts = self._watcher.beside(found)
+        running.early = _EarlyLook(error, found, None)  # whatever else it closes meanwhile
+        with self._state.fence.around("page tests"):
+            folder = self._state.harness().archive.scratch(running.plan)
+            full_page = self._settings.browser.full_page_screenshot
+            looked = await examine.examine(found, contexts, folder, full_page=full_page)
+            running.early = _EarlyLook(error, found, looked)
+
+    def _drive_early(self, work: Coroutine[Any, Any, None]) -> None:
+        with suppress(OutOfReachError):
+            drive(self._watcher.contexts[-1].implementation, work)
 
     def _tell(self, running: _RunningTest, report: Any, result: TaskResult, story: TaskStory) -> None:
         """Tell what reads results: the stream of events, junit.xml, and from an xdist worker its controller."""

@@ -43,16 +43,16 @@ _MAY_SKIP = {"skip", "skipif"}
 """Marks of an item that is perhaps not run."""
 
 
-def begin_run(config: pytest.Config, tasks: Sequence[TaskItem] = (), pages: int = 0) -> None:
+def begin_run(config: pytest.Config, tasks: Sequence[TaskItem] = (), pages: int | None = None) -> None:
     """Begin the run of a session, once, and set up its selected tasks. Raises UsageError for bad settings.
 
-    `pages`: the number of ordinary tests that are reported too (`page_tests`).
+    `pages`: the number of ordinary tests that are certain to be reported too (`page_tests`); None: none is.
     """
     if not config.pluginmanager.has_plugin(RUN):
         _begin(config)
     if tasks:
-        set_up(config, tasks, pages)
-    elif pages:
+        set_up(config, tasks, pages or 0)
+    elif pages is not None:
         _set_up_reports(config, pages)
         history_of(config).begin({})
 

@@ -124,8 +124,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     state.names = names_of(tasks)
     state.last = {each.loaded.spec.episode_id: each.task_id for each in tasks if each.loaded.spec.episode_id}
     state.look_at_plans([item.loaded.spec for item in tasks])
-    pages = _page_tests(session) if state.settings.page_tests else 0
-    if (tasks or pages) and not session.config.getoption("collectonly"):
+    pages = _page_tests(session) if state.settings.page_tests and session.items else None
+    if (tasks or pages is not None) and not session.config.getoption("collectonly"):
         from harness.pytest_plugin.running import begin_run  # it loads what reports a run
 
         begin_run(session.config, tasks, pages)

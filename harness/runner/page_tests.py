@@ -47,6 +47,7 @@ def test_plan(nodeid: str, goal: str, run_id: str, folder: Path, timeout: float,
         folder=folder,
         source=nodeid.partition("::")[0],
         known_secrets=tuple(secrets),
+        heal=False,
     )
 
 

@@ -175,7 +175,7 @@ def _of_api(error: BaseException, place: CodeLine, frame: FrameType) -> FailedCa
         seconds=_limit(str(error), given),
         log=log,
     )
-    if isinstance(url, str) and frame.f_code.co_name == "goto":
+    if isinstance(url, str) and (frame.f_code.co_name == "goto" or "APIRequestContext" in found.api):
         found = replace(found, url=urljoin(_base_url(target) or "", url))
     return found
 
@@ -210,7 +210,7 @@ def _limit(text: str, given: dict[str, Any]) -> float:
 
 
 def _base_url(target: Any) -> str | None:
-    context = context_of(page_of(target))
+    context = context_of(page_of(target)) or target
     options: dict[str, Any] = getattr(context, "_options", None) or {}
     found = options.get("baseURL") or options.get("base_url")
     return found if isinstance(found, str) else None

@@ -32,7 +32,7 @@ from harness.browser.failures.navigation import lost_page
 from harness.browser.failures.parts import with_missing_parts
 from harness.browser.failures.scene import FailureContext
 from harness.browser.flood import Pace
-from harness.browser.network_errors import status_failure
+from harness.browser.network_errors import api_failure, status_failure
 from harness.browser.page_tests.calls import FailedCall, assertion_of, context_of, page_of, told
 from harness.browser.page_tests.views import view
 from harness.browser.page_tests.watching import WatchedContext
@@ -53,6 +53,7 @@ _PROBE_SECONDS = 0.5
 _FONTLESS = "as it was, since the page was not ready for a picture: a font may be missing"
 _ENGINE = re.compile(r"\binternal:([\w-]+)=")
 """How Playwright names its own selector engines, which nobody writes."""
+_LAUNCHES = ("launch", "launch_persistent_context", "connect", "connect_over_cdp")
 _MORE = 4
 """The most pages, beside the one of the failure, that are photographed."""
 _PASSWORDS = "() => [...document.querySelectorAll('input[type=password]')].map(e => e.value).filter(Boolean)"
@@ -144,8 +145,22 @@ def python_failure(call: FailedCall, *, fixture: str = "") -> Failure:
     """The failure of a test that no browser explains: an assertion, or an error of Python. `fixture`: the one."""
     message = f"{call.place}: {told(call)}" if call.place.file else told(call)
     if call.act == "assert" or type(call.error).__name__ == "Failed":
-        return Failure("ASSERTION_FAILED", told(call), assertion=assertion_of(call), cause=call.error)
+        failed = Failure("ASSERTION_FAILED", told(call), assertion=assertion_of(call), cause=call.error)
+        return _advised(failed, call)
     return Failure("TEST_ERROR", f"{fixture}: {message}" if fixture else message, cause=call.error)
+
+
+def unseen_failure(call: FailedCall, *, fixture: str = "") -> Failure:
+    """The failure of a test that has no page which could be asked."""
+    if not call.is_playwright or call.act.startswith("expect."):
+        return python_failure(call, fixture=fixture)
+    if call.api.startswith("APIRequestContext."):
+        return replace(api_failure(call.text, call.url or ""), cause=call.error)
+    if call.act in _LAUNCHES:
+        return Failure("BROWSER_LAUNCH_FAILED", told(call), cause=call.error)
+    if "closed" in call.text.partition("\n")[0]:
+        return replace(GONE.failure(), cause=call.error)
+    return Failure("ACTION_FAILED", told(call), cause=call.error)
 
 
 async def cause_of(call: FailedCall, found: WatchedContext, page: Page, hangs: float = 0.0) -> Failure:
@@ -155,12 +170,14 @@ async def cause_of(call: FailedCall, found: WatchedContext, page: Page, hangs: f
         return await _of_hang(call, scene, hangs)
     if call.act.startswith("expect.") and call.is_playwright:
         failure = await _of_expect(call, scene)
+    elif call.is_playwright and page_of(call.target) is None:
+        failure = await _of_no_page(call, scene)
     elif not call.is_playwright:
         failure = await _of_page(python_failure(call), scene)
     else:
         failure = await failure_of(cast("Exception", call.error), scene)
         failure = with_unanswered(failure, found.watch.exchanges, scene.clock.wall())
-    return replace(_named(with_missing_parts(failure, scene), call), cause=call.error)
+    return _advised(replace(_named(with_missing_parts(failure, scene), call), cause=call.error), call)
 
 
 def _scene(call: FailedCall, found: WatchedContext, page: Page) -> FailureContext:
@@ -207,6 +224,12 @@ async def _of_expect(call: FailedCall, scene: FailureContext) -> Failure:
     return await _of_page(failed, scene)
 
 
+async def _of_no_page(call: FailedCall, scene: FailureContext) -> Failure:
+    """The failure of a call that is about no page: of a browser, a context or a request beside the pages."""
+    gone = await lost("", scene)
+    return gone if gone is not None and gone.code != "PAGE_CLOSED" else unseen_failure(call)
+
+
 async def _of_page(failure: Failure, scene: FailureContext) -> Failure:
     """The failure of the page that a test has opened, in place of an assertion that cannot hold on it."""
     if failure.code != "ASSERTION_FAILED":
@@ -229,14 +252,15 @@ async def _of_hang(call: FailedCall, scene: FailureContext, seconds: float) -> F
         return gone
     page, browser = await who_answers(scene)
     if not page and scene.watch.frame.unanswered is None:
-        return _named(replace(hung(replace(scene, within=seconds), browser)), call)
+        return replace(_named(hung(replace(scene, within=seconds), browser), call), cause=call.error)
     return hanging(call, seconds)
 
 
 def hanging(call: FailedCall, seconds: float) -> Failure:
     """The failure of a test that did not end in its time, and whose page, if it has one, answers."""
     where = f"{call.place}: {call.describe()}" if call.api else f"{call.place}: {call.place.text}"
-    return Failure("TASK_TIMEOUT", f"the test exceeded {seconds:g} s (`page_test_timeout`), at {where}")
+    failure = Failure("TASK_TIMEOUT", f"the test exceeded {seconds:g} s (`page_test_timeout`), at {where}")
+    return _advised(replace(failure, cause=call.error), call)
 
 
 def _named(failure: Failure, call: FailedCall) -> Failure:
@@ -246,6 +270,25 @@ def _named(failure: Failure, call: FailedCall) -> Failure:
     message = _ENGINE.sub(r"\1=", failure.message.replace(call.selector, call.shown))
     selector = call.shown if failure.selector in (None, call.selector) else failure.selector
     return replace(failure, message=message, selector=selector)
+
+
+_ADVICE = {
+    "TASK_TIMEOUT": "Look at the line where it stood; raise `page_test_timeout` if the test needs more.",
+    "STEP_TIMEOUT": "Look at the screenshot for what the call waited for, or raise its `timeout`.",
+    "ASSERTION_FAILED": "Compare the expected value with the screenshot.",
+}
+"""What to do about a failure of these codes, in place of the catalog's hint, which is about keys of tasks."""
+_ONCE = "A plain `assert` looks once. If the page needs time, use `expect(...)`, which waits."
+_LOOKED = re.compile(r"\.(inner_|text_content|input_value|is_|count\(|title\(|url\b|get_attribute|all_)")
+_IN_FRAME = re.compile(r"An element in an iframe needs `frame`: add `frame: (.*)` to this step\.")
+
+
+def _advised(failure: Failure, call: FailedCall) -> Failure:
+    """The failure with advice for somebody who writes Python."""
+    advice = _IN_FRAME.sub(r"The element is in an iframe: `page.frame_locator(\1)` finds it.", failure.advice)
+    if not advice and call.act == "assert" and _LOOKED.search(call.place.text):
+        advice = _ONCE
+    return replace(failure, advice=advice or _ADVICE.get(failure.code, ""))
 
 
 # The evidence.

@@ -56,13 +56,20 @@ class OutOfReachError(Exception):
     """The loop of a test cannot be used: it has ended, or it runs."""
 
 
+def is_reachable(implementation: Any) -> bool:
+    """Return whether the loop of a test can still be used: its Playwright has not ended."""
+    loop: asyncio.AbstractEventLoop = implementation._loop  # noqa: SLF001 - both APIs read it, too
+    fiber = implementation._dispatcher_fiber  # noqa: SLF001
+    return not loop.is_closed() and not (fiber is not None and fiber.dead)
+
+
 def drive(implementation: Any, main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the loop of a test that waits now. Raises OutOfReachError, and what the coroutine raises."""
     loop: asyncio.AbstractEventLoop = implementation._loop  # noqa: SLF001 - both APIs read it, too
     fiber = implementation._dispatcher_fiber  # noqa: SLF001
-    if loop.is_closed() or (fiber is not None and fiber.dead) or (fiber is None and loop.is_running()):
+    if not is_reachable(implementation) or (fiber is None and loop.is_running()):
         main.close()
-        raise OutOfReachError("its Playwright has ended" if loop.is_closed() or fiber is not None else "its loop runs")
+        raise OutOfReachError("its Playwright has ended, or its loop runs")
     if fiber is not None:
         result: T = SyncBase(implementation)._sync(main)  # noqa: SLF001 - as each call of the sync API
         return result

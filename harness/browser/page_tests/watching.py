@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakSet
@@ -15,8 +15,12 @@ from playwright.async_api import BrowserContext, Page, Playwright
 from harness.browser import isolated
 from harness.browser.main_frame import listen
 from harness.browser.page_events import PageEvents
-from harness.browser.page_tests.views import keep_apart, playwright_of, view
+from harness.browser.page_tests.calls import FailedCall, context_of, page_of
+from harness.browser.page_tests.views import is_reachable, keep_apart, playwright_of, view
 from harness.resilience import SystemClock
+
+_LOST = 5
+"""The most contexts of a test that are remembered after they have closed."""
 
 
 class WatchedContext(Struct, eq=False):
@@ -41,6 +45,7 @@ class Watcher:
         self._thread = threading.get_ident()
         self._clock = SystemClock()
         self._open: list[WatchedContext] = []
+        self._lost: deque[WatchedContext] = deque(maxlen=_LOST)
         self._registered: WeakSet[Playwright] = WeakSet()
         self.opened = 0
         """The number of contexts so far."""
@@ -64,11 +69,26 @@ class Watcher:
         """Watch no Playwright that is started after this."""
         setattr(ClientInstrumentation, "__init__", self._original)  # noqa: B010 - as above
         self._open.clear()
+        self._lost.clear()
+
+    def begin_test(self) -> None:
+        """A test begins: what was closed before is of no interest to it."""
+        self._lost.clear()
+        self._open = [each for each in self._open if is_reachable(each.implementation)]
 
     @property
     def contexts(self) -> list[WatchedContext]:
-        """The open contexts, in the order of opening."""
-        return [*self._open]
+        """The open contexts, in the order of opening; without any, those that the test has lost or closed."""
+        found = [each for each in self._open if is_reachable(each.implementation)]
+        return found or [each for each in self._lost if is_reachable(each.implementation)]
+
+    def beside(self, call: FailedCall) -> list[WatchedContext]:
+        """The contexts on whose loop the context of a call is; without one, those on the loop of the last context."""
+        found, own = self.contexts, context_of(page_of(call.target))
+        if not found:
+            return []
+        loop = (own if any(each.implementation is own for each in found) else found[-1].implementation)._loop  # noqa: SLF001
+        return [each for each in found if each.implementation._loop is loop]  # noqa: SLF001
 
     async def run_after_create_browser_context(self, implementation: Any) -> None:
         """Called by Playwright with each new context, before the test has it."""
@@ -90,10 +110,15 @@ class Watcher:
         found = WatchedContext(implementation, context, PageEvents(self._clock, None))
         self._open.append(found)
         self.opened += 1
-        listen(context, "close", lambda _: self._open.remove(found) if found in self._open else None)
+        listen(context, "close", lambda _: self._closed(found))
         for page in context.pages:
             self._on_page(found, page)
         listen(context, "page", lambda page: self._on_page(found, page))
+
+    def _closed(self, found: WatchedContext) -> None:
+        if found in self._open:
+            self._open.remove(found)
+            self._lost.append(found)
 
     def _on_page(self, found: WatchedContext, page: Page) -> None:
         self.acted += 1
@@ -102,11 +127,6 @@ class Watcher:
             found.watch.attach(found.context, page, answers_dialogs=False)
         found.pages.append(page)
         listen(page, "close", lambda _: found.pages.remove(page) if page in found.pages else None)
-
-
-def handled() -> BaseException | None:
-    """The exception that the code of the test is handling now, for example in `finally`."""
-    return sys.exception()
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
