@@ -374,6 +374,13 @@ class Settings(Declaration):
         return value
 
     @model_validator(mode="after")
+    def _page_tests_are_reported(self) -> Self:
+        for name in ("page_test_timeout", "page_test_services"):
+            if name in self.model_fields_set and not self.page_tests:
+                raise ValueError(f"{name}: has no effect without `page_tests = true`")
+        return self
+
+    @model_validator(mode="after")
     def _kept_logins_are_of_one_world(self) -> Self:
         kept = next((name for name, each in self.logins.items() if each.keep), None)
         if kept is not None and self.isolation == "world":

@@ -11,12 +11,14 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.outcomes import Failed as pytest_failed  # noqa: N813 - this package has a `Failed` of its own
 from msgspec import Struct
 
 from harness.pytest_plugin.activation import begin_run, is_active, session_state
 
 if TYPE_CHECKING:
     from harness.faults.python import InjectedFault
+    from harness.recovery.failure import Failure
     from harness.runner.api import TaskExecution
 
 _API = "harness.runner.api"
@@ -37,17 +39,26 @@ class RunningServices(Struct, frozen=True):
         return f"http://127.0.0.1:{self.hosts[name]}"
 
 
+class ServicesFailedError(pytest_failed):
+    """A test cannot have the services, or their state: it fails with the reason."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"{failure.message}\n{failure.advice}".rstrip(), pytrace=False)
+        self.failure = failure
+
+
 def start_services(config: pytest.Config) -> RunningServices:
     """Start the services. If one does not come up, the test fails with the reason."""
     __tracebackhide__ = True
-    with _fail_test():
-        harness = begin_run(config).harness()
+    with fail_test():
+        state = begin_run(config)
+        harness = state.harness()
         harness.start()
-    return RunningServices(harness.hosts)
+    return RunningServices(state.struck_hosts or harness.hosts)
 
 
 @contextmanager
-def _fail_test() -> Iterator[None]:
+def fail_test() -> Iterator[None]:
     """Turn a failure into a failed test, without the harness's own stack."""
     __tracebackhide__ = True
     from harness.recovery.failure import Failed  # not loaded in a session without tasks and services
@@ -55,8 +66,7 @@ def _fail_test() -> Iterator[None]:
     try:
         yield
     except Failed as failed:
-        failure = failed.failure
-        pytest.fail(f"{failure.message}\n{failure.advice}".rstrip(), pytrace=False)
+        raise ServicesFailedError(failed.failure) from None
     except (ValueError, OSError, pytest.UsageError) as error:
         pytest.fail(f"the services cannot be started: {error}", pytrace=False)
 
@@ -71,9 +81,10 @@ def taskspec_services(pytestconfig: pytest.Config) -> RunningServices:
 def taskspec_slot(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[RunningServices]:
     """The services for one test that has their state to itself: reset as before a task, with no task beside it."""
     with ExitStack() as stack:
-        with _fail_test():
-            hosts = stack.enter_context(begin_run(pytestconfig).harness().slot(request.node.nodeid))
-        yield RunningServices(hosts)
+        with fail_test():
+            state = begin_run(pytestconfig)
+            hosts = stack.enter_context(state.harness().slot(request.node.nodeid))
+        yield RunningServices(state.struck_hosts or hosts)
 
 
 def uses_services(config: pytest.Config) -> bool:

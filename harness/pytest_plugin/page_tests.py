@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Coroutine, Generator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -27,8 +27,10 @@ from harness.browser.page_tests.watching import Watcher, chain
 from harness.model.events import TaskEnded, TaskStarted
 from harness.model.plan import Plan
 from harness.model.ports import Evidence
-from harness.model.record import TaskResult
+from harness.model.record import MetFault, TaskResult
 from harness.pytest_plugin.items import TaskItem
+from harness.pytest_plugin.ordinary_tests import fail_test
+from harness.pytest_plugin.page_test_limit import PageTestLimit
 from harness.pytest_plugin.role import Role, role_of
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
@@ -40,9 +42,13 @@ from harness.reporting.story import TaskStory
 from harness.reporting.task_record import task_record
 from harness.reporting.telling import story_of
 from harness.resilience import SystemClock
+from harness.runner.page_faults import PageFaults, page_test_faults
 from harness.runner.page_tests import failed_result, passed_result, test_plan
 from harness.spec.expressions import secrets_of
+from harness.spec.faults import Fault
+from harness.spec.problems import SpecError
 from harness.task_secrets import is_secret_name
+from harness.values import replace
 
 PAGE_TESTS = "taskspec-page-tests"
 """The name of the plugin."""
@@ -50,6 +56,8 @@ FIXTURES = frozenset(
     {"page", "context", "browser", "new_context", "browser_context", "playwright", "browser_type", "launch_browser"}
 )
 """Fixtures of pytest-playwright, and usual names of a project's own: a test with one of them works in a browser."""
+_FIXTURE_OF = {"shared": "taskspec_services", "slot": "taskspec_slot"}
+"""Value of `page_test_services` -> the fixture that each of these tests has."""
 _SECTION = "cause and evidence"
 
 
@@ -87,9 +95,18 @@ class PageTests:
     def __init__(self, config: pytest.Config, state: SessionState) -> None:
         self._config, self._state, self._settings = config, state, state.settings
         self._root = state.settings.root
-        self._watcher = Watcher(lambda error: state.fence.call("page tests", _raise, error))
+        self._watcher = Watcher(
+            lambda error: state.fence.call("page tests", _raise, error), frees=state.settings.page_test_timeout > 0
+        )
         self._running: _RunningTest | None = None
+        self._struck: dict[str, tuple[Fault, ...]] = {}
+        """Node id of a test -> the faults that strike it."""
+        self._faults: PageFaults | None = None
         self._clock = SystemClock()
+        seconds = state.settings.page_test_timeout * state.settings.timeout_scale
+        self._limit = PageTestLimit(seconds) if seconds and role_of(config) is not Role.CONTROLLER else None
+        if self._limit is not None:
+            config.add_cleanup(self._limit.close)
         self._closings = Closings(self._closing, self._drive_early)
         if role_of(config) is not Role.CONTROLLER:
             for each in (self._watcher, self._closings):
@@ -114,16 +131,83 @@ class PageTests:
         finally:
             self._running = None
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_itemcollected(self, item: Any) -> None:
+        """Let a test run on the services, or in a slot of its own, as if it had requested the fixture itself."""
+        fixture = _FIXTURE_OF.get(self._settings.page_test_services)
+        if fixture and is_page_test(item) and fixture not in item.fixturenames:
+            item.fixturenames.insert(0, fixture)
+
+    # The limit of a test.
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        if self._running is not None and self._running.told:  # it runs again (`--reruns`)
+            self._running = self._begin(item)
+        if self._running is not None and self._struck.get(item.nodeid):
+            self._strike(self._running)
+        with self._limited(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        with self._limited(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        with self._limited(item):
+            return (yield)
+
+    def _limited(self, item: pytest.Item) -> AbstractContextManager[None]:
+        return self._limit.within() if self._limit and self._running and is_page_test(item) else nullcontext()
+
+    def _plan_of(self, item: pytest.Item) -> Plan:
+        goal = inspect.getdoc(getattr(item, "function", None)) or ""
+        settings, run = self._settings, self._state.run_id
+        return test_plan(item.nodeid, goal, run, item.path.parent, settings.page_test_timeout, self._secrets)
+
     def _begin(self, item: pytest.Item) -> _RunningTest:
         self._watcher.begin_test()
-        goal = inspect.getdoc(getattr(item, "function", None)) or ""
-        plan = test_plan(
-            item.nodeid, goal, self._state.run_id, item.path.parent, self._settings.page_test_timeout, self._secrets
-        )
+        plan = self._plan_of(item)
         now = self._clock.wall()
         if is_page_test(item):
             telemetry_of(self._config).stream.turn(TaskStarted(plan, now), heard=False)
         return _RunningTest(item, plan, now, self._clock.now(), self._watcher.opened)
+
+    # Faults.
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Find out which faults strike which test. Raises UsageError for one that cannot strike an ordinary test."""
+        if not (plans := self._state.plans):
+            return
+        try:
+            for item in filter(is_page_test, session.items):
+                self._struck[item.nodeid] = page_test_faults(self._plan_of(item).spec, plans)
+        except SpecError as error:
+            raise pytest.UsageError(str(error)) from error
+        self._watcher.finds_processes = any(self._struck.values())
+
+    def _strike(self, running: _RunningTest) -> None:
+        """Let the faults of a test strike from now on; the first test that is struck has the gates opened."""
+        harness = self._state.harness()
+        if self._faults is None:
+            every = tuple({each.id: each for faults in self._struck.values() for each in faults}.values())
+            seed = next((each.plan.seed for each in self._state.plans if each.plan.seed is not None), None)
+            with fail_test():
+                self._faults = faults = harness.strike_tests(every, seed)
+            self._state.struck_hosts = faults.hosts
+            self._watcher.on_request_failed = lambda url, error: _ignore(
+                harness.begin(lambda _: faults.request_failed(url, error))
+            )
+        harness.call(self._faults.begin(self._struck[running.item.nodeid], running.plan.task_id, self._watcher.kill))
+
+    def _met(self, running: _RunningTest) -> tuple[MetFault, ...]:
+        """What became of the faults of a test that is over."""
+        if self._faults is None or not self._struck.get(running.item.nodeid):
+            return ()
+        return self._state.harness().call(self._faults.end())
 
     def _concerns(self, running: _RunningTest) -> bool:
         """Whether the test works in a browser: by its fixtures, or by what it has opened."""
@@ -147,7 +231,8 @@ class PageTests:
     # The result.
 
     def _passed(self, running: _RunningTest, report: Any) -> None:
-        result = passed_result(running.plan, running.started, self._clock.now() - running.began)
+        seconds = self._clock.now() - running.began
+        result = passed_result(running.plan, running.started, seconds, self._met(running))
         if (self._settings.artifacts / running.plan.key).exists():
             self._state.harness().archive.passed(running.plan, result)
         self._tell(running, report, result, story_of(running.plan, result, self._redactor))
@@ -156,34 +241,35 @@ class PageTests:
         found = failed_call(error, self._root)
         harness, plan = self._state.harness(), running.plan
         begun = passed_result(plan, running.started, self._clock.now() - running.began)
-        folder = harness.archive.scratch(plan)
+        folder, hangs = harness.archive.scratch(plan), getattr(error, "seconds", 0.0)
         if running.early is not None and running.early.error in chain(error):
             found, looked = running.early.call, running.early.examined
         else:
-            looked = self._examined(found, folder)
+            looked = self._examined(found, folder, hangs)
         fixture = "setup" if report.when == "setup" else ""
-        failure = looked.failure if looked else unseen_failure(found, fixture=fixture)
+        failure = looked.failure if looked else unseen_failure(found, fixture=fixture, hangs=hangs)
+        begun = replace(begun, faults=self._met(running))
+        failure = harness.explain(getattr(error, "failure", failure))
         evidence = looked.evidence if looked else Evidence(folder, why="the test had no open page")
         if looked:
             plan.learned.learn(*looked.secrets)
-        failure = harness.explain(failure)
         result = failed_result(harness.archive, plan, found.step(), failure, evidence, begun)
         story = story_of(plan, result, harness.archive.redactor)
         self._tell(running, report, result, story)
-        text = failure_text(story, unserved=None if self._settings.services else Path("pyproject.toml"))
-        report.sections.append((_SECTION, text))
+        report.sections.append((_SECTION, failure_text(story)))
         if running_test() is not None:
             from harness.reporting.allure.sink import AllureSink
 
             self._state.fence.call("Allure", AllureSink().finish, plan.spec, story, harness.browser)
 
-    def _examined(self, found: FailedCall, folder: Path) -> Examined | None:
+    def _examined(self, found: FailedCall, folder: Path, hangs: float) -> Examined | None:
         contexts = self._watcher.beside(found)
         if not contexts:
             return None
         full_page = self._settings.browser.full_page_screenshot
         try:
-            return drive(contexts[-1].implementation, examine.examine(found, contexts, folder, full_page=full_page))
+            work = examine.examine(found, contexts, folder, full_page=full_page, hangs=hangs)
+            return drive(contexts[-1].implementation, work)
         except OutOfReachError:
             return None
 
@@ -222,6 +308,10 @@ class PageTests:
         begin_properties(running.item, [])
         add_properties(running.item, record)
         report.user_properties = [*running.item.user_properties]
+
+
+def _ignore(_: object) -> None:
+    """Nobody waits for it."""
 
 
 def _raise(error: Exception) -> None:

@@ -312,7 +312,7 @@ class _Compilation(Struct, frozen=True):
         spec, settings, environ = filling.spec, self.settings, self.environ
         inner = replace(self, around=(*self.around, spec.task_id))
         limits, context = spec.limits(settings.timeout_profile), filling.context()
-        more = _planned_faults(spec, filling.scope, plans_of(settings))
+        more = planned_faults(spec, filling.scope, plans_of(settings))
         back = spec.fallback_plan if spec.fallback_plan.enabled and recovers(settings, environ) else None
         relaxed, instead = (back.relaxed_success_criteria, back.alternative_task_id) if back else ((), None)
         return Plan(
@@ -463,7 +463,7 @@ def _read_once(file: Path, channels: frozenset[str] | None) -> LoadedFaultPlan:
     return load_fault_plan(file, channels)
 
 
-def _planned_faults(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPlan]) -> Planned:
+def planned_faults(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPlan]) -> Planned:
     """The faults of all plans for a task. Raises SpecError for references that the task cannot fill in."""
     faults: list[Fault] = []
     seeds: list[int] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -28,6 +28,8 @@ from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
     from harness.runner.bridging import BridgeAddress
+    from harness.runner.page_faults import PageFaults
+    from harness.spec.faults import Fault
 
 T = TypeVar("T")
 AskHere = Callable[[str, tuple[str, ...]], str | None]
@@ -125,6 +127,14 @@ class SyncHarness:
     def explain(self, failure: Failure) -> Failure:
         """The failure of a service that is down for good, in place of the network error that it causes."""
         return self._harness.services.explain(failure)
+
+    def strike_tests(self, faults: Sequence[Fault], seed: int | None) -> PageFaults:
+        """Open the gates for the faults of all ordinary tests, before the services. Raises Failed."""
+        return self._loop.call(self._harness.strike_tests(faults, seed))
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop, and return or raise its result."""
+        return self._loop.call(coroutine)
 
     @property
     def archive(self) -> DirectoryArchive:

@@ -80,7 +80,7 @@ class FailedCall(Struct, frozen=True):
         owner, _, name = self.api.rpartition(".")
         if "Assertions" in owner:
             return f"expect.{name}"
-        return name or ("assert" if isinstance(self.error, AssertionError) else type(self.error).__name__)
+        return name or ("assert" if isinstance(self.error, AssertionError) else _named(self.error))
 
     @property
     def is_playwright(self) -> bool:
@@ -104,26 +104,17 @@ class FailedCall(Struct, frozen=True):
         return f"{self.act} {self.shown or self.url or ''}".rstrip()
 
 
+def _named(error: BaseException) -> str:
+    """What reports show for an error in place of a call."""
+    return str(getattr(error, "act", "") or type(error).__name__)
+
+
 def failed_call(error: BaseException, root: Path) -> FailedCall:
     """The call behind an exception. `root`: the folder of the project, to which places are relative."""
     frames = list(traceback.walk_tb(error.__traceback__)) or [*_none(error)]
     at = next((n for n, (frame, _) in enumerate(frames) if _API.search(frame.f_code.co_filename)), None)
     place = _place(_project_line(frames if at is None else frames[:at] or frames, root), root)
     return FailedCall(error, place) if at is None else _of_api(error, place, frames[at][0])
-
-
-def running_call(frame: FrameType | None, error: BaseException, root: Path) -> FailedCall:
-    """The call under way where a test was interrupted. `frame`: the one of that moment, the innermost."""
-    frames = [(each, each.f_lineno) for each in _outwards(frame)][::-1]
-    at = next((n for n, (each, _) in enumerate(frames) if _API.search(each.f_code.co_filename)), None)
-    place = _place(_project_line(frames if at is None else frames[:at] or frames, root), root)
-    return FailedCall(error, place) if at is None else _of_api(error, place, frames[at][0])
-
-
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _none(error: BaseException) -> Iterator[tuple[FrameType, int]]:

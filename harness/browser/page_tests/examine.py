@@ -150,8 +150,10 @@ def python_failure(call: FailedCall, *, fixture: str = "") -> Failure:
     return Failure("TEST_ERROR", f"{fixture}: {message}" if fixture else message, cause=call.error)
 
 
-def unseen_failure(call: FailedCall, *, fixture: str = "") -> Failure:
-    """The failure of a test that has no page which could be asked."""
+def unseen_failure(call: FailedCall, *, fixture: str = "", hangs: float = 0.0) -> Failure:
+    """The failure of a test that has no page which could be asked. `hangs`: seconds after which it was ended."""
+    if hangs:
+        return hanging(call, hangs)
     if not call.is_playwright or call.act.startswith("expect."):
         return python_failure(call, fixture=fixture)
     if call.api.startswith("APIRequestContext."):
@@ -334,6 +336,8 @@ async def examine(
     clock = SystemClock()
     round_ = _Round(folder, clock, Deadline.after(TOTAL_SECONDS, clock.now()))
     failure = await cause_of(call, found, page, hangs)
+    if hangs:
+        await bounded(_free(found, page), _PROBE_SECONDS, None)
     await _take_page(round_, page, full_page=full_page)
     await round_.file(TRACE, _TRACE_SECONDS, partial(_trace, found, page))
     others = [(number, each) for number, each in enumerate(_pages(shown), 1) if each is not page]
@@ -352,6 +356,12 @@ async def examine(
 
 def _pages(contexts: Sequence[WatchedContext]) -> list[Page]:
     return [page for each in contexts for page in each.pages]
+
+
+async def _free(found: WatchedContext, page: Page) -> None:
+    """End the scripts that keep a page busy: it then shows how far they came."""
+    if (control := found.controls.get(page)) is not None:
+        await (await control).send("Runtime.terminateExecution")
 
 
 async def _passwords(pages: Sequence[Page]) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,13 +11,14 @@ from weakref import WeakSet
 
 from msgspec import Struct, field
 from playwright._impl.client_instrumentation import ClientInstrumentation
-from playwright.async_api import BrowserContext, Page, Playwright
+from playwright.async_api import Browser, BrowserContext, CDPSession, Page, Playwright
 
 from harness.browser import isolated
 from harness.browser.main_frame import listen
 from harness.browser.page_events import PageEvents
 from harness.browser.page_tests.calls import FailedCall, context_of, page_of
 from harness.browser.page_tests.views import is_reachable, keep_apart, playwright_of, view
+from harness.browser.process import LocalProcess
 from harness.resilience import SystemClock
 
 _LOST = 5
@@ -32,6 +34,8 @@ class WatchedContext(Struct, eq=False):
     watch: PageEvents
     pages: list[Page] = field(default_factory=list)
     """Its open pages, in the order of opening."""
+    controls: dict[Page, asyncio.Future[CDPSession]] = field(default_factory=dict)
+    """The control session of each page, made before anything can hang, so that it can end an endless loop."""
     attached: bool = False
     """Whether it had a page."""
 
@@ -39,8 +43,14 @@ class WatchedContext(Struct, eq=False):
 class Watcher:
     """The contexts of all tests of this thread, in the order of opening, until they close."""
 
-    def __init__(self, complain: Callable[[Exception], None]) -> None:
-        """`complain` receives what went wrong here: the test itself goes on."""
+    def __init__(self, complain: Callable[[Exception], None], *, frees: bool = False) -> None:
+        """`complain` receives what went wrong here: the test itself goes on. `frees`: pages that hang can be freed."""
+        self._frees = frees
+        self.on_request_failed: Callable[[str, str], None] | None = None
+        """Receives URL and error of each request that failed."""
+        self.finds_processes = False
+        """Whether the processes of browsers are found out, so that `kill` can end them."""
+        self._processes: dict[Browser, LocalProcess] = {}
         self._complain = complain
         self._thread = threading.get_ident()
         self._clock = SystemClock()
@@ -71,6 +81,14 @@ class Watcher:
         self._open.clear()
         self._lost.clear()
 
+    def kill(self) -> bool:
+        """End the processes of the browsers with open contexts; return whether there was one. From any thread."""
+        browsers = {each.context.browser for each in self.contexts}
+        found = [process for browser, process in list(self._processes.items()) if browser in browsers and process.runs]
+        for process in found:
+            process.kill()
+        return bool(found)
+
     def begin_test(self) -> None:
         """A test begins: what was closed before is of no interest to it."""
         self._lost.clear()
@@ -95,6 +113,8 @@ class Watcher:
         try:
             await self._register(implementation)
             self._watch(implementation)
+            if self.finds_processes and (browser := view(implementation).browser) not in (None, *self._processes):
+                self._processes[browser] = await LocalProcess.of(await browser.new_browser_cdp_session())
         except Exception as error:  # noqa: BLE001 - a defect of ours must not fail the call of the test
             self._complain(error)
 
@@ -107,7 +127,7 @@ class Watcher:
 
     def _watch(self, implementation: Any) -> None:
         context: BrowserContext = view(implementation)
-        found = WatchedContext(implementation, context, PageEvents(self._clock, None))
+        found = WatchedContext(implementation, context, PageEvents(self._clock, self.on_request_failed))
         self._open.append(found)
         self.opened += 1
         listen(context, "close", lambda _: self._closed(found))
@@ -126,7 +146,15 @@ class Watcher:
             found.attached = True
             found.watch.attach(found.context, page, answers_dialogs=False)
         found.pages.append(page)
-        listen(page, "close", lambda _: found.pages.remove(page) if page in found.pages else None)
+        if self._frees:
+            found.controls[page] = coming = asyncio.ensure_future(found.context.new_cdp_session(page))
+            coming.add_done_callback(lambda each: each.cancelled() or each.exception())  # other browsers have none
+        listen(page, "close", lambda _: self._page_closed(found, page))
+
+    def _page_closed(self, found: WatchedContext, page: Page) -> None:
+        found.controls.pop(page, None)
+        if page in found.pages:
+            found.pages.remove(page)
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
