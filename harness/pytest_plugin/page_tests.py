@@ -188,6 +188,8 @@ class PageTests:
         except SpecError as error:
             raise pytest.UsageError(str(error)) from error
         self._watcher.finds_processes = any(self._struck.values())
+        specs = [each.loaded.spec for each in session.items if isinstance(each, TaskItem)]
+        self._state.look_at_plans([*specs, *(self._plan_of(each).spec for each in filter(is_page_test, session.items))])
 
     def _strike(self, running: _RunningTest) -> None:
         """Let the faults of a test strike from now on; the first test that is struck has the gates opened."""

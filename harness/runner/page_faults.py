@@ -6,8 +6,10 @@ services, whose requests pass gates for the whole run, the services themselves, 
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from urllib.parse import urlsplit
 
 from harness.faults.injector import FaultInjector, Where
 from harness.faults.network import Network, Struck, prepare
@@ -26,6 +28,7 @@ from harness.spec.task import TaskSpec
 
 _TEST = PageCall(act="test")
 """What stands for the whole test: the one step that faults may name."""
+_LOOK_SECONDS = 0.05
 _KINDS = "faults of hosts and URLs of the services, of the services themselves, and `browser_kill`"
 
 
@@ -81,13 +84,23 @@ class _NoState:
 class _Processes:
     """The browsers of a test (ports.FaultTarget), of which only the processes can be reached."""
 
-    def __init__(self, kill: Callable[[], bool]) -> None:
-        self._kill = kill
+    def __init__(self, kill: Callable[[], bool], clock: Clock) -> None:
+        self._kill, self._clock = kill, clock
+        self._waiting: asyncio.Task[None]
 
     async def strike(self, strike: Injection) -> Undo | None:
-        if self._kill():
-            strike.met()
-        return None
+        """Kill the browser, as soon as a page of the test works."""
+        self._waiting = asyncio.create_task(self._kill_later(strike))
+
+        async def heal() -> None:
+            self._waiting.cancel()
+
+        return heal
+
+    async def _kill_later(self, strike: Injection) -> None:
+        while not self._kill():
+            await self._clock.sleep(_LOOK_SECONDS)
+        strike.met()
 
 
 class PageFaults:
@@ -113,7 +126,7 @@ class PageFaults:
         """A test begins that these faults strike. `kill` ends its browsers; it returns whether one was there."""
         where = Where(_Lent(self._network), _NoState(), self._sites)  # type: ignore[arg-type]
         self._injector = FaultInjector(faults, where, self._clock, seed=self._seed, task=test)
-        self._injector.attach(_Processes(kill))
+        self._injector.attach(_Processes(kill, self._clock))
         self._injector.begin(self._clock.now())
         await self._injector.before_step(0, _TEST)  # type: ignore[arg-type]
 
@@ -126,8 +139,10 @@ class PageFaults:
         return injector.results()
 
     async def request_failed(self, url: str, error: str) -> None:
-        """A request of the test failed in its browser."""
-        self._network.request_failed(url, error)
+        """A request of the test failed in its browser. A test may name a host by the port of its gate."""
+        parts = urlsplit(url)
+        host = next((name for name, port in self.hosts.items() if parts.port == port), parts.hostname)
+        self._network.request_failed(f"{parts.scheme}://{host}{parts.path}", error)
 
     async def close(self) -> None:
         """End the gates."""

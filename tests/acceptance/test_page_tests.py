@@ -377,3 +377,69 @@ def test_settings_without_effect_are_refused(tmp_path: Path) -> None:
     folder = project(tmp_path, HANGS, "[tool.harness]\npage_test_timeout = 5\n")
     result = warm().run("pytest", cwd=folder)
     assert "page_test_timeout: has no effect without `page_tests = true`" in result.stdout + result.stderr
+
+
+SERVED = """
+import http.server, sys
+
+class Site(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b"<h1>Shop</h1>"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Site).serve_forever()
+"""
+SERVICE = """page_test_services = "shared"
+[tool.harness.services.shop]
+command = ["{python}", "served.py", "{port}"]
+hosts = ["shop.test"]
+health = "http://shop.test/"
+"""
+STRUCK = """
+from playwright.sync_api import expect
+
+def test_host(page):
+    page.goto("http://shop.test/")
+    expect(page.locator("h1")).to_have_text("Shop")
+    page.wait_for_timeout(PAUSE)
+    page.click("h1")
+
+def test_port(page, taskspec_services):
+    page.goto(taskspec_services.url("shop.test"))
+    expect(page.locator("h1")).to_have_text("Shop")
+"""
+
+
+def test_services_for_all_and_the_faults_that_strike_them(tmp_path: Path) -> None:
+    folder = project(tmp_path, STRUCK.replace("PAUSE", "0"), ON + SERVICE)
+    (folder / "served.py").write_text(SERVED, "utf-8")
+    assert verdicts(warm().run("pytest", "-rA", cwd=folder).stdout) == {"test_host": "PASSED", "test_port": "PASSED"}
+    for kind, code in {
+        '{kind: status, url: "http://shop.test/**", status: 503}': "HTTP_UNAVAILABLE",
+        "{kind: refuse, host: shop.test, seconds: 60}": "NET_CONNECTION_REFUSED",
+    }.items():
+        (folder / "a.faults.yaml").write_text(f"faults:\n  - {kind}\n", "utf-8")
+        text = warm().run("pytest", "--faults", "a.faults.yaml", cwd=folder).stdout
+        assert "tasks: 2: 2 failed\nfaults: 2 struck" in text
+        for name in ("test_host", "test_port"):
+            place = folder / "errors" / f"test_shop--{name}-chromium" / "error_report.json"
+            report = json.loads(place.read_text("utf-8"))
+            assert (report["code"], report["faults"][0]["behind"]) == (code, True)
+    (folder / "test_shop.py").write_text(STRUCK.replace("PAUSE", "30000"), "utf-8")
+    (folder / "a.faults.yaml").write_text("faults:\n  - {kind: browser_kill, delay: 1}\n", "utf-8")
+    warm().run("pytest", "--faults", "a.faults.yaml", "-k", "host", cwd=folder)
+    report = json.loads((folder / "errors" / "test_shop--test_host-chromium" / "error_report.json").read_text("utf-8"))
+    assert (report["code"], report["faults"][0]["struck"]) == ("BROWSER_CRASHED", 1)
+    (folder / "a.faults.yaml").write_text("faults:\n  - {kind: page_crash, step: 2}\n", "utf-8")
+    result = warm().run("pytest", "--faults", "a.faults.yaml", cwd=folder)
+    assert (
+        "a.faults.yaml:2:5: faults[0]: test_shop--test_host-chromium is an ordinary test"
+        in result.stderr + result.stdout
+    )

@@ -156,13 +156,18 @@ def unseen_failure(call: FailedCall, *, fixture: str = "", hangs: float = 0.0) -
         return hanging(call, hangs)
     if not call.is_playwright or call.act.startswith("expect."):
         return python_failure(call, fixture=fixture)
+    return replace(_by_text(call), cause=call.error)
+
+
+def _by_text(call: FailedCall) -> Failure:
+    """What the message of a call says, of which nothing else is known."""
     if call.api.startswith("APIRequestContext."):
-        return replace(api_failure(call.text, call.url or ""), cause=call.error)
-    if call.act in _LAUNCHES:
-        return Failure("BROWSER_LAUNCH_FAILED", told(call), cause=call.error)
-    if "closed" in call.text.partition("\n")[0]:
-        return replace(GONE.failure(), cause=call.error)
-    return Failure("ACTION_FAILED", told(call), cause=call.error)
+        return api_failure(call.text, call.url or "")
+    if "onnection closed" in call.text:
+        return GONE.failure()
+    if "has been closed" in call.text.partition("\n")[0]:
+        return Failure("BROWSER_CRASHED", "the browser is gone")
+    return Failure("BROWSER_LAUNCH_FAILED" if call.act in _LAUNCHES else "ACTION_FAILED", told(call))
 
 
 async def cause_of(call: FailedCall, found: WatchedContext, page: Page, hangs: float = 0.0) -> Failure:

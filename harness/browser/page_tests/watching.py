@@ -82,8 +82,11 @@ class Watcher:
         self._lost.clear()
 
     def kill(self) -> bool:
-        """End the processes of the browsers with open contexts; return whether there was one. From any thread."""
-        browsers = {each.context.browser for each in self.contexts}
+        """End the processes of the browsers whose pages have requested something; return whether there was one.
+
+        From any thread. Before that, a page is still being opened: Playwright would wait for it without end.
+        """
+        browsers = {each.context.browser for each in self.contexts if each.pages and each.watch.requests}
         found = [process for browser, process in list(self._processes.items()) if browser in browsers and process.runs]
         for process in found:
             process.kill()

@@ -80,7 +80,8 @@ def test_python_is_told_from_assertions_and_from_playwright(tmp_path: Path) -> N
     [
         ("BrowserType.launch", "BrowserType.launch: Executable doesn't exist", "BROWSER_LAUNCH_FAILED"),
         ("APIRequestContext.get", "connect ECONNREFUSED 127.0.0.1:2", "NET_CONNECTION_REFUSED"),
-        ("Page.click", "Page.click: Target page, context or browser has been closed", "DRIVER_GONE"),
+        ("Browser.new_context", "Target page, context or browser has been closed", "BROWSER_CRASHED"),
+        ("Page.click", "Page.click: Playwright connection closed", "DRIVER_GONE"),
         ("BrowserContext.new_page", "Please use browser.new_context()", "ACTION_FAILED"),
     ],
 )
