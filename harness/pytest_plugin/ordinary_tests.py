@@ -11,14 +11,13 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.outcomes import Failed as pytest_failed  # noqa: N813 - this package has a `Failed` of its own
 from msgspec import Struct
 
 from harness.pytest_plugin.activation import begin_run, is_active, session_state
+from harness.pytest_plugin.outcomes import ServicesFailedError
 
 if TYPE_CHECKING:
     from harness.faults.python import InjectedFault
-    from harness.recovery.failure import Failure
     from harness.runner.api import TaskExecution
 
 _API = "harness.runner.api"
@@ -39,18 +38,10 @@ class RunningServices(Struct, frozen=True):
         return f"http://127.0.0.1:{self.hosts[name]}"
 
 
-class ServicesFailedError(pytest_failed):
-    """A test cannot have the services, or their state: it fails with the reason."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(f"{failure.message}\n{failure.advice}".rstrip(), pytrace=False)
-        self.failure = failure
-
-
 def start_services(config: pytest.Config) -> RunningServices:
     """Start the services. If one does not come up, the test fails with the reason."""
     __tracebackhide__ = True
-    with fail_test():
+    with _fail_test():
         state = begin_run(config)
         harness = state.harness()
         harness.start()
@@ -58,7 +49,7 @@ def start_services(config: pytest.Config) -> RunningServices:
 
 
 @contextmanager
-def fail_test() -> Iterator[None]:
+def _fail_test() -> Iterator[None]:
     """Turn a failure into a failed test, without the harness's own stack."""
     __tracebackhide__ = True
     from harness.recovery.failure import Failed  # not loaded in a session without tasks and services
@@ -81,7 +72,7 @@ def taskspec_services(pytestconfig: pytest.Config) -> RunningServices:
 def taskspec_slot(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[RunningServices]:
     """The services for one test that has their state to itself: reset as before a task, with no task beside it."""
     with ExitStack() as stack:
-        with fail_test():
+        with _fail_test():
             state = begin_run(pytestconfig)
             hosts = stack.enter_context(state.harness().slot(request.node.nodeid))
         yield RunningServices(state.struck_hosts or hosts)

@@ -29,12 +29,13 @@ from harness.model.plan import Plan
 from harness.model.ports import Evidence
 from harness.model.record import MetFault, TaskResult
 from harness.pytest_plugin.items import TaskItem
-from harness.pytest_plugin.ordinary_tests import fail_test
+from harness.pytest_plugin.outcomes import ServicesFailedError
 from harness.pytest_plugin.page_test_limit import PageTestLimit
 from harness.pytest_plugin.role import Role, role_of
 from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.pytest_plugin.terminal import add_properties, begin_properties
+from harness.recovery.failure import Failed
 from harness.reporting.allure.labels import running_test
 from harness.reporting.console import failure_text
 from harness.reporting.redaction import Redactor, redactor_of
@@ -197,8 +198,10 @@ class PageTests:
         if self._faults is None:
             every = tuple({each.id: each for faults in self._struck.values() for each in faults}.values())
             seed = next((each.plan.seed for each in self._state.plans if each.plan.seed is not None), None)
-            with fail_test():
+            try:
                 self._faults = faults = harness.strike_tests(every, seed)
+            except Failed as failed:
+                raise ServicesFailedError(failed.failure) from None
             self._state.struck_hosts = faults.hosts
             self._watcher.on_request_failed = lambda url, error: _ignore(
                 harness.begin(lambda _: faults.request_failed(url, error))

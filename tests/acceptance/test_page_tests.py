@@ -439,7 +439,5 @@ def test_services_for_all_and_the_faults_that_strike_them(tmp_path: Path) -> Non
     assert (report["code"], report["faults"][0]["struck"]) == ("BROWSER_CRASHED", 1)
     (folder / "a.faults.yaml").write_text("faults:\n  - {kind: page_crash, step: 2}\n", "utf-8")
     result = warm().run("pytest", "--faults", "a.faults.yaml", cwd=folder)
-    assert (
-        "a.faults.yaml:2:5: faults[0]: test_shop--test_host-chromium is an ordinary test"
-        in result.stderr + result.stdout
-    )
+    said = result.stderr + result.stdout
+    assert "a.faults.yaml:2:5: faults[0]: test_shop--test_host-chromium is an ordinary test" in said
