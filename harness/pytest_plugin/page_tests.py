@@ -44,7 +44,7 @@ from harness.reporting.task_record import task_record
 from harness.reporting.telling import story_of
 from harness.resilience import SystemClock
 from harness.runner.page_faults import PageFaults, page_test_faults
-from harness.runner.page_tests import failed_result, passed_result, test_plan
+from harness.runner.page_tests import failed_result, passed_result, test_id, test_plan
 from harness.spec.expressions import secrets_of
 from harness.spec.faults import Fault
 from harness.spec.problems import SpecError
@@ -65,6 +65,13 @@ _SECTION = "cause and evidence"
 def is_page_test(item: pytest.Item) -> bool:
     """Return whether an ordinary test works in a browser, by its fixtures."""
     return not isinstance(item, TaskItem) and not FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def known_id(item: pytest.Item) -> str | None:
+    """The id under which the history knows a task or a test in a browser; None for any other test."""
+    if isinstance(item, TaskItem):
+        return item.task_id
+    return test_id(item.nodeid) if is_page_test(item) else None
 
 
 class _EarlyLook(Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -72,7 +72,7 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     if shard := config.getoption("--task-shard"):
         from harness.pytest_plugin.shards import Sharding
 
-        yield "taskspec-shard", Sharding(shard, state.durations)
+        yield "taskspec-shard", Sharding(shard, state.durations, *_known_ids(state))
     if config.getoption("task_store"):
         from harness.pytest_plugin.stored import begin_store
 
@@ -82,6 +82,14 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
         from harness.pytest_plugin.ci_page import CiPage
 
         yield "taskspec-ci-page", state.fence.enclose("job summary", CiPage(config, state))
+
+
+def _known_ids(state: SessionState) -> Iterator[Callable[[pytest.Item], str | None]]:
+    """What names items as the history knows them, if that knows ordinary tests."""
+    if state.settings.page_tests:
+        from harness.pytest_plugin.page_tests import known_id
+
+        yield known_id
 
 
 def _of_choice(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:

@@ -35,7 +35,7 @@ _CSS = re.compile(r"""^locator\((["'])((?:\\.|(?!\1).)*)\1\)$""")
 _OF_IMPL = ("_actual_page", "_actual_locator", "_locator", "_page", "_frame", "_owner_frame", "_browser_context")
 """Attributes that lead from an object of Playwright to its page or context."""
 _COMPARED = re.compile(r"^assert (?P<actual>.+) == (?P<expected>.+)$")
-_USUAL_EXPECT = 5.0
+_EVENT = re.compile(r'while waiting for event "(\w+)"')
 _NEEDS_NONE = re.compile(r"expect\.(not_|to_have_count|to_be_hidden|to_have_(title|url)$|to_be_ok|to_match_aria)")
 _MISSING = re.compile(r"element\(s\) not found")
 
@@ -80,12 +80,14 @@ class FailedCall(Struct, frozen=True):
         owner, _, name = self.api.rpartition(".")
         if "Assertions" in owner:
             return f"expect.{name}"
+        if awaited := _EVENT.search(self.text):  # it ends `with page.expect_response(...)`, which is in no frame
+            return f"expect_{awaited[1]}"
         return name or ("assert" if isinstance(self.error, AssertionError) else _named(self.error))
 
     @property
     def is_playwright(self) -> bool:
         """Whether Playwright itself raised it."""
-        return bool(self.api) and isinstance(self.error, PlaywrightError | AssertionError | TimeoutError)
+        return isinstance(self.error, PlaywrightError) or (bool(self.api) and isinstance(self.error, AssertionError))
 
     @property
     def misses_its_element(self) -> bool:
@@ -270,4 +272,5 @@ def told(call: FailedCall) -> str:
     text = re.split(r"\s*\n?Call log:", call.text)[0].strip()
     first = " ".join(text.splitlines()[:2] if call.act.startswith("expect.") else text.splitlines()[:1])
     name = "" if isinstance(call.error, AssertionError) or call.is_playwright else f"{type(call.error).__name__}: "
+    first = re.sub(r"^[A-Z]\w+\.\w+: ", "", first) if call.is_playwright else first
     return f"{name}{first}".strip() or type(call.error).__name__

@@ -38,6 +38,7 @@ from harness.browser.page_tests.views import view
 from harness.browser.page_tests.watching import WatchedContext
 from harness.browser.process import Chromium
 from harness.model.ports import Evidence, Item
+from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline, SystemClock
 from harness.spec.page_calls import FILLS, OPENS
@@ -53,6 +54,8 @@ _PROBE_SECONDS = 0.5
 _FONTLESS = "as it was, since the page was not ready for a picture: a font may be missing"
 _ENGINE = re.compile(r"\binternal:([\w-]+)=")
 """How Playwright names its own selector engines, which nobody writes."""
+_OF_ANSWER = re.compile(r"\.(ok|status)\b")
+"""An assertion about an answer of the site."""
 _LAUNCHES = ("launch", "launch_persistent_context", "connect", "connect_over_cdp")
 _MORE = 4
 """The most pages, beside the one of the failure, that are photographed."""
@@ -167,6 +170,8 @@ def _by_text(call: FailedCall) -> Failure:
         return GONE.failure()
     if "has been closed" in call.text.partition("\n")[0]:
         return Failure("BROWSER_CRASHED", "the browser is gone")
+    if isinstance(call.error, PlaywrightTimeoutError):
+        return Failure("STEP_TIMEOUT", f"{call.act}: {told(call)}")
     return Failure("BROWSER_LAUNCH_FAILED" if call.act in _LAUNCHES else "ACTION_FAILED", told(call))
 
 
@@ -179,12 +184,33 @@ async def cause_of(call: FailedCall, found: WatchedContext, page: Page, hangs: f
         failure = await _of_expect(call, scene)
     elif call.is_playwright and page_of(call.target) is None:
         failure = await _of_no_page(call, scene)
+        failure = with_unanswered(failure, found.watch.exchanges, scene.clock.wall())
     elif not call.is_playwright:
         failure = await _of_page(python_failure(call), scene)
     else:
         failure = await failure_of(cast("Exception", call.error), scene)
         failure = with_unanswered(failure, found.watch.exchanges, scene.clock.wall())
-    return _advised(replace(_named(with_missing_parts(failure, scene), call), cause=call.error), call)
+    failure = _of_answer(with_missing_parts(failure, scene), call, scene)
+    return _advised(replace(_named(failure, call), cause=call.error), call)
+
+
+def _of_answer(failure: Failure, call: FailedCall, scene: FailureContext) -> Failure:
+    """The failure by the newest answer with which the site failed, beside the document of the page.
+
+    It is the cause only of an assertion about an answer; any other failure names it.
+    """
+    if failure.family not in (Family.ASSERTION, Family.TIMEOUT, Family.ELEMENT):
+        return failure
+    failed = next((each for each in reversed(scene.watch.exchanges) if (each.status or 0) >= 500), None)
+    if failed is None or document_of([failed], scene.page.url) is not None:
+        return failure
+    refused = status_failure(failed.status or 0, failed.url, failed.headers, scene.clock.wall())
+    assert refused is not None  # its status says so
+    if call.act == "assert" and _OF_ANSWER.search(call.place.text):
+        details = {**refused.details, "method": failed.method, "instead_of": failure.code}
+        return replace(refused, message=f"{refused.message}; {failure.message}", details=details)
+    told = f"{failure.message}; the site answered HTTP {failed.status} to {failed.method} {failed.url}"
+    return replace(failure, message=told)
 
 
 def _scene(call: FailedCall, found: WatchedContext, page: Page) -> FailureContext:
