@@ -59,7 +59,7 @@ INERT = (
     "Close the dialog that is open, or act in it: until then the page behind it takes no clicks and no keys. Without a "
     "dialog, look for what sets the attribute `inert`."
 )
-_LOGIN_PAGE = (
+LOGIN_PAGE = (
     "The site shows its login page because nobody is signed in: name a `login` in the task, or sign in with its steps."
 )
 _DIALOG = "Close the dialog that is open, or act in it: it takes the clicks of the page behind it."
@@ -357,7 +357,7 @@ def with_redirect(failure: Failure, opened: Opened | None, url: str) -> Failure:
         f"{failure.message} (the page is {page}: the site redirected there from {wanted}, which the last "
         "`open` requested)"
     )
-    advice = _LOGIN_PAGE if names_login(came.path) and not names_login(asked.path) else failure.advice
+    advice = LOGIN_PAGE if names_login(came.path) and not names_login(asked.path) else failure.advice
     return replace(failure, message=message, details={**failure.details, "opened": opened.asked}, advice=advice)
 
 

@@ -24,14 +24,15 @@ from harness.browser.bounded import bounded
 from harness.browser.context import take_picture
 from harness.browser.driver import GONE, DriverLoss
 from harness.browser.evidence import CONSOLE, DOM, HAR, SCREENSHOT, TRACE, bare_picture, defect, dom_of, late
-from harness.browser.exchanges import RequestRecord, document_of
+from harness.browser.exchanges import RequestRecord, document_of, hops_to
 from harness.browser.executable import first_line
-from harness.browser.failures.classify import failure_of, with_unanswered
+from harness.browser.failures.classify import LOGIN_PAGE, failure_of, with_redirect, with_unanswered
 from harness.browser.failures.liveness import hung, lost, who_answers
 from harness.browser.failures.navigation import lost_page
 from harness.browser.failures.parts import with_missing_parts
 from harness.browser.failures.scene import FailureContext
 from harness.browser.flood import Pace
+from harness.browser.main_frame import Opened
 from harness.browser.network_errors import api_failure, status_failure
 from harness.browser.page_tests.calls import FailedCall, assertion_of, context_of, page_of, told
 from harness.browser.page_tests.views import view
@@ -190,7 +191,10 @@ async def cause_of(call: FailedCall, found: WatchedContext, page: Page, hangs: f
     else:
         failure = await failure_of(cast("Exception", call.error), scene)
         failure = with_unanswered(failure, found.watch.exchanges, scene.clock.wall())
-    failure = _of_answer(with_missing_parts(failure, scene), call, scene)
+    hops = hops_to(found.watch.exchanges, page.url)
+    redirected = Opened(hops[-1].url, page.url) if len(hops) > 1 else None
+    failure = with_redirect(with_missing_parts(failure, scene), redirected, page.url)
+    failure = _of_answer(failure, call, scene)
     return _advised(replace(_named(failure, call), cause=call.error), call)
 
 
@@ -311,6 +315,7 @@ _ADVICE = {
     "ASSERTION_FAILED": "Compare the expected value with the screenshot.",
 }
 """What to do about a failure of these codes, in place of the catalog's hint, which is about keys of tasks."""
+_SIGN_IN = "The site shows its login page because nobody is signed in: look at what the test does to sign in."
 _ONCE = "A plain `assert` looks once. If the page needs time, use `expect(...)`, which waits."
 _LOOKED = re.compile(r"\.(inner_|text_content|input_value|is_|count\(|title\(|url\b|get_attribute|all_)")
 _IN_FRAME = re.compile(r"An element in an iframe needs `frame`: add `frame: (.*)` to this step\.")
@@ -318,7 +323,8 @@ _IN_FRAME = re.compile(r"An element in an iframe needs `frame`: add `frame: (.*)
 
 def _advised(failure: Failure, call: FailedCall) -> Failure:
     """The failure with advice for somebody who writes Python."""
-    advice = _IN_FRAME.sub(r"The element is in an iframe: `page.frame_locator(\1)` finds it.", failure.advice)
+    advice = _SIGN_IN if failure.advice == LOGIN_PAGE else failure.advice
+    advice = _IN_FRAME.sub(r"The element is in an iframe: `page.frame_locator(\1)` finds it.", advice)
     if not advice and call.act == "assert" and _LOOKED.search(call.place.text):
         advice = _ONCE
     return replace(failure, advice=advice or _ADVICE.get(failure.code, ""))
