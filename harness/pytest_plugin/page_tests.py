@@ -19,10 +19,10 @@ import pytest
 from msgspec import Struct
 
 from harness.browser.page_tests import examine
-from harness.browser.page_tests.calls import FailedCall, failed_call
+from harness.browser.page_tests.calls import FailedCall, failed_call, suspended_call
 from harness.browser.page_tests.closing import Closings
 from harness.browser.page_tests.examine import Examined, unseen_failure
-from harness.browser.page_tests.views import OutOfReachError, drive
+from harness.browser.page_tests.views import OutOfReachError, drive, suspended
 from harness.browser.page_tests.watching import Watcher, chain
 from harness.model.events import TaskEnded, TaskStarted
 from harness.model.plan import Plan
@@ -254,6 +254,9 @@ class PageTests:
         harness, plan = self._state.harness(), running.plan
         begun = passed_result(plan, running.started, self._clock.now() - running.began)
         folder, hangs = harness.archive.scratch(plan), getattr(error, "seconds", 0.0)
+        if hangs:
+            waiting = (task for each in self._watcher.contexts for task in suspended(each.implementation))
+            found = suspended_call(waiting, error, self._root) or found
         if running.early is not None and running.early.error in chain(error):
             found, looked = running.early.call, running.early.examined
         else:

@@ -6,10 +6,11 @@ Everything here is about exceptions, frames and texts: nothing asks a browser.
 from __future__ import annotations
 
 import ast
+import asyncio
 import os
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -106,6 +107,19 @@ class FailedCall(Struct, frozen=True):
         return f"{self.act} {self.shown or self.url or ''}".rstrip()
 
 
+def suspended_call(tasks: Iterable[asyncio.Task[Any]], error: BaseException, root: Path) -> FailedCall | None:
+    """The call that a test of the async API awaits: the error that ended it was raised in the loop, not in the test."""
+    for task in tasks:
+        frames: list[tuple[FrameType, int]] = []
+        inner: Any = task.get_coro()
+        while (frame := getattr(inner, "cr_frame", None)) is not None:
+            frames.append((frame, frame.f_lineno))
+            inner = getattr(inner, "cr_await", None)
+        if any(_is_own(frame.f_code.co_filename, root) for frame, _ in frames):
+            return _of_frames(frames, error, root)
+    return None
+
+
 def _named(error: BaseException) -> str:
     """What reports show for an error in place of a call."""
     return str(getattr(error, "act", "") or type(error).__name__)
@@ -113,7 +127,10 @@ def _named(error: BaseException) -> str:
 
 def failed_call(error: BaseException, root: Path) -> FailedCall:
     """The call behind an exception. `root`: the folder of the project, to which places are relative."""
-    frames = list(traceback.walk_tb(error.__traceback__)) or [*_none(error)]
+    return _of_frames(list(traceback.walk_tb(error.__traceback__)) or [*_none(error)], error, root)
+
+
+def _of_frames(frames: list[tuple[FrameType, int]], error: BaseException, root: Path) -> FailedCall:
     at = next((n for n, (frame, _) in enumerate(frames) if _API.search(frame.f_code.co_filename)), None)
     place = _place(_project_line(frames if at is None else frames[:at] or frames, root), root)
     return FailedCall(error, place) if at is None else _of_api(error, place, frames[at][0])
@@ -128,12 +145,13 @@ def _none(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 def _project_line(frames: list[tuple[FrameType, int]], root: Path) -> tuple[str, int] | None:
     """The innermost line of the project; if there is none, the innermost line."""
     lines = [(frame.f_code.co_filename, line) for frame, line in frames]
-    own = [
-        each
-        for each in lines
-        if not each[0].startswith(_PLAYWRIGHT) and _LIBRARY not in each[0] and Path(each[0]).is_relative_to(root)
-    ]
+    own = [each for each in lines if _is_own(each[0], root)]
     return next(reversed(own or lines), None)
+
+
+def _is_own(file: str, root: Path) -> bool:
+    """Return whether a file belongs to the project."""
+    return not file.startswith(_PLAYWRIGHT) and _LIBRARY not in file and Path(file).is_relative_to(root)
 
 
 def _place(line: tuple[str, int] | None, root: Path) -> CodeLine:

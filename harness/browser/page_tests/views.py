@@ -63,6 +63,13 @@ def is_reachable(implementation: Any) -> bool:
     return not loop.is_closed() and not (fiber is not None and fiber.dead)
 
 
+def suspended(implementation: Any) -> set[asyncio.Task[Any]]:
+    """What is suspended on the loop of a test of the async API; nothing of the sync API, whose stack says it."""
+    if implementation._dispatcher_fiber is not None or not is_reachable(implementation):  # noqa: SLF001
+        return set()
+    return asyncio.all_tasks(implementation._loop)  # noqa: SLF001
+
+
 def drive(implementation: Any, main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the loop of a test that waits now. Raises OutOfReachError, and what the coroutine raises."""
     loop: asyncio.AbstractEventLoop = implementation._loop  # noqa: SLF001 - both APIs read it, too
