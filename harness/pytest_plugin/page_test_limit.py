@@ -6,10 +6,13 @@ a call of Playwright that gets no answer. It is not the signal of pytest-timeout
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from asyncio import events
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -18,6 +21,13 @@ from _pytest.outcomes import Failed
 
 _AGAIN = 2.0
 """Seconds after which a test that still runs is ended again: a callback may have swallowed the error."""
+
+
+_SOON = 0.01
+"""Seconds after which that is tried again at another moment."""
+_STANDARD = str(Path(events.__file__).parents[1])
+_OWN = str(Path(__file__).parents[1])
+_LIBRARY = f"{os.sep}site-packages{os.sep}"
 
 
 class PageTestTimeoutError(Failed):
@@ -41,7 +51,7 @@ class PageTestLimit:
         if not hasattr(signal, "pthread_kill"):
             raise pytest.UsageError("page_test_timeout cannot be used: this system sends no signals to threads")
         self.seconds = seconds
-        self._within = False
+        self._within = self._raised = False
         self._thread = threading.get_ident()
         self._before: Any = signal.signal(signal.SIGURG, self._end_test)  # nobody else is hurt by it: it is ignored
 
@@ -54,7 +64,7 @@ class PageTestLimit:
         """End what runs inside when its time is over."""
         over = threading.Event()
         watch = threading.Thread(target=self._watch, args=(self.seconds, over), name="taskspec-limit", daemon=True)
-        self._within = True
+        self._within, self._raised = True, False
         watch.start()
         try:
             yield
@@ -65,8 +75,21 @@ class PageTestLimit:
     def _watch(self, left: float, over: threading.Event) -> None:
         while not over.wait(left):
             signal.pthread_kill(self._thread, signal.SIGURG)
-            left = _AGAIN
+            left = _AGAIN if self._raised else _SOON
 
-    def _end_test(self, _signal: int, _frame: FrameType | None) -> None:
-        if self._within:
+    def _end_test(self, _signal: int, frame: FrameType | None) -> None:
+        if self._within and not _inside_playwright(frame):
+            self._raised = True
             raise PageTestTimeoutError(self.seconds)
+
+
+def _inside_playwright(frame: FrameType | None) -> bool:
+    """Return whether a callback of the loop runs that has no code of the test: an error there would end Playwright."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file == events.__file__:
+            return True
+        if not (file.startswith((_STANDARD, _OWN)) or _LIBRARY in file):
+            return False
+        frame = frame.f_back
+    return False
