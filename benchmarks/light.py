@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import green_pages
 from benchmarks.figures import Spread, paired_difference
 from benchmarks.ground import Ground, our_project
 from benchmarks.playing import ALONE, UNUSED, PytestRun, play
@@ -40,7 +41,7 @@ def measure(ground: Ground, rounds: int) -> list[Row]:
         runs = {"ours": case.ours, **({"rival": case.rival} if case.rival else {})}
         in_turns(runs, 1)
         found.append(row(case, in_turns(runs, rounds)))
-    return found
+    return [*found, green_pages.measure(ground, rounds)]
 
 
 def cases(ground: Ground) -> Sequence[Case]:

@@ -491,9 +491,7 @@ class Tab(Struct):
 
         `marks` are tinted in it. Playwright's own timeout comes first, because it names the problem of the element.
         """
-        async with asyncio.timeout(seconds + GRACE):
-            shot = partial(self.page.screenshot, full_page=full_page) if target is None else target.screenshot
-            await shot(path=path, timeout=seconds * 1000, mask=list(marks) or None, mask_color=TINT if marks else None)
+        await take_picture(self.page if target is None else target, path, seconds, full_page=full_page, marks=marks)
 
     async def steady_picture(
         self, target: Locator | None, ms: float, mask: Sequence[Locator], *, full_page: bool
@@ -507,6 +505,18 @@ class Tab(Struct):
         if not self.traced:
             self.traced = True
             await self.context.tracing.start(screenshots=True, snapshots=True, sources=False, name=self.raw.name)
+
+
+async def take_picture(
+    of: Page | Locator, path: Path, seconds: float, *, full_page: bool = False, marks: Sequence[Locator] = ()
+) -> None:
+    """Take a screenshot of a page or an element into a file, with these elements tinted.
+
+    Playwright's own timeout comes before ours.
+    """
+    async with asyncio.timeout(seconds + GRACE):
+        shot = partial(of.screenshot, full_page=full_page) if isinstance(of, Page) else of.screenshot
+        await shot(path=path, timeout=seconds * 1000, mask=[*marks] or None, mask_color=TINT if marks else None)
 
 
 def _gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:

@@ -79,7 +79,7 @@ class LastGood:
         """
         try:
             async with asyncio.timeout(self._seconds):
-                await self._write(SCREENSHOT, await _bare_picture(tab.control), step)
+                await self._write(SCREENSHOT, await bare_picture(tab.control), step)
                 dom = await ask(tab.control, f"hidden => ({_COPY})([], [hidden, true])", MARK)
                 await self._write(DOM, str(dom or "").encode("utf-8", "replace"), step)
         except (PlaywrightError, TimeoutError, OSError):
@@ -100,7 +100,7 @@ class LastGood:
         return look
 
 
-async def _bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes:
+async def bare_picture(control: CDPSession, *, full_page: bool = False) -> bytes:
     """A PNG of what the browser shows now; it waits for nothing. Raises Playwright's errors."""
     options: dict[str, Any] = {"format": "png", "captureBeyondViewport": full_page}
     if full_page:
@@ -334,7 +334,7 @@ async def _picture(collector: EvidenceCollector, path: Path) -> str:
         await _marked_picture(collector, path, within)
         return HELD if collector.tab.held else ""
     except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
-        shot = await _bare_picture(collector.tab.control, full_page=collector.request.full_page)
+        shot = await bare_picture(collector.tab.control, full_page=collector.request.full_page)
         await asyncio.to_thread(path.write_bytes, shot)
         return f"as it was, since the page was not ready for a picture in {within:g} s: a font may be missing"
 
@@ -354,7 +354,7 @@ async def _marked_picture(collector: EvidenceCollector, path: Path, within: floa
 
 
 async def _dom(collector: EvidenceCollector, path: Path) -> str:
-    content = await _dom_of(collector.tab.page)
+    content = await dom_of(collector.tab.page)
     await asyncio.to_thread(path.write_bytes, content.encode("utf-8", "replace"))
     return HELD if collector.tab.held else ""
 
@@ -430,7 +430,7 @@ _COPY = """(_, [hidden, whole]) => {
 _DOM = script("dom", _COPY)
 
 
-async def _dom_of(page: Page) -> str:
+async def dom_of(page: Page) -> str:
     """The page with its open shadow roots, its frames, and what its fields contain, except passwords.
 
     Shadow roots and frames are `<template shadowrootmode=open>`: that of a frame is in a `<div data-frame=URL>` behind

@@ -117,13 +117,17 @@ class PageEvents:
         self._parting: Parting | None = None
         """The page that the last `open` leaves; None once something else was done."""
 
-    def attach(self, context: BrowserContext, page: Page) -> None:
-        """Listen. `page` is the current page; the state of the others is kept."""
+    def attach(self, context: BrowserContext, page: Page, *, answers_dialogs: bool = True) -> None:
+        """Listen. `page` is the current page; the state of the others is kept.
+
+        `answers_dialogs`: or else they are left to the handlers of the context's owner, and to Playwright.
+        """
         self.frame = self._add(page)
         """The main frame of the current page."""
         listen(context, "request", self._on_request)
-        context.on("dialog", self.dialog_answers.on_dialog)
-        listen(context, "dialog", partial(self._count, "dialogs"))
+        if answers_dialogs:
+            context.on("dialog", self.dialog_answers.on_dialog)
+            listen(context, "dialog", partial(self._count, "dialogs"))
         self._spared = (
             listen(context, "response", self._on_response),
             listen(context, "requestfailed", self._on_request_failed),

@@ -147,7 +147,7 @@ async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, endi
         result = await _end_session(played, stage, result)
     result = _after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
     expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
-    report = error_report(plan, result, _context(result, evidence, state), expected)
+    report = error_report(plan, result, report_context(result, evidence, state), expected)
     result = replace(result, error=report)
     path, result = await _kept(result, partial(ports.archive.keep, plan, result, report, evidence, state))
     return replace(result, artifacts=path)
@@ -192,7 +192,7 @@ async def _hold_evidence(plan: Plan, ports: Ports, stage: Stage, folder: Path, r
     evidence, state = await _taken(plan, stage, folder, Capture())
     failure, last = Failure("FIXTURE_FAILED", TORN), max(0, len(result.history) - 1)
     failed = replace(result, final_state="failed", failure=failure, failed_index=last)
-    report = error_report(plan, failed, _context(failed, evidence, state), expected=False)
+    report = error_report(plan, failed, report_context(failed, evidence, state), expected=False)
     _, after = await _kept(result, partial(ports.archive.hold, plan, failed, report, evidence, state))
     if after is not result:
         return after
@@ -242,7 +242,7 @@ async def _taken(plan: Plan, stage: Stage, folder: Path, capture: Capture) -> tu
     return evidence, Snapshot(memory, environment, capture.why or "`capture_memory: false`")
 
 
-def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context:
+def report_context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context:
     """The `context` of the report: the failure's own evidence beside the fixed keys."""
     failure = result.failure
     assertion = failure.assertion if failure else None

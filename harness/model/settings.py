@@ -323,6 +323,19 @@ class Settings(Declaration):
         description="When the services start. `tasks`: before the first task. `session`: before the first test of "
         "any kind; pytest-playwright's `page` then resolves their hosts.",
     )
+    page_tests: bool = Field(
+        False,
+        description="Name the cause and keep the evidence of ordinary Playwright tests that fail, and show them in all "
+        "reports, as tasks.",
+    )
+    page_test_timeout: float = Field(
+        0.0, ge=0, le=86_400, description="Seconds after which an ordinary Playwright test is ended; 0: never."
+    )
+    page_test_services: Literal["own", "shared", "slot"] = Field(
+        "own",
+        description="What ordinary Playwright tests run on. `own`: what they start themselves. `shared`: the services, "
+        "as with `taskspec_services`. `slot`: the services with their state reset, as with `taskspec_slot`.",
+    )
     fail_on_service_crash: bool = Field(
         False,
         description="Fail a run in which a service crashed, though it was started again and all tasks passed.",
@@ -370,6 +383,13 @@ class Settings(Declaration):
         if info.field_name == "world_cookie" and info.data.get("world_header"):
             raise ValueError("`world_header` is set too: use only one of the two")
         return value
+
+    @model_validator(mode="after")
+    def _page_tests_are_reported(self) -> Self:
+        for name in ("page_test_timeout", "page_test_services"):
+            if name in self.model_fields_set and not self.page_tests:
+                raise ValueError(f"{name}: has no effect without `page_tests = true`")
+        return self
 
     @model_validator(mode="after")
     def _kept_logins_are_of_one_world(self) -> Self:

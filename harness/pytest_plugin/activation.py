@@ -63,7 +63,7 @@ def expects_tasks(config: pytest.Config) -> bool:
     xdist collects nothing, but chooses the scheduler.
     """
     options = (config.getoption(option.dest) for option in TASK_OPTIONS)
-    if any(value is not None and value is not False for value in options) or _may_serve_all_tests(config.rootpath):
+    if any(value is not None and value is not False for value in options) or _may_concern_all_tests(config.rootpath):
         return True
     if role_of(config) is not Role.CONTROLLER:
         return RUN_ID in worker_input(config)
@@ -74,12 +74,13 @@ def expects_tasks(config: pytest.Config) -> bool:
     )
 
 
-def _may_serve_all_tests(root: Path) -> bool:
-    """Return whether the project may have set `services_for`; reading all its settings is not needed for that."""
+def _may_concern_all_tests(root: Path) -> bool:
+    """Return whether settings of the project may be about tests that are no tasks, without reading all of them."""
     try:
-        return b"services_for" in (root / "pyproject.toml").read_bytes()
+        text = (root / "pyproject.toml").read_bytes()
     except OSError:
         return False
+    return b"services_for" in text or b"page_test" in text
 
 
 def place_of(argument: str) -> str:

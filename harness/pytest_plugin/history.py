@@ -185,7 +185,8 @@ class RunHistory:
             from harness.pytest_plugin.crashed_workers import of_task
             from harness.pytest_plugin.xdist import tasks_in
 
-            if any(map(of_task, ids)):  # a file that cannot be loaded has an item, too
+            tasks = any(map(of_task, ids))  # a file that cannot be loaded has an item, too
+            if tasks or (ids and self._state.settings.page_tests):
                 self.begin(tasks_in(node.config, ids))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -214,6 +214,9 @@ _RECOVER = (
         "--timeout-profile", "timeout_profile", _choice("simple", "medium", "complex")),
     TaskOption("--task-timeout-scale", "Multiply every task and step timeout by this number.",
         "--timeout-scale", "timeout_scale", {"type": float, "metavar": "X"}),
+    TaskOption("--task-page-test-timeout",
+        "End an ordinary Playwright test after this number of seconds, with its evidence.",
+        "--page-test-timeout", "page_test_timeout", {"type": float, "metavar": "SECONDS"}),
     TaskOption("--task-no-recovery", "Apply no error_recovery: the first failure ends the task.",
         "--no-recovery", "recovery", _FLAG, lambda *_: False),
     TaskOption("--task-no-heal", "Do not use fallback selectors.", "--no-heal", "heal", _FLAG, lambda *_: False),
@@ -229,6 +232,9 @@ _RECOVER = (
 _EVIDENCE = (
     TaskOption("--task-artifacts", "Keep failures in this folder. Default: errors.",
         setting="artifacts", keywords={"metavar": "DIR"}, turn=_below_start),
+    TaskOption("--task-page-tests",
+        "Name the cause and keep the evidence of ordinary Playwright tests that fail, as of tasks.",
+        "--page-tests", "page_tests", _FLAG),
     TaskOption("--task-recording",
         "How much of each task is recorded: minimal (report and console), full, or auto (without snapshots and "
         "screenshots before the first failure).",

@@ -14,6 +14,7 @@ import pytest
 from msgspec import Struct
 
 from harness.pytest_plugin.activation import begin_run, is_active, session_state
+from harness.pytest_plugin.outcomes import ServicesFailedError
 
 if TYPE_CHECKING:
     from harness.faults.python import InjectedFault
@@ -41,9 +42,10 @@ def start_services(config: pytest.Config) -> RunningServices:
     """Start the services. If one does not come up, the test fails with the reason."""
     __tracebackhide__ = True
     with _fail_test():
-        harness = begin_run(config).harness()
+        state = begin_run(config)
+        harness = state.harness()
         harness.start()
-    return RunningServices(harness.hosts)
+    return RunningServices(state.struck_hosts or harness.hosts)
 
 
 @contextmanager
@@ -55,8 +57,7 @@ def _fail_test() -> Iterator[None]:
     try:
         yield
     except Failed as failed:
-        failure = failed.failure
-        pytest.fail(f"{failure.message}\n{failure.advice}".rstrip(), pytrace=False)
+        raise ServicesFailedError(failed.failure) from None
     except (ValueError, OSError, pytest.UsageError) as error:
         pytest.fail(f"the services cannot be started: {error}", pytrace=False)
 
@@ -72,8 +73,9 @@ def taskspec_slot(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -
     """The services for one test that has their state to itself: reset as before a task, with no task beside it."""
     with ExitStack() as stack:
         with _fail_test():
-            hosts = stack.enter_context(begin_run(pytestconfig).harness().slot(request.node.nodeid))
-        yield RunningServices(hosts)
+            state = begin_run(pytestconfig)
+            hosts = stack.enter_context(state.harness().slot(request.node.nodeid))
+        yield RunningServices(state.struck_hosts or hosts)
 
 
 def uses_services(config: pytest.Config) -> bool:

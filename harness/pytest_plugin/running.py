@@ -45,12 +45,18 @@ _MAY_SKIP = {"skip", "skipif"}
 """Marks of an item that is perhaps not run."""
 
 
-def begin_run(config: pytest.Config, tasks: Sequence[TaskItem] = ()) -> None:
-    """Begin the run of a session, once, and set up its selected tasks. Raises UsageError for bad settings."""
+def begin_run(config: pytest.Config, tasks: Sequence[TaskItem] = (), pages: int | None = None) -> None:
+    """Begin the run of a session, once, and set up its selected tasks. Raises UsageError for bad settings.
+
+    `pages`: the number of ordinary tests that are certain to be reported too (`page_tests`); None: none is.
+    """
     if not config.pluginmanager.has_plugin(RUN):
         _begin(config)
     if tasks:
-        set_up(config, tasks)
+        set_up(config, tasks, pages or 0)
+    elif pages is not None:
+        _set_up_reports(config, pages)
+        history_of(config).begin({})
 
 
 def _begin(config: pytest.Config) -> None:
@@ -85,17 +91,29 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
         yield "taskspec-xdist", XdistHooks()
 
 
-def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
+def history_of(config: pytest.Config) -> RunHistory:
+    """The plugin that keeps the history of this run."""
+    found: Any = config.pluginmanager.getplugin(HISTORY)
+    return found  # type: ignore[no-any-return]
+
+
+def _set_up_reports(config: pytest.Config, tests: int) -> None:
+    """Set up what reports so many tests. Raises UsageError for folders that cannot be used."""
+    if role_of(config).reports:
+        config.stash[STATE].check_folders()
+    telemetry_of(config).begin()
+    telemetry_of(config).announce(tests)
+
+
+def set_up(config: pytest.Config, tasks: Sequence[TaskItem], pages: int = 0) -> None:
     """Set up the run of the selected tasks. Bad settings are reported once, not by every task: UsageError."""
     from harness.pytest_plugin import parallel as ahead  # the engine is loaded only in a session that runs a task
 
     state = config.stash[STATE]
     if role_of(config).reports:
         foreign.refuse(config)
-        state.check_folders()
     try:
-        telemetry_of(config).begin()
-        telemetry_of(config).announce(len(tasks))
+        _set_up_reports(config, len(tasks) + pages)
         harness = state.harness()
         _say_if_no_video(config, state)
         if role_of(config) is Role.SLOT:
@@ -112,8 +130,7 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
             raise pytest.UsageError(str(error)) from error
         for item in tasks:  # an xdist worker can report it only through its tests
             state.problems[item.loaded.source] = [f"the harness cannot be set up: {error}"]
-    history: Any = config.pluginmanager.getplugin(HISTORY)
-    history.begin({item.nodeid: item.loaded for item in tasks})
+    history_of(config).begin({item.nodeid: item.loaded for item in tasks})
 
 
 def _say_if_no_video(config: pytest.Config, state: SessionState) -> None:
@@ -269,8 +286,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         fence.call("last run", write_last_run, last_run, state.run_id, records)
     if place:
         fence.call("Allure", _write_allure_files, config, place)
-    history: Any = config.pluginmanager.getplugin(HISTORY)
-    more = [*telemetry.finish(records), *(history.finish(interrupted) or ()), *_passed_over(state)]
+    more = [*telemetry.finish(records), *(history_of(config).finish(interrupted) or ()), *_passed_over(state)]
     with fence.around("summary"):
         more += [*told_by(config, NARROWING), *told_by(config, FLAKY)]
         if left := not_begun(state, exitstatus, [*(each.task_id for each in records), *(name for name, _ in skipped)]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -58,20 +58,21 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     signals = Signals(config)
     signals.begin()
     yield "taskspec-signals", signals
-    if role_of(config) is not Role.SLOT:  # the driver has chosen its tasks
-        yield NARROWING, Narrowing(config, state.settings)
-    if config.getoption("task_fail_on_flaky") and role_of(config).reports:
-        yield FLAKY, FailOnFlaky()
+    yield from _of_choice(config, state)
     if role_of(config) is not Role.DRIVER:
         refuse_without_cluster(config)
     elif not config.getoption("collectonly"):
         from harness.pytest_plugin.cluster import ClusterRun
 
         yield "taskspec-cluster", ClusterRun(config, state)
+    if state.settings.page_tests:
+        from harness.pytest_plugin.page_tests import PAGE_TESTS, PageTests
+
+        yield PAGE_TESTS, PageTests(config, state)
     if shard := config.getoption("--task-shard"):
         from harness.pytest_plugin.shards import Sharding
 
-        yield "taskspec-shard", Sharding(shard, state.durations)
+        yield "taskspec-shard", Sharding(shard, state.durations, *_known_ids(state))
     if config.getoption("task_store"):
         from harness.pytest_plugin.stored import begin_store
 
@@ -81,6 +82,14 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
         from harness.pytest_plugin.ci_page import CiPage
 
         yield "taskspec-ci-page", state.fence.enclose("job summary", CiPage(config, state))
+
+
+def _known_ids(state: SessionState) -> Iterator[Callable[[pytest.Item], str | None]]:
+    """What names items as the history knows them, if that knows ordinary tests."""
+    if state.settings.page_tests:
+        from harness.pytest_plugin.page_tests import known_id
+
+        yield known_id
 
 
 def _of_choice(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, object]]:
@@ -123,10 +132,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     state.names = names_of(tasks)
     state.last = {each.loaded.spec.episode_id: each.task_id for each in tasks if each.loaded.spec.episode_id}
     state.look_at_plans([item.loaded.spec for item in tasks])
-    if tasks and not session.config.getoption("collectonly"):
+    pages = _page_tests(session) if state.settings.page_tests and session.items else None
+    if (tasks or pages is not None) and not session.config.getoption("collectonly"):
         from harness.pytest_plugin.running import begin_run  # it loads what reports a run
 
-        begin_run(session.config, tasks)
+        begin_run(session.config, tasks, pages)
+
+
+def _page_tests(session: pytest.Session) -> int:
+    """The number of selected ordinary tests that work in a browser."""
+    from harness.pytest_plugin.page_tests import is_page_test
+
+    return sum(map(is_page_test, session.items))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapreplace
 from pathlib import Path
 
@@ -67,8 +67,14 @@ def parts(
 class Sharding:
     """Registered only with `--task-shard`, after all that selects items, so that it decides last."""
 
-    def __init__(self, shard: Shard, durations: Durations | None = None) -> None:
-        self._shard = shard
+    def __init__(
+        self,
+        shard: Shard,
+        durations: Durations | None = None,
+        id_of: Callable[[pytest.Item], str | None] = lambda item: getattr(item, "task_id", None),
+    ) -> None:
+        """`id_of`: the id under which the history knows an item; None for one that it does not know."""
+        self._shard, self._id_of = shard, id_of
         self._durations = durations
         self._emptied = False
         self._balance = ""
@@ -97,7 +103,8 @@ class Sharding:
         """Node id -> part. With durations, what is no task is divided by itself: nothing is known of its time."""
         tasks = task_items(items)
         together, known = groups_of(tasks), self._durations
-        seconds = {item.nodeid: known.of(item.task_id) for item in tasks} if known else None
+        named = {item.nodeid: name for item in items if (name := self._id_of(item)) is not None}
+        seconds = {nodeid: known.of(name) for nodeid, name in named.items()} if known else None
         names, count = sorted(item.nodeid for item in items), self._shard.count
         if seconds is None:
             return parts(names, together, count)

@@ -143,6 +143,8 @@ class SessionState(Struct):
     """The browser that an xdist worker has reported."""
     services: Mapping[str, int] | None = None
     """The hosts of the services, once they run for ordinary tests."""
+    struck_hosts: Mapping[str, int] | None = None
+    """Host -> port for ordinary tests that faults strike: those of the gates."""
     _harness: SyncHarness | None = None
 
     def harness(self) -> SyncHarness:
@@ -183,8 +185,9 @@ class SessionState(Struct):
 
     @property
     def serves_all_tests(self) -> bool:
-        """Whether ordinary tests use the services too: `services_for = "session"`."""
-        return self.settings.services_for == "session" and bool(self.settings.services)
+        """Whether ordinary tests use the services too: `services_for = "session"`, or as `page_test_services` says."""
+        served = self.settings.services_for == "session" or self.settings.page_test_services != "own"
+        return served and bool(self.settings.services)
 
     @property
     def agent(self) -> str | None:

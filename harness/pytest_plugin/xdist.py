@@ -119,9 +119,11 @@ class XdistHooks:
         if ids and state.serves_all_tests:
             with contextlib.suppress(Failed, ValueError, OSError):  # each test reports it
                 state.harness().start()
-        if not any(map(of_task, ids)):
+        tasks = any(map(of_task, ids))
+        if not tasks and not (ids and state.settings.page_tests):
             return
-        refuse(node.config)
+        if tasks:
+            refuse(node.config)
         state.check_folders()
         telemetry_of(node.config).begin()
         if state.settings.faults and state.idle is None:

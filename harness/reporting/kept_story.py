@@ -29,6 +29,7 @@ from harness.reporting.story import (
 )
 from harness.reporting.words import (
     absent_words,
+    called_at,
     fails_the_choice,
     failure_place,
     place,
@@ -60,7 +61,7 @@ class _KeptReader:
             final_state=report.final_state,
             headline=f"{report.task_id} {report.final_state}: {cause}",
             cause=cause,
-            file=StoryFile(source=report.source, location=report.source),
+            file=StoryFile(source=report.source, location=called_at(report.step or {}) or report.source),
             seconds=metrics.time_elapsed_seconds if metrics else 0.0,
             failure=failure,
             failed_index=report.step_index,
@@ -106,10 +107,13 @@ class _KeptReader:
         report, details = self._report, self._details
         found, undone = report.context.assertion, undone_fault(report.faults)
         began = report.step_index >= 0 or report.code == "PRECONDITION_NOT_MET" or bool(report.step)
+        called = called_at(report.step or {})
         usual = report.code in CATALOG and CATALOG[report.code].hint in report.hint
         return failed(
             report.code,
-            failure_place(report.code, report.step_index, self._total, report.step_number, began=began),
+            f"at {called}"
+            if called
+            else failure_place(report.code, report.step_index, self._total, report.step_number, began=began),
             report.error_message,
             details,
             "",

@@ -56,6 +56,7 @@ from harness.reporting.story import (
 from harness.reporting.telemetry.record import ModelReply, ToolReply, describe
 from harness.reporting.words import (
     absent_words,
+    called_at,
     fails_the_choice,
     failure_place,
     place,
@@ -205,7 +206,7 @@ class _Teller:
         plan, spec = self._plan, self._plan.spec
         return StoryFile(
             source=plan.source,
-            location=plan.place_of(self._result.failed_index) if plan.source else "",
+            location=self._location(),
             steps_source=plan.steps_source,
             folder=str(plan.folder),
             goal=spec.goal,
@@ -218,6 +219,11 @@ class _Teller:
             seed=spec.seed,
             site="" if site_opened(spec.steps) else site_opened(plan.steps, plan.base_url) or "",
         )
+
+    def _location(self) -> str:
+        plan, result = self._plan, self._result
+        called = called_at(vars(result.history[-1].step) if result.history else {})
+        return called or (plan.place_of(result.failed_index) if plan.source else "")
 
     def _page(self) -> StoryPage | None:
         context = self._result.error.context if self._result.error else None
@@ -290,6 +296,8 @@ class _Teller:
             result.step_numbers.get(result.failed_index or 0, ""),
             began=not before_the_first_step(result),
         )
+        if called := called_at(vars(result.history[-1].step) if result.history else {}):
+            place = f"at {called}"
         call = failed_call(result)
         advised = advice(result, expected=bool(result.error and result.error.expected))
         asserted, undone = failure.family is Family.ASSERTION, uninjected_fault(result)

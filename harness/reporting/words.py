@@ -74,6 +74,11 @@ def failure_place(code: str, index: int | None, total: int | None, number: str =
     return known.get(place(where, total or 0), f"at {step_label(where, total or 0, number)}")
 
 
+def called_at(step: Mapping[str, Any]) -> str:
+    """File and line of a call in an ordinary test; empty for a step of a task."""
+    return f"{step['file']}:{step['line']}" if step.get("file") and step.get("line") else ""
+
+
 def step_target(step: Step) -> str:
     """The target of a step, and the user; a password is not shown."""
     return target_text({**vars(step), "act": step.act})

@@ -129,7 +129,7 @@ class _Compilation(Struct, frozen=True):
         inner = replace(self, around=(*self.around, spec.task_id))
         limits = spec.limits(settings.timeout_profile)
         first, *others = inner.users(filling)
-        more = _planned_faults(spec, filling.scope, plans_of(settings))
+        more = planned_faults(spec, filling.scope, plans_of(settings))
         back = spec.fallback_plan if spec.fallback_plan.enabled and recovers(settings, environ) else None
         relaxed, instead = (back.relaxed_success_criteria, back.alternative_task_id) if back else ((), None)
         return Plan(
@@ -305,7 +305,7 @@ def _read_once(file: Path, channels: frozenset[str] | None) -> LoadedFaultPlan:
     return load_fault_plan(file, channels)
 
 
-def _planned_faults(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPlan]) -> Planned:
+def planned_faults(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPlan]) -> Planned:
     """The faults of all plans for a task. Raises SpecError for references that the task cannot fill in."""
     faults: list[Fault] = []
     seeds: list[int] = []

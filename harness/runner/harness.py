@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from harness.browser.write_gate import WriteGate
     from harness.runner.bridging import BridgeAddress, ServesAgents
     from harness.runner.commands import RunCommands, TaskCommands
+    from harness.runner.page_faults import PageFaults
+    from harness.spec.faults import Fault
 
 
 class Harness:
@@ -318,6 +320,18 @@ class Harness:
             await self.release_slot(slot, world)
             raise
         return slot, self.services.hosts_of(slot.number)
+
+    async def strike_tests(self, faults: Sequence[Fault], seed: int | None) -> PageFaults:
+        """Open the gates for the faults of all ordinary tests, before the services. Raises Failed."""
+        from harness.faults.state import SiteTarget
+        from harness.runner.page_faults import PageFaults
+
+        await self.start_all()
+        if self.services.instances > 1:
+            message = "faults strike no ordinary tests where `instances` of a service run: leave `instances` out"
+            raise Failed(Failure("INVALID_INPUT", message))
+        sites = SiteTarget(self.services.ports, self.services.end)
+        return await PageFaults.of(faults, self.services.hosts, sites, self.clock, seed)
 
     async def release_slot(self, slot: Slot, world: str) -> None:
         """Release the slot of an ordinary test."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +15,7 @@ from harness.model.events import Event
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
-from harness.recovery.failure import Failed
+from harness.recovery.failure import Failed, Failure
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.telemetry.record import RunBegun
 from harness.reporting.telemetry.sinks import begun_stream
@@ -28,6 +28,8 @@ from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
     from harness.runner.bridging import BridgeAddress
+    from harness.runner.page_faults import PageFaults
+    from harness.spec.faults import Fault
 
 T = TypeVar("T")
 AskHere = Callable[[str, tuple[str, ...]], str | None]
@@ -121,6 +123,18 @@ class SyncHarness:
             self._harness.agents.check(name)
         except Failed as failed:
             raise ValueError(failed.failure.message) from failed
+
+    def explain(self, failure: Failure) -> Failure:
+        """The failure of a service that is down for good, in place of the network error that it causes."""
+        return self._harness.services.explain(failure)
+
+    def strike_tests(self, faults: Sequence[Fault], seed: int | None) -> PageFaults:
+        """Open the gates for the faults of all ordinary tests, before the services. Raises Failed."""
+        return self._loop.call(self._harness.strike_tests(faults, seed))
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop, and return or raise its result."""
+        return self._loop.call(coroutine)
 
     @property
     def archive(self) -> DirectoryArchive:

@@ -61,7 +61,7 @@ INERT = (
     "Close the dialog that is open, or act in it: until then the page behind it takes no clicks and no keys. Without a "
     "dialog, look for what sets the attribute `inert`."
 )
-_LOGIN_PAGE = (
+LOGIN_PAGE = (
     "The site shows its login page because nobody is signed in: name a `login` in the task, or sign in with its steps."
 )
 _LABEL = "What covers it is its own label, as people click it: click that, or `check` with `force: true`."
@@ -370,7 +370,7 @@ def with_redirect(failure: Failure, opened: Opened | None, url: str) -> Failure:
         f"{failure.message} (the page is {page}: the site redirected there from {wanted}, which the last "
         "`open` requested)"
     )
-    advice = _LOGIN_PAGE if names_login(came.path) and not names_login(asked.path) else failure.advice
+    advice = LOGIN_PAGE if names_login(came.path) and not names_login(asked.path) else failure.advice
     return replace(failure, message=message, details={**failure.details, "opened": opened.asked}, advice=advice)
 
 
