@@ -13,7 +13,7 @@ from msgspec import Struct
 from harness.spec.imported.expecting import address, from_glob
 from harness.spec.imported.locating import bind, selector_of
 from harness.spec.imported.script import TestScript
-from harness.spec.imported.values import Opaque, PlaceInTest, Regex, LineOfTest, SourcePage, data_of, plain, said
+from harness.spec.imported.values import LineOfTest, Opaque, PlaceInTest, Regex, SourcePage, data_of, plain, said
 from harness.spec.recorded.journey import literal
 from harness.spec.recorded.locators import Target as Found
 from harness.spec.recorded.locators import UnwritableError, target_of

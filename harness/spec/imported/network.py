@@ -8,7 +8,7 @@ from typing import Any
 from harness.spec.imported.acts import glob_of
 from harness.spec.imported.expecting import from_glob
 from harness.spec.imported.script import TestScript
-from harness.spec.imported.values import Native, Opaque, PageCheck, PageRead, Regex, LineOfTest, data_of, said
+from harness.spec.imported.values import LineOfTest, Native, Opaque, PageCheck, PageRead, Regex, data_of, said
 from harness.spec.recorded.locators import UnwritableError
 
 

@@ -10,6 +10,7 @@ from harness.spec.imported.expecting import address, escaped, text_criterion
 from harness.spec.imported.locating import bind
 from harness.spec.imported.script import TestScript
 from harness.spec.imported.values import (
+    LineOfTest,
     NeedsValueError,
     Opaque,
     PageCheck,
@@ -18,7 +19,6 @@ from harness.spec.imported.values import (
     Quiet,
     Ref,
     Regex,
-    LineOfTest,
     SourcePage,
     Unknown,
     UnknownValueError,

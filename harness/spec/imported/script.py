@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from harness.spec.imported.values import PageCheck, PageRead, Ref, LineOfTest
+from harness.spec.imported.values import LineOfTest, PageCheck, PageRead, Ref
 from harness.spec.recorded.journey import Omission
 from harness.spec.recorded.locators import UnwritableError
 from harness.values import replace

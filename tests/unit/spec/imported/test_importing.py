@@ -138,8 +138,8 @@ CRITERIA = {
     "t = page.locator('#a').text_content()\nassert t == 'x' and page.is_hidden('#b')": (
         "ALL[text_content('#a') == 'x', NOT[visible('#b')]]"
     ),
-    "def n(p):\n    if p.is_visible('#a'):\n        return int(p.inner_text('#a'))\n    return 0\nassert n(page) == 0": (
-        "ANY[ALL[visible('#a'), number(text('#a')) == 0], NOT[visible('#a')]]"
+    "def n(p):\n    if p.is_visible('#a'):\n        return int(p.inner_text('#a'))\n    return 0\nassert n(page) < 1": (
+        "ANY[ALL[visible('#a'), number(text('#a')) < 1], NOT[visible('#a')]]"
     ),
 }
 MISSING = {
