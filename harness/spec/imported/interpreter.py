@@ -227,12 +227,24 @@ class Interpreter(Calls):
             )
         if isinstance(choice := self._choice(check, statement, frame), Choice):
             raise ReturnedError(choice)
-        yield from self._guarded(statement.body, check.text, frame)
-        if statement.orelse:
-            before = len(self.script.lines)
-            yield from self._guarded(statement.orelse, f"NOT[{check.text}]", frame)
-            if steps_of(self.script.lines[before:]):
-                raise UnwritableError("a task asks for a condition anew for `else`, when it may have changed")
+        if not statement.orelse:
+            yield from self._guarded(statement.body, check.text, frame)
+            return
+        before = len(self.script.lines)
+        yes, no = self._remembered(check)
+        yield from self._guarded(statement.body, yes, frame)
+        yield from self._guarded(statement.orelse, no, frame)
+        if not steps_of(self.script.lines[before:]):
+            check.line.keys = {}  # nobody asks for it
+
+    def _remembered(self, check: PageCheck) -> tuple[str, str]:
+        """A condition and its opposite, as they are before both branches of an `else`. Raises UnwritableError."""
+        if "[" in check.text.partition("(")[0] or check.page != self.script.state.page:
+            raise UnwritableError("a task asks for a condition anew for `else`, when it may have changed")
+        self.script.remembered += 1
+        key = f"if_{self.script.remembered}"
+        check.line.keys = {"act": "assert", "expr": "url() != ''", "remember": {key: check.text}}
+        return f"mem('{key}') == true", f"mem('{key}') == false"
 
     def _aside(self, statement: ast.If, test: Any, frame: Frame) -> Generator[Any]:
         """An `if` that nobody can decide: it may stay away if it does nothing to the page."""
@@ -367,16 +379,18 @@ class Interpreter(Calls):
             for line in acting:
                 line.keys = {}  # pauses that may also be shorter
             return value
-        if len(acting) == 1 and keys.get("selector") and "when" not in keys and _is_quiet(statement.handlers):
+        if any(line.criterion or "when" in line.keys for line in acting):
+            raise UnwritableError("the test goes on when these checks fail: write what must hold")
+        if keys.get("selector") and _is_quiet(statement.handlers):
             limit = keys.pop("timeout", 30)
             frame = f", frame={literal(keys['frame'])}" if "frame" in keys else ""
             appears = f"WITHIN({limit:g}, visible({literal(keys['selector'])}{frame}))"
             answers = [_constant_of(handler.body) for handler in statement.handlers]
-            if keys["act"] == "wait" and value is True and set(answers) == {False}:
+            if len(acting) == 1 and keys["act"] == "wait" and value is True and set(answers) == {False}:
                 acting[0].keys = {}
                 return PageCheck(appears, acting[0], acting[0].page)
             if value is None and keys["act"] in ("click", "check", "wait", "press", "scroll", "hover"):
-                keys["when"] = appears
+                self._under(LineSpan("if-there", lines, when=appears), appears)
                 return value
         raise UnwritableError("the test goes on when these steps fail: write `when` at what may be missing")
 

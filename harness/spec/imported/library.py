@@ -7,6 +7,7 @@ import json
 import math
 import os.path
 import re
+import string
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -529,13 +530,13 @@ def call_library(world: Any, name: str, args: list[Any], kwargs: dict[str, Any])
 def imported_name(name: str) -> Any:
     """What the name of a library stands for."""
     root, last = name.partition(".")[0], name.rpartition(".")[2]
-    if root in _QUIET or name in _QUIET:
-        return Quiet()
     if root == "re" and last in _FLAGS:
         return _Flag(_FLAGS[last])
+    if name == "sys.platform":
+        return "linux"
     if name in ("string.ascii_letters", "string.digits", "string.ascii_lowercase", "string.ascii_uppercase"):
-        return getattr(__import__("string"), last)
-    return LibraryName(name)
+        return getattr(string, last)
+    return Quiet() if root in _QUIET or name in _QUIET else LibraryName(name)
 
 
 def moment_method(moment: MomentText, name: str, args: list[Any]) -> Any:

@@ -27,6 +27,7 @@ from harness.spec.imported.values import (
 )
 from harness.spec.recorded.journey import literal
 from harness.spec.recorded.locators import UnwritableError
+from harness.values import replace
 
 _TEXTS = {
     "inner_text": "text",
@@ -121,6 +122,8 @@ def number_of(read: PageRead) -> PageRead:
 
 def length_of(read: PageRead) -> PageRead:
     """`len(...)` of what was read."""
+    if read.text.startswith("texts("):
+        return replace(read, text=f"count({read.text.removeprefix('texts(')}", kind="number")
     return PageRead("{0}.length", None, (read,), "number", read.page)
 
 
@@ -211,19 +214,26 @@ def _status(read: PageRead, sign: str, right: Any) -> bool:
     return True
 
 
+def _filled(script: TestScript, read: PageRead, empty: bool) -> PageCheck:
+    """Whether there is something in what was read, or with `empty` nothing."""
+    forms = {"number": ("{} > 0", "{} == 0"), "list": ("{}.length > 0", "{}.length == 0")}
+    return check(script, read, forms.get(read.kind, ("{} != ''", "{} == ''"))[empty].format)
+
+
 def _of_read(script: TestScript, sign: str, read: PageRead, other: Any) -> PageCheck:
     if sign in ("truth", "false"):
-        says = {
-            "number": ("{} > 0", "{} == 0"),
-            "list": ("{}.length > 0", "{}.length == 0"),
-        }.get(read.kind, ("{} != ''", "{} == ''"))[sign == "false"]
-        return check(script, read, says.format)
+        return _filled(script, read, sign == "false")
     if sign in ("In", "NotIn"):
+        if isinstance(other, PageRead):
+            found = check(script, other, lambda text: f"{text} includes {script.expression(read)}")
+            return found if sign == "In" else PageCheck(f"NOT[{found.text}]", found.line, found.page, found.api)
         if not isinstance(other, list | tuple):
             raise UnwritableError("only `in` a list that is written out can be checked")
         texts = [_equal(script.expression(read), each, read) for each in other]
         text = f"ANY[{', '.join(texts)}]"
         return script.checking(f"NOT[{text}]" if sign == "NotIn" else text, read.page)
+    if other == [] and read.kind == "list":
+        return _of_read(script, sign, length_of(read), 0)
     if other is None:
         word = "==" if sign in ("Is", "Eq") else "!="
         return check(script, read, lambda text: f"{text} {word} null")

@@ -383,7 +383,7 @@ class Setting:
 
     def _request(self) -> Opaque:
         name = self._making[-1][0] if self._making else ""
-        data: dict[str, Any] = {"name": self._test.node.name, "fixture": self.value}
+        data: dict[str, Any] = {"name": self._test.node.name, "fixture": self.value, "file": self._test.module.file}
         if self.receiver is not None:
             data["cls"] = self.receiver
         if name in self._params:

@@ -133,9 +133,13 @@ class PlaywrightWorld(EventsOfTest):
             "cls": lambda owner: owner.data.get("cls", Quiet()),
             "instance": lambda owner: owner.data.get("cls", Quiet()),
             "node": lambda owner: Opaque("node", data=owner.data),
-            **dict.fromkeys(("module", "function", "session", "fspath", "path", "keywords"), lambda owner: Quiet()),
+            **dict.fromkeys(("fspath", "path"), lambda owner: str(owner.data["file"])),
+            **dict.fromkeys(("module", "function", "session", "keywords"), lambda owner: Quiet()),
         },
-        "node": {"name": lambda owner: owner.data["name"]},
+        "node": {
+            **dict.fromkeys(("name", "originalname", "nodeid"), lambda owner: owner.data["name"]),
+            **dict.fromkeys(("fspath", "path"), lambda owner: str(owner.data["file"])),
+        },
         "config": {"option": lambda owner: Opaque("config")},
         "dialog": {
             "message": lambda owner: PageRead("dialogs()[-1]"),
@@ -422,8 +426,8 @@ class PlaywrightWorld(EventsOfTest):
             return MomentText(f"{left.text} {'+' if sign == 'Add' else '-'} {right}")
         if sign == "Div" and isinstance(left, Path) and isinstance(right, str):
             return left / right
-        if isinstance(left, Quiet):
-            return left
+        if isinstance(left, Quiet) or isinstance(right, Quiet):
+            return Quiet()
         if isinstance(left, Ref) and left.unique:
             return left
         if sign == "BitOr" and hasattr(left, "__or__") and type(left) is type(right):

@@ -105,6 +105,14 @@ STEPS: dict[str, Any] = {
     "r = page.request.get('/api')\nassert r.json()['a']['b'] == 1": {
         "act": "api", "method": "GET", "url": "/api", "expect": "result('a.b') == 1",
     },
+    "if page.is_visible('#a'):\n    page.click('#b')\nelse:\n    page.click('#c')": [
+        {"act": "assert", "expr": "url() != ''", "remember": {"if_1": "visible('#a')"}},
+        {"act": "click", "selector": "#b", "when": "mem('if_1') == true"},
+        {"act": "click", "selector": "#c", "when": "mem('if_1') == false"},
+    ],
+    "try:\n    page.click('#a')\n    page.click('#b')\nexcept Exception:\n    pass": {
+        "use": "if-there", "when": "WITHIN(30, visible('#a'))",
+    },
     "for n in range(2):\n    page.click(f'#a{n}')": [
         {"act": "click", "selector": "#a0"}, {"act": "click", "selector": "#a1"},
     ],
@@ -134,7 +142,8 @@ CRITERIA = {
     "assert 'x' in page.inner_text('#a').lower()": "text('#a') matches '(?i)x'",
     "assert float(page.inner_text('#a').replace('$', '')) > 3": "number(text('#a')) > 3",
     "assert page.locator('li').count() != 2": "NOT[count('li') == 2]",
-    "assert len(page.locator('li').all_inner_texts()) == 2": "texts('li').length == 2",
+    "assert len(page.locator('li').all_inner_texts()) == 2": "count('li') == 2",
+    "assert page.locator('li').all_inner_texts() == []": "count('li') == 0",
     "t = page.locator('#a').text_content()\nassert t == 'x' and page.is_hidden('#b')": (
         "ALL[text_content('#a') == 'x', NOT[visible('#b')]]"
     ),
@@ -155,11 +164,12 @@ MISSING = {
     "page.context.add_cookies([])": "no act for `context.add_cookies`",
     "page.context.clear_cookies()": "cannot clear",
     "for row in page.locator('tr').all():\n    row.click()": "how many elements there are",
-    "try:\n    page.click('#a')\n    page.click('#b')\nexcept Exception:\n    pass": "goes on when these steps fail",
+    "try:\n    page.click('#a')\nexcept Exception:\n    page.click('#b')": "goes on when these steps fail",
+    "try:\n    expect(page).to_have_title('a')\nexcept AssertionError:\n    pass": "goes on when these checks fail",
     "while page.is_visible('#a'):\n    page.click('#a')": "write the loop with `until`",
     "expect(page.locator('#a')).to_have_values(['a'])": "no criterion reads",
     "assert 1 == 2": "false already in the source",
-    "if page.is_visible('#a'):\n    page.click('#b')\nelse:\n    page.click('#c')": "asks for a condition anew",
+    "if not page.is_visible('#a'):\n    page.click('#b')\nelse:\n    page.click('#c')": "asks for a condition anew",
 }  # fmt: skip
 HEAD = "BASE = 'http://shop.test'"
 
