@@ -229,9 +229,14 @@ def _history(act: str) -> Callable[[TestScript, SourcePage, list[Any], Keys], Op
     return go
 
 
+_LONG = 20
+"""Seconds from which on a wait needs more than the usual time of a step."""
+
+
 def pause(script: TestScript, value: Any, page: int = 0) -> None:
     """Wait for some seconds. Raises UnwritableError."""
-    script.add(page, {"act": "wait", "value": float(plain(value))})
+    length = float(plain(value))
+    script.add(page, {"act": "wait", "value": length, **({"timeout": length + 10} if length > _LONG else {})})
 
 
 def _wait_for_url(script: TestScript, page: SourcePage, args: list[Any], kwargs: Keys) -> None:

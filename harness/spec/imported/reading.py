@@ -232,11 +232,15 @@ def _of_read(script: TestScript, sign: str, read: PageRead, other: Any) -> PageC
         texts = [_equal(script.expression(read), each, read) for each in other]
         text = f"ANY[{', '.join(texts)}]"
         return script.checking(f"NOT[{text}]" if sign == "NotIn" else text, read.page)
-    if other == [] and read.kind == "list":
-        return _of_read(script, sign, length_of(read), 0)
     if other is None:
         word = "==" if sign in ("Is", "Eq") else "!="
         return check(script, read, lambda text: f"{text} {word} null")
+    return _measured(script, sign, read, other)
+
+
+def _measured(script: TestScript, sign: str, read: PageRead, other: Any) -> PageCheck:
+    if other == [] and read.kind == "list":
+        read, other = length_of(read), 0
     if sign not in _SIGNS:
         raise UnwritableError("only `==`, `!=`, `<`, `>` and `in` can be checked")
     if sign in ("Eq", "NotEq"):

@@ -17,6 +17,10 @@ _OPENING = frozenset({"click", "press", "check", "uncheck", "select", "submit", 
 """Acts that may open a dialog."""
 
 
+_LONG = 20
+"""Seconds from which on an assertion needs more than the usual time of a step."""
+
+
 class DialogAnswers(Struct, frozen=True):
     """How the test answers dialogs from here on."""
 
@@ -92,6 +96,8 @@ class TestScript(Struct, eq=False):
         if self._changed_since(check.line):
             raise UnwritableError("it was read before other acts and is checked only now: write it where it was read")
         text = f"WITHIN({seconds:g}, {check.text})" if seconds else check.text
+        if seconds and seconds > _LONG:  # the time of a step bounds it too
+            self.keys["step_timeout"] = min(300, max(self.keys.get("step_timeout", 30), round(seconds) + 10))
         line = self.add(check.page, {"act": "assert", "expr": text, **({"soft": True} if soft else {})})
         line.criterion = "" if soft else text
         line.subject = check.text.partition(")")[0].removeprefix("NOT[")
