@@ -100,7 +100,6 @@ class TestScript(Struct, eq=False):
             self.keys["step_timeout"] = min(300, max(self.keys.get("step_timeout", 30), round(seconds) + 10))
         line = self.add(check.page, {"act": "assert", "expr": text, **({"soft": True} if soft else {})})
         line.criterion = "" if soft else text
-        line.subject = check.text.partition(")")[0].removeprefix("NOT[")
 
     def omit(self, what: str, why: str) -> None:
         """Leave a comment in place of a step."""

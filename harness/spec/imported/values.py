@@ -191,8 +191,6 @@ class LineOfTest(Struct, eq=False):
     page: int = 0
     criterion: str = ""
     """For an assertion: what it says. At the end of the test it becomes a success criterion."""
-    subject: str = ""
-    """What an assertion reads: two about the same thing do not hold at one time."""
     place: str = ""
 
     @property

@@ -109,18 +109,15 @@ def task_of(test: FollowedTest, task_id: str, file: Path, groups: Groups, more: 
 
 
 def _ending(lines: Sequence[LineOfTest], spans: Iterable[LineSpan]) -> int:
-    """How many assertions at the end become criteria: all must hold at one time, and none is under a condition."""
+    """Whether the last line is an assertion that can be a criterion.
+
+    Only the last: a test expects one after the other, and the criteria of a task must hold at one time.
+    """
     guarded = {id(line) for span in spans if span.when for line in span.lines}
-    count, subjects, page = 0, set[str](), lines[-1].page if lines else 0
-    for line in reversed(lines):
-        if not line.criterion or id(line) in guarded or line.subject in subjects or line.page != page:
-            break
-        if "remember" in line.keys or "when" in line.keys:
-            break
-        subjects.add(line.subject)
-        count += 1
-    before = lines[len(lines) - count - 1] if count < len(lines) else None
-    return 0 if before is not None and before.keys.get("act") == "switch_page" else count
+    last = lines[-1] if lines else None
+    if last is None or not last.criterion or id(last) in guarded or {"remember", "when"} & last.keys.keys():
+        return 0
+    return 0 if len(lines) > 1 and lines[-2].keys.get("act") == "switch_page" else 1
 
 
 def _with_groups(lines: Sequence[LineOfTest], script: TestScript, groups: Groups) -> Iterable[WrittenStep]:
