@@ -258,7 +258,10 @@ class Expressions(Core):
                 self._comprehend(rest, inner, found)
 
     def _of_attribute(self, node: ast.Attribute, frame: Frame) -> Any:
-        return self.attribute(self.value(node.value, frame), node.attr)
+        owner = self.value(node.value, frame)
+        if isinstance(owner, dict) and frame.module.file.suffix != ".py":
+            return owner.get(node.attr)
+        return self.attribute(owner, node.attr)
 
     def attribute(self, owner: Any, name: str) -> Any:
         """An attribute of any value."""
@@ -270,8 +273,6 @@ class Expressions(Core):
             return owner.names.get(name, Unknown(f"`{owner.file.name}` has no `{name}`"))
         if isinstance(owner, str):
             return self.world.text_method(owner, name)
-        if isinstance(owner, dict) and name in owner and not hasattr(owner, name):
-            return owner[name]
         if _is_plain(owner) or isinstance(owner, list | tuple | dict):
             return Native(getattr(owner, _LISTS.get(name, name)))
         return owner if isinstance(owner, Unknown) else self.world.attribute(owner, name)

@@ -115,7 +115,7 @@ class _Translation(JavaScriptValues):
             return self._assignment(inner)
         if inner.type == "update_expression":
             return [self._update(inner)]
-        return [ast.Expr(self.value(inner))]
+        return [ast.Expr(self.value(node.named_children[0]))]
 
     def _update(self, node: Node) -> ast.stmt:
         target = self.value(field_of(node, "argument"))

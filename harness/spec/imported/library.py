@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.spec.imported import reading
 from harness.spec.imported.acts import pause
+from harness.spec.imported.locating import snake
 from harness.spec.imported.values import (
     Choice,
     Class,
@@ -492,7 +493,10 @@ _SHAPED = ("sentence", "text", "paragraph", "password", "email", "name", "first_
 
 
 def _made_up(world: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """What a provider of Faker gives."""
+    """What a provider of Faker gives, also one of JavaScript: `person.firstName`, `number.int({min, max})`."""
+    if args and isinstance(args[0], dict) and not kwargs:
+        args, kwargs = [], args[0]
+    name = _FAKERS.get(name, snake(name))
     if name == "random_int" and {"min", "max"} <= kwargs.keys():
         return _random_number(world, [kwargs["min"], kwargs["max"]], {})
     if name in ("random_int", "random_number", "bothify", "numerify", "pystr", "uuid4", "random_digit"):
@@ -502,6 +506,8 @@ def _made_up(world: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> 
     return _of_faker(world, name)
 
 
+_FAKERS = {"fullName": "name", "zipCode": "postcode", "uuid": "uuid4", "int": "random_int", "alphanumeric": "pystr"}
+"""Provider of Faker in JavaScript -> in Python."""
 _SKIPS = "whether the test is skipped is decided while it runs: write `skip_if`"
 _REFUSED = {
     **dict.fromkeys(("pytest.skip", "pytest.xfail", "pytest.importorskip"), _SKIPS),

@@ -109,6 +109,8 @@ class SuiteProject:
             yield name, source.names[alias.name]
         elif module.file.suffix == ".py" and (found := self._imported(module, inner, statement.level)) is not None:
             yield name, found
+        elif statement.module == "@faker-js/faker":
+            yield name, LibraryName("faker.it")
         elif alias.name in ("expect", "test") and module.file.suffix != ".py":
             yield name, LibraryName(f"playwright.sync_api.{alias.name}")
         elif source is not None or statement.level or (statement.module or " ")[:1] in (".", "@"):

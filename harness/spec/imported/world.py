@@ -359,6 +359,8 @@ class PlaywrightWorld(EventsOfTest):
         last = name.rpartition(".")[2]
         if name == "Promise.all":
             return [self.awaited(each) for each in args[0]]
+        if name.startswith("playwright.") and ".test." in name:
+            return self._of_runner(last, args)
         if last in ("sync_playwright", "async_playwright"):
             return Opaque("playwright")
         if name.startswith("playwright.") and name.endswith(("expect", "expect.soft", "expect.set_options")):
@@ -369,6 +371,17 @@ class PlaywrightWorld(EventsOfTest):
         if name.endswith("expect.poll"):
             return Expectation(self.interpreter.call(args[0], [], {}), polled=True)
         return call_library(self, name, args, kwargs)
+
+    def _of_runner(self, name: str, args: list[Any]) -> Any:
+        """What `test.skip(...)` and its like do in a test. Raises UnwritableError."""
+        if name == "step":
+            return self.interpreter.call(args[1], [], {})
+        if name in ("skip", "fixme", "fail") and (not args or self.interpreter.truth(args[0])):
+            reason = args[1] if len(args) > 1 and isinstance(args[1], str) else f"the test calls `test.{name}()`"
+            self.script.keys["expected_failure" if name == "fail" else "skip"] = reason
+        elif name == "slow":
+            self.script.keys["slow"] = True
+        return Quiet()
 
     def builtin(self, name: str) -> Any:
         """A builtin of Python, or one that the translation of JavaScript uses; None for another."""

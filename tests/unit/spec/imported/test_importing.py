@@ -482,3 +482,99 @@ def test_no_call_that_is_not_known_is_left_out_without_a_word(tmp_path: Path) ->
         "try:\n    from a import b\nexcept ImportError:\n    b = None\nx = b.make()": "x.verify(page)",
     }.items():
         assert imported(tmp_path, f"page.goto('/')\n{body}", head).result == "draft", body
+
+
+SPEC = """\
+import { test, expect } from '@playwright/test';
+import { faker } from '@faker-js/faker';
+import { Cart } from './cart';
+import data from './data.json';
+
+const MAX = 2;
+
+test.describe('cart', { tag: '@shop' }, () => {
+  test.use({ viewport: { width: 800, height: 600 } });
+  let cart: Cart;
+
+  test.beforeEach(async ({ page }) => {
+    cart = new Cart(page, { path: '/cart' });
+    await cart.open();
+  });
+
+  test(`adds ${MAX}`, async ({ page, context }) => {
+    test.slow();
+    for (let i = 0; i < MAX; i++) {
+      await cart.add(data.items[i].name);
+    }
+    await test.step('pays', async () => {
+      const link = page.getByRole('link', { name: 'Pay' });
+      const [popup] = await Promise.all([context.waitForEvent('page'), link.click()]);
+      await popup.getByLabel('Name').fill(faker.person.firstName());
+      await expect(popup).toHaveURL(/paid$/);
+    });
+    expect(await cart.total()).toContain('4');
+    const answer = page.waitForResponse(response => response.url().includes('/api') && response.status() === 200);
+    await page.locator('#again').click({ button: 'right', timeout: 1_000 });
+    await answer;
+    await expect.soft(cart.rows.filter({ hasNotText: 'x' })).not.toHaveCount(3);
+  });
+
+  test.skip('later', async ({ page }) => {
+    await page.goto('/later');
+  });
+});
+"""
+CART = """\
+import { type Locator, type Page } from '@playwright/test';
+abstract class Base {
+  constructor(protected readonly page: Page) {}
+}
+export class Cart extends Base {
+  readonly rows: Locator = this.page.locator('.row');
+  private path: string;
+
+  constructor(page: Page, options: { path: string }) {
+    super(page);
+    this.path = options.path;
+  }
+
+  open = async () => { await this.page.goto(this.path); };
+
+  async add(name: string, amount = 1) {
+    await this.page.getByPlaceholder('Name').fill(name);
+    if (amount === 1) await this.page.getByRole('button', { name: `Add ${name}`, exact: true }).click();
+  }
+
+  async total() {
+    return (await this.page.locator('#total').textContent())?.trim();
+  }
+}
+"""
+
+
+def test_tests_in_typescript_are_followed_as_those_in_python(tmp_path: Path) -> None:
+    files = {"cart.spec.ts": SPEC, "cart.ts": CART, "data.json": '{"items": [{"name": "mug"}, {"name": "pen"}]}'}
+    tests, work = suite(tmp_path, files)
+    assert [(each.result, each.missing) for each in tests] == [("complete", ()), ("complete", ())]
+    adds, later = map(declared, tests)
+    assert (adds["goal"], adds["tags"], adds["slow"], later["tags"]) == ("adds MAX", ["shop"], True, ["shop"])
+    assert adds["browser"] == {"viewport": [800, 600]}
+    assert later["skip"] == "the test is marked `skip`"
+    assert adds["steps"] == [
+        {"act": "open", "url": "/cart"},
+        {"use": "cart-add", "with": {"name": "mug"}},
+        {"use": "cart-add", "with": {"name": "pen"}},
+        {"act": "click", "selector": 'role=link[name*="Pay"i]'},
+        {"act": "switch_page", "value": -1},
+        {"act": "type", "selector": "label=Name", "value": "${fake.first_name}"},
+        {"act": "assert", "expr": "url() matches 'paid$'"},
+        {"act": "switch_page", "value": 0},
+        {"act": "assert", "expr": "text_content('#total') includes '4'"},
+        {"act": "click", "selector": "#again", "button": "right", "timeout": 1,
+         "expect_request": {"url": "*/api*", "status": 200}},
+        {"act": "assert", "expr": "NOT[count('.row >> has-not-text=x') == 3]", "soft": True},
+    ]  # fmt: skip
+    assert read_yaml(str(work.groups.found["cart-add"]))["steps"] == [
+        {"act": "type", "selector": "placeholder=Name", "value": "${with.name}"},
+        {"act": "click", "selector": 'role=button[name="Add ${with.name}"]'},
+    ]
