@@ -26,9 +26,11 @@ from harness.spec.imported.values import (
     Opaque,
     PageCheck,
     PageRead,
+    PlaceInTest,
     Quiet,
     Ref,
     Regex,
+    SourcePage,
     Unknown,
     UnknownValueError,
     joined,
@@ -174,12 +176,38 @@ def _any(join: str, decide: Callable[..., bool]) -> Callable[[Any], Any]:
 
 
 def _is_instance(value: Any, kinds: Any) -> Any:
-    if isinstance(value, Instance) and isinstance(kinds, Class):
-        return kinds in value.kind.lineage()
-    names = [each.name for each in (kinds if isinstance(kinds, tuple) else (kinds,)) if isinstance(each, LibraryName)]
-    if isinstance(value, PageRead | Ref | Unknown):
-        return Unknown("the kind of a value that is known only when the task runs")
-    return type(value).__name__ in [name.rpartition(".")[2] for name in names]
+    """`isinstance`, as far as the kinds are known. Raises UnwritableError."""
+    wanted = kinds if isinstance(kinds, tuple | list) else (kinds,)
+    if isinstance(value, Instance):
+        return any(isinstance(each, Class) and each in value.kind.lineage() for each in wanted)
+    if isinstance(value, PageRead | Unknown | Quiet):
+        raise UnknownValueError("the kind of a value that is known only when the task runs")
+    names = {_name_of_kind(each) for each in wanted}
+    own = _KINDS.get(type(value), type(value).__name__)
+    return own in names or (own == "bool" and "int" in names)
+
+
+_KINDS = {
+    PlaceInTest: "Locator",
+    SourcePage: "Page",
+    Ref: "str",
+    Regex: "Pattern",
+    Path: "Path",
+    MomentText: "datetime",
+}
+"""Symbol -> the name of the class that it stands for."""
+
+
+def _name_of_kind(kind: Any) -> str:
+    if isinstance(kind, Native):
+        return next((name for name, each in _BUILTINS.items() if each is kind), "")
+    if isinstance(kind, LibraryName):
+        return kind.name.rpartition(".")[2]
+    if isinstance(kind, Opaque) and kind.kind == "type":
+        return str(kind.data)
+    if isinstance(kind, Class):
+        return f"class {kind.name}"
+    raise UnknownValueError("the kind of this value is not in the source")
 
 
 def _attribute(owner: Any, name: str, *default: Any) -> Any:

@@ -116,7 +116,7 @@ class SuiteProject:
         elif source is not None or statement.level or (statement.module or " ")[:1] in (".", "@"):
             yield name, Unknown(f"`{alias.name}` is not found in `{'.' * statement.level}{statement.module or ''}`")
         elif alias.name in _TYPES and statement.module in ("playwright.sync_api", "playwright.async_api"):
-            yield name, Opaque("type")
+            yield name, Opaque("type", data=alias.name)
         else:
             yield name, imported_name(inner)
 

@@ -24,7 +24,7 @@ def suite(folder: Path, files: dict[str, str], *given: str) -> tuple[list[Import
 
 
 def imported(folder: Path, body: str, head: str = "") -> ImportedTest:
-    source = f"import os, re\nimport pytest\nfrom playwright.sync_api import expect\n{head}\n"
+    source = f"import os, re\nimport pytest\nfrom playwright.sync_api import Locator, expect\n{head}\n"
     return suite(folder, {"test_it.py": f"{source}def test_it(page):\n{indent(dedent(body), '    ')}\n"})[0][0]
 
 
@@ -112,6 +112,12 @@ STEPS: dict[str, Any] = {
     ],
     "try:\n    page.click('#a')\n    page.click('#b')\nexcept Exception:\n    pass": {
         "use": "if-there", "when": "WITHIN(30, visible('#a'))",
+    },
+    "for e in ('#a', page.locator('#b')):\n    (page.locator(e) if isinstance(e, str) else e).click()": [
+        {"act": "click", "selector": "#a"}, {"act": "click", "selector": "#b"},
+    ],
+    "for e in ('#a', page.locator('#b')):\n    if isinstance(e, Locator):\n        e.click()": {
+        "act": "click", "selector": "#b",
     },
     "for n in range(2):\n    page.click(f'#a{n}')": [
         {"act": "click", "selector": "#a0"}, {"act": "click", "selector": "#a1"},
