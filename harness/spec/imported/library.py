@@ -210,17 +210,6 @@ def _name_of_kind(kind: Any) -> str:
     raise UnknownValueError("the kind of this value is not in the source")
 
 
-def _attribute(owner: Any, name: str, *default: Any) -> Any:
-    if isinstance(owner, Quiet | Unknown) or (
-        isinstance(owner, Opaque) and owner.kind in ("node", "request_of_pytest")
-    ):
-        return Quiet()
-    if isinstance(owner, Instance):
-        found = owner.names.get(name, owner.kind.find(name))
-        return found if found is not None or not default else default[0]
-    raise UnwritableError(f"an attribute of {named(owner)} by its name")
-
-
 def _rounded(value: Any, digits: Any = None) -> Any:
     return value if isinstance(value, PageRead | Ref | Unknown) else round(value, digits)
 
@@ -288,7 +277,11 @@ _IN_PYTHON = {
 
 
 def _has_attribute(owner: Any, name: str) -> bool:
-    return isinstance(owner, Instance) and (name in owner.names or owner.kind.find(name) is not None)
+    if isinstance(owner, Opaque | SourcePage | PlaceInTest):
+        return True
+    if not isinstance(owner, Instance):
+        raise UnknownValueError(f"whether {named(owner)} has `{name}`")
+    return name in owner.names or owner.kind.find(name) is not None
 
 
 _CLASSES = (
@@ -306,7 +299,6 @@ _BUILTINS: Mapping[str, Any] = {
     "any": Native(_any("ANY", any)),
     "all": Native(_any("ALL", all)),
     "isinstance": Native(_is_instance),
-    "getattr": Native(_attribute),
     "hasattr": Native(_has_attribute),
     "open": Native(_open),
     "round": Native(_rounded),
@@ -482,7 +474,7 @@ _FUNCTIONS: Mapping[str, Callable[[Any, list[Any], dict[str, Any]], Any]] = {
     "random.choice": _chosen,
     "random.choices": lambda world, args, kwargs: _unique(world) if isinstance(args[0], str) else Unknown("a choice"),
     **{f"os.path.{name}": _path(getattr(os.path, name))
-       for name in ("join", "dirname", "abspath", "basename", "exists", "isfile")},
+       for name in ("join", "dirname", "abspath", "basename")},
     "pathlib.Path": _path(Path),
     **dict.fromkeys(("json.load", "json.loads"), _loaded(json.loads)),
     **dict.fromkeys(("yaml.safe_load", "yaml.load"), _loaded(read_yaml)),

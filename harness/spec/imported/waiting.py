@@ -122,9 +122,7 @@ class EventsOfTest:
             manager.before = len(self.script.lines)
         if isinstance(manager, Event | Quiet) or (isinstance(manager, Opaque) and manager.kind in OF_BROWSER):
             return manager
-        if isinstance(manager, SourcePage | Unknown) or (
-            isinstance(manager, Opaque) and manager.kind in ("file", "api")
-        ):
+        if isinstance(manager, SourcePage) or (isinstance(manager, Opaque) and manager.kind in ("file", "api")):
             return manager
         raise UnwritableError("a task has no `with`")
 

@@ -78,6 +78,8 @@ class PlaywrightWorld(EventsOfTest):
         found = getattr(path, name)
         if not callable(found):
             return found
+        if name in ("exists", "is_file", "is_dir"):
+            return Unknown("which files there are is known only when the test runs", acts=False)
         return Native(found) if name in _OF_PATHS else Quiet()
 
     def _of_page(self, page: SourcePage, name: str) -> Any:
@@ -387,6 +389,8 @@ class PlaywrightWorld(EventsOfTest):
         """A builtin of Python, or one that the translation of JavaScript uses; None for another."""
         if name == "__use__":
             return Native(self._use)
+        if name == "getattr":
+            return Native(self._attribute_named)
         if name in ("map", "filter"):
             return Native(self._mapped if name == "map" else self._filtered)
         if name == "__member__":
@@ -394,6 +398,10 @@ class PlaywrightWorld(EventsOfTest):
                 lambda owner, key: owner.get(key) if isinstance(owner, dict) else self.interpreter.attribute(owner, key)
             )
         return builtin(name)
+
+    def _attribute_named(self, owner: Any, name: Any, *default: Any) -> Any:
+        found = self.interpreter.attribute(owner, plain(name))
+        return default[0] if isinstance(found, Unknown) and default and not isinstance(owner, Unknown) else found
 
     def _mapped(self, function: Any, values: Any) -> list[Any]:
         return [self.interpreter.call(function, [each], {}) for each in self.interpreter.items(values)]
@@ -466,17 +474,7 @@ class PlaywrightWorld(EventsOfTest):
         raise UnwritableError(f"an item of {named(owner)}")
 
 
-_OF_PATHS = (
-    "resolve",
-    "absolute",
-    "joinpath",
-    "exists",
-    "is_file",
-    "with_suffix",
-    "with_name",
-    "read_text",
-    "as_posix",
-)
+_OF_PATHS = ("resolve", "absolute", "joinpath", "with_suffix", "with_name", "read_text", "as_posix")
 """Methods of a path that read."""
 _OPENED = {"launch": "browser", "connect": "browser", "start": "playwright"}
 _WAITED = {f"wait_for_{name}": f"expect_{name}" for name in ("request", "response", "navigation")}

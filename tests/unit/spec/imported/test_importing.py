@@ -483,6 +483,7 @@ def test_no_call_that_is_not_known_is_left_out_without_a_word(tmp_path: Path) ->
     for head, body in {
         "from shop_checks import check_total": "check_total(page)",
         "import pytest_check as check": "check.equal(page.title(), 'x')",
+        "": "with pytest.raises(Exception):\n    page.click('#a')",
         "import requests": "requests.post('http://shop.test/reset')",
         "def outer(f):\n    return f\n@outer\ndef helper(page):\n    page.click('#a')": "helper(page)",
         "try:\n    from a import b\nexcept ImportError:\n    b = None\nx = b.make()": "x.verify(page)",
