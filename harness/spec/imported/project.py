@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,14 @@ class SuiteProject:
             return self.module(file.resolve())
         except (OSError, SyntaxError, UnicodeDecodeError):
             return None
+
+    def keys_of(self, file: Path) -> dict[str, Any]:
+        """Keys of a task by the configuration of Playwright Test that lies nearest above a file."""
+        for folder in list(file.resolve().parents)[:_MOST_ABOVE] if file.suffix != ".py" else ():
+            for config in sorted(folder.glob("playwright.config.*s")):
+                found = re.search(r"testIdAttribute:\s*['\"]([\w:.-]+)", config.read_text("utf-8", "replace"))
+                return {"browser": {"test_id_attribute": found[1]}} if found else {}
+        return {}
 
     # Conftests.
 

@@ -226,7 +226,8 @@ class _Following:
         return next((node for node in found if isinstance(node, _Node)), None)
 
     def _follow(self, values: dict[str, Any], params: dict[str, Any], *, asks: bool) -> TestScript:
-        script = TestScript(made_up=dict(self._project.made_up))
+        file = self._test.module.file
+        script = TestScript(made_up=dict(self._project.made_up), keys=self._project.keys_of(file))
         script.place = f"{self._test.module.file.name}:{self._test.node.lineno}"
         interpreter = self._project.interpreter(script)
         interpreter.asks = asks

@@ -561,11 +561,12 @@ export class Cart extends Base {
 
 def test_tests_in_typescript_are_followed_as_those_in_python(tmp_path: Path) -> None:
     files = {"cart.spec.ts": SPEC, "cart.ts": CART, "data.json": '{"items": [{"name": "mug"}, {"name": "pen"}]}'}
+    files["playwright.config.ts"] = "export default defineConfig({ use: { testIdAttribute: 'data-test' } });"
     tests, work = suite(tmp_path, files)
     assert [(each.result, each.missing) for each in tests] == [("complete", ()), ("complete", ())]
     adds, later = map(declared, tests)
     assert (adds["goal"], adds["tags"], adds["slow"], later["tags"]) == ("adds MAX", ["shop"], True, ["shop"])
-    assert adds["browser"] == {"viewport": [800, 600]}
+    assert adds["browser"] == {"test_id_attribute": "data-test", "viewport": [800, 600]}
     assert later["skip"] == "the test is marked `skip`"
     assert adds["steps"] == [
         {"act": "open", "url": "/cart"},
