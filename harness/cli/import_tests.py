@@ -94,10 +94,15 @@ def _test_files(given: list[Path]) -> list[Path]:
     for path in given:
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if _TESTS.fullmatch(file.name))
-            found += [file for file in inside if "node_modules" not in file.parts and file.is_file()]
+            found += [file for file in inside if not _is_installed(file.relative_to(path)) and file.is_file()]
         else:
             found.append(path)
     return found
+
+
+def _is_installed(file: Path) -> bool:
+    """Whether a file belongs to what is installed, and not to the suite."""
+    return any(part.startswith(".") or part in ("node_modules", "site-packages", "venv") for part in file.parts)
 
 
 def _tests(work: Import, file: Path) -> list[ImportedTest]:

@@ -256,6 +256,8 @@ def test_a_suite_of_page_objects_has_the_verdicts_of_its_tests(tmp_path: Path, a
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -v -p no:hypothesispytest -p no:faker\n", "utf-8")
     for name, text in SUITE.items():
         (tmp_path / name).write_text(text.format(base=address), "utf-8")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/test_installed.py").write_text("def test_it(page):\n    page.goto('/')\n", "utf-8")
     done = harness("import", ".", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 of 6 complete" in done.stdout

@@ -277,7 +277,7 @@ _IN_PYTHON = {
 
 
 def _has_attribute(owner: Any, name: str) -> bool:
-    if isinstance(owner, Opaque | SourcePage | PlaceInTest):
+    if isinstance(owner, Opaque | SourcePage | PlaceInTest) and getattr(owner, "kind", "") != "config":
         return True
     if not isinstance(owner, Instance):
         raise UnknownValueError(f"whether {named(owner)} has `{name}`")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.spec.imported.following import ReturnedError
 from harness.spec.imported.interpreter import Interpreter
 from harness.spec.imported.library import imported_name
 from harness.spec.imported.script import TestScript
@@ -73,7 +74,7 @@ class SuiteProject:
             try:
                 for _ in interpreter.run([statement], frame):
                     pass
-            except (UnwritableError, RecursionError):
+            except (UnwritableError, ReturnedError, RecursionError):
                 continue  # what it would have set stays unknown
         for name in self.given.keys() & module.names.keys():
             module.names[name] = self.given[name]

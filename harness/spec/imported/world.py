@@ -114,7 +114,8 @@ class PlaywrightWorld(EventsOfTest):
         attributes = self._ATTRIBUTES.get(owner.kind, {})
         if name in attributes:
             return attributes[name](owner)
-        return Quiet() if owner.kind in ("node", "type") else Method(owner, name)
+        quiet = owner.kind in ("node", "type") or (owner.kind == "config" and name not in ("getoption", "getini"))
+        return Quiet() if quiet else Method(owner, name)
 
     _ATTRIBUTES: Mapping[str, Mapping[str, Callable[[Opaque], Any]]] = {
         "context": {
