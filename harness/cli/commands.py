@@ -33,7 +33,7 @@ COMMAND_GROUPS: Final[Mapping[str, Mapping[str, Command]]] = {
         "new": Command("new:new", "Write a first task with comments, which runs without changes."),
         "record": Command("record:record", "Record what you do in a browser window as a task file."),
         "import": Command(
-            "import_tests:import_tests", "Turn Playwright tests in Python into task files, line by line."
+            "import_tests:import_tests", "Turn Playwright tests into task files, page objects into step groups."
         ),
         "validate": Command("validate:validate", "Check files without running them: tasks, faults, groups, gates."),
         "fmt": Command("fmt:fmt", "Write task files and step groups in one style, with steps in their short form."),

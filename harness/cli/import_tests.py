@@ -1,8 +1,7 @@
-"""`harness import`: Playwright tests in Python become task files."""
+"""`harness import`: suites of Playwright tests become task files."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Sequence
@@ -15,20 +14,27 @@ import typer
 from harness.cli.ending import fail
 from harness.cli.record import schema_line
 from harness.reporting.files import printable, shown_path, write_text
+from harness.spec.imported.importing import Import, ImportedTest
+from harness.spec.imported.project import NoParserError
 from harness.spec.load import find_tasks, load_file
 from harness.spec.names import how_many
-from harness.spec.problems import SpecError, did_you_mean
-from harness.spec.recorded.importing import ImportedTask, imported_tasks
+from harness.spec.problems import Problem, SpecError, did_you_mean
+from harness.spec.recorded.journey import Omission
 
-_JAVASCRIPT = (".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx")
+_TESTS: Final = re.compile(r"(test_.*|.*_test)\.py|.*\.(spec|test)\.[cm]?[jt]sx?")
+"""The names of files with tests, in a folder."""
 _WHERE = "The folder of the task files. Default: tasks; of miniwob: miniwob."
+_VALUE = "Value of a fixture, a constant or an environment variable, as `live_server.url=http://shop.test`. Repeatable."
 
 
 def import_tests(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Tests in Python, or what codegen wrote.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Tests, folders of tests, or what codegen wrote.")
+    ],
     folder: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help=_WHERE, show_default=False)
     ] = None,
+    value: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help=_VALUE, show_default=False)] = None,
     pages: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Of miniwob: the folder with its pages.", show_default=False)
     ] = None,
@@ -36,17 +42,17 @@ def import_tests(
         str, typer.Option(metavar="PAGE,PAGE", help="Of miniwob: only these pages.", show_default=False)
     ] = "",
     seeds: Annotated[str, typer.Option(metavar="N,N", help="Of miniwob: the seeds; each makes a task.")] = "1",
-    partial: Annotated[bool, typer.Option("--partial", help="Exit with 0 also if something is missing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Turn Playwright tests in Python into task files, line by line.
+    """Turn Playwright tests into task files, page objects into step groups.
 
-    It reads tests for pytest-playwright (sync and async) and the output of `playwright codegen`; nothing is executed.
-    Each test becomes one file. What a task cannot say is reported with its line, and stands there as a comment
-    `MISSING`. In place of files, `miniwob` makes a project of the pages of MiniWoB++.
-    Exit code: 1 when something is missing, unless --partial is given.
+    It reads suites for pytest-playwright (sync and async), Playwright Test in TypeScript and JavaScript (with the extra
+    `import`), and the output of `playwright codegen`; nothing is executed. Each test becomes one file. What a task
+    cannot say stands there as a comment `MISSING`, and the file is a draft, which no run counts as passed. In place of
+    files, `miniwob` makes a project of the pages of MiniWoB++.
+    Exit code: 1 when there is a draft or a test without a step, 2 when nothing was written.
 
-    Example: harness import test_shop.py -o tasks/
+    Example: harness import tests/ -o tasks/
     """
     if files == [Path(NAME)] and not Path(NAME).is_file():
         chosen = [each for each in only.split(",") if each]
@@ -56,20 +62,17 @@ def import_tests(
         if given:
             fail(f"{option} is for `harness import miniwob`")
     folder = folder or Path("tasks")
-    tasks = _tasks(files, folder, force)
-    if not tasks:
+    work = Import(_values(value or []), _ids(folder) if folder.is_dir() else [])
+    tests = [test for file in _test_files(files) for test in _tests(work, file)]
+    if not tests:
         fail(f"no test in {', '.join(map(str, files))}: expected functions `test_...`, or `run(playwright)` of codegen")
-    for task in tasks:
-        file = _file(folder, task)
-        write_text(file, f"{schema_line(file)}{task.text}")
-        try:  # as `harness validate` does; a problem is one of the test's own values
-            load_file(file)
-        except SpecError as error:
-            fail(f"{file} was written, but must be corrected:\n{error}", file=file)
-        typer.echo(f"wrote {shown_path(file)}: {_result(task)}")
-    _tell_missing(tasks)
-    if any(task.missing for task in tasks) and not partial:
-        raise typer.Exit(1)
+    there = [file for test in tests if test.task and (file := folder / _name(test.task.task_id)).exists()]
+    if there and not force:
+        fail(f"{shown_path(there[0])} exists already: replace it with --force, or choose a folder with -o")
+    _write_groups(work, folder)
+    results = [_write(work, test, folder) for test in tests]
+    _write_groups(work, folder)
+    _tell(results)
 
 
 def _numbers(text: str) -> list[int]:
@@ -79,18 +82,40 @@ def _numbers(text: str) -> list[int]:
     return list(dict.fromkeys(map(int, words)))
 
 
-def _tasks(files: list[Path], folder: Path, force: bool) -> list[ImportedTask]:
-    """The tasks of all files; nothing is written yet."""
-    taken = _ids(folder) if folder.is_dir() else []
-    found: list[ImportedTask] = []
-    for file in files:
-        found += imported_tasks(_source(file), file.as_posix(), [*taken, *(task.task_id for task in found)])
-    for task in found:
-        if _file(folder, task).exists() and not force:
-            fail(
-                f"{shown_path(_file(folder, task))} exists already: replace it with --force, or choose a folder with -o"
-            )
+def _values(given: list[str]) -> dict[str, str]:
+    if bad := next((each for each in given if "=" not in each), None):
+        fail(f"--value {bad!r}: expected NAME=VALUE, as in --value live_server.url=http://shop.test")
+    return {name: value for name, _, value in (each.partition("=") for each in given)}
+
+
+def _test_files(given: list[Path]) -> list[Path]:
+    """The files with tests: those that are named, and those in folders."""
+    found: list[Path] = []
+    for path in given:
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if _TESTS.fullmatch(file.name))
+            found += [file for file in inside if not _is_installed(file.relative_to(path)) and file.is_file()]
+        else:
+            found.append(path)
     return found
+
+
+def _is_installed(file: Path) -> bool:
+    """Whether a file belongs to what is installed, and not to the suite."""
+    return any(part.startswith(".") or part in ("node_modules", "site-packages", "venv") for part in file.parts)
+
+
+def _tests(work: Import, file: Path) -> list[ImportedTest]:
+    """The tests of a file; a file that cannot be read is told of, and does not stop the others."""
+    try:
+        return work.tests(file)
+    except FileNotFoundError:
+        fail(f"there is no file {file}", file=file)
+    except NoParserError as error:
+        fail(str(error), file=file)
+    except (SyntaxError, UnicodeDecodeError, OSError) as error:
+        typer.echo(printable(f"{file}: it cannot be read: {error}"), err=True)
+        return []
 
 
 def _ids(folder: Path) -> list[str]:
@@ -106,44 +131,65 @@ def _ids(folder: Path) -> list[str]:
     return found
 
 
-def _source(file: Path) -> str:
-    if file.suffix in _JAVASCRIPT:
-        fail(
-            f"{file}: only tests in Python are imported; `playwright codegen --target python-pytest URL` records in "
-            "Python, and `harness record URL` records a task",
-            file=file,
-        )
-    try:
-        text = file.read_text("utf-8")
-        ast.parse(text, str(file))
-    except FileNotFoundError:
-        fail(f"there is no file {file}", file=file)
-    except (SyntaxError, UnicodeDecodeError) as error:
-        fail(f"{file}: this is no Python: {error}", file=file)
-    return text
-
-
-def _file(folder: Path, task: ImportedTask) -> Path:
-    return folder / _name(task.task_id)
-
-
 def _name(task_id: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', task_id)}.task.yaml"
 
 
-def _result(task: ImportedTask) -> str:
-    whole = "complete" if not task.missing else f"{len(task.missing)} missing"
-    return f"{how_many(task.statements, 'statement')} -> {how_many(task.steps, 'step')}, {whole}"
+def _write_groups(work: Import, folder: Path) -> None:
+    for name, group in work.groups.found.items():
+        file = folder / "steps" / f"{name}.steps.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, str(group))
 
 
-def _tell_missing(tasks: list[ImportedTask]) -> None:
-    """Print each statement that was not carried over, and how complete all is."""
-    missing = [each for task in tasks for each in task.missing]
-    for each in missing:
-        typer.echo(printable(f"{each.place}: {each.why}"), err=True)
-        typer.echo(f"    {printable(each.what.partition(chr(10))[0])}", err=True)
-    complete = sum(1 for task in tasks if not task.missing)
-    typer.echo(f"{how_many(len(tasks), 'task')}: {complete} complete, {len(tasks) - complete} with something missing")
+def _write(work: Import, test: ImportedTest, folder: Path) -> ImportedTest:
+    """Write the file of a test. One that cannot be loaded is a draft, whatever was thought of it."""
+    if test.task is None:
+        return test
+    file = folder / _name(test.task.task_id)
+    write_text(file, f"{schema_line(file)}{test.task.text}")
+    if not test.task.missing:
+        try:
+            load_file(file)
+        except SpecError as error:
+            problem = error.problems[0]
+            test = work.again(
+                test, Omission(problem.path, f"{problem.message}{_expected(problem)}", str(test.file.name))
+            )
+            assert test.task is not None
+            write_text(file, f"{schema_line(file)}{test.task.text}")
+    typer.echo(f"wrote {shown_path(file)}: {_result(test)}")
+    return test
+
+
+def _expected(problem: Problem) -> str:
+    return f" ({problem.found})" if problem.found else ""
+
+
+def _result(test: ImportedTest) -> str:
+    steps = test.task.steps if test.task is not None else 0
+    whole = "complete" if not test.missing else f"draft, {len(test.missing)} missing"
+    return f"{how_many(test.statements, 'statement')} -> {how_many(steps, 'step')}, {whole}"
+
+
+def _tell(tests: list[ImportedTest]) -> None:
+    """Print each statement that was not carried over, and how complete all is. Ends the command."""
+    told = dict.fromkeys((each.place, each.why, each.what) for test in tests for each in test.missing)
+    for place, why, what in told:
+        typer.echo(printable(f"{place}: {why}"), err=True)
+        typer.echo(f"    {printable(what.partition(chr(10))[0])}", err=True)
+    for test in tests:
+        if test.result == "none":
+            typer.echo(printable(f"{test.file}: {test.name} leads to no step, so it has no task"), err=True)
+    count = {name: sum(1 for test in tests if test.result == name) for name in ("complete", "draft", "none")}
+    typer.echo(
+        f"{count['complete']} of {len(tests)} complete, {how_many(count['draft'], 'draft')}, "
+        f"{count['none']} without a step"
+    )
+    if count["none"] == len(tests):
+        raise typer.Exit(2)
+    if count["complete"] < len(tests):
+        raise typer.Exit(1)
 
 
 NAME: Final = "miniwob"

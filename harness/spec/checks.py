@@ -58,6 +58,9 @@ def _mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 def _of_being_run(spec: TaskSpec, origin: Origin, environ: Mapping[str, str]) -> Iterator[Problem]:
     """Yield problems of the keys that decide whether a task runs, and whether it may fail."""
+    if spec.draft:
+        hint = "finish each line that has a comment `MISSING`, and take `draft` out"
+        yield origin.problem(("draft",), "the task is a draft, so it is not run", hint=hint)
     if spec.only and in_ci(environ):
         hint = "it is for one's own desk: remove it, or unset CI"
         yield origin.problem(("only",), "`only` leaves out all other tasks, and CI is set", hint=hint)

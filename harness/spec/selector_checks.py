@@ -82,7 +82,7 @@ def unreadable(
 
 def _of_call(text: str) -> str:
     """A hint for a locator that is written as a program has it; empty for another text."""
-    from harness.spec.recorded.typed import written_for  # reads with `ast`, which only a mistake needs
+    from harness.spec.imported.typed import written_for  # reads with `ast`, which only a mistake needs
 
     return written_for(text)
 

@@ -356,6 +356,11 @@ class TaskSpec(BaseModel):
     tags: tuple[Annotated[str, Field(json_schema_extra={"pattern": f"^{TAG}$"})], ...] = Field(
         (), description="pytest marks and Allure tags: a letter, then letters, digits, `_` and `-`."
     )
+    draft: bool = Field(
+        False,
+        description="Whether the task is not finished, as `harness import` writes it for what a task cannot say. A "
+        "draft is an error of its file, in every run.",
+    )
     skip: Reason | None = Field(
         None, description="Why the task is not run. It is skipped with this reason, in every run."
     )

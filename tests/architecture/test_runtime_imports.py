@@ -27,6 +27,8 @@ OF_EXTRAS = {
     "pypdf": "browser/contents.py",
     "pytest_rerunfailures": "pytest_plugin/cluster_child.py",
     "ray": "cluster",
+    "tree_sitter": "spec/imported/javascript.py spec/imported/javascript_nodes.py spec/imported/javascript_values.py",
+    "tree_sitter_typescript": "spec/imported/javascript.py",
     "watchfiles": "cli/watch.py",
     "websockets": "bridge/client browser/debugger.py",
     "xdist": "pytest_plugin",

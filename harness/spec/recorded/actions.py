@@ -10,10 +10,8 @@ from msgspec import Struct
 from harness.spec.recorded.locators import Locator, Target, target_of
 
 ActionName = Literal[
-    "navigate", "click", "fill", "press", "check", "uncheck", "select", "setInputFiles", "hover", "drag", "scroll",
-    "wait", "waitFor", "screenshot", "assertText", "assertValue", "assertVisible", "assertChecked", "assertCount",
-    "assertExists", "assertEnabled", "assertFocused", "assertAttribute", "assertUrl", "assertTitle", "assertSnapshot",
-    "missing",
+    "navigate", "click", "fill", "press", "check", "uncheck", "select", "setInputFiles", "hover",
+    "assertText", "assertValue", "assertVisible", "assertChecked", "assertSnapshot", "missing",
 ]  # fmt: skip
 
 
@@ -38,28 +36,13 @@ class Action(Struct, frozen=True, kw_only=True):
     element: Target | None = None
     """The element, if no locator describes it."""
     text: str = ""
-    """What was typed, the key, the address, the name of an attribute, the number of elements; or what is missing."""
+    """What was typed, the key, the address, the text to compare with; or what is missing."""
     values: tuple[str, ...] = ()
-    """Options that were chosen, file names, the value of an attribute."""
-    onto: Locator = ()
-    """The element on which another one was dropped."""
+    """Options that were chosen, file names."""
     exact: bool = True
     """Whether a text must be the whole text."""
-    pattern: bool = False
-    """Whether a text to compare with is a regular expression."""
     negated: bool = False
     """Whether an assertion claims the opposite."""
-    force: bool = False
-    by: str = ""
-    """How an option is named: `label` or `index`; empty: by its value, or its label."""
-    timeout: float | None = None
-    """The limit that was set for it, in seconds."""
-    statuses: tuple[int, ...] = ()
-    """The statuses of which the page that it opened must have one."""
-    until: str = ""
-    """When the page that it opened counts as opened, if that was set."""
-    note: str = ""
-    """What a reader of the task should know."""
     page: int = 0
     """The page of the action, in the order of opening."""
     newest: bool = False
@@ -71,8 +54,6 @@ class Action(Struct, frozen=True, kw_only=True):
     """The name of the file that it downloaded; empty if it is not known."""
     reached: str = ""
     """The address of the page after it, if it changed."""
-    place: str = ""
-    """The line of the source that says so, as `file:line`; empty for a browser."""
     why: str = ""
     """For what is missing: the reason."""
 

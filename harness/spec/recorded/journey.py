@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from harness.spec.recorded.actions import Action, GivenAnswer
 from harness.spec.recorded.locators import Target, UnwritableError
-from harness.values import replace
 
 
 class WrittenStep(Struct, frozen=True):
@@ -53,10 +52,9 @@ def journey_of(actions: Sequence[Action]) -> Journey:
                 page = action.page
             steps += _steps(action)
         except UnwritableError as error:
-            found = Omission(action.text or action.name, action.why or str(error), action.place)
+            found = Omission(action.text or action.name, action.why or str(error))
             missing.append(found)
-            where = f"{found.place}: " if found.place else ""
-            notes = (f"MISSING: {where}{found.why}", *(f"  {line}" for line in found.what.splitlines()))
+            notes = (f"MISSING: {found.why}", *(f"  {line}" for line in found.what.splitlines()))
             steps.append(WrittenStep({}, notes))
     return Journey(tuple(steps), tuple(map(_criterion_of, ending)), tuple(missing))
 
@@ -85,9 +83,8 @@ def _steps(action: Action) -> Iterator[WrittenStep]:
         raise UnwritableError(action.why)
     step = _asserting(action) if action.asserts else _acting(action)
     yield from map(_answering, action.dialogs)
-    upload = "The file must lie in the folder of this task, or below it." if action.name == "setInputFiles" else ""
-    notes = tuple(filter(None, (action.note, upload)))
-    yield _of_write(action, step) if action.sent else WrittenStep(step, notes)
+    upload = ("The file must lie in the folder of this task, or below it.",) if action.name == "setInputFiles" else ()
+    yield _of_write(action, step) if action.sent else WrittenStep(step, upload)
 
 
 def _answering(given: GivenAnswer) -> WrittenStep:
@@ -110,47 +107,24 @@ def _of_write(action: Action, step: dict[str, Any]) -> WrittenStep:
 def _acting(action: Action) -> dict[str, Any]:
     if action.name == "click" and action.download is not None:
         return {"act": "download", **_at(action), **({"value": action.download} if action.download else {})}
-    forced = {"force": True} if action.force else {}
-    return {**_ACTS[action.name](action), **forced, **({"timeout": action.timeout} if action.timeout else {})}
+    return _ACTS[action.name](action)
 
 
 def _one_or_all(values: Sequence[str]) -> str | list[str]:
     return values[0] if len(values) == 1 else list(values)
 
 
-def _chosen(action: Action) -> Any:
-    if not action.by:
-        return _one_or_all(action.values)
-    return {action.by: int(action.values[0]) if action.by == "index" else action.values[0]}
-
-
 def _optional_at(action: Action) -> dict[str, str]:
     return _at(action) if action.locator or action.element else {}
 
 
-def _arrival(action: Action) -> dict[str, Any]:
-    statuses = list(action.statuses)
-    until = {"until": action.until} if action.until else {}
-    return until | ({"status": statuses[0] if len(statuses) == 1 else statuses} if statuses else {})
-
-
 _ACTS: Mapping[str, Callable[[Action], dict[str, Any]]] = {
-    "navigate": lambda action: {"act": "open", "url": action.text, **_arrival(action)},
-    **dict.fromkeys(
-        ("click", "check", "uncheck", "hover", "scroll"), lambda action: {"act": action.name, **_at(action)}
-    ),
+    "navigate": lambda action: {"act": "open", "url": action.text},
+    **dict.fromkeys(("click", "check", "uncheck", "hover"), lambda action: {"act": action.name, **_at(action)}),
     "fill": lambda action: {"act": "type", **_at(action), "value": action.text},
     "press": lambda action: {"act": "press", **_optional_at(action), "value": action.text},
-    "select": lambda action: {"act": "select", **_at(action), "value": _chosen(action)},
+    "select": lambda action: {"act": "select", **_at(action), "value": _one_or_all(action.values)},
     "setInputFiles": lambda action: {"act": "upload", **_at(action), "value": _one_or_all(action.values)},
-    "drag": lambda action: {
-        "act": "drag",
-        **_at(action),
-        "value": replace(action, locator=action.onto).target.selector,
-    },
-    "wait": lambda action: {"act": "wait", "value": float(action.text)},
-    "waitFor": lambda action: {"act": "wait", **_at(action)},
-    "screenshot": lambda action: {"act": "screenshot", **_optional_at(action), "screenshot_id": action.text},
 }
 
 
@@ -161,8 +135,7 @@ _LOOKS_LIKE_MORE = re.compile(r"\s*(?:(?:==|!=|<=|>=|<|>)\s*-?\d+(?:\.\d+)?|(?:m
 def _asserting(action: Action) -> dict[str, Any]:
     if action.name == "assertSnapshot":
         return {"act": "assert", **_optional_at(action), "aria": action.text}
-    plain = not action.negated and not action.pattern and action.timeout is None
-    if action.name == "assertText" and plain and action.exact and not _LOOKS_LIKE_MORE.fullmatch(action.text):
+    if action.name == "assertText" and action.exact and not _LOOKS_LIKE_MORE.fullmatch(action.text):
         return {"act": "assert", **_at(action), "value": action.text}
     return {"act": "assert", "expr": _criterion_of(action)}
 
@@ -224,56 +197,28 @@ def _leads_into(click: Action, after: Action) -> bool:
 # Recorded assertions as criteria.
 
 _ESCAPED = re.compile(r"\\(?=[nrtu\\'\"]|$)")
-_STATES = {
-    "assertChecked": (':is(:checked, [aria-checked="true"])', ':not(:checked, [aria-checked="true"])'),
-    "assertEnabled": (':not(:disabled, [aria-disabled="true"])', ':is(:disabled, [aria-disabled="true"])'),
-    "assertFocused": (":focus", ":not(:focus)"),
-}
-"""Assertion -> the condition in CSS for it, and for its opposite."""
+_CHECKED = (':is(:checked, [aria-checked="true"])', ':not(:checked, [aria-checked="true"])')
+"""The condition in CSS that a box is ticked, and that it is not."""
 
 
 def _criterion_of(action: Action) -> str:
     """The criterion that says what an assertion says. Raises UnwritableError."""
-    read = {"assertUrl": "url()", "assertTitle": "title()"}.get(action.name)
-    said = _compared(read, action, action.text) if read else _of_element(action, action.target)
-    return f"WITHIN({action.timeout:g}, {said})" if action.timeout else said
-
-
-def _of_element(action: Action, target: Target) -> str:
+    target = action.target
     match action.name:
-        case "assertText":
-            return _of_text(action, "text", target)
-        case "assertValue":
-            return _of_text(action, "value", target)
-        case "assertAttribute":
-            return _compared(_read("attr", target, action.text), action, action.values[0])
-        case "assertVisible" | "assertExists":
-            read = _read("visible" if action.name == "assertVisible" else "exists", target)
-            return f"NOT[{read}]" if action.negated else read
-        case "assertCount":
-            return f"{_read('count', target)} {'!=' if action.negated else '=='} {action.text}"
-        case "assertChecked" | "assertEnabled" | "assertFocused":
-            return _read("exists", Target(target.inside(_STATES[action.name][action.negated]), target.frame))
+        case "assertText" | "assertValue":
+            read = _read("text" if action.name == "assertText" else "value", target)
+            return f"{read} {'==' if action.exact else 'includes'} {literal(action.text)}"
+        case "assertVisible":
+            return _read("visible", target)
+        case "assertChecked":
+            return _read("exists", Target(target.inside(_CHECKED[action.negated]), target.frame))
     raise UnwritableError("no criterion says this")
 
 
-def _read(function: str, target: Target, *names: str) -> str:
+def _read(function: str, target: Target) -> str:
     """A call that reads the element, in its frame."""
     frame = "" if target.frame is None else f", frame={literal(target.frame)}"
-    return f"{function}({', '.join(map(literal, (target.selector, *names)))}{frame})"
-
-
-def _of_text(action: Action, function: str, target: Target) -> str:
-    said = _compared(_read(function, target), action, action.text)
-    return f"ALL[{_read('exists', target)}, {said}]" if said.startswith("NOT[") else said
-
-
-def _compared(read: str, action: Action, text: str) -> str:
-    """A comparison. A missing value satisfies neither `==` nor `!=`."""
-    if action.exact and not action.pattern:
-        return f"{read} {'!=' if action.negated else '=='} {literal(text)}"
-    said = f"{read} {'matches' if action.pattern else 'includes'} {literal(text)}"
-    return f"NOT[{said}]" if action.negated else said
+    return f"{function}({literal(target.selector)}{frame})"
 
 
 def literal(text: str) -> str:

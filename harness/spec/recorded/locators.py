@@ -19,7 +19,7 @@ _INSIDE = " >>> "
 
 Kind = Literal[
     "css", "role", "text", "label", "placeholder", "alt", "title", "test-id", "has-text", "has-not-text", "nth",
-    "visible", "frame",
+    "visible", "frame", "has", "has-not", "and", "or",
 ]  # fmt: skip
 
 
@@ -108,6 +108,7 @@ def _text(part: LocatorPart) -> str:
 
 _FORMS: Mapping[str, Callable[[LocatorPart], str]] = {
     **dict.fromkeys(("text", "label", "placeholder", "alt", "title", "has-text", "has-not-text"), _text),
+    **dict.fromkeys(("has", "has-not", "and", "or"), lambda part: f"{part.kind}={quoted(part.body)}"),
     "css": lambda part: part.body,
     "role": _role,
     "test-id": _test_id,

@@ -83,10 +83,10 @@ def test_assertions_at_the_end_become_criteria_and_those_before_stay_steps() -> 
     seen = Action(name="assertVisible", locator=USER)
     said = Action(name="assertText", locator=USER, text="a b", exact=False)
     journey = journey_of(
-        [seen, Action(name="click", locator=BUTTON), said, Action(name="assertCount", locator=USER, text="2")]
+        [seen, Action(name="click", locator=BUTTON), said, Action(name="assertValue", locator=USER, text="2")]
     )
     assert journey.steps[0].keys == {"act": "assert", "expr": "visible('#user')"}
-    assert journey.criteria == ("text('#user') includes 'a b'", "count('#user') == 2")
+    assert journey.criteria == ("text('#user') includes 'a b'", "value('#user') == '2'")
     framed = Action(
         name="assertText", locator=(LocatorPart("css", "#f"), LocatorPart("frame"), *USER), text="x", exact=False
     )

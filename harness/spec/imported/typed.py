@@ -6,8 +6,9 @@ import ast
 import json
 import re
 
+from harness.spec.imported.project import place_of
+from harness.spec.imported.values import PlaceInTest
 from harness.spec.recorded.locators import LocatorPart, UnwritableError, target_of
-from harness.spec.recorded.python_values import Names, PlaceInTest, Places
 from harness.spec.selectors import SelectorError, check_selector
 from harness.values import replace
 
@@ -60,10 +61,9 @@ def _piece(found: re.Match[str]) -> str:
 def _locator(python: str) -> tuple[LocatorPart, ...]:
     """The locator of a call, without what is then done with it. Raises SyntaxError, UnwritableError."""
     node: ast.AST = ast.parse(f"page.{python}", mode="eval").body
-    places = Places(Names(), {"page": PlaceInTest(0)})
     while isinstance(node, ast.expr):
-        if (found := places.of(node)) is not None and found.locator:
-            return found.locator
+        if isinstance(found := place_of(node), PlaceInTest) and found.parts:
+            return found.parts
         node = getattr(node, "func", None) or getattr(node, "value", None)  # type: ignore[assignment]
     raise UnwritableError("no locator")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.spec.recorded.typed import written_for
+from harness.spec.imported.typed import written_for
 from harness.spec.selectors import check_selector
 from tests.unit.spec.files import problems, write
 
