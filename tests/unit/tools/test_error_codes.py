@@ -61,7 +61,8 @@ def lacks_of(row: Row) -> Iterator[str]:
         yield f"an example of its own: {shown['code']}, {shown['error_type']}"
     if f"`{shown['error_message'][:10]}" not in text.replace("`` ", "`"):
         yield "the example's message"
-    if "step" in shown and STEP.validate_python(shown["step"]).act != shown["step"]["act"]:
+    of_task = "step" in shown and "file" not in shown["step"]  # the step of an ordinary test is a call in its file
+    if of_task and STEP.validate_python(shown["step"]).act != shown["step"]["act"]:
         yield "a step that there is"
 
 
