@@ -33,7 +33,7 @@ from harness.model.record import ConsoleLine, Sent
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, PagesEnded
-from harness.spec.names import Domains
+from harness.spec.names import Domains, origin_of
 from harness.spec.names import seconds as words
 
 CLOSE_SECONDS = 3.0
@@ -375,7 +375,7 @@ class Tab(Struct):
             await context.add_cookies(request.cookies)
         if request.allowed_domains:
             for template in request.virtual_hosts:
-                await context.route(template.partition("{host}")[0] + "**", _gate(request.domains))
+                await context.route(f"{origin_of(template)}/**", _gate(request.domains))
         watch = PageEvents(clock, request.on_request_failed, chromium.pace, request.announcer)
         watch.heard = Heard(request.hears)
         if request.videos is not None:

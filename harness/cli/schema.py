@@ -18,6 +18,7 @@ from harness.model.evaluation import Evaluation
 from harness.model.report import ErrorReport
 from harness.recovery import Rulebook
 from harness.runner.campaign.document import Campaign
+from harness.spec.defaults import names_of
 from harness.spec.documents import MemoryKV, Trace
 from harness.spec.evaluation_gate import EvaluationGate
 from harness.spec.fault_plan import FaultPlan
@@ -493,7 +494,7 @@ def _own_keys() -> Iterable[str]:
     from harness.model.settings_errors import SettingsError
 
     try:
-        return settings_at(Path.cwd()).extra_keys
+        return names_of(settings_at(Path.cwd()).extra_keys)
     except SettingsError:
         return ()
 

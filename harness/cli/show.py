@@ -65,7 +65,7 @@ def _lines(kept: ArtifactDirectory) -> Iterator[str]:
     report = kept.report
     yield _headline(kept.story)
     at = report.timestamp.astimezone()
-    head = [f"  {at:%Y-%m-%d %H:%M:%S}, run {kept.run}{_metrics(report)}", *_agent(kept.story)]
+    head = [f"  {at:%Y-%m-%d %H:%M:%S}, run {kept.run}{_metrics(report)}", *_agent(kept)]
     yield from screen(kept.story, EVERYTHING, head)
     yield from _calls(kept.story)
     yield from _files(kept)
@@ -85,13 +85,22 @@ def _calls(story: TaskStory) -> Iterator[str]:
         yield f"    {line[:2]}{shortened(line[2:], LONGEST_LINE)}"
 
 
-def _agent(story: TaskStory) -> Iterator[str]:
+def _agent(kept: ArtifactDirectory) -> Iterator[str]:
     """The agent and what it has asked; the command that tells more."""
+    story = kept.story
     if story.agent:
         used = f": {sum(story.models.values(), ModelFigures()).describe()}" if story.models else ""
         if story.control:
             used += f", control: {story.control}"
-        yield f"  agent: {story.agent}{used} (harness show {shlex.quote(story.task_id)} --agent)"
+        yield f"  agent: {story.agent}{used} (harness show {shlex.quote(_way_of(kept))} --agent)"
+
+
+def _way_of(kept: ArtifactDirectory) -> str:
+    """What `harness show --agent` calls the agent's way: of a trial of an evaluation its folder, else the task."""
+    from harness.reporting.trajectory import TRAJECTORIES  # most failures are not an agent's
+
+    of_trial = kept.folder.absolute().parent.parent / TRAJECTORIES / kept.folder.name
+    return shown_path(of_trial) if of_trial.is_dir() else kept.story.task_id
 
 
 def _metrics(report: ErrorReport) -> str:

@@ -49,7 +49,7 @@ def say(text: str) -> None:
 
 
 def begun_run(settings: Settings, run_id: str = "") -> BegunRun:
-    """Begin the run of a command, which the first Ctrl-C ends. Raises ValueError and OSError."""
+    """Begin the run of a command, which the first Ctrl-C or SIGTERM ends. Raises ValueError and OSError."""
     from harness.runner.sync import BegunRun  # Playwright is loaded only when tasks run
 
     _end_once()
@@ -61,25 +61,30 @@ def say_progress(number: int, of: int, line: str) -> None:
     say(f"{number:>{len(str(of))}}/{of} {line}")
 
 
-# Ctrl-C: the first one ends the command regularly, and no further one breaks that off.
+# Ctrl-C, SIGTERM and SIGHUP: the first one ends the command regularly, and no further one breaks that off.
 
 _BOUND = 15.0
 """Seconds that the end may take after a second Ctrl-C. Then the process ends at once."""
+_HEARD = ("SIGINT", "SIGTERM", "SIGHUP")
+"""SIGTERM: a CI system cancels the job. SIGHUP: the terminal was closed; Windows does not have it."""
 
 
 def _end_once() -> None:
-    """Let only the first Ctrl-C from now on interrupt; the command ends with it."""
-    pressed = [0]
+    """Let only the first of these signals from now on interrupt; the command ends with it, and keeps its document."""
+    heard = [0]
+    known = [number for name in _HEARD if (number := getattr(signal, name, None)) is not None]
+    ours = [each for each in known if signal.getsignal(each) in (signal.default_int_handler, signal.SIG_DFL)]
 
     def handle(number: int, frame: FrameType | None) -> None:
-        pressed[0] += 1
-        if pressed[0] == 1:
-            atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python itself would put the default back
+        heard[0] += 1
+        if heard[0] == 1:
+            for each in ours:  # Python itself would put the default back
+                atexit.register(signal.signal, each, signal.SIG_IGN)
             signal.default_int_handler(number, frame)
-        if pressed[0] == 2:
+        if heard[0] == 2:
             last = threading.Timer(_BOUND, os._exit, (INTERRUPTED,))
             last.daemon = True
             last.start()
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, handle)
+    for each in ours:
+        signal.signal(each, handle)

@@ -20,12 +20,13 @@ from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.model_settings import CASSETTES
 from harness.model.settings import Settings, load_settings
-from harness.model.settings_errors import SettingsError
+from harness.model.settings_errors import SettingsError, place_of, places_of
 from harness.recovery.failure import Failed
 from harness.spec.advice import advice, named_host
 from harness.spec.advice.criteria import declares_failure, scopes
 from harness.spec.agents import SCRIPTED
 from harness.spec.checks import logins_of, unfit_for_login
+from harness.spec.defaults import idle_repairs
 from harness.spec.evaluation_gate import baseline_problem, load_gate
 from harness.spec.expressions import steps_of
 from harness.spec.fault_plan import idle_patterns, load_fault_plan
@@ -112,18 +113,33 @@ def check_paths(
     recorded = [problem for folder in dict.fromkeys(file.parent for file in files) for problem in _of_cassettes(folder)]
     unseen = _promoted(unseen_in_last_run(loaded, projects.settings), strict)
     of_tasks = (each for several in found for each in several)
+    idle = _idle_repairs(loaded, projects) if all(map(Path.is_dir, paths)) else ()
     asked = _promoted(_of_servers(loaded, projects), strict) if tools else ()
-    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *gated, *recorded, *asked, *unseen)
+    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *gated, *recorded, *asked, *unseen, *idle)
     labels, *more = (tuple(map(file_label, each)) for each in (files, plans, groups, gates))
     return Checked(labels, tuple(loaded), tuple(dict.fromkeys(problems)), *more)
 
 
-def _of_servers(tasks: Sequence[Loaded], projects: _Projects) -> Iterator[Problem]:
+def _by_project(tasks: Sequence[Loaded], projects: _Projects) -> Iterator[tuple[Settings, list[Loaded]]]:
     roots: dict[Path, list[Loaded]] = {}
     for task in tasks:
         roots.setdefault(projects.settings(task.folder).root, []).append(task)
-    for several in roots.values():
-        yield from asked_problems(several, projects.settings(several[0].folder))
+    yield from ((projects.settings(several[0].folder), several) for several in roots.values())
+
+
+def _idle_repairs(tasks: Sequence[Loaded], projects: _Projects) -> Iterator[Problem]:
+    """Yield warnings for repairs of the defaults that are for no task of these folders."""
+    for settings, several in _by_project(tasks, projects):
+        for precondition in idle_repairs(settings.defaults, [task.spec for task in several]):
+            file, path = settings.root / "pyproject.toml", ("tool", "harness", "defaults", "repairs")
+            message = f"no task here has the precondition of this repair, {precondition!r}"
+            line, column = place_of(places_of(file.read_text("utf-8")), path) or (None, None)
+            yield Problem(file_label(file), line, column, ".".join(path), message, severity="warning")
+
+
+def _of_servers(tasks: Sequence[Loaded], projects: _Projects) -> Iterator[Problem]:
+    for settings, several in _by_project(tasks, projects):
+        yield from asked_problems(several, settings)
 
 
 def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[Problem]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from harness.criteria import Criterion, CriterionError, LateError, PageQuery, evaluate, fold, parse
+from harness.criteria import Criterion, CriterionError, LateError, PageQuery, Verdict, evaluate, fold, parse, pauses
 from harness.criteria.syntax import Compare, Literal, Number, Read, oriented
 from harness.engine.run import PageSources, Run, StepAnswer, of_user
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
@@ -13,6 +13,8 @@ from harness.values import replace
 
 ASSERTION = "ASSERTION_FAILED"
 _OF_TESTERS = (ASSERTION, "CRITERIA_UNMET", "PRECONDITION_NOT_MET")
+_BAD_READINGS = ("DATA_CORRUPTION", "CHANNEL_UNREADABLE")
+"""Failures of a channel whose site may be writing at this moment, or be busy."""
 _WORDS = {"PRECONDITION_NOT_MET": "Precondition not met", "STATE_INCONSISTENT": "Memory and environment differ"}
 
 
@@ -34,10 +36,9 @@ class AssertionJudge(Struct, frozen=True):
 
     async def criterion(self, text: str, answer: StepAnswer | None = None) -> Outcome:
         """Evaluate a criterion; the failure explains it. `answer`: what `result(...)` reads."""
-        sources = PageSources(self.run, self.until, answer)
-        verdict = await evaluate(parse(text), sources, self.run.ports.clock, self.until, expect=self.expect)
+        verdict, again = await self._verdict(parse(text), PageSources(self.run, self.until, answer))
         if verdict.holds or verdict.explanation is None:
-            return Passed({"waited": True} if verdict.waited else {})
+            return Passed({"waited": True} if verdict.waited or again else {})
         why = verdict.explanation
         words = _WORDS.get(self.code, "Assertion failed")
         assertion = Assertion(why.expression, why.expected, why.actual, why.diff, why.message if why.plain else "")
@@ -48,6 +49,26 @@ class AssertionJudge(Struct, frozen=True):
         if self.code not in _OF_TESTERS:
             return failure
         return await with_hint(self.run, failure, why.expression, self.until)
+
+    async def _verdict(self, criterion: Criterion, sources: PageSources) -> tuple[Verdict, bool]:
+        """The verdict, and whether a channel was bad at first: it is read again while the `expect_timeout` lasts.
+
+        Raises Failed, as the last reading did: what cannot be read is no criterion that does not hold.
+        """
+        clock, waits, again = self.run.ports.clock, pauses(), False
+        begun = clock.now()
+        end = min(begun + max(self.expect, self.run.plan.expect_timeout), self.until.at)
+        while True:
+            left = max(0.0, begun + self.expect - clock.now())
+            try:
+                return await evaluate(criterion, sources, clock, self.until, expect=left), again
+            except Failed as failed:
+                pause, failure = next(waits), failed.failure
+                passing = failure.code in _BAD_READINGS and not failure.circumstances.permanent
+                if not passing or clock.now() + pause > end:
+                    raise
+            again = True
+            await clock.sleep(pause)
 
 
 def read_users(text: str) -> list[str]:

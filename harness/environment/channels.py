@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import closing
@@ -161,8 +162,8 @@ class SqliteChannel(LocalChannel):
     With `key`, the document is an object: the key column's text -> the row as an object, or with `value` the one column
     of that name. Without `key` it is the list of the table's rows, and without `table` an object of all tables, each a
     list of rows; these two are readonly. A text that holds a JSON object, list or string is read as that (a key is
-    not), and an object or list is written as its JSON. If the table has the columns `ts`, `source` and `confidence` of
-    a memory entry, new and changed rows fill them in.
+    not), with `as_json` any JSON, and an object or list is written as its JSON. If the table has the columns `ts`,
+    `source` and `confidence` of a memory entry, new and changed rows fill them in.
     """
 
     refused = (sqlite3.Error, OSError, ValueError, TypeError)
@@ -175,9 +176,12 @@ class SqliteChannel(LocalChannel):
         key: str | None,
         value: str | None,
         timeout: float,
+        *,
+        as_json: bool = False,
     ) -> None:
         super().__init__(name, place, timeout)
         self._table, self._key, self._value = table, key, value
+        self._plain = partial(_plain, any_json=as_json)
 
     async def read(self, world: str) -> Any:  # noqa: ARG002 - one database for every world
         return await self._timed("read", on_own_thread(self._with_connection, self._read, "ro"))
@@ -207,8 +211,8 @@ class SqliteChannel(LocalChannel):
     def _read(self, db: sqlite3.Connection) -> Any:
         if self._table is None:
             names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
-            return _sized({name: _rows(db, name) for (name,) in names if not name.startswith("sqlite_")})
-        rows = _rows(db, self._table, self._key)
+            return _sized({name: self._rows(db, name) for (name,) in names if not name.startswith("sqlite_")})
+        rows = self._rows(db, self._table, self._key)
         if self._key is None:
             return _sized(rows)
         self._check_columns(db)
@@ -241,7 +245,7 @@ class SqliteChannel(LocalChannel):
         if new:
             fields |= {self._key: name}
         names = [_quote_name(str(column)) for column in fields]
-        values = [cell if column == self._key else _cell(cell) for column, cell in fields.items()]
+        values = [cell if column == self._key else self._cell(cell) for column, cell in fields.items()]
         if new:
             marks = ", ".join("?" * len(names))
             db.execute(f"INSERT INTO {_quote_name(str(self._table))} ({', '.join(names)}) VALUES ({marks})", values)  # noqa: S608
@@ -259,30 +263,38 @@ class SqliteChannel(LocalChannel):
                 raise ValueError(f"the table {self._table} has no column {column} (its columns: {known})")
         return columns
 
+    def _rows(self, db: sqlite3.Connection, table: str, key: str | None = None) -> list[dict[str, Any]]:
+        """The rows of a table. A key is a name: it stays as it is, even if it looks like JSON."""
+        rows = db.execute(f"SELECT * FROM {_quote_name(table)}").fetchall()  # noqa: S608 - a quoted name
+        columns = rows[0].keys() if rows else ()
+        return [{name: row[name] if name == key else self._plain(row[name]) for name in columns} for row in rows]
 
-def _rows(db: sqlite3.Connection, table: str, key: str | None = None) -> list[dict[str, Any]]:
-    """The rows of a table. A key is a name: it stays as it is, even if it looks like JSON."""
-    rows = db.execute(f"SELECT * FROM {_quote_name(table)}").fetchall()  # noqa: S608 - a quoted name
-    columns = rows[0].keys() if rows else ()
-    return [{name: row[name] if name == key else _plain(row[name]) for name in columns} for row in rows]
+    def _cell(self, value: Any) -> Any:
+        """A value without a type in SQLite is written as JSON, and so is a text that would be read as JSON."""
+        as_json = isinstance(value, dict | list | bool) or (isinstance(value, str) and self._plain(value) != value)
+        return json.dumps(value, ensure_ascii=False) if as_json else value
 
 
-def _plain(cell: Any) -> Any:
-    """A cell as JSON: a text that holds a JSON object, list or string is parsed; other texts stay as they are."""
+def _plain(cell: Any, *, any_json: bool) -> Any:
+    """A cell as JSON: a text that holds a JSON object, list or string is parsed, and with `any_json` any JSON value.
+
+    Other texts stay as they are, also those that are too deep.
+    """
     if isinstance(cell, bytes):
         return cell.decode("utf-8", "replace")
-    if isinstance(cell, str) and cell[:1] in ("{", "[", '"'):
+    if isinstance(cell, str) and (any_json or cell[:1] in ("{", "[", '"')):
         try:
-            return json.loads(cell)
-        except ValueError:
+            return json.loads(cell, parse_constant=_finite, parse_float=_finite)
+        except (ValueError, RecursionError):
             return cell
     return cell
 
 
-def _cell(value: Any) -> Any:
-    """The reverse: a value without a type in SQLite is written as JSON, and so is a text that would be read as JSON."""
-    as_json = isinstance(value, dict | list | bool) or (isinstance(value, str) and _plain(value) != value)
-    return json.dumps(value, ensure_ascii=False) if as_json else value
+def _finite(text: str) -> float:
+    """The number. Raises ValueError for `NaN`, `Infinity` and `1e999`, which no JSON document can have."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number
 
 
 def _quote_name(name: str) -> str:
@@ -528,4 +540,6 @@ def _channel(
                 name, target, restore=restore, root=root, timeout=settings.timeout, arguments=told, places=places
             )
     database, table = lambda: root / places.fill(str(settings.sqlite)), settings.table
-    return SqliteChannel(name, database, table, settings.key, settings.value, settings.timeout)
+    return SqliteChannel(
+        name, database, table, settings.key, settings.value, settings.timeout, as_json=settings.as_json
+    )

@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -25,6 +26,8 @@ from harness.values import replace
 
 TOLD_LINES, TOLD = 20, 2000
 """The numbers of last lines and of last characters of a command's output that its failure shows."""
+_PYTHON = re.compile(r"(?<!\$)\{(?:(\{python\})\}|python\})")
+"""The placeholder of the interpreter; `{{python}}` is the text `{python}`."""
 _ADVICE = (
     "Run the `reset` of [tool.harness] by hand in the project's folder: it must end without an error "
     "within `reset_timeout`."
@@ -43,7 +46,7 @@ class StateReset(Struct, frozen=True):
     async def run(self, channels: Channels, slot: int, hosts: Mapping[str, int], world: str) -> None:
         """Reset the state. Raises Failed(RESET_FAILED)."""
         if isinstance(self.target, tuple):
-            words = [sys.executable if word == "{python}" else word for word in self.target]
+            words = [_PYTHON.sub(lambda found: found[1] or sys.executable, word) for word in self.target]
             environment = {"TASKSPEC_SLOT": str(slot), "TASKSPEC_HOSTS": json.dumps(dict(hosts))}
             program = Program(words, environment, self.root)
             await run_reset_command(program, self.timeout, "the `reset` of [tool.harness]")

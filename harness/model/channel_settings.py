@@ -42,6 +42,12 @@ class ChannelSettings(Declaration):
         "of rows that can only be read.",
     )
     value: str | None = Field(None, description="Column that holds the value of a key. Default: the whole row.")
+    as_json: bool = Field(
+        False,
+        alias="json",
+        description="Read every text of `sqlite` that is JSON as its value, also a number, `true` and `null`, as of a "
+        "site that writes its values as JSON. Default: only objects, lists and quoted texts.",
+    )
     python: str | None = Field(
         None, description="`package.module:callable`, which gets the world id and returns the document."
     )
@@ -83,6 +89,8 @@ class ChannelSettings(Declaration):
         for inner, outer in (("table", "sqlite"), ("key", "table"), ("value", "key")):
             if getattr(self, inner) is not None and getattr(self, outer) is None:
                 raise ValueError(f"`{inner}` needs `{outer}` too")
+        if self.as_json and self.sqlite is None:
+            raise ValueError(".json: it belongs to a channel with `sqlite`: the documents of others are JSON already")
         if self.restore is not None and self.python is None and self.tool is None:
             raise ValueError(
                 "`restore` belongs to a channel with `python` or `tool`; `url` and `file` are restored without it"

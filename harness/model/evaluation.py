@@ -58,16 +58,20 @@ class MeanRate(EvaluationPart):
         description="pass^k for k = 1, 2, ...: the probability that k trials of a task all pass, as a mean over the "
         "tasks with at least k trials."
     )
+    pass_hat_tasks: tuple[int, ...] = Field(
+        (), description="Number of these tasks for each k: fewer than `tasks` while an evaluation is not complete."
+    )
 
     @classmethod
     def from_tallies(cls, tallies: Sequence[TaskTally], seed: int = 0) -> Self:
         """The rate with the fields that its class has."""
-        mean = mean_rate(tallies, seed)
+        mean, hats = mean_rate(tallies, seed), mean_pass_hat(tallies)
         found = {
             "tasks": mean.tasks,
             "share": rounded(mean.mean),
             "interval": rounded_interval(mean.interval),
-            "pass_hat": tuple(round(each.mean or 0.0, 4) for each in mean_pass_hat(tallies)),
+            "pass_hat": tuple(round(each.mean or 0.0, 4) for each in hats),
+            "pass_hat_tasks": tuple(each.tasks for each in hats),
             "of": sum(each.counted for each in tallies),
             "good": sum(each.passed for each in tallies),
         }
@@ -282,9 +286,12 @@ def void_text(cell: EvaluatedCell) -> str:
 
 
 def hat_text(cell: EvaluatedCell, k: int) -> str:
-    """pass^k of a cell; empty if no task has so many trials."""
-    hats = cell.rate.pass_hat
-    return share_text(hats[k - 1]) if k <= len(hats) else ""
+    """pass^k of a cell; empty if no task has so many trials. `25 % (1 of 4 tasks)`: the others have fewer."""
+    hats, tasks = cell.rate.pass_hat, cell.rate.pass_hat_tasks
+    if k > len(hats):
+        return ""
+    partial = f" ({tasks[k - 1]} of {cell.rate.tasks} tasks)" if tasks and tasks[k - 1] < cell.rate.tasks else ""
+    return f"{share_text(hats[k - 1])}{partial}"
 
 
 def shown_ks(trials: int) -> tuple[int, ...]:

@@ -26,15 +26,15 @@ from harness.model.browser_settings import BrowserSettings, check_urls, of_envir
 from harness.model.channel_settings import ChannelSettings, place_problem
 from harness.model.model_settings import CassetteSettings, ModelSettings, checked_models
 from harness.model.serve_settings import ServeSettings, serve_port_of
-from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
+from harness.model.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment, targets_in
 from harness.model.settings_errors import Place, SettingsError, place_of, places_of, problem, syntax_problem
 from harness.model.tool_settings import ToolServerSettings, checked_tools, tool_problem, unoffered
 from harness.recovery.declaration import Declaration
-from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
+from harness.spec.defaults import Defaults, OwnMeaning, as_tables, not_of_tasks
 from harness.spec.file_names import HOOKS
-from harness.spec.names import template_problem
+from harness.spec.names import origin_of, template_problem
 from harness.spec.page_handlers import Handler
-from harness.spec.problems import JsonPath, Problem
+from harness.spec.problems import JsonPath, Problem, did_you_mean
 from harness.spec.source import file_label, place_only
 from harness.spec.steps import Step
 from harness.spec.task import TimeoutProfile
@@ -185,12 +185,21 @@ def _token(value: str) -> str:
     return value
 
 
+_OF_SERVICES = ("port", "ports", "folder", "slot")
+"""Placeholders of services and channels, which the command of `reset` does not have."""
+
+
 def _reset_target(value: object) -> object:
     """Check a reset: a command as a list, or `module:callable`. Raises ValueError."""
     if isinstance(value, str) and not all(value.partition(":")):
         raise ValueError('must be a command, as in ["{python}", "reset.py"], or "module:callable"')
     if value in ([], ()):
         raise ValueError('is empty: name a command, as in ["{python}", "reset.py"], or "module:callable"')
+    words = [word for word in value if isinstance(word, str)] if isinstance(value, list | tuple) else []
+    for name, _ in (found for word in words for found in targets_in(word.replace("${", ""))):
+        if name in _OF_SERVICES or did_you_mean(name, ["python"]):
+            told = "the command gets slot and ports as TASKSPEC_SLOT and TASKSPEC_HOSTS"
+            raise ValueError(f"unknown placeholder `{{{name}}}` (there is: {{python}}; {told})")
     return value
 
 
@@ -203,10 +212,10 @@ def workers_or_auto(value: object) -> object:
 
 
 def _template_of_hosts(text: str) -> str:
-    """Return the text; raises ValueError if it is no template of virtual hosts."""
+    """Return the template as browsers write URLs, without a default port; raises ValueError if it is none."""
     if problem := template_problem(text):
         raise ValueError(problem)
-    return text
+    return f"{origin_of(text)}/{text.split('/', 3)[3]}"
 
 
 _KIND_OF = {"world_header": "world", "world_cookie": "world", "reset": "reset", "parallel": "none"}
@@ -227,10 +236,11 @@ class Settings(Declaration):
     defaults: Annotated[tuple[Defaults, ...], BeforeValidator(as_tables)] = Field(
         (), description="Keys for tasks that do not set them; with `override = true`, for all tasks."
     )
-    extra_keys: Annotated[dict[str, Meaning], AfterValidator(not_of_tasks)] = Field(
+    extra_keys: Annotated[dict[str, OwnMeaning], AfterValidator(not_of_tasks)] = Field(
         default_factory=dict,
         description="Your own keys at the top of task files: `skip` skips the task, with the key's text as the reason; "
-        "`tag` adds tags; `note` is shown in reports; `ignore` has no effect.",
+        '`tag` adds tags; `note` is shown in reports; `ignore` has no effect. `skip = {KEY = ["old_*"]}` skips where '
+        "the key has one of these values.",
     )
     handlers: Annotated[
         tuple[Handler, ...],
@@ -271,7 +281,8 @@ class Settings(Declaration):
     virtual_hosts: tuple[Annotated[str, AfterValidator(_template_of_hosts)], ...] = Field(
         (),
         description="URL patterns of servers with several sites below one host, such as `http://localhost:80/{host}/`. "
-        "That part of the path counts as the host, in `allowed_domains` and reports.",
+        "That part of the path counts as the host, in `allowed_domains` and reports. What else the server has, such as "
+        "`/static/app.js`, is allowed in every task.",
     )
     isolation: _Isolation | None = Field(
         None,
@@ -290,8 +301,8 @@ class Settings(Declaration):
     reset: Annotated[tuple[str, ...] | str | None, BeforeValidator(_reset_target)] = Field(
         None,
         description='What resets the state, for `isolation = "reset"`: a command (a list; `{python}` is the '
-        "interpreter) or `module:callable`, which gets a mapping of hosts to ports. Default: all channels that can be "
-        "reset are.",
+        "interpreter, also inside of a text) or `module:callable`, which gets a mapping of hosts to ports. Default: "
+        "all channels that can be reset are.",
     )
     reset_timeout: float = Field(30.0, gt=0, le=3600, description="Seconds for one reset.")
     parallel: bool = Field(

@@ -45,9 +45,11 @@ def problem(file: Path, places: Mapping[JsonPath, Place], model: type[BaseModel]
 
     `places`: where the keys of the file stand (`places_of`); empty if the value does not come from the file.
     """
-    path, message = _told(model, found)
-    inside = filter(None, path.removeprefix(_dotted(found["loc"])).split("."))  # what the message itself names
-    line, column = place_of(places, ("tool", "harness", *found["loc"], *inside)) or (None, None)
+    path, message, inside = _told(model, found)
+    table, loc = ("tool", "harness", "defaults"), found["loc"]
+    if loc[:2] == ("defaults", 0) and (*table, 0) not in places:  # one table, and no list of them
+        loc = ("defaults", *loc[2:])
+    line, column = place_of(places, ("tool", "harness", *loc, *filter(None, inside.split(".")))) or (None, None)
     return Problem(str(file), line, column, path, message)
 
 
@@ -59,23 +61,23 @@ def syntax_problem(file: Path, error: tomllib.TOMLDecodeError) -> Problem:
     return Problem(str(file), None, None, "", text)
 
 
-def _told(model: type[BaseModel], found: Any) -> tuple[str, str]:
-    """The path of the table or value, and the message."""
+def _told(model: type[BaseModel], found: Any) -> tuple[str, str, str]:
+    """The path of the table or value, the message, and the path inside of the value that it names."""
     place = found["loc"]
     *way, name = place or ("",)
     if found["type"] == "missing":
-        return _dotted(way), f"the key `{name}` is missing"
+        return _dotted(way), f"the key `{name}` is missing", ""
     if found["type"] == "extra_forbidden":
         meant = did_you_mean(str(name), _known_keys(model, way))
-        return _dotted(way), f"unknown key `{name}`{f' ({meant})' if meant else ''}"
+        return _dotted(way), f"unknown key `{name}`{f' ({meant})' if meant else ''}", ""
     unsaid = ("browser_endpoint",), ("defaults",)  # the first may be secret, the second names the key itself
     value = "" if place[:1] in unsaid or _may_be_secret(place) else f" (found: {found['input']!r:.80})"
     said = _SAID.get(found["type"], found["msg"].removeprefix("Value error, "))
     path = _dotted(place).replace("harness.defaults.0", "harness.defaults")
     inner, colon, rest = said.partition(": ")
     if inner.startswith("."):  # the message names the key inside of the value itself
-        return path + inner, f"{rest}{value}" if colon else value
-    return path, f"{said}{value}{_unit(found, model, place)}"
+        return path + inner, f"{rest}{value}" if colon else value, inner
+    return path, f"{said}{value}{_unit(found, model, place)}", ""
 
 
 def _unit(found: Any, model: type[BaseModel], place: JsonPath) -> str:

@@ -66,7 +66,8 @@ class DirectoryArchive:
         self._root.mkdir(parents=True, exist_ok=True)
         self._workspace = Workspace(self._root, run_id)
         self._previous = Previous(self._root, keep_previous, self._workspace)
-        self._scratch: dict[str, list[Path]] = {}
+        self._scratch: dict[tuple[str, str], list[Path]] = {}
+        """Key and world of a task -> its folders: tasks may check one login at the same time, each in its world."""
         self._held: dict[str, Path] = {}
         """Key of a task that is judged later -> its directory, which is complete and not published."""
         self._lock = threading.Lock()
@@ -90,7 +91,7 @@ class DirectoryArchive:
         self.redactor.learn(plan.all_secrets)
         folder = self._workspace.folder(safe_name(plan.key))
         with self._lock:
-            self._scratch.setdefault(plan.key, []).append(folder)
+            self._scratch.setdefault((plan.key, plan.world), []).append(folder)
         return folder
 
     def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
@@ -143,7 +144,7 @@ class DirectoryArchive:
         """Keep the old directory of a passed task in `.previous`, and its steps' files in `.kept`; delete the rest."""
         with self._lock:
             self._previous.take(self._root / safe_name(plan.key))
-            folders = tuple(self._scratch.get(plan.key, ()))
+            folders = tuple(self._scratch.get((plan.key, plan.world), ()))
         self.redactor.learn(plan.all_secrets)
         build = self._workspace.folder(f"{plan.key}-kept")
         for folder in folders:
@@ -211,7 +212,7 @@ class DirectoryArchive:
 
     def _forget(self, plan: Plan, *more: Path) -> None:
         with self._lock:
-            folders = self._scratch.pop(plan.key, [])
+            folders = self._scratch.pop((plan.key, plan.world), [])
         for folder in {*folders, *more}:
             if folder.is_relative_to(self._root / ".tmp"):
                 self._workspace.discard(folder)

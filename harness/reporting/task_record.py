@@ -133,6 +133,7 @@ class TaskRecord(BaseModel):
     key: str
     final_state: FinalState
     source: str = ""
+    location: str = Field("", description="The file; of a failed step that is written in another one, its line.")
     steps_source: str = Field("", description="The file that its steps stand in.")
     error_type: str | None = None
     code: str | None = None
@@ -224,6 +225,7 @@ def task_record(story: TaskStory) -> TaskRecord:
         key=story.key,
         final_state=story.final_state,
         source=file.source,
+        location=file.location,
         steps_source=file.steps_source,
         step_index=story.failed_index,
         expected=story.expected,

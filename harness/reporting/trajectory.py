@@ -42,6 +42,8 @@ from harness.spec.agents import SCRIPTED
 from harness.spec.steps import Step
 from harness.values import map_texts
 
+TRAJECTORIES = "trajectories"
+"""The folder of an evaluation with the ways of its trials' agents: the project's own are deleted after some runs."""
 AGENTS = Path(".harness/agents")
 FILE = "trajectory.jsonl"
 _SNAPSHOTS = "snapshots"

@@ -36,8 +36,8 @@ def first_look(cause: Cause, exists: Callable[[Path], bool] = Path.is_file, comm
     code = _underlying_code(first)
     if service := cause.service if cause.service and code in _UNREACHABLE else next(iter(first.crashes), ""):
         return service_log(service, command)
-    if code in _OF_THE_FILE and first.source:
-        return printable(first.source)
+    if code in _OF_THE_FILE and first.location:
+        return printable(first.location)
     if file := _artifact(cause, code, exists):
         return file
     if first.artifacts and exists(Path(first.artifacts, "error_report.json")):
@@ -91,6 +91,8 @@ class Trouble(Struct, frozen=True):
     step_index: int | None = None
     steps_total: int = 0
     source: str = ""
+    location: str = ""
+    """Its file; of a failed step that is written in another one, that file and line."""
     artifacts: str = ""
     hint: str = ""
     suspect: str = ""
@@ -153,6 +155,7 @@ def of_record(record: TaskRecord, nodeid: str = "", *, new: bool = False) -> Tro
         step_index=record.step_index,
         steps_total=record.steps_total,
         source=record.source,
+        location=record.location or record.source,
         artifacts=record.artifacts or "",
         hint=record.hint,
         suspect=record.suspect,

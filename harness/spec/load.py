@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.spec.checks import check_spec, login_problems, logins_of, profile_problems, strict_problems, tool_problems
-from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
+from harness.spec.defaults import Defaults, OwnKeys, names_of, own_of, own_problems, with_defaults
 from harness.spec.file_names import HOOKS, SPEC_FILE, is_task_file, is_to_expand, task_name
 from harness.spec.loaded import Gathered, Loaded
 from harness.spec.parametrize import expand
@@ -113,7 +113,7 @@ def load_file(
     needs_steps: bool = True,
     agents: Sequence[str] | None = None,
     defaults: Sequence[Defaults] = (),
-    extra_keys: Mapping[str, Meaning] = MappingProxyType({}),
+    extra_keys: OwnKeys = MappingProxyType({}),
     logins: Collection[str] | None = None,
     tools: Mapping[str, tuple[str, ...]] | None = None,
     profiles: Collection[str] | None = None,
@@ -205,13 +205,13 @@ def _check_gathered(
     channels: frozenset[str] | None,
     needs_steps: bool,
     agents: Sequence[str] | None,
-    extra_keys: Mapping[str, Meaning],
+    extra_keys: OwnKeys,
 ) -> tuple[TaskSpec | None, list[Problem]]:
     """The task, or None if its types are wrong, and all its problems and warnings."""
     origin = gathered.origin
     data, idle = idle_settings(gathered.data, origin)
     problems = [*gathered.warnings, *idle]
-    strays = [key for key in data if key not in TaskSpec.model_fields and key not in extra_keys]
+    strays = [key for key in data if key not in TaskSpec.model_fields and key not in names_of(extra_keys)]
     problems += [*stray_keys(strays, data, origin), *own_problems(data, extra_keys, origin)]
     spec, rest = None, None
     try:

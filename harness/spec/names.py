@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from posixpath import normpath
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -55,7 +56,8 @@ class Domains(Struct, frozen=True):
     """The hosts that a task may reach: the `allowed` ones and their subdomains, or every host if none is named.
 
     `virtual` has URL templates of servers that serve several sites, each under a path such as
-    `http://localhost:8014/{host}/`. The host of a URL that fits a template is the one in its path.
+    `http://localhost:8014/{host}/`. The host of a URL that fits a template is the one in its path. What else such a
+    server has is shared by its sites, and allowed with them.
     """
 
     allowed: tuple[str, ...] = ()
@@ -63,15 +65,24 @@ class Domains(Struct, frozen=True):
 
     def host(self, url: str) -> str:
         """The host that the URL stands for, in lower case; empty if there is none."""
-        for template in self.virtual:
-            if found := _virtual(template).match(url):
-                return found["host"].lower()
-        return host_of(url)
+        return self._virtual_host(url) or host_of(url)
 
     def allows(self, url: str) -> bool:
         """Return whether the URL may be requested. A URL without a host is not sent, and allowed."""
         host = self.host(url)
-        return not host or reaches(host, self.allowed)
+        return not host or reaches(host, self.allowed) or self.shares(url)
+
+    def shares(self, url: str) -> bool:
+        """Return whether the URL is of a server of virtual hosts, and of none of these, such as `/static/app.js`."""
+        origin, _ = _origin_and_path(url) if self.virtual else ("", "")
+        return any(_virtual(each)[0] == origin for each in self.virtual) and not self._virtual_host(url)
+
+    def _virtual_host(self, url: str) -> str:
+        if self.virtual:
+            origin, path = _origin_and_path(url)
+            found = (each[1].match(path) for each in map(_virtual, self.virtual) if each[0] == origin)
+            return next((match["host"].lower() for match in found if match), "")
+        return ""
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -91,10 +102,20 @@ def template_problem(template: str) -> str:
 
 
 @cache
-def _virtual(template: str) -> re.Pattern[str]:
-    """The pattern of a template. A path part that names a file, such as `favicon.ico`, is not a host."""
-    before, _, _ = template.partition("{host}")
-    return re.compile(rf"{re.escape(before)}(?!{_ASSET})(?P<host>[\w-]+(?:\.[\w-]+)+)(?=[/?#]|$)", re.IGNORECASE)
+def _virtual(template: str) -> tuple[str, re.Pattern[str]]:
+    """Origin and pattern of a template. A path part that names a file, such as `favicon.ico`, is not a host."""
+    before, _, _ = urlsplit(template).path.partition("{host}")
+    host = rf"{re.escape(before)}(?!{_ASSET})(?P<host>[\w-]+(?:\.[\w-]+)+)(?=[/;]|$)"
+    return origin_of(template), re.compile(host, re.IGNORECASE)
+
+
+def _origin_and_path(url: str) -> tuple[str, str]:
+    """Origin and path as the server reads them, so that no other spelling leads around `allowed_domains`."""
+    try:
+        origin, path = origin_of(url), unquote(urlsplit(url).path).replace("\\", "/")
+    except ValueError:
+        return "", ""
+    return origin, "/" + normpath(f"/{path}").lstrip("/") + "/" * (path.endswith("/") and path.strip("/") != "")
 
 
 def with_scheme(url: str) -> str:

@@ -111,11 +111,17 @@ class Gateway(BaseHTTPRequestHandler):
             self.send_header("Location", "/bank.local/")
             self.end_headers()
             return
+        if self.path == "/static/common.js":
+            self.send_response(200)
+            self.send_header("Content-Type", "text/javascript")
+            self.end_headers()
+            self.wfile.write(b"document.querySelector('h1').textContent = 'Shared';")
+            return
         body = b"<h1>Shop</h1><a id=bank href=/bank.local/>bank</a><a id=away href=/shop.local/away>away</a>"
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
-        self.wfile.write(body + b"<img src=/bank.local/ad.png>")
+        self.wfile.write(body + b"<img src=/bank.local/ad.png><script src=/static/common.js></script>")
 
     def log_message(self, *_: object) -> None: ...
 
@@ -144,7 +150,7 @@ def test_allowed_domains_tell_virtual_hosts_of_one_server_apart(
         "task_id": "GOOD",
         "allowed_domains": ["shop.local"],
         "steps": steps[:1],
-        "success_criteria": ["exists('h1')"],
+        "success_criteria": ["text('h1') == 'Shared'"],
     }
     (pytester.path / "good.task.json").write_text(json.dumps(good), "utf-8")
     result = pytester.runpytest_subprocess()

@@ -105,7 +105,8 @@ def test_files_that_are_wrong_are_usage_errors(project: Project) -> None:
 
 
 @pytest.mark.thorough
-def test_an_interrupted_campaign_writes_what_there_is(project: Project) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_campaign_writes_what_there_is(project: Project, sent: signal.Signals) -> None:
     wait = [
         {"act": "open", "url": "http://shop.local/"},
         {"act": "wait", "selector": "#nothing-like-it", "timeout": 60},
@@ -117,10 +118,10 @@ def test_an_interrupted_campaign_writes_what_there_is(project: Project) -> None:
     process = subprocess.Popen(command, cwd=project.path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stderr is not None
     seen = [process.stderr.readline(), process.stderr.readline()]
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     seen.append(process.stderr.readline())
     while process.poll() is None:  # whoever presses Ctrl-C once more loses nothing by it
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.02)
     out, err = process.communicate(timeout=60)

@@ -50,6 +50,7 @@ readonly = true
 
 [tool.harness.channels.rows]
 sqlite = "{{folder:plain}}/rows.db"
+json = true
 table = "rows"
 key = "id"
 value = "item"

@@ -76,7 +76,11 @@ def page() -> str:
     parts = [HEAD, _section("[tool.harness]", "", {key: each for key, each in top.items() if key != "root"})]
     for key, title in TABLES.items():
         model = definitions[_model_of(key, top, definitions)]
-        keys = {name: each for name, each in model["properties"].items() if (key, name) != ("defaults", "values")}
+        keys = {
+            name: each
+            for name, each in model["properties"].items()
+            if key != "defaults" or name not in ("values", "added")
+        }
         section = _section(title, f"{key}.", keys, model.get("required", ()))
         parts.append(_same_keys(title, keys, TABLES[ALIKE[key]]) if key in ALIKE else section)
     return "\n".join(parts)
@@ -91,7 +95,8 @@ def _model_of(path: str, keys: Schema, definitions: Schema) -> str:
 
 def _section(title: str, prefix: str, keys: Schema, required: Any = ()) -> str:
     rows = "\n".join(_row(prefix, key, each, key in required) for key, each in keys.items())
-    more = f"\n| {DEFAULTS} | As in a task file. Mappings such as `error_recovery` are merged. |"
+    told = "As in a task file. Mappings such as `error_recovery` are merged; `{add = [...]}` adds to a list."
+    more = f"\n| {DEFAULTS} | {told} |"
     return f"## `{title}`\n\n{COLUMNS}\n{rows}{more if prefix == 'defaults.' else ''}\n"
 
 

@@ -84,7 +84,7 @@ def is_needed(part: RequestRecord, document: RequestRecord, domains: Domains) ->
     """
     if part.kind not in _NEEDED or part.late or part.spare or part.promised or part.routed is not None:
         return False
-    own = domains.host(part.url) == domains.host(document.url)
+    own = domains.host(part.url) == domains.host(document.url) or domains.shares(part.url)
     if not (domains.allows(part.url) if domains.allowed else own):
         return False
     if (part.status or 0) >= 400:  # the browser gives up what it cannot use, so its own error says nothing

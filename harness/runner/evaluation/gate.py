@@ -14,6 +14,7 @@ from harness.model.evaluation import (
     Evaluation,
     GateResult,
     first_problem,
+    hat_text,
     interval_text,
     points_text,
     share_text,
@@ -92,7 +93,7 @@ def _rates(gate: EvaluationGate, cell: EvaluatedCell) -> _Judged:
         hats = cell.rate.pass_hat
         value = hats[k - 1] if k <= len(hats) else None
         met = value is not None and value >= wanted
-        found["min_pass_k"] = met, f"pass^{k} is {share_text(value)}, wanted at least {wanted:g}"
+        found["min_pass_k"] = met, f"pass^{k} is {hat_text(cell, k) or share_text(None)}, wanted at least {wanted:g}"
     return found
 
 

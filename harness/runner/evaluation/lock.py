@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import platform
@@ -108,13 +109,11 @@ def _of_code(found: Mapping[str, Sequence[Attack]], settings: Settings) -> _Part
 
 
 def _of_agent(name: str, settings: Settings) -> _Parts:
-    """Yield the project's module of an agent, or the package that brings it."""
+    """Yield the project's modules of an agent, or the package that brings it."""
     name, table = _named(name, settings)
     if table is not None and table.python:
-        module = settings.root / table.python.partition(":")[0].replace(".", "/")
-        for file in (module.with_suffix(".py"), module / "__init__.py"):
-            if file.is_file():
-                yield f"agent {name} ({file.relative_to(settings.root)})", _sha(file.read_bytes())
+        for file in project_modules(table.python.partition(":")[0], settings.root):
+            yield f"agent {name} ({file.relative_to(settings.root)})", _sha(file.read_bytes())
     for point in entry_points(group=GROUP, name=name):
         if point.dist is not None:
             yield f"agent {name}", f"{point.dist.name} {point.dist.version}"
@@ -135,6 +134,43 @@ def _of_program(name: str, settings: Settings) -> _Parts:
             with file.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()[:16]
             yield f"agent {name} ({word.replace(str(settings.root), '')})", digest
+
+
+def project_modules(name: str, root: Path) -> list[Path]:
+    """The files below `root` of a module and of all that it imports by `import` statements, without running any."""
+    found: dict[Path, None] = {}
+    waiting = list(_files_of(name, root))
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found[file] = None
+        package = file.parent.relative_to(root).parts
+        waiting += [each for module in _imports(file, package) for each in _files_of(module, root)]
+    return [*found]
+
+
+def _files_of(module: str, root: Path) -> Iterator[Path]:
+    """Yield the files of a module that stand below `root`, with those of the packages around it."""
+    parts = module.split(".")
+    for end in range(1, len(parts) + 1):
+        place = root.joinpath(*parts[:end])
+        yield from (each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file())
+
+
+def _imports(file: Path, package: tuple[str, ...]) -> Iterator[str]:
+    """Yield the modules that a file may import; of `from a import b` also `a.b`, which may be one."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):  # the agent cannot be imported, as its trials tell
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            around = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join(filter(None, (*around, node.module)))
+            yield from filter(None, (base, *(f"{base}.{each.name}".lstrip(".") for each in node.names)))
 
 
 def _named(name: str, settings: Settings) -> tuple[str, AgentSettings | None]:

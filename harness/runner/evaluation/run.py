@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from harness.model.evaluation import Evaluation, EvaluationTrial, first_problem
 from harness.model.record import TaskResult
-from harness.reporting.trajectory import AGENTS, FILE
+from harness.reporting.trajectory import AGENTS, FILE, TRAJECTORIES
 from harness.resilience.replaced import try_lock
 from harness.runner.campaign.trials import Attack, BusyError, FailedBefore, Outcome, PlannedTrial, trial_jobs
 from harness.runner.evaluation.summary import Shape, summed_up
@@ -95,10 +95,6 @@ def opened(folder: Path) -> Iterator[TrialJournal]:
             except ValidationError as error:
                 raise JournalError(f"{folder / TRIALS}:{number}: {first_problem(error)}{_MEND}") from None
         yield TrialJournal(folder / TRIALS, file, trials)
-
-
-TRAJECTORIES = "trajectories"
-"""The folder with the ways of the trials' agents: the project's own are deleted after some runs."""
 
 
 def _kept_way(trajectories: Path, outcome: Outcome, folder: Path) -> str | None:

@@ -33,6 +33,7 @@ from harness.spec.references import BadReferenceError, ReferenceScope, as_text, 
 from harness.spec.source import Origin
 from harness.spec.steps import Api, Assert, Dialog, Download, Drag, Open, Step, Tool
 from harness.spec.task import TaskSpec
+from harness.spec.validation import value_at
 
 
 def checkpoint_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -80,11 +81,12 @@ def domain_advice(spec: TaskSpec, origin: Origin, virtual_hosts: tuple[str, ...]
 
 
 def named_host(step: Step, scope: ReferenceScope, domains: Domains = ANYWHERE) -> str:
-    """The host that an `open` or `api` names, in lower case; empty if only the run knows it."""
+    """The host that an `open` or `api` names, in lower case; empty if only the run knows it, or several share it."""
     if not isinstance(step, Open | Api):
         return ""
     url = as_text(interpolate(step.url, scope, last=False))
-    return "" if "${" in "/".join(url.split("/")[:3]) else domains.host(url)
+    unknown = "${" in "/".join(url.split("/")[:3])
+    return "" if unknown or domains.shares(url) else domains.host(url)
 
 
 # Settings without effect, given the rest of the task; the loader reports idle `repairs` and strategy settings.
@@ -103,8 +105,10 @@ def _metrics(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 def _precondition_rule(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     if spec.error_recovery.on_precondition_fail.strategy != "attempt_repair" or spec.repairs:
         return
-    message, hint = "the task has no `repairs`, so nothing is attempted", "declare in `repairs` how to set it up"
     path = ("error_recovery", "on_precondition_fail")
+    if origin.main is not None and value_at(origin.main.data, path) is None:
+        return  # the project's defaults say it, of all tasks
+    message, hint = "the task has no `repairs`, so nothing is attempted", "declare in `repairs` how to set it up"
     yield origin.problem(path, message, hint=hint, severity="warning")
 
 
@@ -216,25 +220,24 @@ def baseline_advice(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Pr
 # Results that a task declares and no step produces: `memory_keys`, `artifacts`.
 
 
-def promise_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Yield warnings for memory keys and artifacts that no step makes. Of an agent's steps nothing can be said."""
-    if not spec.only_its_steps:
+def _memory_keys(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Yield warnings for memory keys that no step makes. Of an agent's steps nothing can be said."""
+    if not spec.only_its_steps or shares_memory(spec):
         return
     known = written(spec).union(spec.memory, spec.state_bindings)
     for number, key in enumerate(spec.memory_keys):
-        if not shares_memory(spec) and "${" not in key and not touches(key, known):
+        if "${" not in key and not touches(key, known):
             message, hint = (
                 "no step remembers it: it will be missing at the end",
                 f"`remember: {{{key}: ...}}` in a step",
             )
             yield origin.problem(("memory_keys", number), message, hint=hint, severity="warning")
-    yield from _artifacts(spec, origin)
 
 
 def _artifacts(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Yield warnings for artifacts that no step keeps. A file is known by its name with or without its extension."""
     kept = set(_kept_names(spec))
-    if None in kept:
+    if not spec.only_its_steps or None in kept:
         return
     for number, name in enumerate(spec.artifacts):
         if name not in kept and "${" not in name:
@@ -370,9 +373,9 @@ def _of(steps: Sequence[Step], path: JsonPath, origin: Origin) -> Iterator[Probl
 _Rule = Callable[[TaskSpec, Origin], Iterator[Problem]]
 _RULES: tuple[_Rule, ...] = (
     write_advice, criteria_advice, path_advice, selector_advice, limit_advice, _elements, _retries, _faults,
-    checkpoint_advice, _precondition_rule, _bindings, _fallback_plan, _metrics, promise_advice,
+    checkpoint_advice, _precondition_rule, _bindings, _fallback_plan, _metrics, _artifacts,
 )  # fmt: skip
-_OF_MEMORY: tuple[_Rule, ...] = (memory_advice, precondition_advice)
+_OF_MEMORY: tuple[_Rule, ...] = (memory_advice, precondition_advice, _memory_keys)
 """Rules that apply only to a task that begins with the memory of its own file."""
 
 

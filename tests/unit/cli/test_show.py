@@ -158,6 +158,16 @@ def shown(folder: Path, steps: list[dict[str, Any]], **report: Any) -> list[str]
     return page(read_kept(folder)).splitlines()
 
 
+def test_the_way_of_an_agent_is_named_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (own,) = [line for line in shown(tmp_path / "errors/T", [], agent="ann") if "--agent" in line]
+    assert own == "  agent: ann (harness show T-1 --agent)"
+    (tmp_path / "eval/trajectories/T--ann--clean--0").mkdir(parents=True)
+    trial = shown(tmp_path / "eval/errors/T--ann--clean--0", [], agent="ann")
+    (line,) = [line for line in trial if "--agent" in line]
+    assert line == "  agent: ann (harness show eval/trajectories/T--ann--clean--0 --agent)", "not the last one of T-1"
+
+
 def step(index: int, note: str = "") -> dict[str, Any]:
     return {"act": "click", "selector": f"#s{index}", "step_index": index, **({"note": note} if note else {})}
 

@@ -9,8 +9,8 @@ import pytest
 
 from harness.model.events import ResilienceActed
 from harness.model.record import TaskResult
-from harness.recovery.failure import suspect_of
-from tests.unit.fakes import Theatre
+from harness.recovery.failure import Failed, Failure, suspect_of
+from tests.unit.fakes import FakeWorld, Theatre
 
 RETRY = {"on_assertion_fail": {"strategy": "retry_after_wait", "wait_before_retry_seconds": 2}}
 FIRST, SECOND = "url() includes '/a'", "exists('#b')"
@@ -184,3 +184,43 @@ def test_it_is_a_limit_of_the_task_and_scaled_like_the_others() -> None:
     theatre.settings = theatre.settings.model_copy(update={"timeout_scale": 2.0})
     assert theatre.plan(expect_timeout=3).expect_timeout == 6
     assert theatre.plan().expect_timeout == 0
+
+
+class FlickeringWorld(FakeWorld):
+    """A world whose channel cannot be read before a moment."""
+
+    clock: Any
+    good_from: float
+    code: str
+
+    async def channel(self, name: str) -> Any:
+        if self.clock.now() < self.good_from:
+            raise Failed(Failure(self.code, f"channel `{name}`: it is not JSON"))
+        return self.environment
+
+
+@pytest.mark.parametrize("code", ["DATA_CORRUPTION", "CHANNEL_UNREADABLE"])
+def test_a_bad_reading_of_a_channel_is_no_verdict_while_the_expect_timeout_lasts(code: str) -> None:
+    def ended(good_from: float, expect: float, what: str = code, **more: Any) -> TaskResult:
+        theatre = Theatre()
+        world = FlickeringWorld({"total": 20}, {"t": 20})
+        world.clock, world.good_from, world.code = theatre.clock, theatre.clock.now() + good_from, what
+        theatre.world = world
+        criteria = ["json('env', 'total') == 20", "json('env', 'total') < 30"]
+        return play(theatre, **{"success_criteria": criteria, "expect_timeout": expect, **more})
+
+    assert ended(1.0, 5).final_state == "completed"
+    bound = ended(1.0, 5, state_bindings={"t": "env.total"}, success_criteria=[])
+    assert (bound.final_state, bound.failure) == ("completed", None), "a binding is read again, too"
+    lost = ended(60.0, 5, state_bindings={"t": "env.total"}, success_criteria=[])
+    assert lost.failure is not None
+    assert lost.failure.code == code, "and it is not left out"
+    never = ended(60.0, 5)
+    assert never.failure is not None
+    assert never.failure.code == code, "what cannot be read is no criterion that does not hold"
+    assert 4 < never.elapsed < 30
+    if code == "DATA_CORRUPTION":  # the other one has a rule by which it is tried again
+        assert ended(0.5, 0).failure is not None
+    refused = ended(1.0, 5, "INVALID_INPUT")
+    assert refused.failure is not None
+    assert (refused.failure.code, refused.elapsed < 1) == ("INVALID_INPUT", True)

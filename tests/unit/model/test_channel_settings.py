@@ -56,6 +56,8 @@ def settings(folder: Path, text: str) -> Settings:
         (LIB, "file = '{port}/a'", "`{port}` names no host of [tool.harness.services] (write {port:HOST}"),
         (LIB, "file = '{port:lib.tst}/a'", "(did you mean `lib.test`?)"),
         (LIB, "python = 'm:f'\narguments = {world = 'a'}", "must not contain `world`, which the callable gets anyway"),
+        ("", "sqlite = 'a.db'\njson = true", ""),
+        (LIB, "file = 'a.json'\njson = true", "channels.env.json: it belongs to a channel with `sqlite`"),
         (LIB, "file = 'a'\narguments = {a = 'a'}", "`arguments` belongs to a channel with `tool` or `python`"),
     ],
 )  # fmt: skip

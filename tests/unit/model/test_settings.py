@@ -20,7 +20,7 @@ SLIPS = {
     "[tool.harness.channels.env]\nfiel = 'x'": ("tool.harness.channels.env: unknown key `fiel` (did you mean `file`?)"),
     "[tool.harness.services.a]\nhealth = 'http://a.test/'": "tool.harness.services.a: the key `hosts` is missing",
     "[tool.harness.defaults]\nstep_timout = 3": (
-        "tool.harness.defaults: step_timout: unknown key `step_timout`; did you mean `step_timeout`?"
+        "tool.harness.defaults.step_timout: unknown key `step_timout`; did you mean `step_timeout`?"
     ),
     "[tool.harness]\ntask_workers = 'many'": (
         "tool.harness.task_workers: is neither `auto` nor a number from 1 to 100 (found: 'many')"
@@ -49,6 +49,47 @@ SLIPS = {
     "[tool.harness]\nisolation = 'reset'\nreset = 'reset.py'": (
         'tool.harness.reset: must be a command, as in ["{python}", "reset.py"], or "module:callable" '
         "(found: 'reset.py')"
+    ),
+    "[tool.harness]\nisolation = 'reset'\nreset = ['sh', '-c', 'x {port} ${folder}']": (
+        "tool.harness.reset: unknown placeholder `{port}` (there is: {python}; the command gets slot and ports as "
+        "TASKSPEC_SLOT and TASKSPEC_HOSTS) (found: ['sh', '-c', 'x {port} ${folder}'])"
+    ),
+    "[tool.harness]\nisolation = 'reset'\nreset = ['{pyton}', 'a.py']": (
+        "tool.harness.reset: unknown placeholder `{pyton}` (there is: {python}; the command gets slot and ports as "
+        "TASKSPEC_SLOT and TASKSPEC_HOSTS) (found: ['{pyton}', 'a.py'])"
+    ),
+    "[tool.harness.defaults]\ntimeout = 20\nunset = ['episode']": (
+        "tool.harness.defaults.unset: no task has a key `episode` (did you mean `episode_id`?)"
+    ),
+    "[tool.harness.defaults]\nunset = ['steps']": (
+        "tool.harness.defaults.unset: `steps` belongs to each task file, and cannot be taken away"
+    ),
+    "[[tool.harness.defaults]]\ntimeout = 20\n[[tool.harness.defaults]]\nunset = ['timeout']\ntimeout = 30": (
+        "tool.harness.defaults.1.unset: `timeout` is set in the same table: with `override = true` its value replaces "
+        "that of a task"
+    ),
+    "[tool.harness.defaults]\nunset = 'episode_id'": 'tool.harness.defaults.unset: must be a list, as in ["..."]',
+    "[tool.harness.defaults]\ntimeout = 20\nallowed_domains = {add = []}": (
+        "tool.harness.defaults.allowed_domains: it adds nothing"
+    ),
+    "[tool.harness.defaults]\ntimeout = 20\ntags = {add = 'x'}": (
+        "tool.harness.defaults.tags: wrong type; expected: a list; found: text 'x'"
+    ),
+    "[tool.harness.defaults]\ntimeout = 20\ngoal = {add = ['x']}": (
+        "tool.harness.defaults.goal: wrong type; expected: text; found: a mapping "
+        '{"add": ["x"]}; in YAML [ and { begin lists and mappings: put a text that begins with them in quotes'
+    ),
+    "[tool.harness.extra_keys]\na = 'tag'\nskip = {status = 'old'}": (
+        'tool.harness.extra_keys.skip.status: must be a list of values or patterns, as in ["old", "deprecated_*"] '
+        "(found: {'status': 'old'})"
+    ),
+    "[tool.harness.extra_keys]\na = 'tag'\ntag = {status = ['old']}": (
+        "tool.harness.extra_keys.tag: only `skip` takes a table, of keys with the values that skip a task "
+        "(found: {'a': 'tag', 'tag': {'status': ['old']}})"
+    ),
+    "[tool.harness.extra_keys]\nskip = {priority = ['1']}": (
+        "tool.harness.extra_keys: `priority` is already a key of task files, with a meaning of its own "
+        "(found: {'skip': {'priority': ['1']}})"
     ),
     "[tool.harness]\nisolation = 'world'\nworld_header = 'User-Agent'": (
         "tool.harness.world_header: is a header that the browser itself sends: "

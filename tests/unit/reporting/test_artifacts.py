@@ -276,6 +276,17 @@ def test_a_task_that_passes_moves_its_old_directory(tmp_path: Path) -> None:
     assert not (tmp_path / ".tmp").exists()
 
 
+def test_two_tasks_that_check_one_login_at_the_same_time_have_a_folder_each(tmp_path: Path) -> None:
+    """The one that is done first deletes its own only: the browser of the other one records into its."""
+    made = archive(tmp_path)
+    first, second = (replace(sample.plan(), world=world) for world in ("w1", "w2"))
+    one, other = made.scratch(first), made.scratch(second)
+    made.skipped(first)
+    assert (one.exists(), other.exists()) == (False, True)
+    made.skipped(second)
+    assert not other.exists()
+
+
 def test_a_skipped_task_leaves_the_old_directory_as_it_is(tmp_path: Path) -> None:
     plan = sample.plan()
     old = keep(archive(tmp_path), plan)

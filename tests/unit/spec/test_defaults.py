@@ -60,6 +60,44 @@ def test_several_tables_some_of_which_override() -> None:
     assert with_defaults({"task_id": "T", "timeout": 10}, tables) == {"task_id": "T", "timeout": 20, "priority": 1}
 
 
+def merged(*tables: dict[str, object], **data: object) -> dict[str, object]:
+    return with_defaults({"task_id": "T", **data}, [Defaults.model_validate(each) for each in tables])
+
+
+def test_keys_are_taken_away_before_others_are_filled_in() -> None:
+    table = {"unset": ["episode_id", "dependencies"], "priority": 2}
+    assert merged(table, episode_id="", dependencies=["A"], priority=1) == {"task_id": "T", "priority": 1}
+    assert merged({"unset": ["episode_id"]}, {"episode_id": "E"}, episode_id="D")["episode_id"] == "E"
+
+
+def test_a_list_is_added_to_that_of_the_task() -> None:
+    more = {"allowed_domains": {"add": ["localhost", "a.test"]}, "tags": {"add": ["suite"]}}
+    found = merged(more, allowed_domains=["a.test"], tags=["x"])
+    assert (found["allowed_domains"], found["tags"]) == (["a.test", "localhost"], ["x", "suite"])
+    assert merged(more) == {"task_id": "T", "tags": ["suite"]}, "a task without domains reaches all hosts"
+    assert "allowed_domains" not in merged(more, {"allowed_domains": {"add": ["b.test"]}})
+    assert merged({"allowed_domains": ["c.test"]}, more)["allowed_domains"] == ["c.test", "localhost", "a.test"]
+    condition = {"reason": "no", "env": "X"}
+    assert merged({"skip_if": {"add": [condition]}}, skip_if={"reason": "r", "env": "Y"})["skip_if"] == [
+        {"reason": "r", "env": "Y"}, condition
+    ]  # fmt: skip
+
+
+def test_repairs_are_for_the_tasks_that_have_their_precondition() -> None:
+    ann = {"precondition": "mem('user') == 'ann'", "memory": {"user": "ann"}}
+    pay = {"precondition": "mem('card') == 1", "memory": {"card": 1}}
+    every = {"memory": {"seen": True}}
+    table = {"repairs": [ann, pay, every]}
+    assert merged(table, preconditions=["mem('user') == 'ann'"])["repairs"] == [ann, every]
+    assert "repairs" not in merged(table)
+    own = merged(table, preconditions=["mem('x')"], repairs=[every])
+    assert own["repairs"] == [every]
+    added = merged({"repairs": {"add": [ann, pay]}}, preconditions=["mem('card') == 1"], repairs=[every])
+    assert added["repairs"] == [every, pay]
+    wrong = merged(table, repairs=[{"precondition": "mem('slip')", "memory": {"a": 1}}])
+    assert len(wrong["repairs"]) == 1, "of the task itself it stays, and is an error"  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     {

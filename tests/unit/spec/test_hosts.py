@@ -48,6 +48,12 @@ SERVERS = ("http://localhost:8014/{host}/", "https://gate.test/sites/{host}/")
         "http://localhost:9999/shop.local/": "localhost",
         "https://gate.test/sites/bank.local/x": "bank.local",
         "https://gate.test/shop.local/": "gate.test",
+        "https://gate.test:443/sites/bank.local": "bank.local",
+        "http://localhost:8014//shop.local/": "shop.local",
+        "http://localhost:8014/static/%2e%2e%2Fshop%2elocal/x": "shop.local",
+        "http://localhost:8014/static\\..\\shop.local;v=1/x": "shop.local",
+        "http://localhost:8014/?to=/shop.local/": "localhost",
+        "http://localhost:99999/shop.local/": "localhost",
     }.items(),
 )
 def test_a_virtual_host_is_the_first_part_of_a_path(url: str, host: str) -> None:
@@ -58,7 +64,11 @@ def test_of_virtual_hosts_only_those_allowed_are_reached() -> None:
     domains = Domains(("shop.local",), SERVERS)
     assert domains.allows("http://localhost:8014/www.shop.local/")
     assert not domains.allows("http://localhost:8014/bank.local/")
-    assert not domains.allows("http://localhost:8014/static/app.js")
+    assert not domains.allows("http://localhost:8014/static/%2e%2e/bank%2Elocal/")
+    shared = "http://localhost:8014/static/app.js"
+    assert (domains.shares(shared), domains.allows(shared)) == (True, True)
+    assert not domains.allows("http://localhost:9999/static/app.js"), "another server"
+    assert not Domains(("shop.local",)).allows(shared)
     assert domains.servers == ("localhost", "gate.test")
 
 

@@ -89,6 +89,12 @@ def test_a_command_is_told_slot_and_ports(project: Path) -> None:
     assert json.loads((project / "command.txt").read_text()) == ["3", {"world.local": 8080}]
 
 
+def test_the_interpreter_is_named_anywhere_in_a_command(project: Path) -> None:
+    run(project, ("sh", "-c", "rm -f command.txt && {python} command.py && echo '{{python}} ${python}' > said.txt"))
+    assert json.loads((project / "command.txt").read_text())[0] == "3"
+    assert (project / "said.txt").read_text() == "{python} ${python}\n"
+
+
 def test_a_callable_is_given_the_ports_if_it_wants_them(project: Path) -> None:
     run(project, "resetting_under_test:plain")
     run(project, "resetting_under_test:later", port=8080)

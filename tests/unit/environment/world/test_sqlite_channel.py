@@ -75,6 +75,34 @@ def test_what_is_written_is_a_row_and_the_others_stay_as_they_are(database: Path
     assert rows(database, "SELECT source FROM memory_kv WHERE key = 'new.key[0]'") == [("taskspec",)]
 
 
+def test_columns_that_hold_json_are_read_as_that_and_written_so(database: Path) -> None:
+    values = {
+        "a": 20.0,
+        "b": "20",
+        "c": True,
+        "d": None,
+        "e": "pen",
+        "f": "NaN",
+        "j": "1e999",
+        "g": [1],
+        "h": 3,
+        "i": '"x"',
+    }
+    with closing(sqlite3.connect(database)) as db:
+        db.execute("INSERT INTO memory_kv VALUES ('n', '300.0', '2025', 's', 1), ('yes', 'true', '2025', 's', 1)")
+        db.execute("INSERT INTO memory_kv VALUES ('nan', 'NaN', '2025', 's', 1), ('deep', ?, '', 's', 1)", ["[" * 9999])
+        db.commit()
+    found = use(database, {**KEYED, "json": True}, read)
+    assert (found["a[b"], found["n"], found["yes"], found["nan"]) == (7777, 300, True, "NaN")
+    assert found["deep"] == "[" * 9999
+    assert use(database, KEYED, read)["n"] == "300.0", "as before without the setting"
+    use(database, {**KEYED, "json": True}, lambda channels: channels.restore("db", "w", values))
+    assert use(database, {**KEYED, "json": True}, read) == values
+    assert rows(database, "SELECT value FROM memory_kv WHERE key IN ('a', 'b', 'c', 'e') ORDER BY key") == [
+        ("20.0",), ('"20"',), ("true",), ("pen",)
+    ]  # fmt: skip
+
+
 @settings(max_examples=examples(20), deadline=None)
 @example(document={'""': 0, '{"a": 1}': [1]})
 @example(document={"a": '""', "b": '{"c": 1}', "d": "[", "e": '"x'})

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.recovery.catalog import CATALOG
-from harness.reporting.triage import Trouble, causes, first_look
+from harness.reporting.task_record import TaskRecord
+from harness.reporting.triage import Trouble, causes, first_look, of_record
 
 
 def look(trouble: Trouble, *there: str) -> str:
@@ -65,7 +66,7 @@ def test_of_a_look_what_differs_is_looked_at_first(tmp_path: Path) -> None:
 
 
 def test_every_code_has_one() -> None:
-    full = (Trouble("T", code, "m", artifacts="errors/T", source="tasks/t.task.yaml") for code in CATALOG)
+    full = (Trouble("T", code, "m", artifacts="errors/T", location="tasks/t.task.yaml") for code in CATALOG)
     assert [each.code for each in full if not look(each, *ALL)] == []
     assert [code for code in CATALOG if not look(Trouble("T", code, "m"))] == []
 
@@ -86,5 +87,7 @@ def test_of_several_tasks_the_first_that_has_it() -> None:
 def test_a_service_that_is_down_has_a_log_and_a_bad_file_is_to_be_mended() -> None:
     down = Trouble("T", "SERVICE_DOWN", "service `shop` ended", service="shop", artifacts="errors/T")
     assert look(down, *ALL) == "harness services logs shop"
-    bad = Trouble("T", "INVALID_INPUT", "m", source="tasks/t.task.yaml", artifacts="errors/T")
-    assert look(bad, *ALL) == "tasks/t.task.yaml"
+    record = TaskRecord(task_id="T", key="T", final_state="failed", code="INVALID_INPUT", source="t/task_spec.json")
+    assert look(of_record(record), *ALL) == "t/task_spec.json"
+    in_the_trace = record.model_copy(update={"location": "t/oracle_trace.json:12"})
+    assert look(of_record(in_the_trace), *ALL) == "t/oracle_trace.json:12", "where the step stands"

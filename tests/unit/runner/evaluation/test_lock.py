@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from harness.model.settings import load_settings
-from harness.runner.evaluation.lock import BROWSER, Digests, changes, digests, lock_browser, read_lock, write_lock
+from harness.runner.evaluation.lock import (
+    BROWSER,
+    Digests,
+    changes,
+    digests,
+    lock_browser,
+    project_modules,
+    read_lock,
+    write_lock,
+)
 from harness.runner.evaluation.trials import EvaluationSize, agents_attacks
 from tests.unit.runner.campaign.stage import FAULTS, plan, tasks
 
@@ -28,7 +37,8 @@ SIZE = EvaluationSize(2, 1)
 
 def project(folder: Path) -> Path:
     (folder / "pyproject.toml").write_text(SETTINGS, "utf-8")
-    (folder / "mine.py").write_text("class Mine: ...\n", "utf-8")
+    (folder / "mine.py").write_text("import helper\nclass Mine: ...\n", "utf-8")
+    (folder / "helper.py").write_text("x = 1\n", "utf-8")
     (folder / "cassettes/A").mkdir(parents=True)
     (folder / "cassettes/A/mine.jsonl").write_text("{}\n", "utf-8")
     return folder
@@ -74,6 +84,7 @@ def test_another_folder_is_no_change(tmp_path: Path) -> None:
     [
         (replaced("pyproject.toml", "a = 1", "a = 2"), "settings agents.other: has changed"),
         (replaced("mine.py", "...", "x = 1"), "agent mine (mine.py): has changed"),
+        (lambda folder: (folder / "helper.py").write_text("x = 2"), "agent mine (helper.py): has changed"),
         (replaced("cassettes/A/mine.jsonl", "{}", "{ }"), "recording A/mine.jsonl: has changed"),
         (lambda folder: (folder / "cassettes/A/more.jsonl").touch(), "recording A/more.jsonl: is new"),
         (lambda folder: (folder / "cassettes/A/mine.jsonl").unlink(), "recording A/mine.jsonl: is gone"),
@@ -83,6 +94,26 @@ def test_a_change_of_a_file_is_named(tmp_path: Path, change: Callable[[Path], No
     before = found(project(tmp_path))
     change(tmp_path)
     assert list(changes(before, found(tmp_path))) == [told]
+
+
+def test_what_the_module_of_an_agent_imports_is_locked_too(tmp_path: Path) -> None:
+    files = {
+        "mine.py": "import json\nimport pkg.deep.inner\nfrom helper import x\n",
+        "helper.py": "from pkg import sub\n",
+        "pkg/__init__.py": "raise SystemExit\n",
+        "pkg/sub.py": "from . import near\nfrom .deep.inner import y\nimport helper\n",
+        "pkg/near.py": "def late():\n    from ..pkg import later\n",
+        "pkg/later.py": "",
+        "pkg/deep/__init__.py": "",
+        "pkg/deep/inner.py": "this is no Python\n",
+        "pkg/unused.py": "",
+        "json/nothing.txt": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    found = {file.relative_to(tmp_path).as_posix() for file in project_modules("mine", tmp_path)}
+    assert found == files.keys() - {"pkg/unused.py", "json/nothing.txt"}
 
 
 def test_a_change_of_the_command_or_a_task_is_named(tmp_path: Path) -> None:

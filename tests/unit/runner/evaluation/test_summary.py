@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from harness.cli.schema import schemas
 from harness.model.consumption import ModelFigures
-from harness.model.evaluation import Evaluation, more_text
+from harness.model.evaluation import Evaluation, hat_text, more_text
 from tests.unit.runner.evaluation.lines import evaluation, line, lines
 
 STRONG, WEAK = ["ppppp"] * 12, ["ppfff"] * 12
@@ -19,6 +19,9 @@ def test_rates_of_tasks_are_averaged() -> None:
     (cell,) = evaluation(lines("a", ["pppp", "ff"])).cells
     assert (cell.rate.share, cell.rate.tasks, cell.rate.interval) == (0.5, 2, None)
     assert cell.rate.pass_hat == (0.5, 0.5, 1, 1)
+    assert cell.rate.pass_hat_tasks == (2, 2, 1, 1)
+    texts = [hat_text(cell, k) for k in (2, 4, 5)]
+    assert texts == ["50 %", "100 % (1 of 2 tasks)", ""], "of the others nobody knows how often four pass"
     assert [(each.passed, each.failed, each.rate) for each in cell.tasks] == [(4, 0, 1), (0, 2, 0)]
 
 
