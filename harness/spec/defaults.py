@@ -148,6 +148,7 @@ class Defaults(BaseModel):
     override: bool = Field(False, description="Whether these values override the values in a task.")
     unset: tuple[str, ...] = Field((), description="Keys that are taken away from the tasks, such as `episode_id`.")
     values: dict[str, Any] = Field(default_factory=dict)
+    added: dict[str, list[Any]] = Field(default_factory=dict)
     _places: dict[str, Source] = PrivateAttr(default_factory=dict)
 
     @classmethod
@@ -161,8 +162,6 @@ class Defaults(BaseModel):
     def places(self) -> Mapping[str, Source]:
         """Key -> the file that has it, for keys whose problems are told there."""
         return self._places
-
-    added: dict[str, list[Any]] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
