@@ -42,4 +42,5 @@ def texts_of(value: Any) -> Iterator[str]:
             yield from texts_of(each)
     elif isinstance(value, dict) or hasattr(value, "model_fields_set"):  # what marks a model of pydantic
         for each in (value if isinstance(value, dict) else vars(value)).values():
-            yield from texts_of(each)
+            if each is not None:  # most keys of a step are not given
+                yield from texts_of(each)

@@ -29,8 +29,7 @@ from harness.browser.request import SessionRequest
 from harness.browser.storage import put_databases, without_databases
 from harness.browser.unreported import open_channels
 from harness.model.dialogs import MetDialog
-from harness.model.ports import ConsoleLine
-from harness.model.record import Sent
+from harness.model.record import ConsoleLine, Sent
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, PagesEnded
@@ -54,6 +53,8 @@ may have pages in it."""
 _KILL_SECONDS = 1.0
 """Seconds that a killed browser may take to end."""
 _TRACE_START_SECONDS = 1.0
+TINT = "rgba(255, 0, 102, 0.35)"
+"""The colour of what is marked in a picture."""
 _PROBE_SECONDS = 0.25
 """Seconds of silence after which a page counts as hanging."""
 
@@ -377,6 +378,8 @@ class Tab(Struct):
                 await context.route(template.partition("{host}")[0] + "**", _gate(request.domains))
         watch = PageEvents(clock, request.on_request_failed, chromium.pace, request.announcer)
         watch.heard = Heard(request.hears)
+        if request.videos is not None:
+            request.videos.follow(context, clock)
         page = await context.new_page()
         watch.attach(context, page)
         await _intercept(request, context, watch)
@@ -476,15 +479,21 @@ class Tab(Struct):
         await bounded(self.control.send("Page.stopLoading"), seconds, None)  # the next call finds out what delays it
 
     async def picture(
-        self, path: Path, seconds: float, target: Locator | None = None, *, full_page: bool = False
+        self,
+        path: Path,
+        seconds: float,
+        target: Locator | None = None,
+        *,
+        full_page: bool = False,
+        marks: Sequence[Locator] = (),
     ) -> None:
         """Take a screenshot of the viewport, of one element, or of the page from top to bottom, into a file.
 
-        Playwright's own timeout comes first, because it names the problem of the element.
+        `marks` are tinted in it. Playwright's own timeout comes first, because it names the problem of the element.
         """
         async with asyncio.timeout(seconds + GRACE):
             shot = partial(self.page.screenshot, full_page=full_page) if target is None else target.screenshot
-            await shot(path=path, timeout=seconds * 1000)
+            await shot(path=path, timeout=seconds * 1000, mask=list(marks) or None, mask_color=TINT if marks else None)
 
     async def steady_picture(
         self, target: Locator | None, ms: float, mask: Sequence[Locator], *, full_page: bool

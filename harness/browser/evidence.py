@@ -30,10 +30,12 @@ from harness.browser.executable import first_line
 from harness.browser.failures.liveness import dead
 from harness.browser.failures.scene import FailureContext
 from harness.browser.isolated import ask, script
+from harness.browser.marking import marks_of
 from harness.browser.process import answers
 from harness.browser.queries import page_state
-from harness.browser.raw_trace import RawTrace
+from harness.browser.raw_trace import TRACE, RawTrace
 from harness.browser.request import SessionRequest
+from harness.browser.video import VIDEO, Videos
 from harness.criteria.syntax import Selected
 from harness.masking import MARK
 from harness.model.ports import Item
@@ -48,7 +50,7 @@ SECONDS = 0.5
 LARGEST = 8 * 2**20
 """The largest screenshot (bytes) or DOM (characters) that is kept."""
 SCREENSHOT, DOM = "screenshot.png", "dom_snapshot.html"
-FOLDER = "last-good"
+FOLDER = ".last-good"
 
 
 class Look(Struct, frozen=True):
@@ -124,9 +126,10 @@ _LEAST_SECONDS = 0.1
 _SILENCE_SECONDS = 2.0
 """Seconds to stop the scripts of a page that floods the browser, and to read the events that it has sent until then."""
 _LOOK_SECONDS = 0.5
+VIDEO_SECONDS = 8.0
+"""Seconds to encode the videos of all pages."""
 HELD = "since the page was stopped from sending, requests of its own have failed"
 """The remark about a page that was held before: it may show that."""
-TRACE = "trace.zip"
 HAR, CONSOLE = "network_logs.har", "console_logs.txt"
 
 
@@ -148,6 +151,10 @@ class EvidenceCollector(Struct):
     """The traces of the contexts before this one."""
     selectors: Collection[Selected] = ()
     """The elements whose state is kept."""
+    aimed: FailureContext | None = None
+    """What the step looked for which failed last, if no step after it has passed."""
+    similar: Sequence[str] = ()
+    """Selectors of elements that it nearly found."""
     items: list[Item] = field(default_factory=list)
     page: dict[str, Any] | str = ""
     """The page as criteria see it, or the reason why that is unknown."""
@@ -235,6 +242,9 @@ async def take(
         collector.skip(HAR, "recording is minimal" if capture.logs else capture.why)
     seen = Item(CONSOLE, "taken", at=collector.scene.clock.wall())
     collector.items.append(seen if capture.logs else Item(CONSOLE, "skipped", capture.why))
+    if collector.request.videos is not None and capture.logs:
+        async with collector.losing(VIDEO):
+            await take_video(collector, collector.request.videos)
 
 
 async def take_trace(collector: EvidenceCollector) -> None:
@@ -265,6 +275,14 @@ async def take_trace(collector: EvidenceCollector) -> None:
 
     await collector.file(TRACE, _TRACE_SECONDS + _PACK_SECONDS, make)
     tab.traced = False
+
+
+async def take_video(collector: EvidenceCollector, videos: Videos) -> None:
+    """Encode the videos last, from kept frames: it needs no browser, and has its own time."""
+    seconds, now = VIDEO_SECONDS * collector.request.scale, collector.scene.clock.now()
+    collector.deadline = Deadline.after(seconds + CLOSE_SECONDS, now)
+    page, until = collector.tab.page, Deadline.after(seconds, now)
+    await collector.file(VIDEO, VIDEO_SECONDS + CLOSE_SECONDS, lambda path: videos.keep(page, path, until))
 
 
 async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
@@ -313,12 +331,26 @@ async def _from_last_good(collector: EvidenceCollector, name: str, problem: str,
 async def _picture(collector: EvidenceCollector, path: Path) -> str:
     within = _PAGE_SECONDS * collector.request.scale
     try:
-        await collector.tab.picture(path, within, full_page=collector.request.full_page)
+        await _marked_picture(collector, path, within)
         return HELD if collector.tab.held else ""
     except (PlaywrightTimeoutError, TimeoutError):  # it waits for the page's fonts, of which one may never come
         shot = await _bare_picture(collector.tab.control, full_page=collector.request.full_page)
         await asyncio.to_thread(path.write_bytes, shot)
         return f"as it was, since the page was not ready for a picture in {within:g} s: a font may be missing"
+
+
+async def _marked_picture(collector: EvidenceCollector, path: Path, within: float) -> None:
+    """Take the picture, with what failed tinted if that can be done. Raises Playwright's errors and TimeoutError."""
+    marks = await marks_of(collector.aimed, collector.similar) if collector.aimed else ()
+    shot = partial(collector.tab.picture, path, within, full_page=collector.request.full_page)
+    try:
+        await shot(marks=marks)
+    except PlaywrightTimeoutError:
+        raise
+    except PlaywrightError:
+        if not marks:
+            raise
+        await shot()
 
 
 async def _dom(collector: EvidenceCollector, path: Path) -> str:

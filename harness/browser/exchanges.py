@@ -43,6 +43,8 @@ class RequestRecord:
     """Whether the step that caused it declares its status: the answer is no refusal, whatever it says."""
     acted: bool = False
     """Whether a step has acted on a document's page."""
+    touched: datetime | None = None
+    """When the first step that does more than look began on a document's page."""
     told: bool = False
     """Whether a failure has said that a document's page came without a part."""
     unmet: list[RequestRecord] = field(default_factory=list, compare=False, repr=False)

@@ -50,6 +50,8 @@ class BrowserKind(Struct, frozen=True):
     """Pages can offer tools in it."""
     debugged: bool = False
     """Programs of tasks reach it over the DevTools protocol (debugger.py)."""
+    seat: int = 0
+    """The number of the user whose browser it is, in tasks with several."""
 
     def arguments(self, others: Sequence[str]) -> list[str]:
         """All arguments of such a browser; where pages can offer tools, all features are in one argument."""

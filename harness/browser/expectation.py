@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from harness.browser.acts.attempt import ActContext
 from harness.browser.exchanges import RequestRecord
-from harness.criteria import difference, equal, lookup
+from harness.criteria import contains, difference, lookup
 from harness.criteria.texts import in_sentence
 from harness.model.record import PageRequest
 from harness.recovery.catalog import Effect
@@ -75,18 +75,6 @@ def mismatch(expected: ExpectedRequest, request: PageRequest) -> Mismatch | None
     if expected.status is not None and request.status != expected.status:
         return Mismatch("status", expected.status, request.status, len(expected.json) + 1)
     return None
-
-
-def contains(actual: Any, wanted: Any) -> bool:
-    """Return whether a value is the wanted one; a wanted mapping may lack keys, at any depth. Pure."""
-    if isinstance(wanted, dict):
-        return isinstance(actual, dict) and all(
-            key in actual and contains(actual[key], each) for key, each in wanted.items()
-        )
-    if isinstance(wanted, list):
-        same = isinstance(actual, list) and len(actual) == len(wanted)
-        return same and all(map(contains, actual, wanted))
-    return equal(actual, wanted)
 
 
 def _not_sent(expected: ExpectedRequest, sent: Sequence[PageRequest], seconds: float) -> Failure:

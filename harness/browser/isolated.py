@@ -168,3 +168,20 @@ DISPLAYED = """
 """
 """`visible` as Playwright has it; `displayed` also holds for an element without any text that takes no room, and for
 one without a box of its own whose content has one: a person sees what there is to see of it."""
+
+
+TEXTS = script(
+    "texts",
+    """
+(matches, named) => {
+  const text = e => (e?.textContent || '').trim();
+  const told = e => (e.getAttribute('aria-labelledby') || '').split(/\\s+/).filter(Boolean)
+    .map(id => text(e.getRootNode().getElementById?.(id))).join(' ');
+  const pressed = e => e.tagName === 'INPUT' && ['button', 'submit', 'reset'].includes(e.type) ? e.value : '';
+  const nameOf = e => told(e) || e.getAttribute('aria-label') || text(e.labels?.[0]) || text(e) || pressed(e)
+    || e.alt || e.querySelector('[alt]:not([alt=""])')?.alt || e.title || e.placeholder || '';
+  return matches.slice(0, 200).map(e => (named ? nameOf(e) : text(e)).replace(/\\s+/g, ' ').slice(0, 80));
+}
+""",
+)
+"""The texts of the matches, or their accessible names, approximately."""

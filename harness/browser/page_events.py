@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,8 +34,7 @@ from harness.browser.sending import Announcer, Sending
 from harness.browser.unreported import FAREWELL, Parting, listens
 from harness.masking import cut
 from harness.model.dialogs import MetDialog
-from harness.model.ports import ConsoleLine
-from harness.model.record import MESSAGE, SAFE_METHODS, Sent
+from harness.model.record import MESSAGE, SAFE_METHODS, ConsoleLine, Sent
 from harness.resilience import Clock
 from harness.spec.step_keys import ArrivalKeys
 from harness.spec.url_patterns import PAGE_ERROR
@@ -103,6 +102,8 @@ class PageEvents:
         self._sent: dict[Request, Sent] = {}
         """The requests among `_known` that may be evidence of a write."""
         self._wanted: Collection[int] = ()
+        self._routed_sockets: Counter[str] = Counter()
+        """URL -> how many WebSockets a route connects to their server: the browser will report them."""
         self.began = milliseconds()
         """The time of the browser's log from which on what it tells may be of this context."""
         self.left_at: deque[tuple[float, bool]] = deque(maxlen=_POPUPS)
@@ -159,6 +160,8 @@ class PageEvents:
         """
         self.frame.navigation, opens = None, kind is not None and issubclass(kind, ArrivalKeys)
         self._wanted = wanted
+        if not looks and not opens and self.frame.latest is not None:
+            self.frame.latest.touched = self.frame.latest.touched or self._clock.wall()
         if not looks:
             self._parting = Parting(self.frame, self.now()) if opens else None
         self.dialog_answers.begin(kind)
@@ -395,20 +398,26 @@ class PageEvents:
         """Report a WebSocket that could not be opened: there is no request for it. Its messages may write."""
         began = self.now()
         self.pace.count_event("sockets")
-        listen(socket, "framesent", lambda text: self._on_message(socket.url, text, page, began))
-        listen(socket, "framereceived", lambda text: self._on_received(socket.url, text))
+        if self._routed_sockets[socket.url]:
+            self._routed_sockets[socket.url] -= 1
+        else:
+            listen(socket, "framesent", lambda text: self._on_message(socket.url, text, page, began))
+            listen(socket, "framereceived", lambda text: self.message_passed("received", socket.url, text))
         if report := self._report:
             socket.on("socketerror", lambda text: report(socket.url, text))
 
-    def _on_received(self, url: str, text: str | bytes) -> None:
+    def expect_socket(self, url: str) -> None:
+        """A route connects a page's WebSocket to its server, and tells itself of the messages."""
+        self._routed_sockets[url] += 1
+
+    def message_passed(self, direction: str, url: str, text: str | bytes) -> None:
+        """A page has `sent` a message over a WebSocket, or has `received` it."""
         self.pace.count_event(_MESSAGES)
         if self.heard is not None:
-            self.heard.message("received", url, text)
+            self.heard.message(direction, url, text)
 
     def _on_message(self, url: str, text: str | bytes, page: MainFrame, began: float) -> None:
-        self.pace.count_event(_MESSAGES)
-        if self.heard is not None:
-            self.heard.message("sent", url, text)
+        self.message_passed("sent", url, text)
         body = text.encode() if isinstance(text, str) else text
         before = self._parting is not None and self._parting.outlived_by(began, page)
         self.sending.leaves(MESSAGE, url, page=False, after=None, body=body, before=before)

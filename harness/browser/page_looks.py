@@ -28,6 +28,7 @@ from harness.browser.process import Chromium, answers
 from harness.browser.queries import look_at, shown_text
 from harness.browser.request import SessionRequest
 from harness.criteria import PageQuery
+from harness.criteria.syntax import Selected
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.resilience import Clock, Deadline
@@ -56,6 +57,8 @@ class PageLooks:
         self._closed_pages: list[Mapping[str, str]] = []
         """The pages that the site closed since the step began, and where the task went on."""
         self._vanished = VanishedTexts(clock)
+        self.looked: dict[Selected, bool] = {}
+        """The selectors that criteria have read -> whether an element has matched at any look."""
         self._secrets = PageSecrets()
         """The context whose secrets are known, and of how many of its requests and answers."""
 
@@ -254,7 +257,12 @@ class PageLooks:
         failure = dead("", scene) or self._unanswered() or lost_page(scene)
         if failure is not None:
             raise Failed(failure)
-        return value
+        if query.selector is None:
+            return value
+        hidden = query.function == "visible" and value is None
+        key = query.selector, query.frame
+        self.looked[key] = self.looked.get(key, False) or hidden or value not in (None, False, 0, [])
+        return False if hidden else value
 
     async def frame_of(self, selector: str) -> str:
         return await other_frame(self.tab.page, selector, FRAME_SECONDS * self._request.scale)

@@ -67,7 +67,7 @@ _READ = script(
     + _ASKED
     + """
   switch (what) {
-    case 'visible': return matches.some(visible);
+    case 'visible': return matches.some(visible) || (matches.length ? null : false);
     case 'text': return text();
     case 'text_content': return first ? first.textContent : null;
     case 'value': return first && first.type === 'password' ? {secret: value()} : value();
@@ -122,7 +122,8 @@ _FRAME_SECONDS = 1.0
 async def _read_page(page: Page, query: PageQuery, seconds: float) -> Any:
     """Evaluate one page function now; a page that is busy is waited for, at most so many seconds.
 
-    A missing element gives None (`count` 0, `exists` false). Raises Playwright's errors.
+    A missing element gives None (`count` 0, `exists` and `visible` false), and None is `visible` for one that is there
+    and not to be seen. Raises Playwright's errors.
     """
     if query.function not in SELECTOR_FUNCTIONS:
         return await _read_whole(page, query, seconds)
@@ -160,16 +161,15 @@ async def _read_element(matches: Locator, query: PageQuery, seconds: float) -> A
 
 
 async def _accessible(matches: Locator, function: str, seconds: float) -> str | None:
-    """The role or the accessible name of the first displayed match, as Playwright's selectors have them.
+    """The role, accessible name or the like of the first displayed match, as Playwright's selectors have them.
 
     Only its assertions tell these: of one that fails at once, the value that was seen.
     """
     shown, wrong = await _READ.of_all(matches, ["shown", None], seconds), ""
     while shown >= 0:
-        expected = expect_of(matches.nth(shown))
-        ask = expected.to_have_role if function == "role" else expected.to_have_accessible_name
+        ask = getattr(expect_of(matches.nth(shown)), f"to_have_{function}")
         try:
-            await ask(wrong or _NO_NAME, timeout=1)  # type: ignore[arg-type]  # a role that there is none of
+            await ask(wrong or _NO_NAME, timeout=1)
         except AssertionError as error:
             told = _SEEN.search(str(error))
             seen = told["value"].strip() if told else "None"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+TRACE = "trace.zip"
 LARGEST = 64 * 2**20
 """Bytes of pictures and bodies that go into one trace; those beyond are left out, the acts stay."""
 _PART = re.compile(rb'"((?:resources|screencast)/[\w@.-]+)"')

@@ -15,10 +15,13 @@ from playwright.async_api import StorageState
 from harness.browser.clipboard import Clipboard
 from harness.browser.emulation import Emulation
 from harness.browser.executable import BrowserKind
+from harness.browser.raw_trace import TRACE
 from harness.browser.sending import Announcer
 from harness.browser.storage import Storage
+from harness.browser.video import VIDEO, Videos
 from harness.model.agent_settings import drives_itself
-from harness.model.plan import NO_OPTIONS, Plan
+from harness.model.plan import NO_OPTIONS, Plan, ReadyUser
+from harness.model.ports import USERS
 from harness.model.settings import Recording, Settings, Tracing, WorldMark
 from harness.model.tools import PAGE
 from harness.recovery.failure import Failed, Failure
@@ -28,6 +31,7 @@ from harness.spec.names import Domains
 from harness.spec.page_steps import Set
 from harness.spec.steps import Tool
 from harness.spec.task import TaskSpec
+from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.browser.routing import Routing
@@ -68,6 +72,8 @@ class SessionRequest(Struct, frozen=True):
     base_url: str | None = None
     recording: Recording = "auto"
     tracing: Tracing = "retain-on-failure"
+    videos: Videos | None = None
+    """The films of its pages; None: nobody wants a video."""
     on_request_failed: Callable[[str, str], None] | None = None
     """Called with URL and net error of every request that failed."""
     announcer: Announcer = field(default_factory=Announcer)
@@ -110,6 +116,11 @@ class SessionRequest(Struct, frozen=True):
     """What is kept because criteria of the task read it: `responses`, `messages`."""
     debugged: bool = False
     """Whether its agent drives the browser itself, over the DevTools protocol."""
+    user: str = ""
+    """The name of the user; empty in a task without `users`."""
+    seat: int = 0
+    """The number of the user. Each user of a task has a browser process of their own: what leaves it is theirs, and it
+    can be ended without the others."""
 
     @classmethod
     def of(cls, plan: Plan, settings: Settings, folder: Path) -> SessionRequest:
@@ -125,8 +136,10 @@ class SessionRequest(Struct, frozen=True):
             base_url=settings.base_url,
             recording="full" if plan.in_full else settings.recording,
             tracing="on" if plan.in_full else settings.tracing,
+            videos=None if settings.video == "off" else Videos(folder, always=settings.video == "on"),
             mark=settings.world_mark,
             context=plan.context,
+            user=plan.user,
             scale=max(1.0, plan.timeout_scale),
             full_page=settings.browser.full_page_screenshot,
             page_values=plan.spec.page_values,
@@ -137,6 +150,19 @@ class SessionRequest(Struct, frozen=True):
             debugged=drives_itself(plan.agent, settings.agents),
             storage_seconds=0.9 * plan.timeout,
         )
+
+    def of_user(self, user: ReadyUser, seat: int, storage: StorageState | None) -> SessionRequest:
+        """The request for a further user of the task."""
+        return replace(
+            self, user=user.name, seat=seat, context=user.context, storage=storage, clipboard=Clipboard(),
+            emulation=Emulation(), routing=self.routing and self.routing.shared(),
+            videos=self.videos and Videos(self.folder / f"films-{seat}", always=self.videos.always),
+        )  # fmt: skip
+
+    @property
+    def own_folder(self) -> Path:
+        """The folder for what only this user's pages give."""
+        return self.folder / USERS / self.user if self.seat else self.folder
 
     @property
     def first_script(self) -> str:
@@ -153,7 +179,8 @@ class SessionRequest(Struct, frozen=True):
     @property
     def options(self) -> ContextOptions:
         """What the context emulates now: as declared, and as `set` steps have changed it."""
-        return merged((self.context, self.emulation.changes.options))
+        changed = self.emulation.changes.options
+        return merged((self.context, changed)) if changed.model_fields_set else self.context
 
     def emulated(self, devices: Mapping[str, Any]) -> dict[str, Any]:
         """The context's options for Playwright; `devices` is its registry. Raises Failed for a device it lacks."""
@@ -168,7 +195,7 @@ class SessionRequest(Struct, frozen=True):
     def kind(self) -> BrowserKind:
         """The kind of its browser. It must not send UDP, unless the session may."""
         sealed = bool(self.allowed_domains) or not self.webrtc
-        return BrowserKind(sealed=sealed, webmcp=self.webmcp, debugged=self.debugged)
+        return BrowserKind(sealed=sealed, webmcp=self.webmcp, debugged=self.debugged, seat=self.seat)
 
     @property
     def cookies(self) -> list[Any]:
@@ -182,6 +209,12 @@ class SessionRequest(Struct, frozen=True):
     def traced_from_start(self) -> bool:
         """Whether the first step is already in trace.zip."""
         return self.tracing == "on" or (self.recording == "full" and self.tracing != "off")
+
+    @property
+    def always_kept(self) -> tuple[str, ...]:
+        """The names of the recordings that are kept of a task that passes, too."""
+        filmed = self.videos is not None and self.videos.always
+        return (*((TRACE,) if self.tracing == "on" else ()), *((VIDEO,) if filmed else ()))
 
     @property
     def traceable(self) -> bool:

@@ -15,15 +15,18 @@ from msgspec import Struct
 
 from harness.browser.har import MOST_BYTES
 from harness.criteria.paths import PathError, assign
+from harness.model.record import MetRoute, RoutedRequest
 from harness.recovery.failure import Failed, Failure
 from harness.spec.context import header_problem
 from harness.spec.names import file_problem
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate
 from harness.spec.routes import Patch, Route
-from harness.spec.url_patterns import BODILESS
+from harness.spec.url_patterns import BODILESS, RequestPattern, UrlPattern
 
 Memory = Callable[[], Mapping[str, Any]]
 _REDIRECTS = 10
+_KEPT = 100
+"""The number of answered requests of one route that are kept for the report."""
 _TEXT = "text/plain; charset=utf-8"
 _OF_TRANSFER = ("content-encoding", "content-length", "transfer-encoding", "connection")
 """Headers of a recorded answer that hold for the bytes on the wire, and not for its body."""
@@ -49,6 +52,40 @@ class AnswerSource(Protocol):
         ...
 
 
+class ArmedRoute:
+    """One route, and what it has answered so far."""
+
+    def __init__(self, number: int, route: Route, source: AnswerSource) -> None:
+        self.number, self.route, self.source = number, route, source
+        self.pattern = RequestPattern(route.methods, UrlPattern.parse(route.url))
+        self.count = self.pending = 0
+        self.late = 0
+        """Requests that matched outside of its steps."""
+        self.answered: list[RoutedRequest] = []
+        self.problem = ""
+        self.idle = set(range(len(route.messages)))
+        """The entries of `messages` that have not acted."""
+
+    def answers(self, step: int, method: str, url: str) -> bool:
+        """Return whether it answers this request now."""
+        return not self.spent and self.pattern.matches(method, url) and self.route.lasts_at(step)
+
+    @property
+    def spent(self) -> bool:
+        """Whether it has answered as often as it may."""
+        return self.route.times is not None and self.count + self.pending >= self.route.times
+
+    def note(self, step: int, method: str, url: str, status: int, what: str = "") -> None:
+        """Keep what it has answered, for the report."""
+        del self.answered[_KEPT - 1 :]  # when the list is full, the last entry is replaced
+        self.answered.append(RoutedRequest(step, method, url, status, what))
+
+    def result(self) -> MetRoute:
+        """What became of it."""
+        idle = tuple(sorted(self.idle)) if self.count else ()
+        return MetRoute(self.number, self.route, self.count, tuple(self.answered), self.problem, self.late, idle)
+
+
 class DeclaredAnswer:
     """The answer that stands in the task's file. References to memory are filled in for each request."""
 
@@ -58,13 +95,8 @@ class DeclaredAnswer:
     def find(self, method: str, url: str, body: bytes | None) -> RouteAnswer:  # noqa: ARG002 - it is the same for all
         route = self._route
         try:
-            scope = ReferenceScope(memory=self._memory())
-            kind, content = self._content(scope)
-            headers = {name: str(interpolate(value, scope)) for name, value in route.headers.items()}
-        except MissingMemory as missing:
-            raise NoAnswerError(f"it needs memory entry {missing.key!r}, which was never written") from None
-        except BadReferenceError as error:
-            raise NoAnswerError(str(error)) from None
+            kind, content = self._content()
+            headers = {name: str(each) for name, each in filled(route.headers, self._memory).items()}
         except OSError as error:
             raise NoAnswerError(f"{route.file} cannot be read: {error.strerror}") from None
         if problem := next(filter(None, (header_problem(*each) for each in headers.items())), None):
@@ -73,13 +105,13 @@ class DeclaredAnswer:
             headers["content-type"] = kind
         return RouteAnswer(route.status or 200, headers, content)
 
-    def _content(self, scope: ReferenceScope) -> tuple[str, bytes]:
+    def _content(self) -> tuple[str, bytes]:
         route = self._route
         if "json" in route.model_fields_set:
-            return "application/json", json.dumps(interpolate(route.json, scope), ensure_ascii=False).encode()
+            return "application/json", json.dumps(filled(route.json, self._memory), ensure_ascii=False).encode()
         if route.file is not None:
             return type_of(route.file), (self._folder / route.file).read_bytes()
-        return (_TEXT if "body" in route.model_fields_set else ""), str(interpolate(route.body, scope)).encode()
+        return (_TEXT if "body" in route.model_fields_set else ""), str(filled(route.body, self._memory)).encode()
 
 
 class PatchedAnswer:
@@ -93,35 +125,40 @@ class PatchedAnswer:
 
     def apply(self, answer: RouteAnswer) -> RouteAnswer:
         """The changed answer. Raises NoAnswerError."""
-        scope, patch = ReferenceScope(memory=self._memory()), self._patch
-        try:
-            values = {path: interpolate(value, scope) for path, value in patch.json.items()}
-            filled = {name: value and str(interpolate(value, scope)) for name, value in patch.headers.items()}
-        except MissingMemory as missing:
-            raise NoAnswerError(f"it needs memory entry {missing.key!r}, which was never written") from None
-        except BadReferenceError as error:
-            raise NoAnswerError(str(error)) from None
-        gone = {*_OF_TRANSFER, *(name.lower() for name in filled)}
+        patch = self._patch
+        values, changed = filled(patch.json, self._memory), filled(patch.headers, self._memory)
+        gone = {*_OF_TRANSFER, *(name.lower() for name in changed)}
         headers = {name: value for name, value in answer.headers.items() if name.lower() not in gone}
-        put = {name: value for name, value in filled.items() if value is not None}
+        put = {name: str(value) for name, value in changed.items() if value is not None}
         headers |= put
         if problem := next(filter(None, (header_problem(*each) for each in put.items())), None):
             raise NoAnswerError(problem)
-        body = _patched(answer.body, values) if values else answer.body
+        body = patched(answer.body, values).encode() if values else answer.body
         return RouteAnswer(patch.status or answer.status, headers, body)
 
 
-def _patched(body: bytes, values: Mapping[str, Any]) -> bytes:
+def filled(value: Any, memory: Memory) -> Any:
+    """A JSON value with its references to memory filled in; keys stay. Raises NoAnswerError."""
+    try:
+        return interpolate(value, ReferenceScope(memory=memory()))
+    except MissingMemory as missing:
+        raise NoAnswerError(f"it needs memory entry {missing.key!r}, which was never written") from None
+    except BadReferenceError as error:
+        raise NoAnswerError(str(error)) from None
+
+
+def patched(body: bytes | str, values: Mapping[str, Any], what: str = "the answer of the site") -> str:
+    """The JSON of `what` with other values at these paths. Raises NoAnswerError."""
     try:
         document = json.loads(body)
-    except ValueError:
-        raise NoAnswerError("the answer of the site is no JSON, so nothing in it can be changed") from None
+    except (ValueError, RecursionError):
+        raise NoAnswerError(f"{what} is no JSON, so nothing in it can be changed") from None
     for path, value in values.items():
         try:
             document = assign(document, path, value)
         except PathError as error:
-            raise NoAnswerError(f"{path!r} does not fit the answer of the site: {error.problem}") from None
-    return json.dumps(document, ensure_ascii=False).encode()
+            raise NoAnswerError(f"{path!r} does not fit {what}: {error.problem}") from None
+    return json.dumps(document, ensure_ascii=False)
 
 
 def type_of(name: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections import deque
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
-from playwright.async_api import BrowserContext
+from playwright.async_api import BrowserContext, WebSocketRoute
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Route as Intercepted
 
@@ -17,6 +19,7 @@ from harness.browser.page_events import PageEvents
 from harness.browser.patching import Awaited, Patching, browser_pattern
 from harness.browser.route_answers import (
     AnswerSource,
+    ArmedRoute,
     DeclaredAnswer,
     Memory,
     NoAnswerError,
@@ -24,39 +27,19 @@ from harness.browser.route_answers import (
     RecordedAnswers,
     RouteAnswer,
 )
-from harness.model.record import MetRoute, RoutedRequest
+from harness.browser.sockets import RoutedSocket, socket_pattern
+from harness.model.record import MESSAGE, MetRoute
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure
 from harness.spec.routes import Route
-from harness.spec.url_patterns import RequestPattern, UrlPattern
 
-_KEPT = 100
-"""The number of answered requests of one route that are kept for the report."""
 _PROBLEMS = 20
-
-
-class _Armed:
-    """One route, and what it has answered so far."""
-
-    def __init__(self, number: int, route: Route, source: AnswerSource) -> None:
-        self.number, self.route, self.source = number, route, source
-        self.pattern = RequestPattern(route.methods, UrlPattern.parse(route.url))
-        self.count = self.pending = 0
-        self.late = 0
-        """Requests that matched outside of its steps."""
-        self.answered: list[RoutedRequest] = []
-        self.problem = ""
-
-    def answers(self, step: int, method: str, url: str) -> bool:
-        """Return whether it answers this request now."""
-        spent = self.route.times is not None and self.count + self.pending >= self.route.times
-        return not spent and self.pattern.matches(method, url) and self.route.lasts_at(step)
 
 
 class Answering:
     """A decision about one request: the route that answers it, and the answer; without one the request is aborted."""
 
-    def __init__(self, armed: _Armed, answer: RouteAnswer | None) -> None:
+    def __init__(self, armed: ArmedRoute, answer: RouteAnswer | None) -> None:
         self.number, self.delay, self.answer, self.armed = armed.number, armed.route.delay, answer, armed
 
     @property
@@ -68,8 +51,12 @@ class Answering:
 class Routing:
     """The routes of one task. Counts go on when the context is replaced, and when the task goes back."""
 
-    def __init__(self, routes: Sequence[Route], sources: Sequence[AnswerSource]) -> None:
-        self._armed = [_Armed(number, *pair) for number, pair in enumerate(zip(routes, sources, strict=True))]
+    def __init__(self, routes: Sequence[Route], sources: Sequence[AnswerSource], memory: Memory = dict) -> None:
+        self._armed = [ArmedRoute(number, *pair) for number, pair in enumerate(zip(routes, sources, strict=True))]
+        self._requests_of = [each for each in self._armed if not each.route.for_sockets]
+        self._sockets_of = [each for each in self._armed if each.route.for_sockets]
+        self._sockets: list[RoutedSocket] = []
+        self.memory = memory
         self._step = -1
         self._problems: deque[Failure] = deque(maxlen=_PROBLEMS)
         self._ended = asyncio.Event()
@@ -88,23 +75,31 @@ class Routing:
             else recorded[route.from_har]
             for route in routes
         ]
-        return cls(routes, sources)
+        return cls(routes, sources, memory)
+
+    def shared(self) -> Routing:
+        """The same routes, with the same counts, for the pages of another user."""
+        other = copy(self)
+        other._patching = None  # noqa: SLF001 - its own; each browser has one
+        return other
 
     def begin_step(self, index: int) -> None:
         """A step begins, perhaps again; -1 stands for the preconditions, the number of steps for the criteria."""
         self._step = index
+        for each in tuple(self._sockets):
+            each.look()
 
     def answers(self, method: str, url: str) -> bool:
         """Return whether a route would answer this request now; one that its HAR file does not have may pass.
 
         A request whose answer is only changed goes to its site.
         """
-        first = next((each for each in self._armed if each.answers(self._step, method, url)), None)
+        first = next((each for each in self._requests_of if each.answers(self._step, method, url)), None)
         return first is not None and first.route.patch is None
 
     def decide(self, method: str, url: str, body: bytes | None) -> Answering | None:
         """Decide about a request, and count it; None: it passes."""
-        for each in self._armed:
+        for each in self._requests_of:
             if each.answers(self._step, method, url):
                 if decision := self._decide(each, method, url, body):
                     return decision
@@ -112,7 +107,7 @@ class Routing:
             each.late += each.pattern.matches(method, url) and not each.route.lasts_at(self._step)
         return None
 
-    def _decide(self, armed: _Armed, method: str, url: str, body: bytes | None) -> Answering | None:
+    def _decide(self, armed: ArmedRoute, method: str, url: str, body: bytes | None) -> Answering | None:
         """The decision of one route; None if its HAR file lets the request pass."""
         if armed.route.patch is not None:
             armed.pending += 1
@@ -134,16 +129,16 @@ class Routing:
         self._tell_problem(armed, method, url, why)
         return Answering(armed, None)
 
-    def _count(self, armed: _Armed, method: str, url: str, status: int) -> None:
+    def _count(self, armed: ArmedRoute, method: str, url: str, status: int) -> None:
         armed.count += 1
-        del armed.answered[_KEPT - 1 :]  # when the list is full, the last entry is replaced
-        armed.answered.append(RoutedRequest(self._step, method, url, status))
+        armed.note(self._step, method, url, status)
 
-    def _tell_problem(self, armed: _Armed, method: str, url: str, why: str) -> None:
+    def _tell_problem(self, armed: ArmedRoute, method: str, url: str, why: str) -> None:
         har = armed.route.from_har
         armed.problem = f"route {armed.number} could not answer {method} {url}: {why}"
         details = {"url": url, "method": method, "route": armed.number, **({"har": har} if har else {})}
-        effect = Effect.NONE if armed.route.patch is None else Effect.DONE  # the site got the request
+        reached = armed.route.patch is not None or armed.route.for_sockets  # the site got it, perhaps
+        effect = Effect.DONE if reached else Effect.NONE
         self._problems.append(Failure("ROUTE_UNANSWERED", armed.problem, details=details, effect=effect))
 
     def patched(self, decision: Answering, method: str, url: str, answer: RouteAnswer | None, why: str = "") -> None:
@@ -162,15 +157,29 @@ class Routing:
 
     def results(self) -> tuple[MetRoute, ...]:
         """What became of each route, in the order of the file."""
-        return tuple(
-            MetRoute(each.number, each.route, each.count, tuple(each.answered), each.problem, each.late)
-            for each in self._armed
-        )
+        return tuple(each.result() for each in self._armed)
 
-    async def wait(self, seconds: float) -> None:
-        """Delay an answer, but not beyond the end of the session."""
+    def route_of(self, url: str, taken: set[int]) -> ArmedRoute | None:
+        """The route that acts on a WebSocket now; `taken`: the numbers of those that have taken it before."""
+        for each in self._sockets_of:
+            fits = each.pattern.matches(MESSAGE, url) and each.route.lasts_at(self._step)
+            if fits and (each.number in taken or not each.spent):
+                return each
+        return None
+
+    def did(self, armed: ArmedRoute, url: str, what: str) -> None:
+        """A route has done something about a WebSocket."""
+        armed.note(self._step, MESSAGE, url, 101, what)
+
+    def refused(self, armed: ArmedRoute, url: str, why: str) -> None:
+        """A route could not do about a message what it declares: the message is lost."""
+        self._tell_problem(armed, MESSAGE, url, why)
+
+    async def wait(self, seconds: float) -> bool:
+        """Delay an answer, but not beyond the end of the session. Return whether the session goes on."""
         if seconds:
             await bounded(self._ended.wait(), seconds, None)
+        return not self._ended.is_set()
 
     async def end(self) -> None:
         """End all delays: the session closes."""
@@ -196,7 +205,23 @@ class Routing:
                 with contextlib.suppress(PlaywrightError):
                     await route.abort("failed")
 
-        await context.route("**/*", handle)
+        if self._requests_of:
+            await context.route("**/*", handle)
+        if self._sockets_of:
+            await self._take_sockets(context, watch)
+
+    async def _take_sockets(self, context: BrowserContext, watch: PageEvents) -> None:
+        """Stand between the pages of a context and the servers of their WebSockets."""
+
+        def handle(socket: WebSocketRoute) -> None:
+            self._sockets[:] = [each for each in self._sockets if not each.closed]
+            self._sockets.append(made := RoutedSocket(socket, watch, self))
+            for each in self._sockets_of:
+                each.late += each.pattern.matches(MESSAGE, socket.url) and not each.route.lasts_at(self._step)
+            made.open()
+
+        patterns = "|".join(socket_pattern(each.route.url) for each in self._sockets_of)
+        await context.route_web_socket(re.compile(patterns, re.IGNORECASE), handle)
 
     async def _respond(self, route: Intercepted, watch: PageEvents) -> None:
         request = route.request

@@ -151,7 +151,8 @@ class Sending:
         if not safe and not page and self._own_doing(_kind_of(method, url, body), parting=before and not late):
             return None
         follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
-        sent = Sent(method, urldefrag(url).url, page=page, follows=safe and follows, before=before)
+        follows, asks = safe and follows, method != MESSAGE
+        sent = Sent(method, urldefrag(url).url, page=page, follows=follows, before=before, open=asks)
         if not (safe or before) and len(self._unsafe) < MOST:
             self._unsafe.append(sent)
         if len(self._left) < MOST:
@@ -205,11 +206,13 @@ class Sending:
 
     def answered(self, sent: Sent) -> None:
         """An answer has come, whatever it says."""
+        sent.open = False
         self._answered = self._answered or (sent.method not in SAFE_METHODS and not sent.before)
 
     def failed(self, sent: Sent, error: str) -> None:
         """No answer came, or only a part: some errors say that nothing was sent."""
         name = net_error(error) or ""
+        sent.open = sent.open and name == GIVEN_UP
         if name != GIVEN_UP and name not in _ANSWERED_ANYWAY and effect_of(code_of(name)) is Effect.NONE:
             self._take_back(sent)
 
@@ -222,7 +225,7 @@ class Sending:
         """It has not been sent."""
         if sent.arrived and sent.method not in SAFE_METHODS:
             self._told[sent.method, sent.url] -= 1
-        sent.arrived = False
+        sent.arrived = sent.open = False
 
     @property
     def unsafe(self) -> bool:

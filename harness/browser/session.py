@@ -25,7 +25,7 @@ from harness.browser.evidence import LastGood
 from harness.browser.exchanges import RequestRecord, document_of
 from harness.browser.failures.classify import facts_now, failure_of, with_unanswered
 from harness.browser.failures.liveness import PROBE_SECONDS, lost
-from harness.browser.failures.navigation import navigation_failure, refused_hosts
+from harness.browser.failures.navigation import navigation_failure, refused_hosts, with_bad_answers
 from harness.browser.failures.parts import find_spare_parts, never_there, with_missing_parts
 from harness.browser.failures.scene import FailureContext, describe
 from harness.browser.heard import DownloadedFile
@@ -36,10 +36,12 @@ from harness.browser.page_events import PageEvents
 from harness.browser.page_looks import PageLooks
 from harness.browser.process import Chromium
 from harness.browser.queries import LEAST_SECONDS
+from harness.browser.raw_trace import TRACE
 from harness.browser.reading import lasting_selectors, look
 from harness.browser.recovery import PageRecovery
 from harness.browser.request import SessionRequest
 from harness.browser.storage import read_storage
+from harness.browser.video import VIDEO
 from harness.criteria import PageQuery
 from harness.criteria.syntax import Happened, Selected
 from harness.model.dialogs import MetDialog
@@ -83,10 +85,33 @@ class PlaywrightSession(PageLooks):
         self._repeatable = Repeatable(request.world)
         self._writes = False
         """Whether the last act was of a step that is declared to write."""
+        self._aimed: FailureContext | None = None
+        """What the last step looked for."""
+        self._failed: Failure | None = None
+        """How it failed; None if it passed."""
+        self._awaits = False
+        """Whether the answer to the last act is awaited beyond its limit, since a `done_when` may tell of it."""
         self._seen = ""
         """The ARIA snapshot of the last look, which gave the refs."""
-        self._last_good = LastGood(request.folder, clock, request.scale)
+        self._last_good = LastGood(request.own_folder, clock, request.scale)
         self._recovery = PageRecovery(self._handle, clock, self._attempt, self._scene)
+
+    def act_as(self, user: str | None) -> str | None:
+        """Without other users it makes no difference (ports.Session)."""
+        return user
+
+    def of(self, user: str | None = None) -> PlaywrightSession:
+        if user and user != self._request.user:
+            raise Failed(of_nobody(user))
+        return self
+
+    @property
+    def user(self) -> str:
+        return self._request.user
+
+    @property
+    def locale(self) -> str | None:
+        return self._request.options.locale
 
     @cached_property
     def sabotage(self) -> Sabotage:
@@ -152,12 +177,14 @@ class PlaywrightSession(PageLooks):
     async def _perform(self, step: steps.Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
         wanted = as_statuses(step.status) if isinstance(step, AnswerKeys) else ()
+        self._aimed, self._failed = scene, None
         self.tab.watch.begin(type(step), looks=step.looks_only, wanted=wanted)
         gone = await lost("", scene)
         if gone and not (
             isinstance(step, steps.SwitchPage) and gone.scope is Scope.PAGE
         ):  # this step leaves the page anyway
             return await self._finish_failed(replace(gone, effect=Effect.NONE))
+        self._awaits = step.done_when is not None
         if not step.looks_only:
             self._writes = step.effect_class == "write"
         attempt = self._attempt(scene, patience, once=step.effect_class == "write")
@@ -280,7 +307,7 @@ class PlaywrightSession(PageLooks):
         return {"element": element} if element else {}
 
     async def _finish_failed(self, failure: Failure) -> Failure:
-        if failure.code == "NET_TIMEOUT":
+        if failure.code == "NET_TIMEOUT" and not self._awaits:
             await self.tab.stop_loading(_STOP_SECONDS)
         if failure.family is Family.BROWSER:
             await self._clock.sleep(_LAST_WORDS)
@@ -289,13 +316,14 @@ class PlaywrightSession(PageLooks):
         asked = document_of(self.tab.watch.exchanges, failure.requested or "")
         if failure.family is Family.NETWORK and asked is not None and asked.routed is not None:
             failure = routed_failure(failure, patched=asked.patched)
+        self._failed = failure
         failure = replace(failure, details={**failure.details, **self._side_effects()})
         return self._with_pages(with_unanswered(failure, self.tab.watch.exchanges, self._clock.wall()))
 
     async def by_page(self, failure: Failure) -> Failure:
         if (document := self.tab.watch.frame.latest) is not None:
             await find_spare_parts(self.tab.page, document, self._request.domains)
-        return with_missing_parts(failure, self._scene(0))
+        return with_bad_answers(with_missing_parts(failure, self._scene(0)), self._scene(0))
 
     async def page_failure(self) -> Failure | None:
         document = self.tab.watch.frame.latest
@@ -335,6 +363,9 @@ class PlaywrightSession(PageLooks):
         return path
 
     async def record(self, *, freeing: bool = True) -> None:
+        if self._awaits and self.tab.watch.frame.unanswered is not None:
+            await self.tab.stop_loading(_STOP_SECONDS)
+        self._awaits = False
         await self._handle.record(freeing=freeing)
 
     async def passed(self, index: int) -> None:
@@ -458,8 +489,8 @@ class PlaywrightSession(PageLooks):
         vanished = await self._vanished.collect(self.tab.control) if capture.dom else ()
         har = self._request.recording != "minimal"
         await collecting.take(round_, capture, self._handle.segments if har else None, self._handle.end)
-        if self._request.tracing == "on" and capture.logs:
-            self._files.append(folder / collecting.TRACE)
+        if capture.logs:
+            self._files += [folder / name for name in self._request.always_kept]
         lines = self._handle.console if capture.logs else ()
         return Evidence(folder, tuple(round_.items), url, lines, round_.page, vanished=vanished)
 
@@ -468,17 +499,34 @@ class PlaywrightSession(PageLooks):
     ) -> collecting.EvidenceCollector:
         earlier, kept = tuple(self._handle.earlier), self._last_good
         return collecting.EvidenceCollector(
-            self._scene(0), self.tab, folder, deadline, kept, self._request, earlier, selectors
+            self._scene(0), self.tab, folder, deadline, kept, self._request, earlier, selectors, *self._marked
         )
+
+    @property
+    def _marked(self) -> tuple[FailureContext | None, tuple[str, ...]]:
+        """What the failed step looked for on this page, and what it nearly found."""
+        if self._failed is None or self._aimed is None or self._aimed.page is not self.tab.page:
+            return None, ()
+        return self._aimed, tuple(self._failed.details.get("similar", ()))
 
     async def close(self) -> None:
         if self._request.routing is not None:
             await self._request.routing.end()
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
-            await collecting.take_trace(self._collector(self._request.folder, deadline))
-            self._files.append(self._request.folder / collecting.TRACE)
+            own = self._request.own_folder
+            own.mkdir(parents=True, exist_ok=True)
+            await collecting.take_trace(self._collector(own, deadline))
+            self._files.append(own / TRACE)
         await self._handle.end(CLOSE_SECONDS)
+        if (videos := self._request.videos) is not None and videos.always and not videos.taken:
+            await collecting.take_video(self._collector(self._request.own_folder, Deadline.after(0, 0)), videos)
+            self._files.append(self._request.folder / VIDEO)
+
+
+def of_nobody(user: str) -> Failure:
+    """The failure of whatever names a user that the task does not have: a reference has given the name."""
+    return Failure("INVALID_INPUT", f"the task has no user `{user}`", details={"as": user})
 
 
 def _acts(step: steps.Step) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.model.inference import ModelAnswer, Prompt
@@ -13,7 +15,7 @@ from harness.model.model_settings import fallbacks_of, unset_keys
 from harness.model.settings import Settings
 from harness.model.tools import ToolDescription
 from harness.recovery.failure import Failed
-from harness.spec.advice.criteria import scopes
+from harness.spec.advice.criteria import denies, scopes, unseen_advice
 from harness.spec.checks import tools_called
 from harness.spec.loaded import Loaded
 from harness.spec.problems import JsonPath, Problem, did_you_mean, join_or
@@ -201,3 +203,23 @@ def _cases(step: Tool, task: Loaded) -> Iterator[dict[str, Any]]:
             yield interpolate(dict(step.arguments), scope, last=False)
         except (BadReferenceError, MissingMemory):  # it is reported where it stands
             continue
+
+
+def unseen_in_last_run(tasks: Sequence[Loaded], settings_of: Callable[[Path], Settings]) -> Iterator[Problem]:
+    """The warnings about what criteria deny and nothing matched in the last run that the history has."""
+    projects: dict[Path, list[Loaded]] = {}
+    for task in tasks:
+        projects.setdefault(settings_of(task.folder).root, []).append(task)
+    for root, several in projects.items():
+        if not any(denies(task.spec) for task in several):
+            continue
+        from harness.reporting.history.file import HistoryError
+        from harness.reporting.history.reading import load_run
+
+        with suppress(HistoryError):
+            unmatched: dict[str, list[tuple[str, ...]]] = {}
+            for each in load_run(root).executions:
+                if each.record is not None and each.record.verdict == "passed":
+                    unmatched.setdefault(each.task_id.partition("[")[0], []).append(each.record.unmatched)
+            if any(chain.from_iterable(unmatched.values())):
+                yield from unseen_advice(several, unmatched)

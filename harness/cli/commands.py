@@ -36,6 +36,7 @@ COMMAND_GROUPS: Final[Mapping[str, Mapping[str, Command]]] = {
             "import_tests:import_tests", "Turn Playwright tests in Python into task files, line by line."
         ),
         "validate": Command("validate:validate", "Check files without running them: tasks, faults, groups, gates."),
+        "fmt": Command("fmt:fmt", "Write task files and step groups in one style, with steps in their short form."),
         "verify": Command(
             "verify:run_verify",
             "Find tasks that test nothing, or do not end as they declare.",

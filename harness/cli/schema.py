@@ -21,7 +21,7 @@ from harness.runner.campaign.document import Campaign
 from harness.spec.documents import MemoryKV, Trace
 from harness.spec.evaluation_gate import EvaluationGate
 from harness.spec.fault_plan import FaultPlan
-from harness.spec.file_names import SHORT_ACTS
+from harness.spec.file_names import HOOKS, SHORT_ACTS
 from harness.spec.problems import did_you_mean
 from harness.spec.short_forms import KEYS, PAIRS
 from harness.spec.step_groups import SAMPLES, StepGroup, Use
@@ -298,8 +298,11 @@ def _task_spec(own_keys: Iterable[str]) -> _Schema:
     definitions: dict[str, _Schema] = schema["$defs"]
     definitions["Use"] = _without_proposed_null(Use.model_json_schema())
     definitions["ShortStep"] = {}
-    for around in (schema, definitions["Repair"]):
+    for around in (schema, definitions["Repair"], definitions["Handler"]):
         around["properties"]["steps"]["items"]["oneOf"] += [{"$ref": "#/$defs/Use"}, {"$ref": "#/$defs/ShortStep"}]
+    for hook in HOOKS:
+        uses = [{"$ref": "#/$defs/Use"}, {"$ref": "#/$defs/ShortStep"}, {"type": "string"}]
+        schema["properties"][hook]["items"]["oneOf"] += uses
     schema["required"] = [key for key in schema["required"] if key != "task_id"]  # else it is the name of the file
     for rule, strategies in RULES.items():
         definitions["Rulebook"]["properties"][rule] = _rule(rule, strategies, definitions)
@@ -324,7 +327,8 @@ def _short_step(definitions: Mapping[str, _Schema]) -> _Schema:
     values: dict[str, _Schema] = {
         **{act: {"$ref": f"#/$defs/{ACTS[act].__name__}/properties/{key}"} for act, key in KEYS.items()},
         **dict.fromkeys(PAIRS, pairs),
-        "scroll": {"anyOf": [selector, number]},
+        "drag": {"anyOf": [{"type": "string"}, pairs]},
+        "scroll": _without_proposed_null({"anyOf": [selector, number, {"type": "null"}]}),
         "wait": {"anyOf": [selector, number, pairs]},
         "set": pairs,
         "assert": {"anyOf": [{"type": "string"}, pairs]},

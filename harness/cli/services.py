@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from harness.environment.status import ServiceStatus, kept_only, statuses
 from harness.model.service_settings import ServiceSettings
 from harness.recovery.failure import Failed
 from harness.reporting.files import shown_path
+from harness.reporting.redaction import redactor_of
 from harness.resilience import SystemClock
 from harness.spec.problems import did_you_mean
 
@@ -187,7 +189,8 @@ def logs(names: _Names = None, count: Count = 20, wait: Wait = False, as_json: A
     """
     chosen = _chosen_services(names)
     files = {name: log_file(chosen.logs, name) for name in chosen.settings}
-    show_logs(files, "service", count, wait=wait, as_json=as_json)
+    clean = redactor_of(settings_here(), (), os.environ).text
+    show_logs(files, "service", count, wait=wait, as_json=as_json, clean=clean)
 
 
 def _tell(found: Sequence[ServiceStatus], as_json: bool) -> None:

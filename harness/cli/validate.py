@@ -15,7 +15,7 @@ import typer
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.cli.advice import asked_problems, model_advice, write_advice
+from harness.cli.advice import asked_problems, model_advice, unseen_in_last_run, write_advice
 from harness.cli.project import project_of
 from harness.faults.checks import Project, misplaced_faults, misplaced_in_plan
 from harness.model.model_settings import CASSETTES
@@ -25,7 +25,7 @@ from harness.recovery.failure import Failed
 from harness.spec.advice import advice, named_host
 from harness.spec.advice.criteria import declares_failure, scopes
 from harness.spec.agents import SCRIPTED
-from harness.spec.checks import unfit_for_login
+from harness.spec.checks import logins_of, unfit_for_login
 from harness.spec.evaluation_gate import baseline_problem, load_gate
 from harness.spec.expressions import steps_of
 from harness.spec.fault_plan import idle_patterns, load_fault_plan
@@ -42,7 +42,7 @@ from harness.spec.load import check_group, exists, find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import how_many, with_scheme
 from harness.spec.parametrize import expand
-from harness.spec.problems import UNKNOWN, Problem, SpecError, did_you_mean, is_misspelt
+from harness.spec.problems import UNKNOWN, JsonPath, Problem, SpecError, did_you_mean, is_misspelt
 from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.source import file_label
 from harness.spec.step_groups import LoadedGroup, load_group
@@ -110,9 +110,10 @@ def check_paths(
     grouped = _promoted((each for file in groups for each in check_group(file)), strict)
     gated = [problem for file in gates for problem in _of_gate(file, projects)]
     recorded = [problem for folder in dict.fromkeys(file.parent for file in files) for problem in _of_cassettes(folder)]
+    unseen = _promoted(unseen_in_last_run(loaded, projects.settings), strict)
     of_tasks = (each for several in found for each in several)
     asked = _promoted(_of_servers(loaded, projects), strict) if tools else ()
-    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *gated, *recorded, *asked)
+    problems = (*projects.problems(), *of_tasks, *suite, *planned, *grouped, *gated, *recorded, *asked, *unseen)
     labels, *more = (tuple(map(file_label, each)) for each in (files, plans, groups, gates))
     return Checked(labels, tuple(loaded), tuple(dict.fromkeys(problems)), *more)
 
@@ -213,25 +214,25 @@ def _advised(
     told += model_advice(task, settings, file_label(settings.root / "pyproject.toml"))
     told += write_advice(task, settings)
     told += misplaced_faults(task, projects.project(task.folder))
-    problems = [*problems, *_of_login(task, settings)]
+    problems = [*problems, *(each for named in logins_of(task.spec) for each in _of_login(task, *named, settings))]
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
 
 
-def _of_login(task: Loaded, settings: Settings) -> Iterator[Problem]:
-    declared = settings.logins.get(task.spec.login or "")
+def _of_login(task: Loaded, path: JsonPath, name: str, settings: Settings) -> Iterator[Problem]:
+    declared = settings.logins.get(name)
     if declared is None or declared.task is None:
         return
     file = settings.root / declared.task
     if not file.exists():
-        message = f"the login `{task.spec.login}` is made by {declared.task}, which does not exist"
-        yield task.origin.problem(("login",), message, hint=f"see [tool.harness.logins.{task.spec.login}]")
+        message = f"the login `{name}` is made by {declared.task}, which does not exist"
+        yield task.origin.problem(path, message, hint=f"see [tool.harness.logins.{name}]")
         return
     try:
         made = load_file(file, defaults=settings.defaults, extra_keys=settings.extra_keys)
     except SpecError as error:
         yield from error.problems
     else:
-        yield from unfit_for_login(made.spec, made.origin.file, task.origin)
+        yield from unfit_for_login(made.spec, made.origin.file, path, task.origin)
 
 
 def _strictly(load: Callable[..., Loaded], problems: list[Problem]) -> list[Problem]:

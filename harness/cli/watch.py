@@ -30,6 +30,7 @@ from harness.reporting.telemetry.log import events_of
 from harness.reporting.telling import story_of
 from harness.runner.compile import compile_plan
 from harness.runner.sync import BegunRun, SyncHarness
+from harness.spec.checks import logins_of
 from harness.spec.file_names import is_step_group
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
@@ -62,7 +63,7 @@ def concerned(
     """
     if any(path.suffix == ".py" or path.name == "pyproject.toml" for path in changed):
         return [task for task in tasks if task.spec.task_id in failed] or list(tasks)
-    parts = [(task, (task, login) if (login := logins.get(task.spec.login or "")) else (task,)) for task in tasks]
+    parts = [(task, (task, *(logins[name] for _, name in logins_of(task.spec) if name in logins))) for task in tasks]
     return [task for task, used in parts if any(uses(each, path) for each in used for path in changed)]
 
 

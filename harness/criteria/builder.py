@@ -23,7 +23,6 @@ from harness.criteria.syntax import (
     OPTIONAL,
     PATHS,
     QUESTIONS,
-    SELECTOR_FUNCTIONS,
     UNITS,
     WAITS,
     WORDS,
@@ -230,7 +229,8 @@ def _call(branch: Branch) -> Read | Number:
     if len(items) != len(takes):
         whole = "the path '*' takes all of the document" if name == "json" and len(items) == 1 else ""
         branch.fail(f"`{name}` takes {len(takes) or 'no'} argument{'s' * (len(takes) != 1)}", (form(name),), hint=whole)
-    return Read(name, tuple(map(_argument, [name] * len(takes), takes, items)), named.get("frame"), **branch.place)
+    given = tuple(map(_argument, [name] * len(takes), takes, items))
+    return Read(name, given, named.get("frame"), named.get("as"), **branch.place)
 
 
 def _add_named(function: str, branch: Branch, named: dict[str, str]) -> None:
@@ -248,8 +248,9 @@ def _add_named(function: str, branch: Branch, named: dict[str, str]) -> None:
 
 
 def _stray_name(branch: Branch) -> NoReturn:
-    owners = ", ".join(sorted(SELECTOR_FUNCTIONS))
-    branch.fail(f"`{branch.name}=` has no place here", hint=f"`frame=` belongs into {owners}; to compare, use `==`")
+    key = branch.name if branch.name in NAMED else "frame"
+    owners = ", ".join(sorted(NAMED[key]))
+    branch.fail(f"`{branch.name}=` has no place here", hint=f"`{key}=` belongs into {owners}; to compare, use `==`")
 
 
 def _number_in(branch: Branch, items: list[Branch]) -> Number:

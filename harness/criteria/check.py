@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Coroutine, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import islice, product
-from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from harness.criteria.lists import CONTENT, NOTHING, one_by_one
+from harness.criteria.lists import CONTENT, NOTHING, spread
 from harness.criteria.numbers import unread
 from harness.criteria.paths import ambiguous, follow, list_root, lookup, memory_ambiguous, memory_lookup
-from harness.criteria.patterns import Patience, first_group
+from harness.criteria.patterns import first_group
+from harness.criteria.sources import Pass
 from harness.criteria.syntax import (
     ACCESSIBLE,
     HAPPENINGS,
@@ -40,11 +37,11 @@ from harness.criteria.syntax import (
     constant,
     oriented,
 )
-from harness.criteria.texts import fold, in_sentence, look_alike, with_escapes
+from harness.criteria.texts import fold, in_sentence, look_alike, plain, with_escapes
 from harness.criteria.values import NumberReading, moment_in, null_and_empty, number_in, order_problem, satisfied
 from harness.values import replace
 
-_Found = TypeVar("_Found")
+_ONE_VALUE = "a list is compared with one value: write `ALL[...]`, `ANY[...]` or `includes`"
 _EXPECTED = {"==": "", "!=": "anything but ", "includes": "to include ", "matches": "to match "}
 
 
@@ -72,10 +69,13 @@ async def check(condition: Compare | Test, reads: Pass) -> Finding:
 def _judged(condition: Compare, left: Operand, right: Operand, reads: Pass) -> Judgement:
     operator, subject, wanted = oriented(condition)
     left, right = _folded(operator, left, right)
+    apart = spread(operator, subject, wanted, (isinstance(left.json, list), isinstance(right.json, list)))
     if not condition.over:
-        return _judge(operator, left, right, reads)
-    apart = one_by_one(operator, subject, wanted)
-    sides = [side.apart() if spread else (side,) for side, spread in zip((left, right), apart, strict=True)]
+        one = any(apart) and right.json is not None and left.json is not None
+        return Judgement(False, _ONE_VALUE, decided=False) if one else _judge(operator, left, right, reads)
+    if condition.over == "ALL" and (none := next((side for side in (left, right) if side.many and side.note), None)):
+        return Judgement(False, none.note, decided=False)  # a mistyped selector makes no green test
+    sides = [side.apart() if each else (side,) for side, each in zip((left, right), apart, strict=True)]
     return _judge_each(operator, sides[0], sides[1], reads, condition.over)
 
 
@@ -125,18 +125,15 @@ def _lack(operand: Operand) -> str:
 async def _question(condition: Test, reads: Pass) -> Finding:
     answer = await read(condition.read, reads)
     holds = True in answer.matches
-    selector, frame = condition.read.arguments[0], condition.read.frame
-    place = "" if frame is None else f" in the frame {frame!r}"
+    selector, place = condition.read.arguments[0], _where(condition.read.query)
     if condition.read.function in STATES:
         state = condition.read.function.replace("_", " ").replace("in viewport", "in the viewport")
         message = f"{selector!r}{place} is {'' if holds else 'not '}{state}" if answer.matches else answer.note
-        return Finding(
-            holds, condition.source, expected=True, actual=holds, message=message, decided=bool(answer.matches)
-        )
+        decided = bool(answer.matches)
+        return Finding(holds, condition.source, expected=True, actual=holds, message=message, decided=decided)
     visibly = "visible " if condition.read.function == "visible" else ""
-    message = (
-        f"{'an' if holds and not visibly else 'a' if holds else 'no'} {visibly}element matches {selector!r}{place}"
-    )
+    how_many = "no" if not holds else "a" if visibly else "an"
+    message = f"{how_many} {visibly}element matches {selector!r}{place}"
     return Finding(holds, condition.source, expected=True, actual=holds, message=message)
 
 
@@ -305,7 +302,7 @@ def _happened(found: Happened, name: str | None) -> Operand:
     """The list; it cannot be read if older items are missing. `name`: the value of an item that stands for it."""
     if found.gap:
         return Operand((), found.gap, unread=True)
-    return Operand(([each if name is None else each[name] for each in found.items],))
+    return Operand(tuple(each if name is None else each[name] for each in found.items), many=True)
 
 
 async def _item(of: Read, segment: str | int, reads: Pass) -> Operand:
@@ -319,8 +316,12 @@ async def _item(of: Read, segment: str | int, reads: Pass) -> Operand:
 
 async def _page(query: PageQuery, reads: Pass) -> Operand:
     found, shown = await reads.page(query), query.function in SHOWN_TEXTS
+    if isinstance(found, list):
+        note = "" if found or query.function != "texts" else await _missing(query, reads)
+        return Operand(tuple(found), note, many=True, reading=NumberReading(reads.locale))
     if found is not None:
-        return Operand((found,), shown=shown, reading=NumberReading(reads.locale, field=query.function == "value"))
+        reading = NumberReading(reads.of(query.user).locale, field=query.function == "value")
+        return Operand((found,), shown=shown, reading=reading)
     # An element without this attribute is there, and its attribute is null.
     there = query.function in ("attr", "value") and await reads.page(query._replace(function="exists", name=None))
     return Operand((), await _missing(query, reads), shown=shown, ownerless=there is not True)
@@ -330,13 +331,18 @@ async def _missing(query: PageQuery, reads: Pass) -> str:
     """Why the page has no such value."""
     if query.selector is None:
         named = f" {query.name!r}" if query.name is not None else ""
-        return f"the page has no {query.function.replace('_', ' ')}{named}"
-    of_shown = query.function in (*STATES, "text", "css", "class", *ACCESSIBLE)
+        return f"the page{_where(query)} has no {query.function.replace('_', ' ')}{named}"
+    of_shown = query.function in (*STATES, "text", "texts", "css", "class", *ACCESSIBLE)
     if of_shown and (count := await reads.page(query._replace(function="count", name=None))):
         return f"{count} {'element matches' if count == 1 else 'elements match'}, none is shown"
-    place = "" if query.frame is None else f" in the frame {query.frame!r}"
-    what = f"no element matches {query.selector!r}{place}"
+    what = f"no element matches {query.selector!r}{_where(query)}"
     return what + (f", or it has no {query.name!r}" if query.name is not None else "")
+
+
+def _where(query: PageQuery) -> str:
+    """The frame, and the user whose page it is, as part of a sentence; empty for the page of the one who acts."""
+    frame = "" if query.frame is None else f" in the frame {query.frame!r}"
+    return frame + ("" if query.user is None else f" of {query.user}")
 
 
 def _found(document: Json, path: str, missing: str, reads: Pass) -> Operand:
@@ -397,7 +403,7 @@ def _number_of(value: Json, pattern: str, reading: NumberReading, reads: Pass) -
     picked = value
     if pattern and isinstance(value, str):
         try:
-            group = first_group(pattern, value, reads.patience.seconds)
+            group = first_group(plain(pattern), plain(value), reads.patience.seconds)
         except TimeoutError:
             note = f"the regular expression took more than {reads.patience.seconds:g} s"
             reads.patience.shorten()
@@ -455,108 +461,6 @@ def _length(of: Operand, source: str) -> Operand:
         return Operand((len(value),))
     note = of.note if of.missing else f"{source} is not a text, list or object, so it has no length"
     return Operand((), note, unread=of.unread, ownerless=True)
-
-
-# The sources of values, and one pass of reading them.
-
-
-class LateError(Exception):
-    """The page did not answer in time: there was no look, so nothing is known. `cause` is the error that says so."""
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(cause)
-        self.cause = cause
-
-
-class Sources(Protocol):
-    """What a criterion may read. Errors of these pass through evaluation: unreadable does not mean false."""
-
-    async def page(self, query: PageQuery, until: float) -> Json:
-        """exists, visible: bool; count: int; text, text_content, value, attr: text, or None; url, title.
-
-        `text` is that of the first match that is displayed. Raises LateError if the page has not answered at `until`
-        (monotonic seconds; infinite: as long as the source itself can wait).
-        """
-        ...
-
-    async def memory(self) -> Mapping[str, Json]:
-        """The exact keys and their values."""
-        ...
-
-    async def channel(self, name: str) -> Json:
-        """The whole document of an environment channel."""
-        ...
-
-    async def happened(self, function: str, pattern: str, until: float) -> Happened:
-        """What the pages have done so far: requests that match `POST **/api/orders`, dialogs, and other `HAPPENINGS`.
-
-        `until` is as in `page`.
-        """
-        ...
-
-    async def result(self) -> Json:
-        """The answer that the step has got, of a tool or a request."""
-        ...
-
-    def now(self) -> datetime:
-        """The world's time, timezone-aware."""
-        ...
-
-    @property
-    def locale(self) -> str | None:
-        """The locale of the browser context, by which numbers in texts are read; None if none is declared."""
-        ...
-
-
-class Pass:
-    """One pass over the sources: nothing is read before it is needed, and nothing is read twice."""
-
-    def __init__(self, sources: Sources, patience: Patience) -> None:
-        self._sources = sources
-        self.patience = patience
-        self.limit = math.inf
-        """The end of the present look, in monotonic seconds: a page that is busy until then was not looked at."""
-        self.locale = sources.locale
-        self._read: dict[Hashable, Any] = {}
-        self._now: datetime | None = None
-
-    @contextmanager
-    def limited(self, limit: float) -> Iterator[None]:
-        """Look no longer than until `limit`, or until an earlier limit that holds already."""
-        before, self.limit = self.limit, min(self.limit, limit)
-        try:
-            yield
-        finally:
-            self.limit = before
-
-    async def page(self, query: PageQuery) -> Json:
-        return await self._once(query, lambda: self._sources.page(query, self.limit))
-
-    async def channel(self, name: str) -> Json:
-        return await self._once(("channel", name), lambda: self._sources.channel(name))
-
-    async def happened(self, of: Read) -> Happened:
-        pattern = "".join(of.arguments)
-        return await self._once(
-            (of.function, pattern), lambda: self._sources.happened(of.function, pattern, self.limit)
-        )
-
-    async def memory(self) -> Mapping[str, Json]:
-        return await self._once("memory", self._sources.memory)
-
-    async def result(self) -> Json:
-        return await self._once("result", self._sources.result)
-
-    async def _once(self, key: Hashable, read: Callable[[], Coroutine[Any, Any, _Found]]) -> _Found:
-        if key not in self._read:
-            self._read[key] = await read()
-        found: _Found = self._read[key]
-        return found
-
-    def now(self) -> datetime:
-        if self._now is None:
-            self._now = self._sources.now()
-        return self._now
 
 
 # Judges a criterion, with the reason if it does not hold.

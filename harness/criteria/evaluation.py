@@ -8,9 +8,10 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from harness.criteria.check import Explanation, Finding, LateError, Pass, Sources, Verdict, check, read
+from harness.criteria.check import Explanation, Finding, Verdict, check, read
 from harness.criteria.parser import Criterion, ValueExpression
 from harness.criteria.patterns import Patience
+from harness.criteria.sources import LateError, Pass, Sources
 from harness.criteria.syntax import Compare, Condition, Every, Json, Not, Some, Stable, Test, Within
 from harness.criteria.texts import difference
 from harness.resilience import Clock, Deadline

@@ -26,6 +26,7 @@ from harness.criteria.syntax import (
     Stable,
     Value,
     Within,
+    denials,
     suggestion,
     walk,
 )
@@ -115,6 +116,17 @@ class _Expression:
         """The selectors of the elements that it reads, each with its frame."""
         reads = (node for node in walk(self.tree) if isinstance(node, Read) and node.function in SELECTOR_FUNCTIONS)
         return frozenset((node.arguments[0], node.frame) for node in reads)
+
+    @property
+    def denied(self) -> frozenset[Selected]:
+        """The selectors of which it says only that no element is there, or none is to be seen."""
+        found = list(denials(self.tree))
+        return frozenset(each for each, says in found if says) - {each for each, says in found if not says}
+
+    @property
+    def users(self) -> frozenset[str]:
+        """The users whose pages it reads, beside those of the one who acts."""
+        return frozenset(node.user for node in walk(self.tree) if isinstance(node, Read) and node.user is not None)
 
     @property
     def patterns(self) -> frozenset[tuple[str, str]]:

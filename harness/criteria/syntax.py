@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -72,6 +72,8 @@ FUNCTIONS = MappingProxyType(
         "css": ("selector", "CSS property"),
         "role": ("selector",),
         "accessible_name": ("selector",),
+        "accessible_description": ("selector",),
+        "accessible_error_message": ("selector",),
         "url": (),
         "title": (),
         "cookie": ("name",),
@@ -93,7 +95,7 @@ FUNCTIONS = MappingProxyType(
 SELECTOR_FUNCTIONS = frozenset(name for name, takes in FUNCTIONS.items() if takes[:1] == ("selector",))
 STORED = frozenset({"cookie", "local_storage"})
 """Functions that read what the site keeps in the browser, by name."""
-ACCESSIBLE = frozenset({"role", "accessible_name"})
+ACCESSIBLE = frozenset({"role", "accessible_name", "accessible_description", "accessible_error_message"})
 """What people with a screen reader are told of an element."""
 PAGE_FUNCTIONS = SELECTOR_FUNCTIONS | STORED | {"url", "title"}
 MEMORY_FUNCTIONS = frozenset({"mem", "time_since", "time_until"})
@@ -101,8 +103,6 @@ PATHS = frozenset({"key", "path"})  # parameters that are paths
 OPTIONAL = frozenset({"result"})  # functions whose path may be left out: it is then empty, which means everything
 SHOWN_TEXTS = frozenset({"text", "text_content", "title"})
 """Functions whose value is a text that people read: it is compared as Playwright compares texts (`texts.fold`)."""
-NAMED = MappingProxyType({"frame": SELECTOR_FUNCTIONS})
-"""Arguments that are written with their name, and the functions that take them."""
 STATES = frozenset({"checked", "enabled", "editable", "focused", "empty", "in_viewport"})
 """Questions about the first match that is displayed. Without such an element they have no answer."""
 QUESTIONS = STATES | {"exists", "visible"}
@@ -117,6 +117,10 @@ HAPPENINGS: MappingProxyType[str, str | None] = MappingProxyType(
     }
 )
 """What pages have done so far: lists, of which a path takes an item. As a text each is this value of it."""
+NAMED: MappingProxyType[str, frozenset[str]] = MappingProxyType(
+    {"frame": SELECTOR_FUNCTIONS, "as": PAGE_FUNCTIONS | HAPPENINGS.keys()}
+)
+"""Arguments that are written with their name, and the functions that take them."""
 SINCE_STEPS = HAPPENINGS.keys() - {"requests", "dialogs"}
 """The functions that preconditions cannot use: before the first step nothing has happened."""
 
@@ -174,6 +178,8 @@ class PageQuery(NamedTuple):
     name: str | None = None
     """The name of an attribute, a CSS property, a cookie or an entry of the local storage."""
     frame: str | None = None
+    user: str | None = None
+    """The user whose page is asked; None: the one who acts."""
 
 
 class Happened(NamedTuple):
@@ -225,14 +231,16 @@ class Read(Node):
     arguments: tuple[str, ...]
     frame: str | None = None
     """The selector of the iframe that has the element."""
+    user: str | None = None
+    """The user whose pages it reads; None: the one who acts."""
 
     @property
     def query(self) -> PageQuery:
         """What a page function asks the page."""
         if self.function in STORED:
-            return PageQuery(self.function, name=self.arguments[0])
+            return PageQuery(self.function, name=self.arguments[0], user=self.user)
         selector, name, *_ = *self.arguments, None, None
-        return PageQuery(self.function, selector, name, self.frame)
+        return PageQuery(self.function, selector, name, self.frame, self.user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +368,42 @@ def walk(node: Value | Condition) -> Iterator[Value | Condition]:
     yield node
     for child in _children(node):
         yield from walk(child)
+
+
+_ABSENT: Mapping[tuple[str, object], bool] = {
+    ("==", 0): True, ("<", 1): True, ("<=", 0): True, (">", 0): False, (">=", 1): False, ("!=", 0): False,
+}  # fmt: skip
+"""Comparison of a count -> whether it says that nothing is there."""
+
+
+def denials(node: Value | Condition, *, negated: bool = False) -> Iterator[tuple[Selected, bool]]:
+    """The selectors that it reads, and of each whether it says that no element is there, or none is to be seen."""
+    match node:
+        case Not(part=part):
+            yield from denials(part, negated=not negated)
+        case Test(read=Read(function="exists" | "visible") as read):
+            yield (read.arguments[0], read.frame), negated
+        case Compare() if (found := _says_absent(node)) is not None:
+            read, absent = found
+            yield (read.arguments[0], read.frame), absent != negated
+        case Read() if node.function in SELECTOR_FUNCTIONS:
+            yield (node.arguments[0], node.frame), False
+        case _:
+            for child in _children(node):
+                yield from denials(child, negated=negated)
+
+
+def _says_absent(comparison: Compare) -> tuple[Read, bool] | None:
+    """What is counted or looked for, and whether it is to be absent; None for any other comparison."""
+    operator, observed, expected = oriented(comparison)
+    if not isinstance(observed, Read) or not isinstance(expected, Literal):
+        return None
+    if observed.function == "count" and not isinstance(expected.value, bool):
+        absent = _ABSENT.get((operator, expected.value))
+    else:
+        known = observed.function in ("exists", "visible") and operator == "==" and isinstance(expected.value, bool)
+        absent = not expected.value if known else None
+    return None if absent is None else (observed, absent)
 
 
 def of_happenings(value: Value) -> bool:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from operator import ge, gt, le, lt
 from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct
 
@@ -40,6 +41,18 @@ def equal(a: Json, b: Json) -> bool:
         elif isinstance(left, list | dict) or not _are_equal(left, right):
             return False
     return True
+
+
+def contains(actual: Any, wanted: Any) -> bool:
+    """Return whether a value is the wanted one; a wanted mapping may lack keys, at any depth."""
+    if isinstance(wanted, dict):
+        return isinstance(actual, dict) and all(
+            key in actual and contains(actual[key], each) for key, each in wanted.items()
+        )
+    if isinstance(wanted, list):
+        same = isinstance(actual, list) and len(actual) == len(wanted)
+        return same and all(map(contains, actual, wanted))
+    return equal(actual, wanted)
 
 
 def _are_equal(a: Json, b: Json) -> bool:

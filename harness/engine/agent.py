@@ -203,7 +203,7 @@ class _Sight:
         within = min(own, run.left)
         tools = await _offered(run, within)
         try:
-            seen = await run.stage.session.observe(within, screenshot=screenshot)
+            seen = await run.seat.observe(within, screenshot=screenshot)
         except Failed as failed:
             if failed.failure.type == "timeout_step" and within < own:
                 raise Failed(task_timeout(run, failed.failure)) from failed

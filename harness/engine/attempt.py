@@ -163,7 +163,7 @@ async def _do(
             return values
         outcome = Passed({**outcome.details, "remembered": values})
     if step.screenshot_id and not isinstance(step, Screenshot):
-        await run.stage.session.screenshot(step.screenshot_id, max(1.0, until.left(run.ports.clock.now())))
+        await run.seat.screenshot(step.screenshot_id, max(1.0, until.left(run.ports.clock.now())))
     return outcome
 
 
@@ -198,7 +198,7 @@ async def _repeated(judge: AssertionJudge, step: Step, ends: RepeatUntil, within
 
     async def act(at_most: float) -> Outcome:
         left = end - run.ports.clock.now()
-        return await run.stage.session.perform(step, left, min(patience, at_most, left))
+        return await run.seat.perform(step, left, min(patience, at_most, left))
 
     criterion = await resolved_criterion(run, ends.criterion, judge.until)
     again = isinstance(step, RepeatedStep) and step.until is not None
@@ -209,7 +209,7 @@ async def _perform(
     judge: AssertionJudge, step: Step, within: float, patience: float, called: CalledTool | AnsweredApi | None
 ) -> Outcome:
     """Do the act. A write that was answered and whose answer only must be judged is not sent again."""
-    perform = partial(judge.run.stage.session.perform, step, within, patience)
+    perform = partial(judge.run.seat.perform, step, within, patience)
     if not isinstance(step, Api) or called is None:
         return await perform()
     from harness.engine.api_answers import AnsweredApi, judged  # few steps read the answer of a request
@@ -236,7 +236,7 @@ async def _with_dialogs(run: Run, step: Step, until: Deadline, outcome: Outcome)
     """The outcome, or the failure of a step in which a declared dialog did not open. What an agent prepares may not."""
     if isinstance(outcome, Failure) or isinstance(step, Dialog) or run.agent is not None:
         return outcome
-    return await run.stage.session.await_dialogs(until.left(run.ports.clock.now())) or outcome
+    return await run.seat.await_dialogs(until.left(run.ports.clock.now())) or outcome
 
 
 def _patience(run: Run, step: Step, remedy: Remedy | None, within: float) -> float:
@@ -267,8 +267,8 @@ async def _wait(judge: AssertionJudge, step: Wait, remedy: Remedy | None, within
             return replace(outcome, advice=f"It was waited for, {seconds:.3g} s; a longer `timeout` waits longer.")
         return outcome
     if _has_fallbacks(run, step, remedy):
-        return _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
-    return await run.stage.session.perform(step, within, patience)
+        return _not_found(step, patience, await run.seat.perform(step, patience, patience))
+    return await run.seat.perform(step, within, patience)
 
 
 def _not_found(step: Wait, patience: float, outcome: Outcome) -> Outcome:
@@ -305,10 +305,10 @@ async def _compare_text(judge: AssertionJudge, step: Assert, patience: float) ->
     verdict = await evaluate(comparison, sources, clock, until)
     if not verdict.holds and verdict.explanation and verdict.explanation.actual is None:
         began, left = clock.now(), until.left(clock.now())
-        text = await run.stage.session.text(step.selector, step.frame, min(patience, left), left)
+        text = await run.seat.text(step.selector, step.frame, min(patience, left), left)
         if isinstance(text, Failure) and text.code == _HIDDEN:  # it may be shown as long as a wrong text may change
             left = until.clip(expect - (clock.now() - began), clock.now())
-            text = await run.stage.session.text(step.selector, step.frame, left, left) if left > 0 else text
+            text = await run.seat.text(step.selector, step.frame, left, left) if left > 0 else text
         if isinstance(text, Failure):
             return _not_shown(step, operator, expected, text) if text.code == _HIDDEN else text
     elif verdict.holds or not expect:
@@ -427,7 +427,7 @@ class StepState(Struct):
     """Its `when` held: it is not asked again."""
     repeated: bool = False
     """It was repeated because `done_when` was false."""
-    contradicted: bool = False
+    contradicted: bool | None = None
     """It passed, and `done_when` is false."""
     called: CalledTool | AnsweredApi | None = None
     """The call of a `tool` step, or the answer of an `api` step that reads it."""

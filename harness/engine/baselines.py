@@ -50,7 +50,7 @@ def _file_of(run: Run, name: str) -> Path | Failure:
 async def compare_aria(judge: AssertionJudge, step: Assert, expected: str) -> Outcome:
     """Compare the element's ARIA snapshot with that of the step, or of its file, which may be written instead."""
     run, selector, within = judge.run, step.selector or "body", max(_POLL, judge.left)
-    session = run.stage.session
+    session = run.seat
     file = _file_of(run, step.baseline) if step.baseline else None
     if isinstance(file, Failure):
         return file
@@ -154,11 +154,11 @@ class _Comparison:
         return now + self.judge.until.clip(seconds, now)
 
     async def shot(self, patience: float) -> bytes | Failure:
-        return await self.run.stage.session.picture(self.step, min(patience, self.left()), self.left())
+        return await self.run.seat.picture(self.step, min(patience, self.left()), self.left())
 
     async def another(self, end: float, seen: Failure) -> bytes | Failure:
         """Another screenshot, in a wait until `end`. A page that gives none until then is judged by what was `seen`."""
-        clock, session = self.run.ports.clock, self.run.stage.session
+        clock, session = self.run.ports.clock, self.run.seat
         while True:
             began = clock.now()
             within = min(self.left(), max(_SETTLE, end - began))
@@ -194,9 +194,9 @@ class _Comparison:
 
 async def compare_screenshot(judge: AssertionJudge, index: int, step: Assert, patience: float) -> Outcome:
     """Compare a screenshot with the step's file, which may be written instead; again as long as the judge waits."""
-    run, session = judge.run, judge.run.stage.session
+    run, session = judge.run, judge.run.seat
     name = baseline_name(
-        step.screenshot or "", session.platform, run.plan.spec.profile or run.plan.context.device or ""
+        step.screenshot or "", session.platform, run.plan.spec.profile or run.plan.context_of(step.user).device or ""
     )
     file = _file_of(run, name)
     if isinstance(file, Failure):

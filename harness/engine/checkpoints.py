@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 
 from harness.engine.attempt import task_timeout
-from harness.engine.effects import barred_reason, refill_refusal, stop_sending, taken_back
+from harness.engine.effects import barred_reason, refill_refusal, stop_sending, taken_back, unanswered
 from harness.engine.remedies import for_good, with_stretched_limits
 from harness.engine.run import Checkpoint, RewindRequest, Run, TaskStop, counts
 from harness.model.ports import Saved, WorldCheckpoint
@@ -116,15 +116,18 @@ async def _restore_checkpoint(run: Run, back: RewindRequest) -> tuple[str, ...] 
         return page
     journal.attribute(run.stage.session.take_sent())  # the last that the old pages sent: an open WebSocket is not held
     undone = saved.world.whole and not state
-    abandoned = [*journal.set_up, *(record for record in journal.history if record.index >= saved.index)]
+    last = [each for each in journal.trace[-1:] if each.failure and unanswered(each.step, each.sent, each.failure)]
+    abandoned = [*journal.set_up, *(record for record in journal.history if record.index >= saved.index), *last]
     certain = undone and shown
     earlier = [each for each in journal.unsure if each.index < saved.index or not taken_back(each, restored=certain)]
     written = [record for record in abandoned if record.may_have_written]
-    writes = [record for record in written if not taken_back(record, restored=undone, shown=shown)]
+    alone = len(written) == 1
+    writes = [each for each in written if not taken_back(each, restored=undone, shown=shown, alone=alone)]
     journal.unshown = undone and not shown
     journal.unsure = [*earlier, *writes]
     if not journal.admitted:
         journal.repaired.clear()
+        journal.prepared = False
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
     return (*state, *page)

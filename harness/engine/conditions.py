@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
 from harness.criteria import Criterion, CriterionError, lookup, memory_lookup, parse
+from harness.engine.around import before_each
 from harness.engine.attempt import StepRequest, attempt
 from harness.engine.checkpoints import save_first_checkpoint
 from harness.engine.due import rest_of_group
@@ -38,7 +39,8 @@ async def consistent(run: Run, index: int, step: Step | None) -> StepTransition:
     for key, binding in run.plan.spec.state_bindings.items():
         if _memory_value(run, key) is None:
             continue  # memory is still empty
-        request = StepRequest(index, Assert(expr=_equal(key, binding)), "STATE_INCONSISTENT", _Truth(run, key, binding))
+        compared = Assert(expr=_equal(key, binding), **{"as": step and step.user})
+        request = StepRequest(index, compared, "STATE_INCONSISTENT", _Truth(run, key, binding))
         record, turn = await do_step(run, request)
         if record.answers or turn:
             run.journal.trace.append(record)
@@ -231,6 +233,8 @@ async def preconditions(run: Run) -> StepTransition:
     if run.journal.admitted:
         return None
     run.journal.under_way = _BEFORE
+    if turn := await before_each(run):
+        return turn
     for number, criterion in enumerate(run.plan.preconditions):
         cure = _Repairs(run, number)
         record, turn = await do_step(

@@ -29,12 +29,14 @@ _AGAIN = 0.5
 """Seconds between two requests to a channel that does not answer."""
 _SOON = 2.0
 """Seconds that a site has to show a write that passed: what a script sends may still be under way."""
+_CALLS = ("NET_TIMEOUT", "TOOL_TIMEOUT")
+"""Failures of a request or call that was not answered in time; a limit or a lost driver leaves one unanswered, too."""
 _LEAST = 1.0
 """Seconds for asking `done_when` even when the task's time is over: a wrong answer would cost more."""
 
 
 def has_posted(failure: Failure) -> bool:
-    """Return whether the act has sent a request that must not be sent twice."""
+    """Return whether the act has sent a request that must not be sent twice, unless its file says that it may be."""
     return failure.effect is not Effect.NONE and failure.details.get("method", "GET") not in ("GET", "HEAD")
 
 
@@ -80,7 +82,7 @@ async def stop_sending(run: Run, progress: StepState | None = None, failure: Fai
     else:
         run.journal.attribute(run.stage.session.take_sent())
     if not told and failure is not None and _may_send_on(progress, failure):
-        unseen = Sent("", run.stage.session.url or "", unseen=_UNTOLD)
+        unseen = Sent("", run.seat.url or "", unseen=_UNTOLD)
         if progress is not None and not progress.declared.looks_only:
             progress.sent += (unseen,)
         else:
@@ -123,7 +125,7 @@ def under_way(progress: StepState | None, failure: Failure) -> bool:
     step, led_on = progress.declared, failure.family is Family.NETWORK and failure.effect is Effect.POSSIBLE
     if not failure.tainted and (not led_on or isinstance(step, Download | ArrivalKeys)):
         return False
-    return step.effect_class == "write" or (step.effect is None and step.effect_class != "read")
+    return step.may_write
 
 
 def write_left(run: Run, index: int, step: Step, sent: Sent) -> None:
@@ -157,57 +159,103 @@ def _leaves_open(failure: Failure) -> bool:
 
 async def knowledge(run: Run, step: Step, failure: Failure, sent: Sequence[Sent] = ()) -> Known:
     """What is known of the effect of a step that failed; its `done_when` is asked unless nothing was done."""
-    # The act was done, and only the request that a page must send is missing, or the judgement of a tool's answer: no
-    # retry does it again.
-    only_unanswered = failure.act_done and (failure.family is Family.ASSERTION or isinstance(step, Tool))
-    if only_unanswered or _is_certainly_undone(step, failure, sent):
+    if _not_to_repeat(step, failure, sent):
         return Known(wrote=False)
-    posted = has_posted(failure) or seen_writing(step, sent)
+    posted = not step.repeatable and (has_posted(failure) or seen_writing(step, sent))
     never_came = any(each.page for each in sent) and "status" not in failure.details
     unseen = posted or never_came or any(each.unsafe for each in sent) or isinstance(step, Api | Tool)
-    return Known(step.effect_class == "write" or posted, await _answer_of(run, step, unseen=unseen))
+    late = bool(unanswered(step, sent, failure))
+    return Known(step.effect_class == "write" or posted, await _answer_of(run, step, unseen=unseen, late=late))
 
 
-def taken_back(record: StepRecord, *, restored: bool = True, shown: bool = True) -> bool:
+def _not_to_repeat(step: Step, failure: Failure, sent: Sequence[Sent]) -> bool:
+    """Return whether no retry can do the act twice: it did nothing, or it was done and only its judgement is missing.
+
+    That is the request that a page must send, or the judgement of a tool's answer.
+    """
+    only_judged = failure.act_done and (failure.family is Family.ASSERTION or isinstance(step, Tool))
+    return only_judged or _is_certainly_undone(step, failure, sent)
+
+
+def unanswered(step: Step, sent: Iterable[Sent], failure: Failure | None = None) -> list[str]:
+    """The requests of a step that may write and have no answer: their site may still be at work on them.
+
+    While there is one, a `done_when` that is false denies nothing. The page that follows an answered form writes
+    nothing.
+    """
+    loads = step.effect_class == "write"
+    own = [each for each in sent if each.open and (each.unsafe or (loads and each.arrived and not each.follows))]
+    if own or failure is None or failure.effect is Effect.NONE or not isinstance(step, Api | Tool):
+        return [f"{each.method} {each.url}" for each in own]
+    cut_off = failure.code in _CALLS or failure.family in (Family.TIMEOUT, Family.BROWSER)
+    return [step.describe()] if cut_off else []
+
+
+async def await_answer(run: Run, step: Step, sent: Sequence[Sent], failure: Failure | None = None) -> bool:
+    """Give what has no answer one more limit of the step, within the task's time, while `done_when` denies the effect.
+
+    Once the answer is there, its site has a moment to show what it has done. Returns whether the effect came.
+    """
+    clock = run.ports.clock
+    if not unanswered(step, sent, failure) or (failure is not None and _not_to_repeat(step, failure, sent)):
+        return False
+    until, answered = Deadline.after(min(run.limit(step), run.left), clock.now()), False
+    while until.allows(_AGAIN, clock.now()):
+        if (answer := await _answer_of(run, step, unseen=True)) is not EffectAnswer.DENIED:
+            return answer is EffectAnswer.DONE
+        await clock.sleep(_AGAIN)
+        if not answered and not unanswered(step, sent, failure):
+            answered, until = True, Deadline.after(min(_SOON, until.left(clock.now())), clock.now())
+    return False
+
+
+def taken_back(record: StepRecord, *, restored: bool = True, shown: bool = True, alone: bool = True) -> bool:
     """Return whether a restored environment takes back what the step did. `shown`: a channel had shown something.
 
     A tool's server may keep it elsewhere. What a channel must show, and none did, is still to come or is elsewhere. A
-    step that the file does not call a write need not show (a login submits a form, too).
+    step that the file does not call a write need not show (a login submits a form, too). What has no answer must, and
+    what was shown must be its own (`alone`: no other step has written): it may still be to come.
     """
     step = record.step
+    late = not record.came and bool(unanswered(step, record.sent, record.failure))
     called = step.effect == "write" or isinstance(step, Api) or any(each.unsafe for each in record.sent)
     must_show = step.effect_class == "write" and called
-    return restored and (shown or not must_show) and not isinstance(step, Tool)
+    seen = shown and alone if late else shown or not must_show
+    return restored and seen and not isinstance(step, Tool)
 
 
-async def contradicted(run: Run, step: Step) -> bool:
+async def contradicted(run: Run, step: Step) -> bool | None:
     """Return whether `done_when` denies a write that just passed: its answer after a later failure would be wrong, too.
 
-    Only a `done_when` that could allow a repetition is evaluated, and none that itself waits for a slow site.
+    None: it was not asked. Only a `done_when` that could allow a repetition is evaluated, and none that itself waits
+    for a slow site.
     """
     until = Deadline.after(min(_SOON, run.left), run.ports.clock.now())
     if step.effect_class != "write" or step.done_when is None:
-        return False
+        return None
     try:
         criterion = (await resolved(run, step, until)).done_when
         if criterion is None or not _asks_the_environment(criterion):
-            return False
+            return None
         if any(isinstance(node, Within | Stable) for node in walk(parse(criterion).tree)):
-            return False
+            return None
         return isinstance(await AssertionJudge(run, until, expect=_SOON).criterion(criterion), Failure)
     except (Failed, MissingMemory):
-        return False
+        return None
 
 
-async def barred_reason(run: Run, addresses: Iterable[str]) -> str | None:
+async def barred_reason(run: Run, addresses: Iterable[str], user: str | None = None) -> str | None:
     """Return why one of these addresses must not be requested again: a write that may have effect produced it.
+
+    `user`: only what this one has written counts, since it is asked for from this user's page; None: all of it.
 
     The write's `done_when` is asked, and allows the request if the write no longer has its effect.
     """
     wanted = {urldefrag(address).url for address in addresses}
-    made = written_addresses(run.journal.trace) if wanted else {}
+    trace = [each for each in run.journal.trace if user is None or each.step.user == user]
+    made = written_addresses(trace) if wanted else {}
     for url, record in made.items():
-        if url in wanted and not await once_more(run, RepeatWay.REQUEST, record.step):
+        if url in wanted and not await once_more(run, RepeatWay.REQUEST, record):
             doing = "a write" if record.step.effect_class == "write" else "which was seen to write"
             return f"step {record.index} ({record.step.describe()}), {doing}, produced {url}: it is not requested again"
     return None
@@ -218,37 +266,48 @@ async def refill_refusal(run: Run, checkpoint: Checkpoint) -> str | None:
 
     The step may still have its effect.
     """
-    for record in reversed(run.journal.history[: checkpoint.index]):
+    before = run.journal.history[: checkpoint.index]
+    by_user = ([each for each in before if each.step.user == user] for user in {each.step.user for each in before})
+    return next(filter(None, [await _filled_by_write(run, records) for records in by_user]), None)
+
+
+async def _filled_by_write(run: Run, records: Sequence[StepRecord]) -> str | None:
+    """The reason why no field of a user's page may be filled again, by the records of the user's steps."""
+    for record in reversed(records):
         if (isinstance(record.step, Open) and record.acted) or any(each.page and each.arrived for each in record.sent):
             return None  # the recorded fields belong to another page
         wrote = isinstance(record.step, _FILLS) and record.may_have_written
-        if wrote and not await once_more(run, RepeatWay.FILL, record.step):
+        if wrote and not await once_more(run, RepeatWay.FILL, record):
             doing = f"step {record.index} ({record.step.describe()}), which filled one of them, is a write"
             return f"{doing}{observed_write(record)} and is not repeated"
     return None
 
 
-async def once_more(run: Run, way: RepeatWay, step: Step) -> bool:
+async def once_more(run: Run, way: RepeatWay, record: StepRecord) -> bool:
     """Return whether a write may be done again on this way, as its `done_when` answers."""
-    return again(way, Known(True, await _answer_of(run, step, unseen=True))) is RepeatVerdict.AGAIN
+    late = bool(unanswered(record.step, record.sent, record.failure))
+    return again(way, Known(True, await _answer_of(run, record.step, unseen=True, late=late))) is RepeatVerdict.AGAIN
 
 
-async def _answer_of(run: Run, step: Step, *, unseen: bool) -> EffectAnswer:
+async def _answer_of(run: Run, step: Step, *, unseen: bool, late: bool = False) -> EffectAnswer:
     """The answer of `done_when`.
 
     `unseen`: the page and the memory are still as before the step, so a criterion about them cannot deny the effect.
+    `late`: nothing can, since a request has no answer.
     """
     if step.done_when is None:
         return EffectAnswer.NONE
     try:
         until = _until(run, step)
         criterion = str((await resolved(run, step, until)).done_when)
-        done = await _answered(run, criterion, until)
+        with run.acting(step.user):
+            done = await _answered(run, criterion, until)
     except (Failed, MissingMemory):
         return EffectAnswer.UNREADABLE
     if done:
         return EffectAnswer.DONE
-    return EffectAnswer.UNREADABLE if unseen and not _asks_the_environment(criterion) else EffectAnswer.DENIED
+    cannot_see = unseen and not _asks_the_environment(criterion)
+    return EffectAnswer.UNREADABLE if late or cannot_see else EffectAnswer.DENIED
 
 
 async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
@@ -276,8 +335,10 @@ def observed_write(record: StepRecord) -> str:
     return f" (it {left.describe()}; if it may be done twice, declare `effect: idempotent`)"
 
 
-def doubt(step: Step, sent: Iterable[Sent] = ()) -> str:
-    """The reason why it cannot be known whether a step took effect."""
+def doubt(step: Step, sent: Iterable[Sent] = (), late: Sequence[str] = ()) -> str:
+    """The reason why it cannot be known whether a step took effect. `late`: what has no answer (`unanswered`)."""
+    if step.done_when is not None and late:
+        return f"{late[0]} has no answer, and until then a false `done_when` proves nothing"
     if step.done_when is None:
         left = first_unsafe(sent)
         return "it has no `done_when`" + (f", and {left.describe()}" if left else "")
@@ -302,10 +363,12 @@ async def settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransi
 
 async def done_before(run: Run, progress: StepState, earlier: StepRecord) -> tuple[StepRecord, StepTransition] | None:
     """The record of a write that was done before a rewind and still has its effect; None if it is to be done again."""
-    known = Known(True, await _answer_of(run, progress.declared, unseen=True))
+    await await_answer(run, progress.declared, earlier.sent)
+    late = unanswered(progress.declared, earlier.sent, earlier.failure)
+    known = Known(True, await _answer_of(run, progress.declared, unseen=True, late=bool(late)))
     verdict = again(RepeatWay.REPLAY, known)
     if verdict is RepeatVerdict.UNKNOWN:
-        why = doubt(progress.declared)
+        why = doubt(progress.declared, late=late)
         why += ", and no channel had shown what the step did, so nothing was restored" if run.journal.unshown else ""
         message = f"Whether step {progress.index} still has its effect is not known, so it was not done again: {why}"
         failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)

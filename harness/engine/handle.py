@@ -31,9 +31,10 @@ async def handle(run: Run, index: int, step: Step) -> StepTransition:
     if is_open or isinstance(step, _BESIDE_PAGES) or isinstance(last, Dialog):
         return None
     for number, handler in enumerate(run.plan.handlers):
+        run.stage.session.act_as(step.user)
         if journal.handled[number] < handler.times and await _is_in_the_way(run, handler):
             journal.handled[number] += 1
-            if turn := await _remove(run, index, handler):
+            if turn := await _remove(run, index, handler, step.user):
                 return turn
     return None
 
@@ -49,12 +50,14 @@ async def _is_in_the_way(run: Run, handler: ReadyHandler) -> bool:
         return False
 
 
-async def _remove(run: Run, index: int, handler: ReadyHandler) -> StepTransition:
+async def _remove(run: Run, index: int, handler: ReadyHandler, user: str | None) -> StepTransition:
+    """Do the steps of a handler, by the user who acts unless they name one themselves."""
     steps = list(handler.steps)
     while steps:
         if ending := overspent(run, another=True):
             return ending
         step = steps.pop(0)
+        step = step if step.user is not None or user is None else step.model_copy(update={"as": user})
         run.journal.begun += 1
         record, turn = await do_step(run, StepRequest(index, step, expect=run.plan.expect_timeout))
         left = rest_of_group(run, record, steps)

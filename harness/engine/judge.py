@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from harness.criteria import Criterion, CriterionError, LateError, PageQuery, evaluate, parse
+from harness.criteria import Criterion, CriterionError, LateError, PageQuery, evaluate, fold, parse
 from harness.criteria.syntax import Compare, Literal, Number, Read, oriented
-from harness.engine.run import PageSources, Run, StepAnswer
+from harness.engine.run import PageSources, Run, StepAnswer, of_user
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.values import replace
@@ -43,9 +43,19 @@ class AssertionJudge(Struct, frozen=True):
         assertion = Assertion(why.expression, why.expected, why.actual, why.diff, why.message if why.plain else "")
         message = f"{words}: {text}: {why.message}"
         failure = Failure(self.code, message, details={"criterion": text}, assertion=assertion)
+        if users := read_users(why.expression):
+            failure = of_user(failure, users[0])
         if self.code not in _OF_TESTERS:
             return failure
         return await with_hint(self.run, failure, why.expression, self.until)
+
+
+def read_users(text: str) -> list[str]:
+    """The users whose pages a criterion names; none if it is no criterion by itself."""
+    try:
+        return sorted(parse(text).users) if "as" in text else []
+    except CriterionError:
+        return []
 
 
 # What a failed criterion probably meant: an element in a frame, another of several matches, the number in a text.
@@ -55,6 +65,9 @@ _OTHER_MATCH = (
     "{} matches {} elements, and the first that is shown was read; number {} has {!r}: select that one, such as `{}`."
 )
 _AS_NUMBER = "`==` compares the text; to compare the number in it, write the criterion `{} == {}`."
+_CAPITALS = (
+    "Capital letters count: write the text as it is there, or `matches` with `(?i)` at the start of its pattern."
+)
 _MOST = 10
 """The most matches that are read."""
 
@@ -66,6 +79,8 @@ async def with_hint(run: Run, failure: Failure, part: str, until: Deadline) -> F
         criterion = parse(part)
         tree = criterion.tree
         found = await _other_reading(failure, tree, sources) if isinstance(tree, Compare) else None
+        if found is None and isinstance(tree, Compare) and _differs_in_capitals(failure, tree):
+            found = replace(failure, advice=_CAPITALS)
         return found or await _in_frame(failure, criterion, sources)
     except (CriterionError, LateError, Failed):  # the part is no criterion by itself, or the page is gone by now
         return failure
@@ -73,13 +88,27 @@ async def with_hint(run: Run, failure: Failure, part: str, until: Deadline) -> F
 
 async def _in_frame(failure: Failure, criterion: Criterion, sources: PageSources) -> Failure:
     """Name the frame that contains an element which the page itself lacks."""
-    for selector, frame in sorted(criterion.selectors, key=str):
+    for selector, frame in sorted(criterion.selectors, key=str) if not criterion.users else ():
         if frame is not None or await sources.page(PageQuery("exists", selector)):
             continue
-        if inside := await sources.run.stage.session.frame_of(selector):
+        if inside := await sources.run.seat.frame_of(selector):
             details = {**failure.details, "in_frame": inside}
             return replace(failure, details=details, advice=_IN_FRAME.format(selector, inside, repr(inside)))
     return failure
+
+
+def _differs_in_capitals(failure: Failure, tree: Compare) -> bool:
+    """Return whether the comparison would hold if capital letters did not count."""
+    operator, _, wanted = oriented(tree)
+    actual, expected = failure.assertion and failure.assertion.actual, getattr(wanted, "value", None)
+    if not (isinstance(actual, str) and isinstance(expected, str)) or operator not in ("==", "includes", "matches"):
+        return False
+
+    def holds(text: str, part: str) -> bool:
+        return text == part if operator == "==" else part in text
+
+    exact, same = (fold(actual), fold(expected)), (fold(actual).casefold(), fold(expected).casefold())
+    return holds(*same) and not holds(*exact)
 
 
 async def _other_reading(failure: Failure, tree: Compare, sources: PageSources) -> Failure | None:

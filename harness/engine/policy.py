@@ -10,10 +10,10 @@ from harness.engine.run import Run
 from harness.model.plan import Plan
 from harness.model.policy import AgentPolicy, AllowedElement, WritePermission, matches_any
 from harness.recovery.failure import Failure, Outcome
+from harness.spec.allowed_writes import AllowedWrite
 from harness.spec.problems import join_or
 from harness.spec.references import hiding
 from harness.spec.steps import Api, Step, Tool
-from harness.spec.task import AllowedWrite
 from harness.spec.url_patterns import RequestPattern, UrlPattern
 
 HELD_BACK = "POLICY_WRITE"

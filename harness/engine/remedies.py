@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from harness.engine.attempt import StepState
-from harness.engine.effects import doubt, has_posted, observed_write, taken_back
+from harness.engine.effects import doubt, has_posted, observed_write, taken_back, unanswered
 from harness.engine.judge import ASSERTION
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
@@ -22,6 +22,7 @@ NO_WAY_BACK = GiveUp()
 """Takes the place of a Rewind that is not possible: the rule is asked for its next remedy."""
 _UNSURE = "whether it took effect is not known"
 """The note about a `write` that ends the task or is left out, and was not to be repeated anyway."""
+_LATE = "Look at the site's log for {}: it was not answered. A longer `timeout` of the step waits longer for that."
 _ANSWERS = ("HTTP_CLIENT_ERROR", "HTTP_NOT_FOUND", "HTTP_UNEXPECTED_STATUS")
 """Network failures that are answers: the site has refused."""
 
@@ -75,7 +76,7 @@ def asked_again(run: Run, progress: StepState, failure: Failure, remedy: Remedy,
         case Rewind():
             checkpoint = nearest(run, progress.index, remedy)
         case Retry():
-            checkpoint = nearest(run, progress.index, Rewind()) if _may_undo(run, failure, known) else None
+            checkpoint = nearest(run, progress.index, Rewind()) if _may_undo(run, progress, failure, known) else None
         case Substitute() | RepairPrecondition() | Trust() | Skip() | GiveUp():
             checkpoint = None
         case _:
@@ -112,7 +113,7 @@ def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> _Ruli
 
 def _rewind_instead(run: Run, progress: StepState, failure: Failure, known: bool) -> _Ruling | None:
     """Go back in place of a retry that could repeat a write or has lost its form: once, if all can be restored."""
-    if not _may_undo(run, failure, known) or isinstance(progress.declared, Tool):
+    if not _may_undo(run, progress, failure, known) or isinstance(progress.declared, Tool):
         return None
     checkpoint = nearest(run, progress.index, Rewind())
     if checkpoint is None or not checkpoint.world.whole:
@@ -121,17 +122,22 @@ def _rewind_instead(run: Run, progress: StepState, failure: Failure, known: bool
     return None if before or run.left <= 0 else (failure, Rewind())
 
 
-def _may_undo(run: Run, failure: Failure, known: bool) -> bool:
-    lost = not known or _form_gone(run, failure)
+def _may_undo(run: Run, progress: StepState, failure: Failure, known: bool) -> bool:
+    lost = not known or _form_gone(run, progress, failure)
     return lost and failure.family is Family.NETWORK and failure.retryable
 
 
 def _unknown(progress: StepState, failure: Failure, known: bool) -> _Ruling | None:
     if known:
         return None
-    message = f"Whether step {progress.index} took effect is not known, so it was not repeated: {failure.message}"
-    message += f"; {doubt(progress.declared, progress.sent)}"
-    return _outcome_unknown(failure, message)
+    late = unanswered(progress.declared, progress.sent, failure)
+    why, doubts = failure.message, doubt(progress.declared, progress.sent, late)
+    why = f"{doubts} ({why})" if late and progress.declared.done_when else f"{why}; {doubts}"
+    message = f"Whether step {progress.index} took effect is not known, so it was not repeated: {why}"
+    ended, end = _outcome_unknown(failure, message)
+    if late and progress.declared.done_when:
+        ended = replace(ended, details={**ended.details, "unanswered": late}, advice=_LATE.format(late[0]))
+    return ended, end
 
 
 def _outcome_unknown(failure: Failure, message: str) -> _Ruling:
@@ -150,14 +156,14 @@ def _retry(run: Run, progress: StepState, failure: Failure, remedy: Retry) -> _R
     remedy = Retry(max(remedy.after, failure.retry_after or 0.0))
     if not failure.retryable:  # the rule made its remedies for an earlier failure of another code
         return failure, GiveUp()
-    if why := _of_no_use(run, failure):
+    if why := _of_no_use(run, progress, failure):
         return _give_up(failure, why)
     if not run.deadline.allows(remedy.after, run.ports.clock.now()):
         return _give_up(failure, f"no time left for a retry in {remedy.after:g}s, the task has {run.left:.0f}s")
     return failure, remedy
 
 
-def _of_no_use(run: Run, failure: Failure) -> str | None:
+def _of_no_use(run: Run, progress: StepState, failure: Failure) -> str | None:
     """The reason why the step cannot be repeated on the present page; None if it can."""
     if failure.family is Family.ACTION and failure.effect is Effect.DONE:
         return "the act was done, and is not done again"
@@ -166,14 +172,18 @@ def _of_no_use(run: Run, failure: Failure) -> str | None:
         if last is not None and last.wrote:
             return f"step {last.index}, a write, opened its page, which is not requested again"
         return None if failure.tainted else "its page is the response to a request that must not be sent again"
-    if _form_gone(run, failure):
+    if _form_gone(run, progress, failure):
         return "the step could be repeated, but its form is no longer on the page"
     return None
 
 
-def _form_gone(run: Run, failure: Failure) -> bool:
-    """Return whether a form was posted and is gone: the browser shows its own error page in its place."""
-    return has_posted(failure) and (run.stage.session.url or "").startswith("chrome-error:")
+def _form_gone(run: Run, progress: StepState, failure: Failure) -> bool:
+    """Return whether a form was posted and is gone: the browser shows its own error page in its place.
+
+    One that may be sent twice is sent again from there (`Reload`).
+    """
+    gone = has_posted(failure) and (run.seat.url or "").startswith("chrome-error:")
+    return gone and not progress.declared.repeatable
 
 
 def _rewind(

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import Selected
+from harness.engine.around import after_each
 from harness.engine.conditions import UNMET
 from harness.engine.events import task_ended
 from harness.engine.judge import AssertionJudge
@@ -24,14 +25,15 @@ from harness.model.diagnosis import error_report, fault_effect, unmet_expectatio
 from harness.model.dialogs import with_dialogs
 from harness.model.outcome import Looked, attempts_of, ended_as_declared, outcome_differences, score_of, shortcomings
 from harness.model.plan import Plan
-from harness.model.ports import Evidence, Ports, Snapshot, Stage
+from harness.model.ports import USERS, Evidence, Ports, Snapshot, Stage
 from harness.model.record import MetFault, MetRoute, Score, TaskResult, Warning_
 from harness.model.report import AssertionContext, Context
 from harness.model.warnings import DONE_TWICE, dialog_warnings, done_twice, takeover_warnings, warnings
-from harness.recovery import Capture, GiveUp, Substitute
+from harness.recovery import NOTHING, Capture, GiveUp, Substitute
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
+from harness.spec.rounds import unused
 from harness.spec.task import ScoringCheckpoint
 from harness.values import replace
 
@@ -42,7 +44,8 @@ _ERROR_PAGE = "chrome-error:"
 """The scheme of the page that Chromium shows if it could not load one: it is no address of the site."""
 _NOT_BEGUN = "the task ended before it had a page"
 TORN = "A fixture failed after the task, which itself had passed"
-TRACE = "trace.zip"
+TRACE, VIDEO, _VIDEOS = "trace.zip", "video.webm", "video*.webm"
+_OF_PAGE = ("screenshot.png", "dom_snapshot.html")
 PASSED = Capture(screenshot=False, logs=False, why="the task passed")
 """The evidence of a task that passed, if it is wanted."""
 _RECENT = 60.0
@@ -60,6 +63,9 @@ async def close_task(played: TaskRun) -> TaskResult:
         played.journal.attribute(await stage.session.take_settled())
     await _last_memory(stage, _scale(plan))
     score = await scored(played.run, played.ending) if played.run else None
+    if played.run and played.failed is None:
+        played.torn = await after_each(played.run, interrupted=False)
+        played.ending = played.torn or played.ending
     result = judge_result(played, score)
     result = replace(result, unlike_expected=await _unlike_criteria(played, result))
     if stage and ended_as_declared(plan.spec, result):  # the pages are still open
@@ -69,6 +75,7 @@ async def close_task(played: TaskRun) -> TaskResult:
             result = judge_result(played, score)
     if played.failed is None or result.skipped:
         if stage:
+            result = await _torn_down(played, result) if result.skipped else result
             result = await _hold_evidence(plan, ports, stage, played.folder, result)
             result = await _keep_final_view(plan, ports, stage, played.folder, result)
             result = await _end_session(played, stage, result)
@@ -95,6 +102,28 @@ async def _unlike_criteria(played: TaskRun, result: TaskResult) -> tuple[str, ..
     return tuple(why for why in found if why is not None)
 
 
+def _joined(page: Evidence, logs: Evidence) -> Evidence:
+    """The evidence of the page as the failure has left it, and the logs of the whole task."""
+    items = (each for each in page.items if each.name in _OF_PAGE)
+    return replace(
+        page, items=(*items, *(each for each in logs.items if each.name not in _OF_PAGE)), console=logs.console
+    )
+
+
+async def _torn_down(played: TaskRun, result: TaskResult) -> TaskResult:
+    """The same result after `after_each`, whose failure is told beside that of the task, once its evidence is taken."""
+    if played.run is None or played.torn is not None:
+        return result
+    interrupted = result.failure is not None and result.failure.code == "INTERRUPTED"
+    played.torn = await after_each(played.run, interrupted=interrupted)
+    if played.torn is None:
+        return result
+    text = played.torn.failure.message
+    unlike = (*result.unlike_expected, text) if played.plan.spec.expect is not None else result.unlike_expected
+    warned = Warning_("after_each_failed", text, None, {"code": played.torn.failure.code})
+    return replace(result, warnings=(*result.warnings, warned), unlike_expected=unlike)
+
+
 async def _last_memory(stage: Stage | None, scale: float) -> None:
     """Read the final memory from the system under test if it is kept there; on failure, earlier values are used."""
     if stage is not None:
@@ -108,7 +137,13 @@ async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, endi
     evidence, state, failed = Evidence(folder, why=_NOT_BEGUN), Snapshot(), ports.clock.now()
     if stage:
         capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
-        evidence, state = await _taken(plan, stage, folder, capture)
+        if user := ending.failure.details.get("user"):
+            stage.session.act_as(user)
+        later = bool(plan.after_each) and played.torn is None and capture.logs  # taking the logs closes the pages
+        evidence, state = await _taken(plan, stage, folder, replace(capture, logs=False) if later else capture)
+        result = await _torn_down(played, result)
+        if later:
+            evidence = _joined(evidence, await stage.session.evidence(replace(NOTHING, logs=True), folder))
         result = await _end_session(played, stage, result)
     result = _after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes
     expected = plan.spec.expect is not None and not outcome_differences(plan.spec.expect, result)
@@ -161,8 +196,10 @@ async def _hold_evidence(plan: Plan, ports: Ports, stage: Stage, folder: Path, r
     _, after = await _kept(result, partial(ports.archive.hold, plan, failed, report, evidence, state))
     if after is not result:
         return after
-    if folder / TRACE not in stage.session.files:  # otherwise it is kept of every task that passed
-        (folder / TRACE).unlink(missing_ok=True)
+    names = (TRACE, _VIDEOS, f"{USERS}/*/{TRACE}", f"{USERS}/*/{_VIDEOS}")
+    for path in [each for name in names for each in folder.glob(name)]:  # noqa: ASYNC240 - at most a few names
+        if not {path, path.with_name(VIDEO) if path.suffix == ".webm" else path} & set(stage.session.files):
+            path.unlink()
     return result
 
 
@@ -223,6 +260,7 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
     }
     if notes := {item.name: item.reason for item in evidence.items if item.status == "taken" and item.reason}:
         fixed["evidence_notes"] = notes
+    fixed |= {"user": evidence.user} if evidence.user else {}
     if evidence.vanished:
         fixed["vanished_texts"] = evidence.vanished
     details = failure.evidence if failure else {}
@@ -240,6 +278,11 @@ def _of_the_step(result: TaskResult) -> dict[str, Any]:
         return {}
     fallbacks = [each.remedy.selector for each in record.answers if isinstance(each.remedy, Substitute)]
     return {"selector": record.step.target, "fallback_selectors": fallbacks}
+
+
+def _unmatched(run: Run | None) -> tuple[Selected, ...]:
+    """The selectors that criteria have read and that have matched nothing at any look."""
+    return tuple(each for each, ever in run.stage.session.looked.items() if not ever) if run else ()
 
 
 async def _end_session(played: TaskRun, stage: Stage, result: TaskResult) -> TaskResult:
@@ -280,6 +323,8 @@ class TaskRun(Struct):
     run: Run | None = None
     """The run; None if its stage could not be opened."""
     ending: TaskStop | None = None
+    torn: TaskStop | None = None
+    """The failure of `after_each`."""
     alternative: TaskResult | None = None
     inside: list[TaskResult] = field(default_factory=list)
     """All tasks that ran inside this one, the alternative task too."""
@@ -287,7 +332,8 @@ class TaskRun(Struct):
     @property
     def failed(self) -> TaskStop | None:
         """The ending, unless the alternative task made up for it."""
-        return None if self.alternative and self.alternative.ok else self.ending
+        made_up = self.alternative is not None and self.alternative.ok and self.torn is None
+        return None if made_up else self.ending
 
 
 def judge_result(played: TaskRun, score: Score | None) -> TaskResult:
@@ -299,6 +345,7 @@ def judge_result(played: TaskRun, score: Score | None) -> TaskResult:
 def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
     plan, journal, ending = played.plan, played.journal, played.failed
     memory = dict(played.run.stage.world.memory()) if played.run else {}
+    of_file = chosen_now(plan, journal) is None
     result = TaskResult(
         task_id=plan.task_id,
         key=plan.key,
@@ -307,7 +354,9 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         started=played.started,
         elapsed=played.ports.clock.now() - played.began - journal.suspended,
         suspended=journal.suspended,
-        steps_total=len(plan.steps) if chosen_now(plan, journal) is None else len(journal.history),
+        steps_total=len(plan.steps) if of_file else len(journal.history),
+        steps_unused=unused((each.guards for each in plan.steps), memory) if of_file else 0,
+        step_numbers=plan.step_numbers if of_file else {},
         warnings=tuple(_warnings(played, score)),
         memory=memory,
         score=score,
@@ -315,6 +364,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
         inner=tuple(each for each in played.inside if each is not played.alternative),
         takeovers=tuple(journal.takeovers),
         faults=played.run.stage.injector.results() if played.run else (),
+        unmatched=_unmatched(played.run),
         dialogs=played.run.stage.session.dialogs if played.run else (),
         model_calls=played.ports.model_calls(plan),
         tool_calls=played.ports.tool_calls(plan),
@@ -327,7 +377,7 @@ def _judge_run(played: TaskRun, score: Score | None) -> TaskResult:
     if ending.skipped:
         return replace(result, final_state="aborted", skipped=ending.failure.message)
     failure = ending.failure
-    if other := played.alternative:
+    if (other := played.alternative) and not other.ok:
         why = other.failure.message if other.failure else other.skipped or other.final_state
         message = f"{failure.message}; the alternative task {other.task_id} did not succeed either: {why}"
         failure = replace(failure, message=message)
@@ -395,7 +445,7 @@ def _unused_routes(routes: tuple[MetRoute, ...]) -> Iterator[Warning_]:
     for met in routes:
         if met.problem:
             yield Warning_("route_unanswered", f"Route {met.describe()}", None, {"route": met.number})
-        elif not met.count and not met.route.optional:
+        elif (not met.count or met.idle) and not met.route.optional:
             yield Warning_("route_unused", f"Route {met.describe()}", None, {"route": met.number})
 
 
@@ -441,7 +491,8 @@ async def _look(run: Run, part: ScoringCheckpoint, until: Deadline) -> Looked:
 
 async def _unmet_reason(run: Run, criterion: str, until: Deadline, expect: float = 0.0) -> str | None:
     try:
-        outcome = await AssertionJudge(run, until, expect=expect).criterion(criterion)
+        with run.acting(None):
+            outcome = await AssertionJudge(run, until, expect=expect).criterion(criterion)
     except Failed as failed:
         return failed.failure.message
     return outcome.message if isinstance(outcome, Failure) else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -14,7 +15,7 @@ from msgspec import Struct, field
 from harness.criteria import STUCK_SECONDS, LateError, PageQuery
 from harness.criteria.syntax import Happened
 from harness.model.plan import Plan
-from harness.model.ports import Json, Ports, Saved, Stage, WorldCheckpoint
+from harness.model.ports import Json, Ports, Saved, Seat, Stage, WorldCheckpoint
 from harness.model.record import Sent, StepRecord, TakeOver, TaskResult, seen_writing
 from harness.recovery import GiveUp, Remedy, Rewind
 from harness.recovery.catalog import ErrorType, Family
@@ -106,6 +107,8 @@ class TaskJournal(Struct):
     """The number of steps begun, repeated ones included."""
     admitted: bool = False
     """Whether the preconditions held."""
+    prepared: bool = False
+    """Whether the steps of `before_each` were begun."""
     repaired: set[int] = field(default_factory=set)
     """Numbers of the repairs that were applied: none is applied twice, also if it is for several preconditions."""
     hooked: dict[int, Any] = field(default_factory=dict)
@@ -166,6 +169,8 @@ class TaskJournal(Struct):
         A request that left a page before it was replaced belongs to the act before the `open` that replaced it. That
         `open` is still under way if `opening`.
         """
+        if not sent:
+            return
         acts = [place for place, each in enumerate(self.trace) if each.acted]
         self._charge(tuple(each for each in sent if not each.before), acts[-1:])
         last_opened = bool(acts) and not opening and isinstance(self.trace[acts[-1]].step, ArrivalKeys)
@@ -251,6 +256,22 @@ class Run(Struct, frozen=True):
     """Runs another task in the middle of this one, in the same world."""
     stretch: float = 1.0
     """The factor for `timeout` and `step_timeout` after a rewind."""
+    more: float = 0.0
+    """Seconds beyond the task's own, for what is done after it."""
+
+    @property
+    def seat(self) -> Seat:
+        """The pages of the user who acts."""
+        return self.stage.session.of()
+
+    @contextmanager
+    def acting(self, user: str | None) -> Iterator[None]:
+        """Inside, this user acts, and criteria read their pages; None: the first one."""
+        before = self.stage.session.act_as(user)
+        try:
+            yield
+        finally:
+            self.stage.session.act_as(before)
 
     @property
     def agent(self) -> str | None:
@@ -270,7 +291,7 @@ class Run(Struct, frozen=True):
     @property
     def deadline(self) -> Deadline:
         """The end of the task's time: its `timeout`, or `budget: max_seconds` if less. Suspensions extend it."""
-        return Deadline(self.began + self.journal.suspended + min(self.timeout, self.allowance))
+        return Deadline(self.began + self.journal.suspended + min(self.timeout, self.allowance) + self.more)
 
     @property
     def timeout(self) -> float:
@@ -352,6 +373,11 @@ class StepAnswer(Protocol):
         ...
 
 
+def of_user(failure: Failure, user: str) -> Failure:
+    """The failure, which tells whose page it is about."""
+    return replace(failure, details={**failure.details, "user": user})
+
+
 class PageSources(Struct, frozen=True):
     """The sources of criteria: the page, the memory and the environment of a run (criteria.Sources)."""
 
@@ -360,23 +386,30 @@ class PageSources(Struct, frozen=True):
     """The deadline of the attempt that evaluates the criterion."""
     answer: StepAnswer | None = None
     """The answer of the tool or the request of the step; None: it has none, or its answer was lost."""
+    user: str | None = None
+    """The user whose pages are read; None: the one who acts."""
 
     async def page(self, query: PageQuery, until: float = math.inf) -> Json:
-        return await self._look(until, lambda within: self.run.stage.session.read(query, within))
+        sources = self.of(query.user) if query.user is not None else self
+        return await sources._look(until, lambda seat, within: seat.read(query, within))  # noqa: SLF001 - its own
 
-    async def _look(self, until: float, look: Callable[[float], Awaitable[T]]) -> T:
+    def of(self, user: str) -> PageSources:
+        return replace(self, user=user)
+
+    async def _look(self, until: float, look: Callable[[Seat, float], Awaitable[T]]) -> T:
         """The result of one look, which gets its seconds. Raises LateError for a page that is merely busy."""
-        clock = self.run.ports.clock
+        clock, seat = self.run.ports.clock, self.run.stage.session.of(self.user)
         began = clock.now()
         last = min(self.until.at, began + self.run.plan.step_timeout)
         within = max(SHORTEST_READ, min(until, last) - began)
         try:
-            return await look(within)
-        except Failed as failed:
+            return await look(seat, within)
+        except Failed as error:
+            failed = error if self.user is None else Failed(of_user(error.failure, self.user))
             stuck = until >= last and clock.now() - began >= STUCK_SECONDS and failed.failure.family is Family.BROWSER
             if failed.failure.type != ErrorType.TIMEOUT_STEP or stuck:
-                raise
-            raise LateError(failed) from failed
+                raise failed from error
+            raise LateError(failed) from error
 
     async def memory(self) -> Mapping[str, Json]:
         await self.run.synchronize(self.until)
@@ -387,14 +420,14 @@ class PageSources(Struct, frozen=True):
         return await self.run.read(reading, self.until, f"Environment channel {name!r}", {"channel": name})
 
     async def happened(self, function: str, pattern: str, until: float = math.inf) -> Happened:
-        session = self.run.stage.session
+        seat = self.run.stage.session.of(self.user)
         if function == "requests":
             wanted = RequestPattern.parse(pattern)
-            sent = (each for each in session.exchanged if wanted.matches(each.method, each.url))
+            sent = (each for each in seat.exchanged if wanted.matches(each.method, each.url))
             return Happened([each.as_json() for each in sent])
         if function == "dialogs":
-            return Happened([each.as_json() for each in session.dialogs])
-        return await self._look(until, lambda within: session.happened(function, pattern, within))
+            return Happened([each.as_json() for each in seat.dialogs])
+        return await self._look(until, lambda seat, within: seat.happened(function, pattern, within))
 
     async def result(self) -> Json:
         if self.answer is None:
@@ -407,4 +440,4 @@ class PageSources(Struct, frozen=True):
 
     @property
     def locale(self) -> str | None:
-        return self.run.plan.context.locale
+        return self.run.stage.session.of(self.user).locale

@@ -6,17 +6,18 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 from urllib.parse import urljoin, urlsplit
 
 from harness.engine import effects
 from harness.engine.attempt import StepRequest, StepState, attempt, task_timeout
 from harness.engine.due import left_out
 from harness.engine.events import attempt_ended, remedy_chosen, step_ended
+from harness.engine.judge import read_users
 from harness.engine.policy import allowed_by_person, permission
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
 from harness.engine.repeat import RepeatUntil
-from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop
+from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop, of_user
 from harness.model.events import StepStarted
 from harness.model.record import CLOSED_PAGES, LEFT_OUT, Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
@@ -26,7 +27,7 @@ from harness.recovery.never_twice import EffectAnswer, Known, RepeatVerdict, Rep
 from harness.recovery.rulebook import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
-from harness.spec.page_steps import Wait
+from harness.spec.page_steps import Reload, Wait
 from harness.spec.references import MissingMemory, resolve
 from harness.spec.step_base import RepeatedStep
 from harness.spec.step_keys import AnswerKeys
@@ -252,6 +253,7 @@ async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTrans
 
 
 def _begin(run: Run, request: StepRequest) -> None:
+    run.stage.session.act_as(request.step.user)
     run.stage.session.begin_step(request.index, partial(effects.write_left, run, request.index, request.step))
 
 
@@ -262,7 +264,7 @@ async def _softened(run: Run, request: StepRequest, turn: StepTransition) -> Ste
         return turn
     run.journal.soft[request.index] = turn
     name = request.step.screenshot_id or f"soft-{request.index}"
-    await run.stage.session.screenshot(name, min(_PICTURE_SECONDS * max(1.0, run.plan.timeout_scale), run.left))
+    await run.seat.screenshot(name, min(_PICTURE_SECONDS * max(1.0, run.plan.timeout_scale), run.left))
     return await go_on(run, request.index, turn.failure)
 
 
@@ -294,13 +296,14 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
             run.stage.session.restrict(permission(run, progress.declared))
             continue
         if isinstance(outcome, Passed):
-            await run.stage.session.passed(progress.index)
+            await run.seat.passed(progress.index)
             left = LEFT_OUT in outcome.details
-            progress.contradicted = not (progress.repeated or left) and await effects.contradicted(
-                run, progress.declared
-            )
+            if not (progress.repeated or left):
+                progress.contradicted = await effects.contradicted(run, progress.declared)
             return progress.record(), None
-        if effects.under_way(progress, outcome) and (run.left > 0 or run.plan.alternative):  # else nothing follows
+        done = await effects.await_answer(run, progress.declared, progress.sent, outcome)
+        follows = run.left > 0 or run.plan.alternative
+        if follows and not done and effects.under_way(progress, outcome):
             await effects.stop_sending(run, progress, outcome)
             outcome = replace(outcome, tainted=True)  # another attempt needs a page in which nothing goes on
         # Nothing that merely looks ends a script of the page: it may be busy with what is awaited.
@@ -405,14 +408,23 @@ async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     outcome = await left_out(run, progress) or await _unrecorded(run, step) or await with_circuit(run, step, once)
     outcome = _with_known_reason(outcome, before)
     if isinstance(outcome, Failure):
-        outcome = await run.stage.session.by_page(outcome)
+        outcome = await run.stage.session.of(outcome.details.get("user")).by_page(outcome)
     elif isinstance(step, Assert) or (isinstance(step, Wait) and step.expr is not None) or LEFT_OUT in outcome.details:
-        outcome = await run.stage.session.page_failure() or outcome
+        outcome = await _page_failure(run, step) or outcome
     outcome = _note_closed_pages(run, _attribute_cause(run, outcome))
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
     attempt_ended(run, request.index, request.step, done)
     return outcome
+
+
+async def _page_failure(run: Run, step: Step) -> Failure | None:
+    """The failure of a page that proves nothing, of those that the criteria of a step have read."""
+    criteria = (getattr(step, "expr", None), step.when, *step.guards.values())
+    for user in (None, *(user for each in criteria if each for user in read_users(each))):
+        if failure := await run.stage.session.of(user).page_failure():
+            return failure if user is None else of_user(failure, user)
+    return None
 
 
 def _end_of_repetition(run: Run, progress: StepState) -> RepeatUntil | None:
@@ -457,7 +469,7 @@ def _attribute_cause(run: Run, outcome: Outcome) -> Outcome:
 
 def _note_closed_pages(run: Run, outcome: Outcome) -> Outcome:
     """The outcome, with the pages that the site closed meanwhile, and where the task went on."""
-    closed = run.stage.session.closed_pages
+    closed = run.seat.closed_pages
     if not closed:
         return outcome
     outcome = replace(outcome, details={**outcome.details, CLOSED_PAGES: list(closed)})
@@ -485,7 +497,7 @@ async def _answer(run: Run, progress: StepState, failure: Failure, *, known: boo
     match remedy:
         case Retry(after=after):
             await _sleep_before_retry(run, failure, after)
-            progress.current = _retry_step(progress, failure)
+            progress.current = _retry_step(run, progress, failure)
         case Substitute(selector=selector):
             progress.current = progress.declared.model_copy(update={"selector": selector})
         case RepairPrecondition() | Trust():
@@ -502,9 +514,9 @@ async def _answer(run: Run, progress: StepState, failure: Failure, *, known: boo
 
 async def _renewed(run: Run, failure: Failure) -> Failure | None:
     """Provide a page that can be trusted; returns the failure if there is none."""
-    session = run.stage.session
-    earlier = (str(failure.details["url"]),) if failure.circumstances.opened_before else session.renewed_at
-    return await session.renew(failure, run.left, await effects.barred_reason(run, earlier))
+    seat = run.stage.session.of(failure.details.get("user"))
+    earlier = (str(failure.details["url"]),) if failure.circumstances.opened_before else seat.renewed_at
+    return await seat.renew(failure, run.left, await effects.barred_reason(run, earlier, seat.user or None))
 
 
 async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
@@ -516,7 +528,8 @@ async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool)
         if (there or soon) and await effects.stop_sending(run, progress, failure):
             now = await effects.knowledge(run, progress.declared, failure, progress.sent)
             known = known and again(RepeatWay.RETRY, now) is not RepeatVerdict.UNKNOWN
-        why = await effects.barred_reason(run, asked_again(run, progress, failure, remedy, known=known))
+        by = None if isinstance(remedy, Rewind) else progress.declared.user  # a checkpoint has the pages of all
+        why = await effects.barred_reason(run, asked_again(run, progress, failure, remedy, known=known), by)
         failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):
             return failure, allowed
@@ -548,26 +561,31 @@ async def _repair(
     return failure, GiveUp("aborted" if isinstance(remedy, RepairPrecondition) else "failed")
 
 
-def _retry_step(progress: StepState, failure: Failure) -> Step:
-    """The step that a retry does. A click that was performed is not repeated; the GET that it started is."""
+def _shows_failure(run: Run, failure: Failure) -> bool:
+    """Return whether the act's page is there with a bad answer or without a part, or the browser's own in its place."""
+    answered = "status" in failure.details or "resource" in failure.details
+    own = failure.effect is not Effect.NONE and not failure.circumstances.opened_before
+    return own and (answered or (run.seat.url or "").startswith("chrome-error:"))
+
+
+def _retry_step(run: Run, progress: StepState, failure: Failure) -> Step:
+    """The step that a retry does. A click that was performed is not repeated; the request that it started is.
+
+    A form is sent again only for a step that may be done twice, and in place of whose page an error is shown.
+    """
     step, url = progress.declared, failure.details.get("url")
+    kept: dict[str, Any] = {name: getattr(step, name) for name in ("remember", "timeout", "screenshot_id")}
     if progress.called is not None:  # the call is kept: what was done is only judged again
         return progress.current
     if failure.act_done:
         expected = getattr(step, "wanted_request", None) if failure.code == "REQUEST_EXPECTED" else None
-        return Wait(
-            value=0,
-            remember=step.remember,
-            timeout=step.timeout,
-            screenshot_id=step.screenshot_id,
-            expect_request=expected,
-        )
-    if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
+        return Wait(value=0, expect_request=expected, **kept)
+    if isinstance(step, Api | Download | Open) or failure.family is not Family.NETWORK:
         return progress.current
     posted = effects.has_posted(failure) or any(each.unsafe for each in progress.sent)
-    if isinstance(step, Open) or failure.effect is not Effect.DONE or (posted and "resource" not in failure.details):
-        return progress.current
-    if not isinstance(url, str):
-        return progress.current
     wanted = step.status if isinstance(step, AnswerKeys) else None
-    return Open(url=url, status=wanted, timeout=step.timeout, remember=step.remember, screenshot_id=step.screenshot_id)
+    if posted and step.repeatable and _shows_failure(run, failure):
+        return Reload(effect=step.effect, status=wanted, **kept)
+    if failure.effect is not Effect.DONE or (posted and "resource" not in failure.details) or not isinstance(url, str):
+        return progress.current
+    return Open(url=url, status=wanted, **kept)

@@ -96,10 +96,14 @@ async def _play(played: TaskRun) -> tuple[Run | None, TaskStop | None]:
     except LeftOut as left:
         why = Failure("PRECONDITION_NOT_MET", str(left))
         return run, TaskStop(why, journal.under_way, GiveUp("aborted"), skipped=True)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as cancelled:
         if task := asyncio.current_task():
             task.uncancel()
-        return run, TaskStop(Failure("INTERRUPTED", "The run was interrupted"), journal.under_way, GiveUp("aborted"))
+        failure = Failure("INTERRUPTED", "The run was interrupted")
+        if cancelled.args:
+            told = f"Another plugin of pytest ended the task: {cancelled.args[0]}"
+            failure = Failure("TASK_TIMEOUT", told, advice="Raise that plugin's limit, or see where the time went.")
+        return run, TaskStop(failure, journal.under_way, GiveUp("aborted"))
     except Exception as error:  # noqa: BLE001 - a defect of ours must not take the other tasks along
         failure = Failure("INTERNAL_ERROR", f"{type(error).__name__}: {error}", cause=error)
         return run, TaskStop(failure, journal.under_way, GiveUp())
@@ -165,11 +169,19 @@ async def _steps(run: Run) -> StepTransition:
         if ending := overspent(run, another=step is not None):
             return ending
         if step is None:
-            unmet = await run.stage.session.await_dialogs(0) if run.agent is None else None
+            unmet = await _missing_dialog(run) if run.agent is None else None
             return TaskStop(unmet, max(0, index - 1), GiveUp()) if unmet else None
         await checkpoint(run, index)
         if turn := await _do_one(run, index, step):
             return turn
+
+
+async def _missing_dialog(run: Run) -> Failure | None:
+    """The failure for a dialog that a step declares, of any user, and that has not opened by the end."""
+    for user in run.plan.users:
+        if unmet := await run.stage.session.of(user.name).await_dialogs(0):
+            return unmet
+    return None
 
 
 async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | None:
@@ -191,6 +203,7 @@ async def _next_step(run: Run, index: int) -> Step | TaskStop | RewindRequest | 
 
 async def _do_one(run: Run, index: int, step: Step) -> StepTransition:
     journal = run.journal
+    run.stage.session.act_as(step.user)  # faults strike where it acts
     await run.stage.injector.before_step(index, step)
     clear = partial(handle, run, index, step) if run.plan.handlers else None
     if clear and (turn := await clear()):
@@ -256,7 +269,7 @@ async def _repeated_write(run: Run | None, ending: TaskStop) -> str | None:
     if run is not None:
         await stop_sending(run, failure=ending.failure)
         for record in (*run.journal.history, *run.journal.unsure):
-            if record.may_have_written and not await once_more(run, RepeatWay.ALTERNATIVE, record.step):
+            if record.may_have_written and not await once_more(run, RepeatWay.ALTERNATIVE, record):
                 return f"the write of step {record.index} ({record.step.describe()}){observed_write(record)}"
     return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from msgspec import Struct
@@ -200,7 +200,9 @@ def route_report(met: MetRoute) -> RouteReport:
         where=met.route.source,
         count=met.count,
         requests=tuple(
-            RoutedRequestReport(step_index=each.step, method=each.method, url=each.url, status=each.status)
+            RoutedRequestReport(
+                step_index=each.step, method=each.method, url=each.url, status=each.status, what=each.what
+            )
             for each in met.answered
         ),
         problem=met.problem,
@@ -252,6 +254,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         error_type=failure.type,
         timestamp=record.attempts[-1].started if record and record.attempts else result.started,
         step_index=index,
+        step_number=result.step_numbers.get(index, ""),
         step={"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True, exclude={"guards"})}
         if record
         else None,
@@ -266,7 +269,8 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         final_state=result.final_state,
         metrics=Metrics(
             steps_completed=result.steps_completed,
-            steps_total=result.steps_total,
+            steps_total=result.steps_total - result.steps_unused,
+            steps_unused=result.steps_unused,
             time_elapsed_seconds=round(result.elapsed, 3),
             retries_count=figures(result).retries,
         ),
@@ -350,7 +354,7 @@ def trace(result: TaskResult) -> dict[str, Any]:
     """Make the Trace of a run, with one line for each attempt."""
     called = calls_of_attempts(result)
     lines = [
-        _line(record, attempt, called.get(id(attempt), ()))
+        _line(record, attempt, called.get(id(attempt), ()), result.step_numbers.get(record.index, ""))
         for record in result.history
         for attempt in record.attempts
         if record.index >= 0
@@ -377,10 +381,12 @@ def trace(result: TaskResult) -> dict[str, Any]:
     return document
 
 
-def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> dict[str, Any]:
+def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall], number: str) -> dict[str, Any]:
     step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t", "guards"})
     timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
+    if number:
+        line["step_number"] = number
     back = ""
     if record.rewound and attempt is record.attempts[-1]:
         back = f"; WENT BACK from step {record.index} to the checkpoint before step {record.rewound.checkpoint}"
@@ -388,14 +394,9 @@ def _line(record: StepRecord, attempt: Attempt, calls: Sequence[ToolCall]) -> di
         line["note"] = note(attempt, record.step) + back
     if calls:
         line["tool_calls"] = [call_document(call) for call in calls]
-    if LEFT_OUT in attempt.outcome.details:
-        line[LEFT_OUT] = attempt.outcome.details[LEFT_OUT]
-    if TIMES in attempt.outcome.details:
-        line[TIMES] = attempt.outcome.details[TIMES]
-    if LASTING in attempt.outcome.details:
-        line[LASTING] = dict(attempt.outcome.details[LASTING])
-    if CLOSED_PAGES in attempt.outcome.details:
-        line[CLOSED_PAGES] = attempt.outcome.details[CLOSED_PAGES]
+    details = attempt.outcome.details
+    told = {name: details[name] for name in (LEFT_OUT, TIMES, LASTING, CLOSED_PAGES) if name in details}
+    line |= {name: dict(each) if isinstance(each, Mapping) else each for name, each in told.items()}
     return line
 
 

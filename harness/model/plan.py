@@ -83,6 +83,17 @@ class AgentChain(Struct, frozen=True):
         return self.names[place] if place < len(self.names) else None
 
 
+class ReadyUser(Struct, frozen=True):
+    """A user of a task, ready to act."""
+
+    name: str = ""
+    """Empty in a task without `users`, which has one."""
+    context: ContextOptions = NO_OPTIONS
+    """What the user's browser context emulates."""
+    login: ReadyLogin | None = None
+    """The login with which the user begins."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The task as the engine runs it, frozen; `inputs`, `persona` and `env` are interpolated, `memory` is not."""
@@ -124,8 +135,14 @@ class Plan:
     repairs: tuple[ReadyRepair, ...] = ()
     handlers: tuple[ReadyHandler, ...] = ()
     """The handlers of the task, then the handlers of the project."""
+    before_each: tuple[Step, ...] = ()
+    after_each: tuple[Step, ...] = ()
     login: ReadyLogin | None = None
-    """The login with which the task begins."""
+    """The login with which the task begins; that of the first user."""
+    user: str = ""
+    """The name of the first user; empty in a task without `users`."""
+    others: tuple[ReadyUser, ...] = ()
+    """The users after the first."""
     fresh: bool = True
     """Whether the world is emptied first; False for a task that runs in the middle of another one."""
     last_of_episode: bool = True
@@ -162,6 +179,15 @@ class Plan:
     """Whether it is recorded with snapshots from the start, whatever the settings say."""
 
     @property
+    def users(self) -> tuple[ReadyUser, ...]:
+        """The users of the task; one without a name if it declares none."""
+        return (ReadyUser(self.user, self.context, self.login), *self.others)
+
+    def context_of(self, user: str | None) -> ContextOptions:
+        """What the context of a user emulates; None: of the first."""
+        return next((each.context for each in self.others if each.name == user), self.context)
+
+    @property
     def steps_source(self) -> str:
         """The file that contains its steps: for a `task_spec.json` that may be another file."""
         return self.source if self.origin is None else self.origin.file_of("steps")
@@ -174,6 +200,12 @@ class Plan:
         if self.steps_source == self.source and not (place and place.used):
             return self.source
         return self.origin.place(("steps", index))
+
+    @property
+    def step_numbers(self) -> Mapping[int, str]:
+        """`4.2` and so on, of the steps that stand with others for one of the file."""
+        places = self.origin.places if self.origin is not None else {}
+        return {int(path[1]): each.number for path, each in places.items() if path[0] == "steps" and each.number}
 
     @property
     def expect_timeout(self) -> float:
@@ -195,7 +227,7 @@ class Plan:
 
     @property
     def all_secrets(self) -> tuple[str, ...]:
-        """The secrets of the task, of its login and of the tasks inside it, since its reports may show them too."""
-        login = self.login.plan if self.login else None
-        inner = (self.alternative, *(repair.task for repair in self.repairs), login)
+        """The secrets of the task, of its logins and of the tasks inside it, since its reports may show them too."""
+        logins = (each.login.plan for each in self.users if each.login)
+        inner = (self.alternative, *(repair.task for repair in self.repairs), *logins)
         return self.secrets + tuple(secret for plan in inner if plan is not None for secret in plan.all_secrets)

@@ -17,7 +17,7 @@ from harness.model.events import Event
 from harness.model.inference import ModelCall
 from harness.model.plan import Plan
 from harness.model.policy import UNLIMITED, AgentPolicy, WritePermission
-from harness.model.record import History, MetFault, MetRoute, PageRequest, Sent, TaskResult, Warning_
+from harness.model.record import ConsoleLine, History, MetFault, MetRoute, PageRequest, Sent, TaskResult, Warning_
 from harness.model.report import ErrorReport
 from harness.model.tools import OfferedTool, ToolAnswer, ToolCall, ToolDescription, ToolRequest
 from harness.recovery import Capture, Random
@@ -57,6 +57,9 @@ class FaultTarget(Protocol):
 
 # The browser, as the engine and the agents use it.
 
+USERS = "users"
+"""The folder with a folder for each user beside the one whose pages are shown first."""
+
 
 class Item(Struct, frozen=True):
     """One artifact of the evidence: taken, skipped or missed, with the reason."""
@@ -71,20 +74,6 @@ class Item(Struct, frozen=True):
     """The time when it was taken, or tried."""
 
 
-class ConsoleLine(Struct, frozen=True):
-    """A message that a page wrote to its console, with its time."""
-
-    at: datetime
-    level: str
-    """`LOG`, `INFO`, `WARNING`, `ERROR`, as Playwright names it, in capitals."""
-    text: str
-    place: str = ""
-    """`url:line`, if known."""
-
-    def __str__(self) -> str:
-        return f"[{self.level}] {self.text}" + (f" ({self.place})" if self.place else "")
-
-
 class Evidence(Struct, frozen=True):
     """What the browser could still show after the end. The files in `folder` are raw: not redacted, not inert."""
 
@@ -94,6 +83,8 @@ class Evidence(Struct, frozen=True):
     console: tuple[ConsoleLine, ...] = ()
     page: Mapping[str, Any] | str = "there was no page"
     """The answers of the page functions, as JSON; or the reason why they are unknown."""
+    user: str = ""
+    """The user whose pages they show, of several; the files of the others are in `folder`, named by user."""
     why: str = "the browser gave none"
     """The reason why artifacts that `items` does not name are absent."""
     vanished: tuple[str, ...] = ()
@@ -167,17 +158,12 @@ class Saved(Protocol):
         """The addresses of its pages and of the documents in them; a restore requests them again."""
 
 
-class Session(Protocol):
-    """One browser context with its pages; the engine's hands and eyes."""
+class Seat(Protocol):
+    """The pages of one user, in a browser context of their own."""
 
-    def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
-        """A step begins, perhaps again: the routes that name it answer from now on.
-
-        `heard` is called with each unsafe request as it leaves, until the next step begins; it must return at once.
-        """
-
-    def restrict(self, permission: WritePermission | None) -> None:
-        """From now on, of the pages' unsafe requests only these leave; None: all do."""
+    @property
+    def user(self) -> str:
+        """The name of the user; empty in a task without `users`."""
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         """Do one act within `within` seconds, looking for its element for `patience` seconds. It never raises."""
@@ -213,6 +199,10 @@ class Session(Protocol):
         """The folder whose pictures of failed comparisons are kept with the evidence; it need not exist."""
 
     @property
+    def locale(self) -> str | None:
+        """The locale that the context emulates; None if none is declared."""
+
+    @property
     def platform(self) -> str:
         """The platform that the browser runs on, `linux`, `darwin` or `win32`; it may be another machine."""
 
@@ -228,34 +218,8 @@ class Session(Protocol):
     async def by_page(self, failure: Failure) -> Failure:
         """The failure of a step, by the scripts and stylesheets that its page did not get."""
 
-    async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:
-        """Read the browser's storage for whoever goes on with it, if anybody does.
-
-        Returns the failure if the task is for nothing else, and it could not be read. `held_up`: a page may not answer.
-        """
-
     async def screenshot(self, name: str, within: float) -> Path | None:
         """Keep a screenshot under a name (`screenshot_id`); None if the page yields none."""
-
-    def take_sent(self) -> tuple[Sent, ...]:
-        """Return the requests that left the pages since the last call: unsafe ones, and those for documents.
-
-        A request is known as soon as it leaves, and outlives page, browser and driver. Those that the page repeats by
-        itself (a heartbeat) are left out as soon as they are recognized.
-        """
-
-    async def take_settled(self) -> tuple[Sent, ...]:
-        """Like `take_sent`, once the last act's consequences are over, so repeated requests are known. Bounded."""
-
-    async def hold(self) -> bool:
-        """Stop the pages from sending until `release`, or until others take their place. Bounded, never raises.
-
-        Returns whether `take_sent` now knows everything that they had sent. What they try to send afterwards fails, and
-        counts as not sent.
-        """
-
-    async def release(self) -> None:
-        """Let pages that are held send again. Bounded, never raises."""
 
     @property
     def renewed_at(self) -> tuple[str, ...]:
@@ -268,20 +232,6 @@ class Session(Protocol):
         new context is made with the same storage, at the last URL (docs/decisions/006). Returns the failure if none
         helps. `barred` is the reason why that URL must not be requested again; a page that still exists may be freed
         all the same.
-        """
-
-    async def save(self, within: float) -> Saved:
-        """Save cookies, localStorage, IndexedDB, sessionStorage, and the open pages with URL and form values.
-
-        Raises Failed when the page cannot be read.
-        """
-
-    async def restore(
-        self, saved: Saved | None, within: float, *, restart: bool, barred: str | None = None
-    ) -> tuple[str, ...] | Failure:
-        """Restore what was saved (None: an empty browser) in a new context, or with `restart` in a new browser.
-
-        Returns the differences that remain, a line each; a Failure if the pages could not be opened at all.
         """
 
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
@@ -303,28 +253,8 @@ class Session(Protocol):
         TOOL_TIMEOUT, TOOL_PROTOCOL (too large), WEBMCP_MISSING, POLICY_WRITE, or the code of a lost page or navigation.
         """
 
-    async def record(self, *, freeing: bool = True) -> None:
-        """Record in full from now on: a step has failed. `freeing`: the script of a page that hangs is ended."""
-
-    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
-        """Write the artifacts that `capture` wants into `folder`. Bounded; it never raises, and names what fails.
-
-        `selectors`: the elements that criteria read, whose state is kept with that of the page.
-        """
-
-    async def close(self) -> None:
-        """Close the context. Bounded; it never raises."""
-
     @property
     def url(self) -> str | None: ...
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The screenshots and downloads that the steps kept, in order."""
-
-    @property
-    def requests(self) -> int:
-        """The number of requests that the task's pages have sent so far."""
 
     @property
     def exchanged(self) -> tuple[PageRequest, ...]:
@@ -344,9 +274,96 @@ class Session(Protocol):
     async def await_dialogs(self, within: float) -> Failure | None:
         """Wait until dialogs have taken the answers that `dialog` steps before this step declare, else the failure."""
 
+
+class Session(Protocol):
+    """The pages of all users of a task, of whom one acts at a time; the engine's hands and eyes."""
+
+    def act_as(self, user: str | None) -> str | None:
+        """From now on this user acts (None: the first); returns the one before."""
+
+    def of(self, user: str | None = None) -> Seat:
+        """The pages of a user; by default of the one who acts. Raises Failed if the task has no such user."""
+
+    def begin_step(self, index: int, heard: Callable[[Sent], None]) -> None:
+        """A step begins, perhaps again: the routes that name it answer from now on.
+
+        `heard` is called with each unsafe request as it leaves, until the next step begins; it must return at once.
+        """
+
+    def restrict(self, permission: WritePermission | None) -> None:
+        """From now on, of the pages' unsafe requests only these leave; None: all do."""
+
+    async def leave_storage(self, within: float, *, held_up: bool) -> Failure | None:
+        """Read the browser's storage for whoever goes on with it, if anybody does.
+
+        Returns the failure if the task is for nothing else, and it could not be read. `held_up`: a page may not answer.
+        """
+
+    def take_sent(self) -> tuple[Sent, ...]:
+        """Return the requests that left the pages since the last call: unsafe ones, and those for documents.
+
+        A request is known as soon as it leaves, and outlives page, browser and driver. Those that the page repeats by
+        itself (a heartbeat) are left out as soon as they are recognized.
+        """
+
+    async def take_settled(self) -> tuple[Sent, ...]:
+        """Like `take_sent`, once the last act's consequences are over, so repeated requests are known. Bounded."""
+
+    async def hold(self) -> bool:
+        """Stop the pages from sending until `release`, or until others take their place. Bounded, never raises.
+
+        Returns whether `take_sent` now knows everything that they had sent. What they try to send afterwards fails, and
+        counts as not sent.
+        """
+
+    async def release(self) -> None:
+        """Let pages that are held send again. Bounded, never raises."""
+
+    async def save(self, within: float) -> Saved:
+        """Save cookies, localStorage, IndexedDB, sessionStorage, and the open pages with URL and form values.
+
+        Raises Failed when the page cannot be read.
+        """
+
+    async def restore(
+        self, saved: Saved | None, within: float, *, restart: bool, barred: str | None = None
+    ) -> tuple[str, ...] | Failure:
+        """Restore what was saved (None: an empty browser) in a new context, or with `restart` in a new browser.
+
+        Returns the differences that remain, a line each; a Failure if the pages could not be opened at all.
+        """
+
+    async def record(self, *, freeing: bool = True) -> None:
+        """Record in full from now on: a step has failed. `freeing`: the script of a page that hangs is ended."""
+
+    async def evidence(self, capture: Capture, folder: Path, selectors: Collection[Selected] = ()) -> Evidence:
+        """Write the artifacts that `capture` wants into `folder`. Bounded; it never raises, and names what fails.
+
+        `selectors`: the elements that criteria read, whose state is kept with that of the page.
+        """
+
+    async def close(self) -> None:
+        """Close the context. Bounded; it never raises."""
+
+    @property
+    def dialogs(self) -> tuple[MetDialog, ...]:
+        """The dialogs that the pages of all users have opened so far."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The screenshots and downloads that the steps kept, in order."""
+
+    @property
+    def requests(self) -> int:
+        """The number of requests that the task's pages have sent so far."""
+
     @property
     def routes(self) -> tuple[MetRoute, ...]:
         """What the routes of the task have answered so far."""
+
+    @property
+    def looked(self) -> Mapping[Selected, bool]:
+        """The selectors that criteria have read -> whether an element has matched at any look."""
 
 
 # Memory and environment of a task.

@@ -25,6 +25,7 @@ from harness.spec.steps import Step, Tool, Type
 from harness.spec.task import FinalState
 
 if TYPE_CHECKING:
+    from harness.criteria.syntax import Selected
     from harness.spec.faults import Fault
     from harness.spec.routes import Route
 
@@ -42,6 +43,20 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that, by the rules of HTTP, change nothing."""
 MESSAGE = "WebSocket"
 """What stands in place of a method for a message that is sent over an open WebSocket."""
+
+
+class ConsoleLine(Struct, frozen=True):
+    """A message that a page wrote to its console, with its time."""
+
+    at: datetime
+    level: str
+    """`LOG`, `INFO`, `WARNING`, `ERROR`, as Playwright names it, in capitals."""
+    text: str
+    place: str = ""
+    """`url:line`, if known."""
+
+    def __str__(self) -> str:
+        return f"[{self.level}] {self.text}" + (f" ({self.place})" if self.place else "")
 
 
 class Sent(Struct):
@@ -68,6 +83,9 @@ class Sent(Struct):
     """Whether it left the page that an `open` was about to leave: then the act before the `open` caused it."""
     unseen: str = ""
     """Why nobody knows whether something was sent; empty for what was seen."""
+    open: bool = False
+    """Whether it has neither an answer nor an error of its connection: its site may still be at work on it, also if the
+    browser gave it up."""
 
     def describe(self) -> str:
         """What is known of it, to follow "it": in words for people."""
@@ -146,14 +164,19 @@ class StepRecord(Struct, frozen=True):
     """The requests that left the pages from its act to the start of the next step."""
     repeated: bool = False
     """A write that passed, or may have taken effect, was done again because `done_when` was false."""
-    contradicted: bool = False
-    """A write passed, and `done_when` did not hold after it."""
+    contradicted: bool | None = None
+    """Whether a write passed, and `done_when` did not hold after it; None: it was not asked then."""
     agent: str = ""
     """The name of the agent that chose it (`scripted`: a step of the file); empty for what belongs to no agent."""
 
     @property
     def passed(self) -> bool:
         return self.effect_already_done or (bool(self.attempts) and self.attempts[-1].passed)
+
+    @property
+    def came(self) -> bool:
+        """Whether `done_when` has shown the effect of this write."""
+        return self.effect_already_done or self.contradicted is False
 
     @property
     def lasting_step(self) -> Step | None:
@@ -301,8 +324,11 @@ class RoutedRequest(Struct, frozen=True):
     step: int
     """The step that ran; -1 before the first."""
     method: str
+    """`MESSAGE` for a WebSocket."""
     url: str
     status: int
+    what: str = ""
+    """What it did about a WebSocket: `taken`, `dropped sent ping`, `received pong`."""
 
 
 class MetRoute(Struct, frozen=True):
@@ -319,6 +345,8 @@ class MetRoute(Struct, frozen=True):
     """The last request that it could not answer, and why."""
     late: int = 0
     """How many requests matched while none of its `steps` ran."""
+    idle: tuple[int, ...] = ()
+    """The entries of its `messages` that never acted."""
 
     def describe(self) -> str:
         """One line for people: what it answers, its place, and what it has answered."""
@@ -326,12 +354,15 @@ class MetRoute(Struct, frozen=True):
         return f"{self.route.describe()}{place}: {self._describe_outcome()}"
 
     def _describe_outcome(self) -> str:
+        answered, request = ("took", "WebSocket") if self.route.for_sockets else ("answered", "request")
         if not self.count:
-            return self.problem or f"answered no request: {self.why}"
+            return self.problem or f"{answered} no {request}: {self.why}"
         first, often = self.answered[0], "once" if self.count == 1 else f"{self.count} times, first"
         step = f"in step {first.step}" if first.step >= 0 else "before the first step"
-        rest = f"; {self.problem}" if self.problem else ""
-        return f"answered {often} {step}: {first.method} {first.url}{rest}"
+        idle = ", ".join(f"`messages[{each}]`" for each in self.idle)
+        rest = f"; {idle} did nothing: no message matched" if idle else ""
+        rest += f"; {self.problem}" if self.problem else ""
+        return f"{answered} {often} {step}: {first.method} {first.url}{rest}"
 
     @property
     def why(self) -> str:
@@ -486,6 +517,12 @@ class TaskResult(Struct, frozen=True):
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
     suspended: float = 0.0
     """The seconds in which its agent had suspended it; they are not in `elapsed`."""
+    steps_unused: int = 0
+    """How many of `steps_total` are of rounds for which the list of a `for_each` had no item."""
+    step_numbers: Mapping[int, str] = field(default_factory=dict)
+    """`4.2` and so on, of the steps that stand with others for one of the file."""
+    unmatched: tuple[Selected, ...] = ()
+    """The selectors that criteria have read and that have matched no element at any look."""
 
     @property
     def ok(self) -> bool:

@@ -30,6 +30,7 @@ class Context(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     url: str | None = None
+    user: str | None = Field(None, description="The user whose page it is, in a task with several.")
     screenshot_id: str | None = None
     dom_snapshot_id: str | None = None
     memory_snapshot: dict[str, JsonValue] | None = None
@@ -47,7 +48,10 @@ class Metrics(Document):
     """How far the task came."""
 
     steps_completed: int
-    steps_total: int
+    steps_total: int = Field(description="Number of steps, without those that were not used.")
+    steps_unused: int = Field(
+        0, description="Steps of rounds for which the list of a `for_each` had no item, as a number of steps."
+    )
     time_elapsed_seconds: float
     retries_count: int = Field(description="Number of retries of all steps, as defined in docs/figures.md.")
 
@@ -80,7 +84,8 @@ class RoutedRequestReport(Document):
     step_index: int = Field(description="The step that was running; -1 before the first.")
     method: str
     url: str
-    status: int = Field(description="Status of the answer, as an HTTP status.")
+    status: int = Field(description="Status of the answer, as an HTTP status. 101 for a WebSocket.")
+    what: str = Field("", description="What the route did about a WebSocket, such as `dropped sent ping`.")
 
 
 class RouteReport(Document):
@@ -105,6 +110,9 @@ class ErrorReport(Document):
     step_index: int = Field(
         description="The step that failed, counted from 0. -1 stands for before the first step, the number of steps "
         "for the success criteria."
+    )
+    step_number: str = Field(
+        "", description="The same as reports show it, if the step stands with others for one of the file: `4.2`."
     )
     step: dict[str, JsonValue] | None = None
     error_message: str = ""

@@ -31,9 +31,11 @@ from harness.model.settings_errors import Place, SettingsError, place_of, places
 from harness.model.tool_settings import ToolServerSettings, checked_tools, tool_problem, unoffered
 from harness.recovery.declaration import Declaration
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
+from harness.spec.file_names import HOOKS
 from harness.spec.names import template_problem
 from harness.spec.page_handlers import Handler
 from harness.spec.problems import JsonPath, Problem
+from harness.spec.source import file_label, place_only
 from harness.spec.steps import Step
 from harness.spec.task import TimeoutProfile
 
@@ -242,6 +244,14 @@ class Settings(Declaration):
         'written as `handlers` of a task: `[{when = "visible(\'#cookies\')", steps = [{act = "click", selector = '
         '"#accept"}]}]`.',
     )
+    before_each: tuple[str | dict[str, Any], ...] = Field(
+        (),
+        description='Steps before those of every task: names of step groups, or steps such as `{use = "cart", with = '
+        "{item = 1}}`. A task's own `before_each` stands instead.",
+    )
+    after_each: tuple[str | dict[str, Any], ...] = Field(
+        (), description="Steps after those of every task, also of one that failed, written like `before_each`."
+    )
     logins: dict[str, LoginSettings] = Field(default_factory=dict, description="Logins that tasks name with `login`.")
     agents: dict[str, AgentSettings] = Field(default_factory=dict, description="The agents of the project.")
     models: Annotated[dict[str, ModelSettings], AfterValidator(checked_models)] = Field(
@@ -289,6 +299,7 @@ class Settings(Declaration):
     )
     recording: Recording = "auto"
     tracing: Tracing = "retain-on-failure"
+    video: Tracing = "off"
     retrace: bool = False
     recovery: bool = True
     heal: bool = True
@@ -431,7 +442,15 @@ def load_settings(root: Path, **options: Any) -> Settings:
     faults = tuple(root / file for file in settings.faults)
     services = _with_ports(settings.services, ports)
     places = {"artifacts": root / settings.artifacts, "init_script": _script(file, root, settings.init_script)}
-    return settings.model_copy(update={**places, "faults": faults, "services": services})
+    defaults = (*settings.defaults, *_hooks(file, settings))
+    return settings.model_copy(update={**places, "faults": faults, "services": services, "defaults": defaults})
+
+
+def _hooks(file: Path, settings: Settings) -> Iterator[Defaults]:
+    """`before_each` and `after_each` as defaults of tasks, which tell their problems in the settings."""
+    if hooks := {key: list(each) for key in HOOKS if (each := getattr(settings, key))}:
+        found = {key: place_of(_places(file), ("tool", "harness", key)) or (1, 1) for key in hooks}
+        yield Defaults.of_hooks(hooks, {key: place_only(file_label(file), *place) for key, place in found.items()})
 
 
 def _with_ports(services: dict[str, ServiceSettings], ports: Mapping[str, str]) -> dict[str, ServiceSettings]:

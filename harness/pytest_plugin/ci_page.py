@@ -13,7 +13,7 @@ import pytest
 from harness.model.settings import Settings
 from harness.pytest_plugin.ci import SUMMARY_OPTION, is_wanted, place
 from harness.pytest_plugin.history import Executions
-from harness.pytest_plugin.not_run import interrupted_tasks
+from harness.pytest_plugin.not_run import interrupted_tasks, not_begun
 from harness.pytest_plugin.state import SessionState
 from harness.reporting.files import shown_path
 from harness.reporting.history.comparison import passed_last
@@ -21,7 +21,7 @@ from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import found_again, task_points
 from harness.reporting.history.record import Execution, RunRecord
 from harness.reporting.history.writing import happenings_of
-from harness.reporting.markdown import LIMIT, Page, commands, line_of, markdown
+from harness.reporting.markdown import LIMIT, Page, commands, line_of, markdown, uncollected_commands
 from harness.reporting.triage import Cause, causes, troubles
 
 
@@ -63,8 +63,10 @@ class CiPage:
             terminalreporter.ensure_newline()
             for command in commands(found, partial(line_of, environment=os.environ)):
                 terminalreporter.write_line(command)
+            for command in uncollected_commands(self._uncollected, os.environ):
+                terminalreporter.write_line(command)
         try:
-            self._append(run, found)
+            self._append(run, found, not_begun(self._state, exitstatus, [each.task_id for each in run.last]))
         except OSError as error:
             terminalreporter.write_line(f"{SUMMARY_OPTION}: {place(self._config)}: {error.strerror}")
 
@@ -87,7 +89,7 @@ class CiPage:
         before = {nodeid: [each for each in found if each.run < run.run] for nodeid, found in points.items()}
         return passed_last(before)
 
-    def _append(self, run: RunRecord, found: tuple[Cause, ...]) -> None:
+    def _append(self, run: RunRecord, found: tuple[Cause, ...], left: int) -> None:
         """Append the page to the file, if one is named: GitHub collects a step's pages in one. Raises OSError."""
         if (file := place(self._config)) is None:
             return
@@ -95,7 +97,7 @@ class CiPage:
         there = file.stat().st_size if file.exists() else 0
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("a", encoding="utf-8", errors="replace") as stream:
-            page = Page(run, found, self._uncollected, reports, self._others)
+            page = Page(run, found, self._uncollected, reports, self._others, left)
             stream.write(markdown(page, LIMIT - there))
 
 

@@ -51,8 +51,7 @@ FOREIGN: tuple[ForeignOption, ...] = (
     ForeignOption("--tracing",
         acts="records the trace always, never, or for failed tasks", setting="tracing", metavar="WHEN"),
     ForeignOption("--video",
-        fine=("off",), why="tasks record no video; `--tracing on` records a trace with a film strip of every step",
-        metavar="WHEN"),
+        acts="keeps a video of the pages always, never, or for failed tasks", setting="video", metavar="WHEN"),
     ForeignOption("--screenshot",
         fine=("only-on-failure",),
         why="a failed task always has a screenshot, and a passed one has those of its `screenshot` steps",
@@ -73,7 +72,8 @@ def note_given(config: pytest.Config, parser: pytest.Parser, words: list[str]) -
     """Keep the options that are on the command line; raises UsageError for one that no plugin registered.
 
     pytest would refuse such an option as well, but could not explain what it means for tasks. One that says what tasks
-    do anyway, such as `--video off`, is taken out of the words, so that the same command works without its plugin.
+    do anyway, such as `--browser chromium`, is taken out of the words, so that the same command works without its
+    plugin.
     """
     config.stash[GIVEN] = {}
     named = {word.partition("=")[0] for word in words}

@@ -13,6 +13,7 @@ from harness.model.settings import Settings
 from harness.pytest_plugin.items import TaskItem
 from harness.pytest_plugin.role import role_of, worker_input
 from harness.pytest_plugin.selection import task_items
+from harness.spec.checks import logins_of
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from harness.spec.names import how_many
@@ -80,7 +81,7 @@ def touched(tasks: Sequence[Loaded], changed: Collection[Path], logins: Mapping[
 
     `logins`: name -> the task that logs in.
     """
-    parts = [(task, (task, login) if (login := logins.get(task.spec.login or "")) else (task,)) for task in tasks]
+    parts = [(task, (task, *(logins[name] for _, name in logins_of(task.spec) if name in logins))) for task in tasks]
     found = [task for task, used in parts if any(uses(each, path) for each in used for path in changed)]
     return _with_dependencies(found, tasks)
 

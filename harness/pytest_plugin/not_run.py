@@ -53,6 +53,14 @@ def interrupted_tasks(
     return state.interrupted
 
 
+def not_begun(state: SessionState, exitstatus: int, known: Iterable[str]) -> int:
+    """The number of tasks that an interrupted run did not begin; `known`: those of which something is said.
+
+    A controller of xdist has selected none itself: its workers have.
+    """
+    return len(state.selected - set(known)) if exitstatus == pytest.ExitCode.INTERRUPTED else 0
+
+
 # The tasks of an interrupted run that xdist's workers could no longer report.
 
 CODE = "INTERRUPTED"

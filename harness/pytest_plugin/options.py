@@ -236,6 +236,10 @@ _EVIDENCE = (
     TaskOption("--task-tracing",
         "When the trace is kept: on (recorded from the start, for every task), off, or retain-on-failure.",
         "--tracing", "tracing", _choice("on", "off", "retain-on-failure")),
+    TaskOption("--task-video",
+        "When a video of the pages is kept, as WebM: off (default), retain-on-failure, or on (every task). It needs "
+        "ffmpeg: `playwright install ffmpeg`, or the extra `video`.",
+        "--video", "video", _choice("on", "off", "retain-on-failure")),
     TaskOption("--task-retrace",
         "Run a failed task a second time to record its full trace. The second run is refused where it could repeat a "
         "write.",

@@ -157,7 +157,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     plan, result, interrupted = _run_to_end(state, item, loaded)
     harness = state.harness()
     defect = None if item.config.option.runxfail else plan.spec.expected_failure
-    state.done[plan.task_id] = ended_as_declared(plan.spec, result) and defect is None
+    state.done[plan.task_id] = ended_as_declared(plan.spec, result) and defect is None and interrupted is None
     declares = plan.spec.expect is not None or (defect is not None and result.ok)
     unexpected = declares and not state.done[plan.task_id] and interrupted is None and not result.skipped
     try:
@@ -167,7 +167,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         _tell_allure(state, plan, story, harness.browser)
     telemetry_of(request.config).attach(plan.task_id)
     record = state.fence.call("task record", task_record, story)
-    if interrupted is not None:
+    if interrupted is not None and not isinstance(interrupted, pytest.fail.Exception):
         state.interrupted += [record] if record else []
         raise interrupted.ending if isinstance(interrupted, SessionOver) else interrupted
     if result.skipped:
@@ -176,6 +176,8 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         record = record.model_copy(update={"expected": _is_of_the_task(story), "known_defect": defect})
     _tell(item, story, record, loaded.spec.own.notes)
     _judge(state, plan, story, full, defect)
+    if interrupted is not None:  # a task that declares its own timeout has not passed by that of a plugin
+        raise interrupted
 
 
 def _story(state: SessionState, plan: Plan, result: TaskResult, *, unexpected: bool = False) -> TaskStory:

@@ -15,8 +15,9 @@ from harness.model.tool_settings import shared_problem
 from harness.pytest_plugin import foreign
 from harness.pytest_plugin.history import HISTORY, RunHistory, first_line
 from harness.pytest_plugin.items import TaskItem, undeclared_lines
+from harness.pytest_plugin.late_reports import LateReports
 from harness.pytest_plugin.narrowing import CHANGED
-from harness.pytest_plugin.not_run import interrupted_tasks
+from harness.pytest_plugin.not_run import interrupted_tasks, not_begun
 from harness.pytest_plugin.role import RUN_ID, Role, role_of
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.shards import DURATIONS
@@ -29,6 +30,7 @@ from harness.reporting.task_record import LAST_RUN, TaskRecord, torn_down, write
 from harness.reporting.workspace import moved_aside
 from harness.runner.chain import is_remote
 from harness.spec.agents import BRIDGE
+from harness.spec.names import how_many
 
 if TYPE_CHECKING:
     from harness.reporting.allure.sink import RunLabel
@@ -75,6 +77,8 @@ def _plugins(config: pytest.Config, state: SessionState) -> Iterator[tuple[str, 
     yield RUN, sys.modules[__name__]
     yield "taskspec-telemetry", config.stash[TELEMETRY]
     yield HISTORY, state.fence.enclose("history", RunHistory(config, state))
+    if role_of(config).reports:
+        yield "taskspec-late-reports", state.fence.enclose("late reports", LateReports(config))
     if role_of(config) is Role.CONTROLLER:
         from harness.pytest_plugin.xdist import XdistHooks
 
@@ -93,6 +97,7 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
         telemetry_of(config).begin()
         telemetry_of(config).announce(len(tasks))
         harness = state.harness()
+        _say_if_no_video(config, state)
         if role_of(config) is Role.SLOT:
             from harness.pytest_plugin.cluster_line import UPLINK
 
@@ -109,6 +114,15 @@ def set_up(config: pytest.Config, tasks: Sequence[TaskItem]) -> None:
             state.problems[item.loaded.source] = [f"the harness cannot be set up: {error}"]
     history: Any = config.pluginmanager.getplugin(HISTORY)
     history.begin({item.nodeid: item.loaded for item in tasks})
+
+
+def _say_if_no_video(config: pytest.Config, state: SessionState) -> None:
+    """Say once that videos are wanted and nothing can make them: the tasks run all the same."""
+    if state.settings.video != "off" and role_of(config).reports:
+        from harness.browser.video import NO_FFMPEG, find_ffmpeg  # only such a session needs it
+
+        if find_ffmpeg() is None:
+            telemetry_of(config).say(f"--task-video: no video will be kept, since there is {NO_FFMPEG}")
 
 
 def _serve_agents(config: pytest.Config, state: SessionState, tasks: Sequence[TaskItem]) -> None:
@@ -259,6 +273,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     more = [*telemetry.finish(records), *(history.finish(interrupted) or ()), *_passed_over(state)]
     with fence.around("summary"):
         more += [*told_by(config, NARROWING), *told_by(config, FLAKY)]
+        if left := not_begun(state, exitstatus, [*(each.task_id for each in records), *(name for name, _ in skipped)]):
+            more.append(f"not run: {how_many(left, 'task')}, because the run was interrupted")
         more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)
         more += [f"services: {line}" for line in state.kept_services]
         more += undeclared_lines(config, state.settings)

@@ -213,8 +213,9 @@ def suspect_of(failure: Failure, *, by_agent: bool = False, after_fault: bool = 
 
 
 def _was_never_whole(failure: Failure) -> bool:
-    """Whether the page was not complete: requests had no answer, or the site did not give one of its parts."""
+    """Whether the page was not complete: requests had no answer or an error, or a part of it did not come."""
     lacked = any("ERR_BLOCKED" not in str(each) for each in failure.details.get("missing_parts", ()))
+    lacked = lacked or any(": HTTP 5" in str(each) for each in failure.details.get("bad_answers", ()))
     return lacked or bool(failure.details.get("pending") or failure.details.get("flood"))
 
 

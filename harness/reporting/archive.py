@@ -30,6 +30,7 @@ from harness.reporting.files import (
     MANIFEST,
     NAMES,
     PAGE_STATE,
+    VIDEO,
     ManifestEntry,
     absent_entry,
     manifest,
@@ -40,7 +41,7 @@ from harness.reporting.files import (
     write_json,
     write_text,
 )
-from harness.reporting.redact_files import UNREADABLE, copy_files, copy_trace, redact_trace, redacted_copy
+from harness.reporting.redact_files import UNREADABLE, copy_files, copy_recordings, redact_trace, redacted_copy
 from harness.reporting.redaction import Redactor, masked_call, masked_step
 from harness.reporting.whole_trace import TRACE, write_whole_trace
 from harness.reporting.workspace import Previous, Workspace, run_of, runs_in
@@ -147,7 +148,7 @@ class DirectoryArchive:
         build = self._workspace.folder(f"{plan.key}-kept")
         for folder in folders:
             copy_files(folder, build, self.redactor)
-            copy_trace(folder, build, self.redactor)
+            copy_recordings(folder, build, self.redactor)
         kept = self._root / _KEPT / plan.key
         self._workspace.discard(kept)
         if any(build.iterdir()):
@@ -227,10 +228,10 @@ def assemble(
     writers = _writers(result, evidence, state, redactor)
     entries = [_always(folder / _REPORT, lambda path: write_json(path, _report_json(report, redactor)))]
     entries.append(_always(folder / "partial_trace.json", lambda path: write_json(path, trace_json(result, redactor))))
-    for name in NAMES:
+    for name in (*NAMES, *(item.name for item in evidence.items if item.name not in NAMES)):
         if name not in names_of("report"):
             entries.append(_artifact(folder / name, writers.get(name), evidence, state))
-    files = list(copy_files(evidence.folder, folder / "files", redactor))
+    files = list(copy_files(evidence.folder, folder / "files", redactor, users=bool(evidence.user)))
     document = manifest(report, plan.key, run, entries, files)
     document["grading"] = _grading(folder, plan, result, evidence, redactor)
     write_json(folder / MANIFEST, redactor.json(document))
@@ -307,7 +308,7 @@ def _writers(result: TaskResult, evidence: Evidence, state: Snapshot, redactor: 
     traced = any(item.name == TRACE and item.status != "skipped" for item in evidence.items)
     if traced and (result.history or (evidence.folder / TRACE).is_file()):  # otherwise the task never began
         found[TRACE] = lambda path: _whole_trace(path, result, evidence, redactor)
-    for name in NAMES:
+    for name in (*NAMES, VIDEO):
         source = evidence.folder / name
         if name not in found and source.is_file():
             found[name] = lambda path, source=source: redacted_copy(source, path, redactor)  # type: ignore[misc]
@@ -354,7 +355,7 @@ def _grading(folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, r
     spec = plan.spec
     return {
         "world_time": now.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-        "url": evidence.url,
+        "url": evidence.url if evidence.user in ("", plan.user) else None,
         "locale": plan.context.locale,
         "page": PAGE_STATE if isinstance(page, Mapping) else page,
         "success_criteria": list(_criteria_outcomes(spec.success_criteria, plan.success_criteria, result)),

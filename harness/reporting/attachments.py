@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from harness.model.ports import Json
+from harness.model.ports import USERS, Json
 from harness.reporting.agent_way import way_page
 from harness.reporting.comparisons import IMAGE_DIFF, compared_pictures, image_diff
 from harness.reporting.files import ARTIFACTS, TRACE_MIME, Artifact, read_json, read_regular
@@ -290,7 +290,8 @@ class Content(Struct, frozen=True):
         """A file that a step kept, under its own name."""
         guessed = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         mime = TRACE_MIME if path.name == "trace.zip" else guessed
-        return cls(path.name, mime, path.suffix.lstrip(".") or "bin", path)
+        user = f"{path.parent.name}: " if path.parent.parent.name == USERS else ""
+        return cls(user + path.name, mime, path.suffix.lstrip(".") or "bin", path)
 
 
 def on_test(story: TaskStory) -> Iterator[Content]:
@@ -325,7 +326,8 @@ def _route_lines(story: TaskStory) -> Iterator[str]:
     """Each route, and below it the requests that it answered."""
     for route in story.routes:
         yield route.text
-        yield from (f"  step {each.step_index}: {each.method} {each.url} -> {each.status}" for each in route.requests)
+        for each in route.requests:
+            yield f"  step {each.step_index}: {each.method} {each.url} -> {each.what or each.status}"
 
 
 def on_failing_step(story: TaskStory) -> Iterator[Content]:

@@ -78,7 +78,7 @@ def _failing(story: TaskStory, row: TableRow | None) -> Iterator[TableRow]:
     if own is not None and last is not None and own.written != last.written and 0 <= own.index < story.steps_total:
         yield _row(own)
     if story.failure is not None and story.failure.fault:
-        where = place(failed or 0, story.steps_total)
+        where = row.place if row is not None else place(failed or 0, story.steps_total)
         yield TableRow(where, "fault", story.failure.fault, "FAILED", failing=True)
         yield from [row] if row else []
     elif row is not None:
@@ -300,7 +300,8 @@ def _faults(story: TaskStory, room: Room) -> Iterator[str]:
 def _page_lines(story: TaskStory, room: Room) -> Iterator[str]:
     if story.page is not None:
         if story.page.url:
-            yield from _line("  url: ", story.page.url, room)
+            of = f" of {story.page.user}" if story.page.user else ""
+            yield from _line(f"  url{of}: ", story.page.url, room)
         yield from _list("shown for a moment", story.page.vanished, room, room.console)
         said = fold_lines(told_lines(story.page.console), room.width - 4)[-room.console :]
         yield from _list("console", said, room, room.console)

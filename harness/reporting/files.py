@@ -63,6 +63,7 @@ def read_regular(path: Path) -> bytes:
 
 MANIFEST = "manifest.json"
 PAGE_STATE = "page_state.json"
+VIDEO = "video.webm"
 TRACE_MIME = "application/vnd.allure.playwright-trace"
 IN_FULL = "Playwright trace of the second run, in full"
 
@@ -72,7 +73,7 @@ class Artifact(Struct, frozen=True):
 
     name: str
     origin: Literal["report", "state", "browser", "beside"]
-    """Written for every failure; about memory and environment; about the page; or next to the files of the manifest."""
+    """Written for every failure; about memory and environment; about the page; or listed only if there is one."""
     title: str
     """The name of the attachment in a report."""
     mime: str
@@ -91,6 +92,7 @@ _JSON = "application/json"
 ARTIFACTS = (
     Artifact("error_report.json", "report", "error report", _JSON, "json"),
     Artifact("screenshot.png", "browser", "screenshot", "image/png", "png", at_the_step=True, hint_words="screenshot"),
+    Artifact(VIDEO, "beside", "video", "video/webm", "webm"),
     Artifact("trace.zip", "browser", "Playwright trace", TRACE_MIME, "zip", opened_elsewhere=True),
     Artifact("trace_full.zip", "beside", IN_FULL, TRACE_MIME, "zip"),
     Artifact("dom_snapshot.html", "browser", "DOM snapshot", "text/html", "html", hint_words="dom_snapshot.html"),
@@ -176,7 +178,9 @@ def manifest(
         "final_state": report.final_state,
         "code": report.code,
         "expected": report.expected,
-        "artifacts": [entry.as_json() for entry in sorted(entries, key=lambda entry: order[entry.name])],
+        "artifacts": [
+            entry.as_json() for entry in sorted(entries, key=lambda entry: order.get(entry.name, len(order)))
+        ],
         "files": [entry.as_json() for entry in files],
     }
 

@@ -49,7 +49,7 @@ class _KeptReader:
     def __init__(self, folder: Path, report: ErrorReport, lines: Sequence[Mapping[str, Any]]) -> None:
         self._folder, self._report, self._lines = folder, report, lines
         self._details: Mapping[str, Any] = report.context.model_extra or {}
-        self._total = report.metrics.steps_total if report.metrics else None
+        self._total = report.metrics.steps_total + report.metrics.steps_unused if report.metrics else None
 
     def story(self) -> TaskStory:
         report, metrics, failure = self._report, self._report.metrics, self._failure()
@@ -72,7 +72,10 @@ class _KeptReader:
             warnings=report.warnings,
             score=_score(report.score) if report.score else None,
             page=StoryPage(
-                report.context.url or "", tuple(report.context.vanished), report.context.browser_console_logs
+                report.context.url or "",
+                tuple(report.context.vanished),
+                report.context.browser_console_logs,
+                user=report.context.user or "",
             ),
             artifacts=str(self._folder),
             expected=report.expected,
@@ -106,7 +109,7 @@ class _KeptReader:
         usual = report.code in CATALOG and CATALOG[report.code].hint in report.hint
         return failed(
             report.code,
-            failure_place(report.code, report.step_index, self._total, began=began),
+            failure_place(report.code, report.step_index, self._total, report.step_number, began=began),
             report.error_message,
             details,
             "",
@@ -144,7 +147,10 @@ class _KeptReader:
         yield from (self._step(group) for group in groups)
         report = self._report
         if report.step and not any(each[-1].get("step_index") == report.step_index for each in groups):
-            attempts = [{**report.step, "step_index": report.step_index, "note": note} for note in report.tried or [""]]
+            attempts = [
+                {**report.step, "step_index": report.step_index, "step_number": report.step_number, "note": note}
+                for note in report.tried or [""]
+            ]
             yield self._step(attempts)  # a trace begins with the first step
 
     def _step(self, lines: Sequence[Mapping[str, Any]]) -> StoryStep:
@@ -156,7 +162,7 @@ class _KeptReader:
         fixed = total is not None and not fails_the_choice(self._report.code)
         return StoryStep(
             index=index,
-            place=place(index, total or 0) if fixed else str(index),
+            place=place(index, total or 0, str(last.get("step_number", ""))) if fixed else str(index),
             act=act,
             target=target_text(first),
             instead=_instead(first, last),

@@ -27,6 +27,7 @@ from harness.spec.problems import Problem, SpecError
 MOST = 10
 """The number of errors that GitHub shows for one step."""
 
+_PLACE = re.compile(r"(?P<file>[^\s:][^\n:]*):(?P<line>\d+):\d+: ")
 _Line = tuple[str, int | None]
 """A file, and a line number from 1."""
 
@@ -36,6 +37,19 @@ def commands(causes: Sequence[Cause], place: Callable[[Trouble], _Line]) -> Iter
     firsts = ((cause, cause.tasks[0]) for cause in causes)
     others = ((cause, task) for cause in causes for task in cause.tasks[1:])
     return (_annotation(cause, task, place(task)) for cause, task in islice(chain(firsts, others), MOST))
+
+
+def uncollected_commands(files: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
+    """GitHub commands for the files that could not be collected: file -> why."""
+    for file, why in islice(files.items(), MOST):
+        place, line = _told_place(why, environment) or (_from_checkout(file.partition("::")[0], environment), 1)
+        yield workflow_command("error", visible(why), {"file": place, "line": line, "title": "not collected"})
+
+
+def _told_place(message: str, environment: Mapping[str, str]) -> _Line | None:
+    """The place that a message begins with, as those about files do."""
+    found = _PLACE.match(message)
+    return (_from_checkout(found["file"], environment), int(found["line"])) if found else None
 
 
 def _annotation(cause: Cause, task: Trouble, place: _Line) -> str:
@@ -57,6 +71,8 @@ def line_of(task: Trouble, environment: Mapping[str, str]) -> _Line:
     """The failing step's line in the task's file, if it can be read; the file's path from the checkout's root."""
     if not task.source:
         return "", None
+    if place := _told_place(task.message, environment):
+        return place
     try:
         loaded = load_file(Path(task.source), needs_steps=False)
     except SpecError as error:
@@ -127,6 +143,8 @@ class Page(Struct, frozen=True):
     """Name and place of each report."""
     others: int = 0
     """The number of ordinary tests that failed in the same session."""
+    not_begun: int = 0
+    """The number of tasks that the run did not begin, because it was interrupted."""
 
 
 def markdown(page: Page, limit: int = LIMIT) -> str:
@@ -163,9 +181,10 @@ def _head(page: Page) -> Iterator[str]:
     if not last:
         yield "## No task ran\n"
         return
-    mark = "❌" if failed or page.uncollected or page.others else "⚠️" if unjudged else "✅"
+    mark = "❌" if failed or page.uncollected or page.others else "⚠️" if unjudged or page.not_begun else "✅"
     beside = f", {unjudged} not judged" if unjudged else ""
     said = f"{failed} of {len(last)} tasks failed" if failed else f"{how_many(len(last), 'task')}, none failed{beside}"
+    said += f"; {page.not_begun} more did not run" if page.not_begun else ""
     said += f"; {how_many(page.others, 'other test')} failed" if page.others else ""
     yield f"## {mark} {said}\n"
     yield f"{', '.join(_counts(last))} in {page.run.seconds:.0f} s. Run {code(page.run.run)}.\n"

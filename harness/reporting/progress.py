@@ -167,4 +167,4 @@ def _task_and_place(event: Event, index: int | None) -> str:
         return f"{plan.task_id} step {index}"  # nobody knows how many there will be
     total = len(plan.steps)
     name = {"pre": "preconditions", "end": "success criteria"}.get(place(index, total))
-    return f"{plan.task_id} {name or step_label(index, total)}"
+    return f"{plan.task_id} {name or step_label(index, total, plan.step_numbers.get(index, ''))}"

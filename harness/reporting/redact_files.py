@@ -12,14 +12,14 @@ import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from urllib.parse import parse_qsl
 
 from harness.masking import MARK
-from harness.model.ports import Json
-from harness.reporting.files import ManifestEntry, is_inside, write_json, write_text
+from harness.model.ports import USERS, Json
+from harness.reporting.files import VIDEO, ManifestEntry, is_inside, write_json, write_text
 from harness.reporting.redaction import HEADERS, Redactor, redact_packed
 from harness.spec.pictures import COMPARISONS
 from harness.task_secrets import is_secret_name
@@ -438,7 +438,7 @@ def redacted_copy(source: Path, target: Path, redactor: Redactor) -> None:
             write_text(target, redactor.text(inert(source.read_text("utf-8", "replace"))))
         case ".har":
             write_json(target, redact_har(json.loads(source.read_text("utf-8")), redactor))
-        case ".zip" if source.name == "trace.zip":
+        case ".zip" if source.name.startswith("trace"):
             redact_trace(source, target, redactor)
         case suffix if suffix in _VIEWED:
             shutil.copyfile(source, target)
@@ -448,24 +448,35 @@ def redacted_copy(source: Path, target: Path, redactor: Redactor) -> None:
             target.write_bytes(redactor.data(source.read_bytes()))
 
 
-def copy_files(scratch: Path, target: Path, redactor: Redactor) -> list[ManifestEntry]:
-    """Copy named screenshots and downloads, which lie in these folders of the scratch folder."""
-    return [_copy_entry(scratch, source, target, redactor) for source in sorted(_files_to_keep(scratch))]
+def copy_files(scratch: Path, target: Path, redactor: Redactor, *, users: bool = False) -> list[ManifestEntry]:
+    """Copy named screenshots and downloads, which lie in these folders of the scratch folder.
+
+    `users`: also what users beside the failing one saw.
+    """
+    folders = (*_KEPT_FOLDERS, USERS) if users else _KEPT_FOLDERS
+    return [_copy_entry(scratch, source, target, redactor) for source in sorted(_files_to_keep(scratch, folders))]
 
 
-def copy_trace(scratch: Path, target: Path, redactor: Redactor) -> None:
-    """Copy the trace of a task that passed, if `--tracing on` left one; a broken one is left out."""
-    source, path = scratch / "trace.zip", target / "trace.zip"
-    if source.is_file():
+def recordings_in(scratch: Path, name: str = "trace.zip") -> Iterator[Path]:
+    """The traces or videos in a scratch folder: of the first user, or the failing one, and of the others."""
+    return (path for path in (scratch / name, *scratch.glob(f"{USERS}/*/{name}")) if path.is_file())
+
+
+def copy_recordings(scratch: Path, target: Path, redactor: Redactor) -> None:
+    """Copy what `--tracing on` and `--video on` have left of a task that passed; a broken file is left out."""
+    for source in (*recordings_in(scratch), *recordings_in(scratch, VIDEO)):
+        path = target / source.relative_to(scratch)
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            redact_trace(source, path, redactor)
+            redacted_copy(source, path, redactor)
         except UNREADABLE:
             path.unlink(missing_ok=True)
 
 
-def _files_to_keep(scratch: Path) -> Iterator[Path]:
+def _files_to_keep(scratch: Path, kept: Iterable[str]) -> Iterator[Path]:
     """The files to keep. Links are left out, since they could lead anywhere."""
-    for name in _KEPT_FOLDERS:
+    yield from scratch.glob("video-*.webm")
+    for name in kept:
         for folder, folders, names in os.walk(scratch / name):
             folders[:] = [name for name in folders if not name.startswith(".")]
             paths = (Path(folder, name) for name in names if not name.startswith("."))
@@ -480,16 +491,20 @@ def _copy_entry(scratch: Path, source: Path, target: Path, redactor: Redactor) -
     path = target / redactor.text(str(name)).replace("\\", "_")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _file_copy(source, path, redactor, pictured=parts[0] in (COMPARISONS, "screenshots"))
+        pictured = parts[0] in (COMPARISONS, "screenshots") or len(parts) == 1
+        _file_copy(source, path, redactor, pictured=pictured, apart=parts[0] == USERS)
     except UNREADABLE as error:
         path.unlink(missing_ok=True)
         return ManifestEntry(str(name), "missed", f"could not be redacted: {type(error).__name__}: {error}")
     return ManifestEntry(str(name), "taken", bytes=path.stat().st_size)
 
 
-def _file_copy(source: Path, target: Path, redactor: Redactor, *, pictured: bool) -> None:
-    """Copy a file. A download is kept as received, except for secrets. `pictured`: the browser took the picture."""
-    if source.suffix.lower() == ".har":
+def _file_copy(source: Path, target: Path, redactor: Redactor, *, pictured: bool, apart: bool) -> None:
+    """Copy a file. A download is kept as received, except for secrets. `pictured`: the browser took the picture.
+
+    `apart`: it is evidence of a user, and no file of a step.
+    """
+    if source.suffix.lower() == ".har" or apart:
         redacted_copy(source, target, redactor)
     elif pictured and source.suffix.lower() in _VIEWED:
         shutil.copyfile(source, target)

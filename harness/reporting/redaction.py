@@ -267,9 +267,14 @@ class Redactor:
         return value if isinstance(value, int) or math.isfinite(value) else text
 
 
+_FOLDERS = frozenset({"PWD", "OLDPWD"})
+"""Variables of every shell that have the name of a password and hold a folder."""
+
+
 def redactor_of(settings: Settings, names: Collection[str], environ: Mapping[str, str]) -> Redactor:
     """The redactor of settings and of the environment: of variables with these names, and with names of secrets."""
-    secrets = (value for name, value in environ.items() if name in names or is_secret_name(name))
+    named = (name for name in environ if is_secret_name(name) and name not in _FOLDERS)
+    secrets = (environ[name] for name in {*named, *(set(names) & environ.keys())})
     return Redactor.of(settings, secrets)
 
 

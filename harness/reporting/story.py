@@ -255,6 +255,8 @@ class StoryPage(Struct, frozen=True):
     console: tuple[str, ...] = ()
     picture: str = ""
     """The name of its screenshot."""
+    user: str = ""
+    """The user whose page it is, in a task with several."""
 
 
 class StoryFile(Struct, frozen=True):
@@ -354,6 +356,8 @@ class TaskStory(Struct, frozen=True):
     calls: tuple[StoryCall, ...] = ()
     """The calls of tools of the task itself."""
     inner: tuple[InnerStory, ...] = ()
+    unmatched: tuple[str, ...] = ()
+    """The selectors that criteria have read and that have matched no element at any look, as `a` or `frame >>> a`."""
     baselines: tuple[str, ...] = ()
     """The baselines that it has changed or made."""
 

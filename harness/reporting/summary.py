@@ -198,6 +198,10 @@ def _baselines(records: Sequence[TaskRecord]) -> Iterator[str]:
     yield from (f"  {shown_path(Path(each))}" for each in written)
 
 
+def _warned(record: TaskRecord, kind: str) -> bool:
+    return any(each.get("type") == kind for each in record.warnings)
+
+
 def _artifacts(records: Sequence[TaskRecord], place: Path) -> Iterator[str]:
     """The folder of the reports; in a passed run also why there are any."""
     failed = [record for record in records if not record.ok]
@@ -207,7 +211,8 @@ def _artifacts(records: Sequence[TaskRecord], place: Path) -> Iterator[str]:
     if all(_kind(record) in ("passed as declared", "failed as expected") for record in failed):
         several = "reports: failures that their tasks expect"
         why = f" ({len(failed)} {'report: a failure that its task expects' if len(failed) == 1 else several})"
-    yield f"artifacts: {shown_path(place)}{why}"
+    none_kept = all(not each.artifacts and _warned(each, "evidence_not_kept") for each in failed)
+    yield f"artifacts: {'none could be kept in ' if none_kept else ''}{shown_path(place)}{why}"
 
 
 def _states(records: Sequence[TaskRecord]) -> Iterator[str]:

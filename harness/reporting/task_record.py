@@ -67,6 +67,8 @@ def rule_name(family: Family) -> str:
 # The steps of a task and their attempts, short enough for a record of the run.
 
 _TARGET, _MESSAGE = 120, 400
+_UNMATCHED = 50
+"""The number of selectors that matched nothing that are kept of one task."""
 """The number of characters that are kept of each."""
 
 
@@ -179,6 +181,9 @@ class TaskRecord(BaseModel):
     priority: int | None = None
     tags: tuple[str, ...] = ()
     steps: tuple[StepLine, ...] = ()
+    unmatched: tuple[str, ...] = Field(
+        (), description="Selectors of criteria that have matched no element, whenever they were looked at."
+    )
     baselines: tuple[str, ...] = Field((), description="Files that `--task-update-baselines` has changed or made.")
     selector: str = Field("", description="Of the failure, when it is one of an element.")
     site: str = Field("", description="Host (and port, where it says one) of the page or request that failed.")
@@ -249,6 +254,7 @@ def task_record(story: TaskStory) -> TaskRecord:
         priority=file.priority,
         tags=file.tags,
         steps=tuple(map(_line, story.steps)),
+        unmatched=story.unmatched[:_UNMATCHED],
         baselines=story.baselines,
         agent=story.agent,
         takeovers=len(story.takeovers),

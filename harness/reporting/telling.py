@@ -30,6 +30,7 @@ from harness.model.tool_use import by_tool
 from harness.model.tools import ToolCall
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed
+from harness.reporting.healings import under_fault
 from harness.reporting.redaction import Redactor, kept_call
 from harness.reporting.story import (
     InnerStory,
@@ -175,7 +176,7 @@ class _Teller:
             planned=tuple(self._planned()),
             faults=self._faults,
             routes=tuple(map(route_report, result.routes)),
-            warnings=tuple(self._redactor.json(warning.as_json()) for warning in result.warnings),
+            warnings=tuple(self._redactor.json(under_fault(each.as_json(), self._faults)) for each in result.warnings),
             score=None if result.score is None else _score(result.score),
             page=self._page(),
             artifacts=str(result.artifacts) if result.artifacts else "",
@@ -187,6 +188,7 @@ class _Teller:
             skipped=result.skipped,
             figures=figures(result),
             inner=tuple(self._inner()),
+            unmatched=tuple(f"{frame} >>> {each}" if frame else each for each, frame in result.unmatched),
             baselines=tuple(written_baselines(plan, result)),
             agent=result.ended_by(plan.agent),
             agents=result.chosen_by(plan.agent),
@@ -222,7 +224,7 @@ class _Teller:
         if context is None:
             return None
         vanished, console = tuple(context.vanished), context.browser_console_logs
-        return StoryPage(context.url or "", vanished, console, context.screenshot_id or "")
+        return StoryPage(context.url or "", vanished, console, context.screenshot_id or "", context.user or "")
 
     def _inner(self) -> Iterator[InnerStory]:
         result = self._result
@@ -239,7 +241,7 @@ class _Teller:
             seconds=result.elapsed,
             ok=result.ok,
             code=result.failure.code if result.failure else "",
-            steps=tuple(_step(record, result.steps_total, beside=False) for record in result.history),
+            steps=tuple(_step(record, result, beside=False) for record in result.history),
             calls=tuple(map(self._call, result.tool_calls)),
         )
 
@@ -247,7 +249,7 @@ class _Teller:
 
     def _step(self, record: StepRecord) -> StoryStep:
         own = record.index >= len(self._plan.steps) or (record.index >= 0 and _is_of_file(record, self._plan))
-        return _step(record, self._result.steps_total, beside=not own)
+        return _step(record, self._result, beside=not own)
 
     def _planned(self) -> Iterator[StoryStep]:
         """The steps around the failure that were not tried."""
@@ -262,7 +264,7 @@ class _Teller:
             if index not in tried and (index < total or index == failed):
                 step = self._plan.steps[index] if 0 <= index < len(self._plan.steps) else None
                 act, target = (step.act, step_target(step)) if step else ("", "")
-                yield StoryStep(index, place(index, total), act, target, status="not run")
+                yield StoryStep(index, _place(index, result), act, target, status="not run")
 
     def _call(self, call: ToolCall) -> StoryCall:
         document = kept_call(call_document(call), self._redactor)
@@ -282,7 +284,11 @@ class _Teller:
     def _failure(self, failure: Failure) -> StoryFailure:
         result = self._result
         place = failure_place(
-            failure.code, result.failed_index, result.steps_total, began=not before_the_first_step(result)
+            failure.code,
+            result.failed_index,
+            result.steps_total,
+            result.step_numbers.get(result.failed_index or 0, ""),
+            began=not before_the_first_step(result),
         )
         call = failed_call(result)
         advised = advice(result, expected=bool(result.error and result.error.expected))
@@ -331,14 +337,18 @@ def _is_of_file(record: StepRecord, plan: Plan) -> bool:
     return record.step == declared
 
 
-def _step(record: StepRecord, total: int, *, beside: bool) -> StoryStep:
+def _place(index: int, result: TaskResult) -> str:
+    return place(index, result.steps_total, result.step_numbers.get(index, ""))
+
+
+def _step(record: StepRecord, result: TaskResult, *, beside: bool) -> StoryStep:
     filled = _filled_step(record)
     last = record.attempts[-1].step if record.attempts else record.step
     shown = record.lasting_step or record.step
     parameters = {name: getattr(shown, name, None) for name in ("selector", "frame", "url", "note")}
     return StoryStep(
         index=record.index,
-        place=place(record.index, total),
+        place=_place(record.index, result),
         act=record.step.act,
         target=step_target(filled),
         instead=substitute_text(last, record.step),

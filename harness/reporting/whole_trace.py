@@ -25,8 +25,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from harness.model.diagnosis import note
-from harness.model.ports import ConsoleLine, Evidence, Json
-from harness.model.record import Attempt, StepRecord, TaskResult
+from harness.model.ports import Evidence, Json
+from harness.model.record import Attempt, ConsoleLine, StepRecord, TaskResult
 from harness.recovery.failure import Failure
 from harness.reporting.words import place, step_target
 

@@ -15,7 +15,7 @@ from harness.criteria.syntax import Compare, oriented
 from harness.masking import MARK
 from harness.reporting.files import ARTIFACTS, printable
 from harness.reporting.tool_lines import called
-from harness.spec.steps import Step, Tool
+from harness.spec.steps import Step
 from harness.task_secrets import hidden, is_secret_name
 
 
@@ -32,16 +32,17 @@ CRITERION = 120
 # Places and steps.
 
 
-def place(index: int, total: int) -> str:
-    """`4`, or words for what comes before and after the steps."""
-    return "pre" if index < 0 else "end" if index >= total else str(index)
+def place(index: int, total: int, number: str = "") -> str:
+    """`4`, or words for what comes before and after the steps. `number`: that of a step of a group, as `4.2`."""
+    return "pre" if index < 0 else "end" if index >= total else number or str(index)
 
 
-def step_label(index: int, total: int) -> str:
-    """`step 2 (of 0-5)`: the count starts at 0."""
-    return f"step {index} (of 0-{total - 1})"
+def step_label(index: int, total: int, number: str = "") -> str:
+    """`step 2 (of 0-5)`, `step 4.2 (5 of 0-8)`: the count starts at 0."""
+    return f"step {number} ({index} of 0-{total - 1})" if number else f"step {index} (of 0-{total - 1})"
 
 
+_OF_HOOKS = {"pre": "in `before_each`", "end": "in `after_each`"}
 _CHOOSING = frozenset({
     "AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_GAVE_UP", "AGENT_LOST", "AGENTS_EXHAUSTED",
     "AGENT_UNAVAILABLE",
@@ -53,8 +54,11 @@ def fails_the_choice(code: str) -> bool:
     return code in _CHOOSING or code.startswith("MODEL_")
 
 
-def failure_place(code: str, index: int | None, total: int | None, *, began: bool) -> str:
-    """`at step 4 (of 0-5)`: where a failure stands. `began`: something of the task was tried; `total` None: unknown."""
+def failure_place(code: str, index: int | None, total: int | None, number: str = "", *, began: bool) -> str:
+    """`at step 4 (of 0-5)`: where a failure stands. `began`: something of the task was tried; `total` None: unknown.
+
+    `number`: that of a step of a group, as `4.2`.
+    """
     if code == "WORKER_CRASHED":
         return "at an unknown step"
     if fails_the_choice(code):
@@ -66,19 +70,22 @@ def failure_place(code: str, index: int | None, total: int | None, *, began: boo
     where = -1 if index is None else index
     if total is None and where >= 0:
         return f"at step {where}"
-    known = {"pre": "at a precondition", "end": "at the success criteria"}
-    return known.get(place(where, total or 0), f"at {step_label(where, total or 0)}")
+    known = _OF_HOOKS if code == "HOOK_FAILED" else {"pre": "at a precondition", "end": "at the success criteria"}
+    return known.get(place(where, total or 0), f"at {step_label(where, total or 0, number)}")
 
 
 def step_target(step: Step) -> str:
-    """The target of a step; a password is not shown."""
-    if isinstance(step, Tool):
-        return called(step.server, step.tool, step.arguments)
+    """The target of a step, and the user; a password is not shown."""
     return target_text({**vars(step), "act": step.act})
 
 
 def target_text(step: Mapping[str, Any]) -> str:
-    """The target of a step that is given as a document, as a report or a trace has it; a password is not shown."""
+    """The same of a step that is given as a document, as a report or a trace has it."""
+    user = f"as {step['as']}" if step.get("as") else ""
+    return f"{_target(step)} {user}".strip() if user else _target(step)
+
+
+def _target(step: Mapping[str, Any]) -> str:
     if step.get("act") == "tool":
         return called(step.get("server"), step.get("tool"), step.get("arguments"))
     selector, value = step.get("selector"), step.get("value")

@@ -5,243 +5,52 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from harness.criteria import Criterion, CriterionError, parse
-from harness.masking import MARK
-from harness.model.plan import Plan, ReadyHandler, ReadyLogin, ReadyRepair
+from harness.model.plan import Plan, ReadyLogin, ReadyUser
 from harness.model.settings import LoginSettings, Settings
 from harness.recovery import NoRecovery, Rulebook
 from harness.runner.chain import agent_chain, chain_problems, first_agent
+from harness.runner.filling import Filling, refuse_one_time
 from harness.spec.agents import SCRIPTED
-from harness.spec.checks import check_spec, check_steps, login_problems, routes_problems, unfit_for_login
-from harness.spec.context import ContextOptions, merged
+from harness.spec.checks import (
+    agent_of_users,
+    check_spec,
+    check_steps,
+    login_problems,
+    routes_problems,
+    unfit_for_login,
+)
 from harness.spec.defaults import Defaults, with_defaults
-from harness.spec.expressions import LATE_IN_ROUTES, environment_names, one_time_variables, scope_of, secrets_of
-from harness.spec.generated import Generated
+from harness.spec.expressions import environment_names, secrets_of
 from harness.spec.load import load_file, tasks_in_folder
 from harness.spec.loaded import Loaded
-from harness.spec.marks import SLOW
 from harness.spec.names import slug
-from harness.spec.one_time import OneTimePasswords, key_of
-from harness.spec.page_handlers import Handler
 from harness.spec.problems import JsonPath, Problem, SpecError
 from harness.spec.references import (
-    ONLY_STEPS,
     BadReferenceError,
     Hide,
-    Reference,
     ReferenceScope,
-    as_text,
     hiding,
-    holds_reference,
-    interpolate,
-    interpolate_criterion,
     interpolate_step,
-    one_time_names,
     references,
 )
 from harness.spec.source import Origin
 from harness.spec.steps import Open, Step
-from harness.spec.task import Repair, ScoringCheckpoint, TaskSpec
+from harness.spec.task import TaskSpec
 from harness.values import replace
 
 if TYPE_CHECKING:
     from harness.spec.fault_plan import LoadedFaultPlan
     from harness.spec.faults import Fault
-    from harness.spec.routes import Route
-
-# Fills in the references of a task.
-
-ModelT = TypeVar("ModelT", bound=BaseModel)
-
-
-@dataclass(slots=True)
-class Filling:
-    """Fills in the references of one task and collects all problems, so that they are reported together."""
-
-    spec: TaskSpec
-    settings: Settings
-    environ: Mapping[str, str]
-    origin: Origin
-    now: datetime
-    problems: list[Problem] = field(default_factory=list)
-    generated: Generated = field(init=False)
-    scope: ReferenceScope = field(init=False)
-
-    def __post_init__(self) -> None:
-        declared = self._declared_context()
-        timezone, locale = (  # of generated values: they cannot be generated themselves
-            as_text(interpolate(text, scope_of(self.spec, self.environ))) if text and "${" in text else text
-            for text in (declared.timezone, declared.locale)
-        )
-        self.generated = Generated(self.spec, self.now, timezone, locale)
-        self.scope = scope_of(self.spec, self.environ, self.generated)
-
-    @property
-    def scale(self) -> float:
-        """The factor for all time limits of the task."""
-        return self.settings.timeout_scale * (SLOW if self.spec.slow else 1)
-
-    def one_time(self) -> OneTimePasswords | None:
-        """The keys of the one-time passwords; None if the task uses none."""
-        names = one_time_variables(self.spec)
-        return OneTimePasswords({name: key_of(self.environ[name]) for name in names}) if names else None
-
-    def steps(self) -> tuple[Step, ...]:
-        return tuple(self._step(("steps", number), step) for number, step in enumerate(self.spec.steps))
-
-    def _step(self, path: JsonPath, step: Step) -> Step:
-        made = self._interpolated(path, step, last=False)
-        if made.timeout is None or self.scale == 1:
-            return made
-        return made.model_copy(update={"timeout": made.timeout * self.scale})
-
-    def faults(self) -> tuple[Fault, ...]:
-        """The faults, each with the line of its declaration."""
-        return tuple(
-            self._interpolated(path, fault, last=True).with_source(self.origin.place(path))
-            for path, fault in ((("faults", number), fault) for number, fault in enumerate(self.spec.faults))
-        )
-
-    def routes(self) -> tuple[Route, ...]:
-        """The routes, each with the line of its declaration. References to memory stay."""
-        return tuple(self._route(("routes", number), route) for number, route in enumerate(self.spec.routes))
-
-    def _route(self, path: JsonPath, route: Route) -> Route:
-        changed = route
-        if holds_reference(route):
-            given = route.values_given.items()
-            with self._collecting(path):
-                filled = {key: interpolate(each, self.scope, last=key not in LATE_IN_ROUTES) for key, each in given}
-                changed = type(route).model_validate(filled)
-        return changed.with_source(self.origin.place(path))
-
-    @contextmanager
-    def _collecting(self, path: JsonPath) -> Iterator[None]:
-        """Note the problems of what is done within, which goes on after it: what it makes is of no use."""
-        try:
-            yield
-        except BadReferenceError as error:
-            self.problems.append(self.origin.problem(path, str(error)))
-        except ValidationError as error:
-            for each in error.errors():
-                message = f"{each['msg'].removeprefix('Value error, ')}, once its references are filled in"
-                self.problems.append(self.origin.problem((*path, *each["loc"]), message))
-
-    def _interpolated(self, path: JsonPath, model: ModelT, last: bool) -> ModelT:
-        """The model with references filled in; if a value is of no use there, the model itself and a problem."""
-        with self._collecting(path):
-            return interpolate_step(model, self.scope, last=last)
-        return model
-
-    def context(self) -> ContextOptions:
-        """What the browser context emulates: the settings, overridden by the task's profile, overridden by the task."""
-        profile, options = self.spec.profile, self._declared_context()
-        if profile is not None and profile not in self.settings.browser.profiles:
-            message = f"[tool.harness.browser.profiles] has no profile `{profile}`"
-            self.problems.append(self.origin.problem(("task_id",), message))
-        if not holds_reference(options):
-            return options
-        with self._collecting(("browser",)):
-            values = interpolate(options.values_given, self.scope)
-            _refuse_one_time(values)
-            return ContextOptions.model_validate(values)
-        return options
-
-    def _declared_context(self) -> ContextOptions:
-        """The options of the context as they are declared, with references."""
-        browser = self.settings.browser
-        layers = (browser, browser.profiles.get(self.spec.profile or ""), self.spec.browser)
-        return merged(each for each in layers if each is not None)
-
-    def text(self, text: str) -> str:
-        return as_text(interpolate(text, self.scope))
-
-    def criteria(self, path: JsonPath, texts: Iterable[str]) -> tuple[Criterion, ...]:
-        """The criteria at `path`."""
-        found = (self._criterion((*path, number), text) for number, text in enumerate(texts))
-        return tuple(criterion for criterion in found if criterion is not None)
-
-    def _criterion(self, path: JsonPath, text: str) -> Criterion | None:
-        try:
-            return parse(interpolate_criterion(text, self.scope, last=False))
-        except BadReferenceError as error:
-            self.problems.append(self.origin.problem(path, str(error)))
-        except CriterionError:
-            self.problems.append(self.origin.problem(path, self._unreadable(text)))
-        return None
-
-    def scoring(self) -> tuple[ScoringCheckpoint, ...]:
-        return tuple(self._fill_scoring(number, part) for number, part in enumerate(self.spec.scoring_checkpoints))
-
-    def _fill_scoring(self, number: int, part: ScoringCheckpoint) -> ScoringCheckpoint:
-        changed = {}
-        for name in ("assertion", "when"):
-            text = getattr(part, name)
-            if text and text.strip():
-                changed[name] = str(self._criterion(("scoring_checkpoints", number, name), text) or text)
-        return part.model_copy(update=changed)
-
-    def repairs(self, task: Callable[[JsonPath, str], Plan | None]) -> tuple[ReadyRepair, ...]:
-        """The repairs, ready to run; `task` finds the task that a repair names."""
-        return tuple(self._repair(("repairs", number), repair, task) for number, repair in enumerate(self.spec.repairs))
-
-    def _repair(self, path: JsonPath, repair: Repair, task: Callable[[JsonPath, str], Plan | None]) -> ReadyRepair:
-        named = (number for number, text in enumerate(self.spec.preconditions) if text == repair.precondition)
-        return ReadyRepair(
-            applies=frozenset(range(len(self.spec.preconditions)) if repair.precondition is None else named),
-            memory=interpolate(repair.memory, self.scope),
-            steps=tuple(self._step((*path, "steps", number), step) for number, step in enumerate(repair.steps)),
-            task=task((*path, "task"), repair.task) if repair.task else None,
-        )
-
-    def handlers(self) -> tuple[ReadyHandler, ...]:
-        """The handlers of the task, then those of the project."""
-        own = ((("handlers", number), each) for number, each in enumerate(self.spec.handlers))
-        shared = ((("handlers",), each) for each in self.settings.handlers)
-        return tuple(self._handler(path, each) for path, each in (*own, *shared))
-
-    def _handler(self, path: JsonPath, handler: Handler) -> ReadyHandler:
-        return ReadyHandler(
-            when=str(self._criterion((*path, "when"), handler.when) or handler.when),
-            steps=tuple(self._step((*path, "steps", number), step) for number, step in enumerate(handler.steps)),
-            times=handler.times,
-        )
-
-    def _unreadable(self, text: str) -> str:
-        """The problem of a criterion without the values of variables, parts of which an error would quote."""
-        hidden = scope_of(self.spec, dict.fromkeys(environment_names(self.spec), MARK), self.generated)
-        try:
-            parse(interpolate_criterion(text, hidden, last=False))
-        except CriterionError as error:
-            return str(error)
-        return "cannot be read after the values of its environment variables are filled in"
-
-    def spec_as_run(self) -> TaskSpec:
-        """The spec with everything interpolated that is read from it while the task runs."""
-        changed: dict[str, Any] = {"inputs": self.scope.inputs, "persona": self.scope.persona}
-        changed["goal"] = self.text(self.spec.goal)
-        for name in ("memory", "expected_memory", "page_values"):
-            changed[name] = interpolate(getattr(self.spec, name), self.scope)
-        changed["state_bindings"] = {
-            self.text(key): at.model_copy(update={"path": self.text(at.path)})
-            for key, at in self.spec.state_bindings.items()
-        }
-        if self.spec.budget.max_seconds is not None:
-            seconds = self.spec.budget.max_seconds * self.scale
-            changed["budget"] = self.spec.budget.model_copy(update={"max_seconds": seconds})
-        return self.spec.model_copy(update=changed)
-
 
 # Makes the Plan of a task, and of the tasks that run within it.
 
@@ -301,9 +110,16 @@ class _Compilation(Struct, frozen=True):
         _refuse(check_spec(spec, origin, folder, channels, environ, needs_steps=played, agents=agents), hide)
         filling = Filling(spec, settings, environ, origin, self.now)
         following = agent_chain(spec, settings, agent) if recovers(settings, environ) else None
-        _refuse(chain_problems(first, following, settings, origin), hide)
+        _refuse(
+            [
+                *chain_problems(first, following, settings, origin),
+                *agent_of_users(spec, first is not None or following is not None, origin),
+            ],
+            hide,
+        )
         plan = replace(self._filled(filling, folder, key, source), agent=first, chain=following)
-        _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
+        unknown = _unknown_users(plan, origin)
+        _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide), *unknown], hide)
         _refuse([*routes_problems(plan.routes, origin, folder, hide)], hide)
         return plan
 
@@ -311,7 +127,8 @@ class _Compilation(Struct, frozen=True):
         """The plan with all references filled in; the filling has the problems."""
         spec, settings, environ = filling.spec, self.settings, self.environ
         inner = replace(self, around=(*self.around, spec.task_id))
-        limits, context = spec.limits(settings.timeout_profile), filling.context()
+        limits = spec.limits(settings.timeout_profile)
+        first, *others = inner.users(filling)
         more = _planned_faults(spec, filling.scope, plans_of(settings))
         back = spec.fallback_plan if spec.fallback_plan.enabled and recovers(settings, environ) else None
         relaxed, instead = (back.relaxed_success_criteria, back.alternative_task_id) if back else ((), None)
@@ -339,10 +156,14 @@ class _Compilation(Struct, frozen=True):
             alternative=inner.other(filling, ("fallback_plan", "alternative_task_id"), instead) if instead else None,
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
             handlers=filling.handlers(),
-            login=inner.login(filling) if spec.login else None,
+            before_each=() if self.around else filling.hook("before_each"),
+            after_each=() if self.around else filling.hook("after_each"),
+            login=first.login,
+            user=first.name,
+            others=tuple(others),
             base_url=settings.base_url,
-            context=context,
-            known_secrets=_known_secrets(spec, settings, environ, more, context),
+            context=first.context,
+            known_secrets=_known_secrets(spec, settings, environ, more, (first, *others)),
             one_time=filling.one_time(),
             generated=filling.generated,
             heal=settings.heal,
@@ -368,19 +189,29 @@ class _Compilation(Struct, frozen=True):
             return None
         return self.plan(found.spec, found.origin, found.folder, slug(name), found.source, None)
 
-    def login(self, filling: Filling) -> ReadyLogin | None:
-        """The login that the task names, ready to run; None, and a problem, if there is none of that name."""
+    def users(self, filling: Filling) -> Iterator[ReadyUser]:
+        """The users of the task, ready to act; one without a name if it declares none."""
+        if not filling.spec.users:
+            yield ReadyUser("", filling.context(), self.login(filling, ("login",), filling.spec.login))
+        for name, user in filling.spec.users.items():
+            login = self.login(filling, ("users", name, "login"), user.login)
+            yield ReadyUser(name, filling.context(name), login)
+
+    def login(self, filling: Filling, path: JsonPath, named: str | None) -> ReadyLogin | None:
+        """The login of that name, ready to run; None if none is named, or, with a problem, if there is none of it."""
+        if not named:
+            return None
         settings = self.settings
         try:
-            name = filling.text(filling.spec.login or "")
+            name = filling.text(named)
         except BadReferenceError:
             return None  # it is told with all other references
         declared = settings.logins.get(name)
         if declared is None:
-            filling.problems += login_problems(name, filling.origin, settings.logins)
+            filling.problems += login_problems(path, name, filling.origin, settings.logins)
             return None
         made, origin, folder = self._login_task(name, declared)
-        if unfit := list(unfit_for_login(made, origin.file, filling.origin)):
+        if unfit := list(unfit_for_login(made, origin.file, path, filling.origin)):
             filling.problems += unfit
             return None
         place = Origin(f"[tool.harness.logins.{name}]")
@@ -406,6 +237,17 @@ class _Compilation(Struct, frozen=True):
         return loaded.spec, loaded.origin, loaded.folder
 
 
+def _unknown_users(plan: Plan, origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for each step by somebody who is no user of the task, once its references are filled in."""
+    of_handlers = (each for handler in plan.handlers for each in handler.steps)
+    by_whom: list[tuple[JsonPath, Step]] = [(("handlers",), each) for each in of_handlers if each.user is not None]
+    by_whom += [(("steps", number), each) for number, each in enumerate(plan.steps) if each.user is not None]
+    if by_whom:
+        from harness.spec.users import unknown_users  # few tasks have users
+
+        yield from unknown_users(by_whom, [each.name for each in plan.users if each.name], origin)
+
+
 def _secrets(spec: TaskSpec, settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
     browser = settings.browser
     shared = (browser, browser.profiles[spec.profile]) if spec.profile in browser.profiles else (browser,)
@@ -414,10 +256,10 @@ def _secrets(spec: TaskSpec, settings: Settings, environ: Mapping[str, str]) -> 
 
 
 def _known_secrets(
-    spec: TaskSpec, settings: Settings, environ: Mapping[str, str], more: Planned, context: ContextOptions
+    spec: TaskSpec, settings: Settings, environ: Mapping[str, str], more: Planned, users: Iterable[ReadyUser]
 ) -> tuple[str, ...]:
-    """The values of variables, and the password of the context, which may stand in the file as it is."""
-    passwords = (context.http_credentials.password,) if context.http_credentials else ()
+    """The values of variables, and the passwords of the contexts, which may stand in the file as they are."""
+    passwords = (each.context.http_credentials.password for each in users if each.context.http_credentials)
     of_plans = secrets_of(more.variables, environ)
     return tuple(dict.fromkeys((*_secrets(spec, settings, environ), *of_plans, *passwords)))
 
@@ -487,18 +329,12 @@ def prepare_fault(loaded: LoadedFaultPlan, number: int, spec: TaskSpec, scope: R
     """One fault with its references filled in, and a name that is unique in every task. Raises SpecError."""
     try:
         fault = interpolate_step(loaded.plan.faults[number].fault, scope, last=True)
-        _refuse_one_time(fault)
+        refuse_one_time(fault)
     except BadReferenceError as error:
         message = f"in {spec.task_id}, which it strikes: {error}"
         raise SpecError([loaded.origin.problem(("faults", number), message)]) from None
     named = fault.model_copy(update={"id": f"{loaded.name}/{loaded.name_of(number)}"})
     return named.with_source(loaded.origin.place(("faults", number)))
-
-
-def _refuse_one_time(value: Any) -> None:
-    """Raise BadReferenceError for a one-time password in a value that is needed before the first step."""
-    if name := next(one_time_names(value), None):
-        raise BadReferenceError(str(Reference("totp", name)), ONLY_STEPS)
 
 
 def variables_of(declared: BaseModel) -> Iterator[str]:

@@ -5,7 +5,7 @@ And the storage that the tasks of an episode hand on (docs/decisions/015-what-an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -45,60 +45,69 @@ class Ground(Struct, frozen=True):
     """Whether the task belongs to an episode, which passes the browser's storage on."""
     of_login: bool = False
     """Whether it is a login or a check of one: these tasks are there for the storage alone."""
-    left: dict[str, Storage | Failure] = field(default_factory=dict)
-    """Key of a task -> the final storage of its browser, or the reason why it could not be read."""
-    storage: StorageState | None = None
-    """The storage with which the browser begins; None: it is empty."""
+    left: dict[tuple[str, str], Storage | Failure] = field(default_factory=dict)
+    """Key of a task and name of a user -> the final storage of the browser, or the reason why it could not be read."""
+    storages: Mapping[str, StorageState] = field(default_factory=dict)
+    """Name of a user -> the storage with which the browser begins; it is empty for others."""
     tools: TaskTools | None = None
     commands: TaskCommands | None = None
     needed: frozenset[str] | None = None
     """The services that the task needs (`Needs`); None: it may need all of them."""
 
-    def leave_for(self, plan: Plan) -> Callable[[Storage | Failure], Failure | None] | None:
-        """Who takes the storage at the end of a task (`SessionRequest.leave`)."""
+    def leave_for(self, plan: Plan, user: str) -> Callable[[Storage | Failure], Failure | None] | None:
+        """Who takes a user's storage at the end of a task (`SessionRequest.leave`)."""
         if plan.in_full or not (self.episode or self.of_login):
             return None
 
         def leave(found: Storage | Failure) -> Failure | None:
-            self.left[plan.key] = found
+            self.left[plan.key, user] = found
             return found if self.of_login and isinstance(found, Failure) else None
 
         return leave
 
 
 class Episodes:
-    """By the world of an episode: the storage of its last task that ended as declared, and the login of that task."""
+    """By the world of an episode and a user: the storage that the last task left that ended as declared, and the login
+    of that task.
+    """
 
     def __init__(self) -> None:
-        self._left: dict[str, Storage | Failure] = {}
-        self._logins: dict[str, str] = {}
+        self._left: dict[tuple[str, str], Storage | Failure] = {}
+        self._logins: dict[tuple[str, str], str] = {}
 
     def begin(self, plan: Plan, ground: Ground) -> Ground:
-        """The ground with the storage of the task before; a task with another login than that one's begins without.
+        """The ground with the storages of the task before; a user with another login than that one's begins without.
 
-        If the storage could not be read, the task cannot begin: as if it had never been left, it would be logged out.
+        If one could not be read, the task cannot begin: as if it had never been left, it would be logged out.
         """
-        if plan.login is not None and self._logins.get(plan.world) != plan.login.name:
-            return ground
-        left = self._left.get(plan.world)
-        if isinstance(left, Failure):
-            return replace(ground, trouble=ground.trouble or left)
-        return replace(ground, storage=left.state if left else None)
+        for user in plan.users:
+            place = plan.world, user.name
+            if user.login is not None and self._logins.get(place) != user.login.name:
+                continue
+            left = self._left.get(place)
+            if isinstance(left, Failure):
+                return replace(ground, trouble=ground.trouble or left)
+            if left is not None:
+                ground = replace(ground, storages={**ground.storages, user.name: left.state})
+        return ground
 
-    def hand_on(self, plan: Plan, left: Storage | Failure | None) -> tuple[Warning_, ...]:
-        """Keep what a task that ends as it declares leaves to the next one of its episode; returns warnings for it."""
-        if left is None:
-            return ()
-        if isinstance(left, Failure):
-            message = f"{left.message}, at the end of {plan.task_id}, with which the episode goes on"
-            left = replace(left, message=message)
-        self._left[plan.world] = left
-        if plan.login is not None:
-            self._logins[plan.world] = plan.login.name
-        lines = [left.message] if isinstance(left, Failure) else left.unsaved
-        return tuple(
-            Warning_("storage_not_left", f"What follows in the episode lacks it: {line}", None) for line in lines
-        )
+    def hand_on(self, plan: Plan, ended: str, all_left: Mapping[tuple[str, str], Storage | Failure]) -> list[Warning_]:
+        """Keep what a task that ends as it declares leaves to the next one of its episode; returns warnings for it.
+
+        `ended`: the key of the task that ended it, which may be another one.
+        """
+        lines: list[str] = []
+        for user in plan.users:
+            if (left := all_left.get((ended, user.name))) is None:
+                continue
+            if isinstance(left, Failure):
+                message = f"{left.message}, at the end of {plan.task_id}, with which the episode goes on"
+                left = replace(left, message=message)
+            self._left[plan.world, user.name] = left
+            if user.login is not None:
+                self._logins[plan.world, user.name] = user.login.name
+            lines += [left.message] if isinstance(left, Failure) else left.unsaved
+        return [Warning_("storage_not_left", f"What follows in the episode lacks it: {line}", None) for line in lines]
 
 
 class NoFaults:

@@ -28,7 +28,7 @@ from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
 from harness.model.events import Event
 from harness.model.outcome import ended_as_declared
-from harness.model.plan import Plan
+from harness.model.plan import Plan, ReadyUser
 from harness.model.ports import Ports, Stage, not_recorded
 from harness.model.record import TaskEnding, TaskResult
 from harness.model.settings import LOGINS, Settings
@@ -55,6 +55,7 @@ from harness.task_secrets import LearnedSecrets
 from harness.values import replace
 
 if TYPE_CHECKING:
+    from harness.browser.seats import Seats
     from harness.browser.write_gate import WriteGate
     from harness.runner.bridging import BridgeAddress, ServesAgents
     from harness.runner.commands import RunCommands, TaskCommands
@@ -215,8 +216,8 @@ class Harness:
                     begun = self._episodes.begin(plan, replace(empty, tools=tools, commands=commands))
                     ground = await self._logged_in(plan, begun)
                     result = await run_task(plan, self._ports(plan, agent, emit, interaction, ground, inference))
-            well, left = ended_as_declared(plan.spec, result), ground.left.get((result.alternative or result).key)
-            more = [*inference.finish(well=well), *(self._episodes.hand_on(plan, left) if well else ())]
+            well, key = ended_as_declared(plan.spec, result), (result.alternative or result).key
+            more = [*inference.finish(well=well), *(self._episodes.hand_on(plan, key, ground.left) if well else ())]
             result = replace(result, warnings=(*result.warnings, *more))
             lost = self._trajectories.kept(plan, result, notes.noted) if notes else ()
             verdict = result.verdict
@@ -242,34 +243,37 @@ class Harness:
         return self.redactor.plus(plan.secrets).json(value)
 
     async def _logged_in(self, plan: Plan, ground: Ground) -> Ground:
-        """The ground of a task that names a login, with the browser storage of someone who is logged in."""
-        if plan.login is None or ground.trouble is not None:
+        """The ground of a task that names logins, with the browser storages of users who are logged in."""
+        if ground.trouble is not None:
             return ground
-        if ground.storage is not None:
-            return ground  # the episode's last task has left the same login
         place = plan.world if self.settings.isolation == "world" else f"slot {ground.slot}"
-        try:
-            storage = await self._logins.storage(plan.login, place, partial(self._play_login, plan, ground))
-        except Failed as failed:
-            return replace(ground, trouble=failed.failure)
-        return replace(ground, storage=storage)
+        for user in plan.users:
+            if user.login is None or user.name in ground.storages:  # the episode's last task has left the same login
+                continue
+            try:
+                storage = await self._logins.storage(user.login, place, partial(self._play_login, plan, ground, user))
+            except Failed as failed:
+                return replace(ground, trouble=failed.failure)
+            ground = replace(ground, storages={**ground.storages, user.name: storage})
+        return ground
 
     async def _play_login(
-        self, task: Plan, ground: Ground, plan: Plan, storage: StorageState | None
+        self, task: Plan, ground: Ground, user: ReadyUser, plan: Plan, storage: StorageState | None
     ) -> tuple[TaskResult, Storage | None]:
         """Play a login or its check in the world of the task (logins.Play)."""
         plan = replace(plan, world=task.world)
         tools = self.tools.of(plan, lambda _: None, ground.slot)
-        inside = Ground(ground.slot, of_login=True, storage=storage, tools=tools, needed=ground.needed)
+        storages = {"": storage} if storage is not None else {}
+        inside = Ground(ground.slot, of_login=True, storages=storages, tools=tools, needed=ground.needed)
         inference = self.inference.of(plan, lambda _: None)
         agent = self.agents.agent(None, models=inference.client)
         try:
             ports = self._ports(plan, agent, lambda _: None, NO_INTERACTION, inside, inference)
-            assert task.login is not None
-            archive = LoginArchive(self.archive, quiet=plan.key == task.login.check.key)
-            witness = ports.witness if plan.key == task.login.plan.key else None
+            assert user.login is not None
+            archive = LoginArchive(self.archive, quiet=plan.key == user.login.check.key)
+            witness = ports.witness if plan.key == user.login.plan.key else None
             result = await run_task(plan, replace(ports, archive=archive, witness=witness))
-            left = inside.left.get(plan.key)
+            left = inside.left.get((plan.key, ""))
             return result, left if isinstance(left, Storage) else None
         finally:
             await agent.close()
@@ -389,7 +393,7 @@ class Harness:
         routing, gate = await routing_of(plan, world.memory), self._gate(plan)
         request = replace(
             SessionRequest.of(plan, self.settings, folder), hosts=dict(self.services.hosts_of(ground.slot)),
-            storage=ground.storage, leave=ground.leave_for(plan), routing=routing, gate=gate,
+            storage=ground.storages.get(plan.user), leave=ground.leave_for(plan, plan.user), routing=routing, gate=gate,
         )  # fmt: skip
         inference.found_at(plan, request.hosts)
         if not plan.faults:
@@ -398,12 +402,27 @@ class Harness:
             stage = await self._stage_with_faults(plan, request, world, ground, inference)
         return replace(stage, toolbox=ground.tools.box(plan, stage.session, stage.injector)) if ground.tools else stage
 
-    async def _session(self, plan: Plan, request: SessionRequest, ground: Ground) -> PlaywrightSession:
+    async def _session(self, plan: Plan, request: SessionRequest, ground: Ground) -> PlaywrightSession | Seats:
         """Open the browser's session; an agent that drives it itself is told where. Raises Failed."""
         session = await self.browsers.open_session(request)
         if ground.commands is not None and request.debugged:
             ground.commands.contexts[plan.key] = await session.debugged(), session
-        return session
+        return await self._seats(plan, request, ground, session) if plan.others else session
+
+    async def _seats(self, plan: Plan, request: SessionRequest, ground: Ground, first: PlaywrightSession) -> Seats:
+        """Open the sessions of the users after the first. Raises Failed, with none left open."""
+        from harness.browser.seats import Seats  # few tasks have several users
+
+        seats = {plan.user: first}
+        try:
+            for number, user in enumerate(plan.others, 1):
+                own = request.of_user(user, number, ground.storages.get(user.name))
+                own = replace(own, leave=ground.leave_for(plan, user.name))
+                seats[user.name] = await self.browsers.open_session(own)
+        except BaseException:
+            await Seats(seats).close()
+            raise
+        return Seats(seats)
 
     def _gate(self, plan: Plan) -> WriteGate | None:
         """The gate for the writes of the task's agents; None if their policies let all leave. Raises Failed."""

@@ -110,15 +110,15 @@ class LoopFuture(Generic[T]):
         """
         try:
             _drain(self._events, sink, idle)
-        except BaseException:
-            self.cancel()
+        except BaseException as error:
+            self.cancel(None if isinstance(error, Exception) else getattr(error, "msg", None))
             _drain(self._events, sink)
             raise
         return self._outcome.result()
 
-    def cancel(self) -> None:
-        """Request its end, which may take time. From any thread."""
-        self._loop.call_soon_threadsafe(lambda: self._task and self._task.cancel())
+    def cancel(self, why: str | None = None) -> None:
+        """Request its end, which may take time. From any thread. `why`: the words of a plugin that ends one test."""
+        self._loop.call_soon_threadsafe(lambda: self._task and self._task.cancel(why))
 
 
 class LoopThread:

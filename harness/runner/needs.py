@@ -35,8 +35,8 @@ class Needs:
     def of(self, plan: Plan) -> frozenset[str] | None:
         """The names of the services that the task needs; None if nobody can know, so that it may need all of them."""
         inside = [plan.alternative, *(each.task for each in plan.repairs)]
-        if plan.login is not None:
-            inside += [plan.login.plan, plan.login.check]
+        logins = [each.login for each in plan.users if each.login is not None]
+        inside += [task for login in logins for task in (login.plan, login.check)]
         found = [self._of_one(plan), *(self.of(each) for each in inside if each is not None)]
         return None if None in found else frozenset().union(*(each for each in found if each is not None))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from harness.masking import MARK
 from harness.spec.agents import SCRIPTED, unknown_agent
 from harness.spec.expressions import expression_problems, reference_problems, steps_of, too_large
+from harness.spec.file_names import HOOKS
 from harness.spec.marks import in_ci
 from harness.spec.names import ABSENT, HOST, HOST_EXPECTED, NO_HOST, SCHEMES, file_problem, forbidden_scheme
 from harness.spec.page_steps import Wait
@@ -24,6 +25,7 @@ from harness.spec.source import Origin
 from harness.spec.step_base import RequestingStep
 from harness.spec.steps import Api, Assert, Open, Step, Tool, Upload
 from harness.spec.task import FAMILY, TAG, TaskSpec
+from harness.spec.url_patterns import WEB, may_match
 from harness.spec.validation import REQUIRED, REQUIRED_RULES
 
 if TYPE_CHECKING:
@@ -98,11 +100,14 @@ def check_spec(
         *_task_id(spec, origin),
         *(_no_steps(spec, origin, agents or ()) if needs_steps and spec.agent is None else ()),
         *_of_agents(spec, origin, agents),
+        *_of_users(spec, origin),
         *_time(spec, origin),
         *_domains(spec, origin),
         *_mark_problems(spec, origin),
         *_of_being_run(spec, origin, os.environ if environ is None else environ),
         *check_steps(spec.steps, origin, folder),
+        *_checkpoints(spec, origin),
+        *chain.from_iterable(check_steps(getattr(spec, key), origin, folder, at=(key,)) for key in HOOKS),
         *problems_of_selectors(selectors_around(spec), origin),
         *chain.from_iterable(
             check_steps(steps, origin, folder, at=(*part, "steps"))
@@ -118,6 +123,16 @@ def check_spec(
         *reference_problems(spec, origin, environ),
         *expression_problems(spec, origin, channels),
     ]
+
+
+def _checkpoints(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Yield a problem for each sub-number that no step has: the others became numbers when groups came in."""
+    numbers = [place.number for path, place in origin.places.items() if path[0] == "steps" and place.number]
+    for number, each in enumerate(spec.checkpoints):
+        if isinstance(each, str):
+            some = [known for known in numbers if known.partition(".")[0] == each.partition(".")[0]]
+            has = f"{some[0]} to {some[-1]}" if some else "a sub-number only where a step stands for several"
+            yield origin.problem(("checkpoints", number), f"there is no step {each}", expected=has, value=each)
 
 
 def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
@@ -242,12 +257,45 @@ def _of_faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) 
         yield from expect_problems(spec, origin)
 
 
-def login_problems(name: str, origin: Origin, known: Collection[str]) -> Iterator[Problem]:
+def logins_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
+    """The logins that a task names, with their places."""
+    if spec.login is not None:
+        yield ("login",), spec.login
+    for name, user in spec.users.items():
+        if user.login is not None:
+            yield ("users", name, "login"), user.login
+
+
+def login_problems(path: JsonPath, name: str, origin: Origin, known: Collection[str]) -> Iterator[Problem]:
     """Yield a problem if the project has no login of that name. `known`: its logins."""
     if "${" not in name and name not in known:
         expected = join_or(sorted(known)) if known else "a login of [tool.harness.logins]; there is none"
         hint = did_you_mean(name, known)
-        yield origin.problem(("login",), f"there is no login `{name}`", expected=expected, hint=hint)
+        yield origin.problem(path, f"there is no login `{name}`", expected=expected, hint=hint)
+
+
+def _of_users(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Yield the problems of `users`, and of steps by somebody who is none."""
+    by_whom = [(path, step) for path, step in steps_of(spec) if step.user is not None]
+    if not (spec.users or by_whom):
+        return
+    from harness.spec.users import name_problems, unknown_users  # few tasks have users
+
+    yield from name_problems(spec.users, origin)
+    yield from unknown_users(by_whom, spec.users, origin)
+    if spec.users and spec.login is not None:
+        message = "the task has `users`, and each of them has a login of their own"
+        hint = f"write it below the user whom it is for: `{next(iter(spec.users))}: {{login: {spec.login}}}`"
+        yield origin.problem(("login",), message, hint=hint, key=True)
+    yield from agent_of_users(spec, spec.agent not in (None, SCRIPTED) or bool(spec.agent_fallback), origin)
+
+
+def agent_of_users(spec: TaskSpec, chosen: bool, origin: Origin) -> Iterator[Problem]:
+    """Yield a problem if an agent is `chosen` to act for several users: its tools name none."""
+    if chosen and spec.users:
+        message = "an agent acts as one person, and the task has `users`: their steps stand in the file"
+        key = next((each for each in ("agent", "agent_fallback") if each in spec.model_fields_set), "users")
+        yield origin.problem((key,), message, hint="leave the agent out, or the `users`", key=True)
 
 
 def _of_agents(spec: TaskSpec, origin: Origin, declared: Collection[str] | None) -> Iterator[Problem]:
@@ -270,19 +318,29 @@ def _of_agents(spec: TaskSpec, origin: Origin, declared: Collection[str] | None)
         yield origin.problem(("agent_fallback_if_unmet",), message, hint="name the agents that go on", key=True)
 
 
-def unfit_for_login(made: TaskSpec, file: str, origin: Origin) -> Iterator[Problem]:
-    """Yield the reasons why a task cannot log in for others. `file`: its name; `origin`: the task that needs it."""
+def unfit_for_login(made: TaskSpec, file: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
+    """Yield the reasons why a task cannot log in for others. `file`: its name; `origin` and `path`: who needs it."""
     if made.login is not None:
-        yield origin.problem(("login",), f"{file} logs in, and names a login itself")
+        yield origin.problem(path, f"{file} logs in, and names a login itself")
+    if made.users:
+        yield origin.problem(path, f"{file} logs in, and has `users`: a login is that of one person")
     if made.faults:
         message = f"{file} logs in, and declares faults, which do not strike in a login"
-        yield origin.problem(("login",), message, hint="declare them in the task that uses the login")
+        yield origin.problem(path, message, hint="declare them in the task that uses the login")
 
 
 def _of_writes(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, each in enumerate(spec.allowed_writes):
         if each.url is not None:
             yield from pattern_problems(each.url, ("allowed_writes", number, "url"), origin)
+
+
+def _of_route(route: Route) -> tuple[tuple[str, ...], str]:
+    """The schemes of the URLs that a route can match, and the hint for a pattern that matches none of them."""
+    if route.for_sockets:
+        return WEB[2:], "the URL of a WebSocket begins with ws:// or wss://, as in ws://host/feed or */feed"
+    hint = "a route for WebSockets has `messages` or `connect: false`, and not the keys of an answer"
+    return WEB[:2], hint if may_match(route.url, WEB[2:]) else ""
 
 
 def routes_problems(
@@ -294,7 +352,7 @@ def routes_problems(
     """
     for number, route in enumerate(routes):
         path: JsonPath = ("routes", number)
-        yield from pattern_problems(route.url, (*path, "url"), origin)
+        yield from pattern_problems(route.url, (*path, "url"), origin, *_of_route(route))
         for key, name in (("file", route.file), ("from_har", route.from_har)):
             if name is not None and "${" not in name and (problem := file_problem(name, folder)):
                 found = describe_value(hide(name))

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from harness.spec.checks import TAKEN
+from harness.spec.file_names import HOOKS
 from harness.spec.problems import Problem
-from harness.spec.source import Origin
+from harness.spec.source import Origin, Source
 from harness.spec.task import TAG, Own, TaskSpec
 from harness.spec.validation import problems_of_error, unknown_key
 
@@ -69,6 +70,19 @@ class Defaults(BaseModel):
 
     override: bool = Field(False, description="Whether these values override the values in a task.")
     values: dict[str, Any] = Field(default_factory=dict)
+    _places: dict[str, Source] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def of_hooks(cls, hooks: Mapping[str, Any], places: Mapping[str, Source]) -> Defaults:
+        """The defaults that `before_each` and `after_each` of the settings are, with their places."""
+        made = cls.model_construct(override=False, values=dict(hooks))
+        made._places = dict(places)  # noqa: SLF001 - its own
+        return made
+
+    @property
+    def places(self) -> Mapping[str, Source]:
+        """Key -> the file that has it, for keys whose problems are told there."""
+        return self._places
 
     @model_validator(mode="before")
     @classmethod
@@ -109,6 +123,8 @@ def with_defaults(data: dict[str, Any], tables: Iterable[Defaults]) -> dict[str,
 def _problem(values: dict[str, Any]) -> str:
     """The problem of these values in one line; empty if there is none."""
     for key in values:
+        if key in HOOKS:
+            return f"`{key}` stands in [tool.harness], not among the defaults"
         if key in _OWN:
             return f"`{key}` belongs to each task file, and cannot be a default"
     try:

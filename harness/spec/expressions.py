@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
 from harness.criteria.syntax import Selected
+from harness.spec.file_names import HOOKS
 from harness.spec.generated import Generated
 from harness.spec.one_time import key_of, secret_in
 from harness.spec.page_steps import Wait
@@ -138,7 +139,7 @@ def _scoring(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 # The places of criteria and references in a task.
 
-LATE_IN_ROUTES = ("headers", "json", "body", "patch")
+LATE_IN_ROUTES = ("headers", "json", "body", "patch", "messages")
 """Keys of a route that may refer to memory: they are filled in when a request is answered."""
 _Found = tuple[JsonPath, str, bool]
 """The path, the text, and whether it is a value expression (not a criterion)."""
@@ -169,7 +170,9 @@ def _listed(path: JsonPath, texts: Sequence[str]) -> Iterator[_Found]:
 
 
 def steps_of(spec: TaskSpec) -> Iterator[tuple[JsonPath, Step]]:
-    """All steps of the task, of its repairs and of its handlers."""
+    """All steps of the task, of its repairs, of its handlers, and those around it."""
+    for key in HOOKS:
+        yield from (((key, number), step) for number, step in enumerate(getattr(spec, key)))
     for number, step in enumerate(spec.steps):
         yield ("steps", number), step
     for number, repair in enumerate(spec.repairs):
@@ -227,7 +230,7 @@ def interpolated(spec: TaskSpec) -> Iterator[tuple[JsonPath, str, bool]]:
 
 def _values(spec: TaskSpec) -> dict[str, Any]:
     """The keys that are values as a whole."""
-    names = ("goal", "inputs", "persona", "page_values", "memory", "expected_memory", "login")
+    names = ("goal", "inputs", "persona", "page_values", "memory", "expected_memory", "login", "users")
     values = {name: getattr(spec, name) for name in names}
     return values | ({"browser": spec.browser.values_given} if spec.browser is not None else {})
 
@@ -320,7 +323,7 @@ def _fill_values(values: Mapping[str, Any], early: ReferenceScope, last: bool) -
 def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceScope) -> None:
     for offset, wanted in references(text):
         if wanted.namespace == "memory" and not memory:
-            near = "`headers`, `json` and `body` of a route" if path[0] == "routes" else "steps and criteria"
+            near = f"`{'`, `'.join(LATE_IN_ROUTES)}` of a route" if path[0] == "routes" else "steps and criteria"
             raise BadReferenceError(str(wanted), f"memory can be used in {near} only", offset=offset)
         if (known := _EARLY.get(str(path[0]))) and wanted.namespace not in known:
             problem = f"`{path[0]}` can refer to {join_or(_WRITTEN[name] for name in known)} only"
@@ -337,7 +340,7 @@ def _check_references(path: JsonPath, text: str, memory: bool, scope: ReferenceS
 
 def _check_value(path: JsonPath, wanted: Reference, scope: ReferenceScope) -> None:
     """Check that a reference has a value that its place can use. Raises BadReferenceError."""
-    is_step = path[0] == "steps" or (path[0] in ("repairs", "handlers") and "steps" in path)
+    is_step = path[0] in ("steps", *HOOKS) or (path[0] in ("repairs", "handlers") and "steps" in path)
     if wanted.namespace == "totp":
         if not is_step and path[0] not in _EARLY:
             raise BadReferenceError(str(wanted), ONLY_STEPS)
@@ -441,6 +444,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
         yield from _unreadable_selectors(path, text, chain.from_iterable(each.selectors for each in parsed), origin)
         yield from _unmatched(path, chain.from_iterable(each.patterns for each in parsed), origin)
         yield from _too_early(path, parsed, origin)
+        yield from _unknown_readers(path, text, parsed, spec, origin)
         for name in sorted(named - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
     for key, binding in spec.state_bindings.items():
@@ -455,6 +459,15 @@ def _too_early(path: JsonPath, parsed: Iterable[Criterion | ValueExpression], or
     if early and path[0] == "preconditions":
         message = f"`{early}(...)` reads what pages have done in the steps, and there is none before them"
         yield origin.problem(path, message, hint="say it in `success_criteria` or in `expr` of an `assert`")
+
+
+def _unknown_readers(
+    path: JsonPath, text: str, parsed: Iterable[Criterion | ValueExpression], spec: TaskSpec, origin: Origin
+) -> Iterator[Problem]:
+    if any(each.users for each in parsed):
+        from harness.spec.users import unknown_readers  # few tasks have users
+
+        yield from unknown_readers(path, text, parsed, spec.users, origin)
 
 
 def heard(spec: TaskSpec) -> Iterator[str]:

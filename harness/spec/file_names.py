@@ -62,6 +62,8 @@ def is_short(step: Any) -> bool:
     return isinstance(step, dict) and next(iter(step), None) in SHORT_ACTS and "act" not in step
 
 
+HOOKS = ("before_each", "after_each")
+"""The keys of a task, and of the settings, with the steps around it."""
 INNER = "guards"
 """A key that only the expansion of step groups gives to steps: a file must not have it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,9 +13,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.spec.checks import check_spec, login_problems, profile_problems, strict_problems, tool_problems
+from harness.spec.checks import check_spec, login_problems, logins_of, profile_problems, strict_problems, tool_problems
 from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
-from harness.spec.file_names import SPEC_FILE, is_task_file, is_to_expand, task_name
+from harness.spec.file_names import HOOKS, SPEC_FILE, is_task_file, is_to_expand, task_name
 from harness.spec.loaded import Gathered, Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
@@ -131,12 +132,13 @@ def load_file(
     main = read_mapping(path)
     gathered = _with_its_files(main, path)
     data = with_defaults({"task_id": task_name(path), **gathered.data}, defaults)
-    gathered = _with_its_cases(replace(gathered, data=data), path.parent)
+    gathered = _with_hooks(replace(gathered, data=data), defaults)
+    gathered = _with_its_cases(gathered, path.parent)
     gathered, of_groups = _with_groups(gathered, path.parent)
     spec, problems = _check_gathered(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
     problems += of_groups
-    if spec is not None and spec.login is not None and logins is not None:
-        problems += login_problems(spec.login, gathered.origin, logins)
+    if spec is not None and logins is not None:
+        problems += (each for named in logins_of(spec) for each in login_problems(*named, gathered.origin, logins))
     if spec is not None and tools is not None:
         problems += tool_problems(spec, gathered.origin, tools)
     if spec is not None and profiles is not None:
@@ -154,12 +156,25 @@ def _with_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Probl
     """The task with the steps of the groups that it uses, all in their long form, and their problems."""
     parts = [gathered.data.get(key) for key in ("repairs", "handlers")]
     lists = [gathered.data, *(each for part in parts if isinstance(part, list) for each in part)]
-    steps = (each.get("steps") for each in lists if isinstance(each, dict))
+    steps = [each.get("steps") for each in lists if isinstance(each, dict)]
+    steps += [gathered.data.get(key) for key in HOOKS]
     if not any(is_to_expand(step) for each in steps if isinstance(each, list) for step in each):
         return gathered, []
     from harness.spec.step_groups import expand_groups  # few tasks use groups
 
     return expand_groups(gathered, folder)
+
+
+def _with_hooks(gathered: Gathered, defaults: Sequence[Defaults]) -> Gathered:
+    """The task with the steps around it, where a text is the name of a step group; the project's have their place."""
+    hooks = {key: each for key in HOOKS if isinstance(each := gathered.data.get(key), list)}
+    if not hooks:
+        return gathered
+    uses = {key: [{"use": each} if isinstance(each, str) else each for each in hook] for key, hook in hooks.items()}
+    written = gathered.origin.main.data if gathered.origin.main else {}
+    places = {key: place for each in defaults for key, place in each.places.items() if key not in written}
+    parts = {**gathered.origin.parts, **{key: (place, (key,)) for key, place in places.items()}}
+    return replace(gathered, data={**gathered.data, **uses}, origin=replace(gathered.origin, parts=parts))
 
 
 def _with_its_files(main: Source, path: Path) -> Gathered:
@@ -215,13 +230,19 @@ def validated(data: dict[str, Any]) -> TaskSpec:
     return TaskSpec.model_validate_json(json.dumps(data), strict=True)
 
 
+_USER = re.compile(r"""\bas(?:": "|\s*=\s*(?:'|\\"))([\w-]+)""")
+"""A user in the JSON of steps: `"as": "bob"`, or `as='bob'` in a criterion."""
+
+
 def check_group(path: Path) -> list[Problem]:
     """Return the problems and warnings of a step group, checked with sample values for its parameters."""
     from harness.spec.step_groups import expand_groups, load_group, sample_use, unused_parameters
 
     try:
         loaded = load_group(path)
-        data = {"task_id": loaded.name, "steps": [sample_use(loaded)]}
+        data: dict[str, Any] = {"task_id": loaded.name, "steps": [sample_use(loaded)]}
+        if named := _USER.findall(json.dumps(loaded.group.steps)):  # the tasks that use the group have them
+            data["users"] = {name: {} for name in named}
         gathered, problems = expand_groups(Gathered(data, loaded.origin, ()), path.parent)
     except SpecError as error:
         return list(error.problems)

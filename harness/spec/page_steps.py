@@ -93,7 +93,7 @@ class Wait(RequestingStep):
         """The request that must be sent."""
         return self.request or self.expect_request
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         if self.selector is None and isinstance(self.value, float):
             return f"wait {self.value:g} s"
         if self.request is not None:
@@ -162,8 +162,9 @@ class ClockChange(Declaration):
 
 
 _NO_CREDENTIALS = (
-    "Playwright cannot change `http_credentials` of a context that lives: declare them in `browser:` of the task, or "
-    "send an `Authorization` header with `extra_headers`"
+    "Chromium goes on sending the user that a site has accepted, so `http_credentials` cannot change in a context that "
+    "lives: declare them in `browser:` of the task, or send an `Authorization` header with `extra_headers`, which "
+    "every host gets"
 )
 
 
@@ -212,7 +213,7 @@ class Set(RequestingStep):
         given = {name: each for name in _EMULATED if (each := getattr(self, name)) is not None}
         return ContextOptions.model_construct(set(given), **given)
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         changed = self.options.model_dump(exclude_unset=True, exclude={"extra_headers"})
         if self.extra_headers is not None:  # their values may be secrets
             changed["extra_headers"] = list(self.extra_headers)

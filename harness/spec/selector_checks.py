@@ -11,7 +11,7 @@ from harness.spec.selectors import SelectorError, check_frame, check_selector
 from harness.spec.source import Origin
 from harness.spec.steps import Drag, Step
 from harness.spec.task import TaskSpec
-from harness.spec.url_patterns import may_match, whole_url_hint
+from harness.spec.url_patterns import WEB, may_match, whole_url_hint
 
 _LISTS = ("ignore", "mask")
 """The keys of steps that have several selectors."""
@@ -87,8 +87,10 @@ def _of_call(text: str) -> str:
     return written_for(text)
 
 
-def pattern_problems(url: str, path: JsonPath, origin: Origin) -> Iterator[Problem]:
-    """Yield a problem for a pattern that matches no URL."""
-    if not may_match(url):
+def pattern_problems(
+    url: str, path: JsonPath, origin: Origin, schemes: tuple[str, ...] = WEB, hint: str = ""
+) -> Iterator[Problem]:
+    """Yield a problem for a pattern that matches no URL with one of the schemes."""
+    if not may_match(url, schemes):
         message = "no URL matches: the pattern must match the whole URL"
-        yield origin.problem(path, message, value=url, hint=whole_url_hint(url))
+        yield origin.problem(path, message, value=url, hint=hint or whole_url_hint(url))

@@ -5,7 +5,10 @@ Files may mix both forms. Everything behind the loading of a file knows the long
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -68,11 +71,14 @@ def in_long_form(steps: Any) -> Any:
 
 _KEYS_OF_STEPS = frozenset({
     "act", "selector", "value", "frame", "timeout", "note", "optional", "force", "effect", "done_when", "remember",
-    "keys", "delay", "until", "at_most", "when", "expect_request", "status",
+    "keys", "delay", "until", "at_most", "when", "expect_request", "status", "as",
 })  # fmt: skip
 """Keys that people put where the selectors of fields stand. No element has such a tag."""
-_OF_ALL = ("frame", "timeout", "force", "optional", "note")
+_OF_ALL = ("frame", "timeout", "force", "optional", "note", "as")
 """Keys that each of several fields in one step takes over."""
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_AIMS = frozenset({"url", "state", "request", "expr"})
+"""What `wait` waits for beside an element and seconds."""
 _Form = Callable[[str, Any], Iterator[LongStep]]
 
 
@@ -89,6 +95,16 @@ def _selector_or_number(act: str, value: Any) -> Iterator[LongStep]:
     yield from _as("value" if isinstance(value, int | float) else "selector")(act, value)
 
 
+def _scroll(act: str, value: Any) -> Iterator[LongStep]:
+    """An element, a number of pixels, or nothing: the end of the page."""
+    yield from (_alone if value is None else _selector_or_number)(act, value)
+
+
+def _drag(act: str, value: Any) -> Iterator[LongStep]:
+    """A mapping of selectors to where they go; or an element, which goes `by` some pixels."""
+    yield from (_as("selector") if isinstance(value, str) else _pairs)(act, value)
+
+
 def _keys(act: str, value: Any) -> Iterator[LongStep]:
     """A mapping of the act's own keys."""
     if not isinstance(value, dict) or not value:
@@ -98,7 +114,7 @@ def _keys(act: str, value: Any) -> Iterator[LongStep]:
 
 def _wait(act: str, value: Any) -> Iterator[LongStep]:
     """A selector or a number of seconds; or what else is waited for, as `wait: {url: "*/cart"}`."""
-    aims = isinstance(value, dict) and bool(value) and set(value) <= {"url", "state", "request", "expr"}
+    aims = isinstance(value, dict) and bool(value) and set(value) <= _AIMS
     yield from (_keys if aims else _selector_or_number)(act, value)
 
 
@@ -141,6 +157,15 @@ def _tool(act: str, value: Any) -> Iterator[LongStep]:
     yield LongStep({"act": act, "server": server, "tool": tool}, {"act": (), "server": (act,), "tool": (act,)})
 
 
+def _api(act: str, value: Any) -> Iterator[LongStep]:
+    """An address, after a method and a space if it is not GET."""
+    method, space, url = value.partition(" ") if isinstance(value, str) else ("", "", value)
+    if space and method in _METHODS:
+        yield LongStep({"act": act, "method": method, "url": url}, {"act": (), "method": (act,), "url": (act,)})
+    else:
+        yield from _as("url")(act, value)
+
+
 def _alone(act: str, value: Any) -> Iterator[LongStep]:
     if value is not None:
         raise ShortFormError(f"`{act}` takes no value here", (act,), "nothing after the colon")
@@ -158,14 +183,113 @@ KEYS: Mapping[str, str] = {
 """Act -> the key that its value in the short form is that of. The other acts have a form of their own."""
 PAIRS = ("type", "select", "upload", "drag")
 """Acts whose short form is a mapping of selectors to values."""
+_ALONE = ("accessibility", "back", "forward", "reload")
 _FORMS: Mapping[str, _Form] = {
     **{act: _as(key) for act, key in KEYS.items()},
     **dict.fromkeys(PAIRS, _pairs),
-    "scroll": _selector_or_number,
+    "drag": _drag,
+    "api": _api,
+    "scroll": _scroll,
     "assert": _assert,
     "see": _see,
     "tool": _tool,
-    **dict.fromkeys(("accessibility", "back", "forward", "reload"), _alone),
+    **dict.fromkeys(_ALONE, _alone),
     "set": _keys,
     "wait": _wait,
 }
+
+
+# From the long form to the short one.
+
+_VISIBLE = re.compile(r"visible\('((?:[^'\\]|\\.)*)'\)")
+
+
+def short_step(step: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The short form of a step, which means exactly the same; None if it has none, or is short as it can be."""
+    if is_short(step):
+        try:
+            found = long_steps(dict(step))
+        except ShortFormError:
+            return None
+        return short_step(found[0].step) if len(found) == 1 else None
+    rest = {key: value for key, value in step.items() if key != "act"}
+    for act, used in _heads(str(step.get("act")), rest):
+        said = rest.keys() - used
+        short = {**act, **{key: value for key, value in rest.items() if key in said}}
+        with suppress(ShortFormError):
+            if is_short(short) and same_steps([each.step for each in long_steps(short)], [step]):
+                return short
+    return None
+
+
+def same_steps(some: Any, others: Any) -> bool:
+    """Return whether two lists of steps in the long form mean the same: keys in any order, locators as their texts."""
+    return _meaning(some) == _meaning(others)
+
+
+def _meaning(steps: Any) -> str:
+    told = [
+        {**each, "selector": _as_text(each["selector"])} if isinstance(each, dict) and "selector" in each else each
+        for each in steps
+    ]
+    return json.dumps(told, sort_keys=True)
+
+
+def _as_text(selector: Any) -> Any:
+    try:
+        return str(Locator.model_validate(selector, strict=True)) if isinstance(selector, dict) else selector
+    except ValidationError:
+        return selector
+
+
+def _no_heads(_act: str, _keys: Mapping[str, Any]) -> Iterator[_Head]:
+    yield from ()
+
+
+def _head_of(*names: str, between: str) -> _OwnHeads:
+    """The values of some keys as one text."""
+
+    def heads(act: str, keys: Mapping[str, Any]) -> Iterator[_Head]:
+        if all(name in keys for name in names):
+            yield {act: between.join(str(keys[name]) for name in names)}, names
+
+    return heads
+
+
+def _head_of_keys(of_act: Callable[[str], bool]) -> _OwnHeads:
+    """Those of the act's own keys as a mapping."""
+
+    def heads(act: str, keys: Mapping[str, Any]) -> Iterator[_Head]:
+        if own := {key: value for key, value in keys.items() if of_act(key)}:
+            yield {act: own}, own
+
+    return heads
+
+
+def _heads_of_assert(act: str, keys: Mapping[str, Any]) -> Iterator[_Head]:
+    if found := _VISIBLE.fullmatch(str(keys.get("expr"))):
+        selector = re.sub(r"\\(.)", r"\1", found[1])
+        yield from (({"see": text}, ("expr",)) for text in (selector.removeprefix("text="), selector))
+    yield {act: keys.get("expr")}, ("expr",)
+
+
+_Head = tuple[dict[str, Any], Collection[str]]
+"""What stands first in the short form, and the keys of the long one that it says."""
+_OwnHeads = Callable[[str, Mapping[str, Any]], Iterator[_Head]]
+_OWN_HEADS: Mapping[str, _OwnHeads] = {
+    "api": _head_of("method", "url", between=" "),
+    "tool": _head_of("server", "tool", between="."),
+    "set": _head_of_keys(lambda key: key not in _KEYS_OF_STEPS),
+    "wait": _head_of_keys(_AIMS.__contains__),
+    "assert": _heads_of_assert,
+}
+
+
+def _heads(act: str, keys: Mapping[str, Any]) -> Iterator[_Head]:
+    """What may stand first in the short form, the best first."""
+    yield from _OWN_HEADS.get(act, _no_heads)(act, keys)
+    if act in (*PAIRS, "assert") and {"selector", "value"} <= keys.keys():
+        yield {act: {_as_text(keys["selector"]): keys["value"]}}, ("selector", "value")
+    usual = (KEYS[act],) if act in KEYS else ("selector", "value")
+    yield from (({act: keys[key]}, (key,)) for key in usual if key in keys)
+    yield {act: None}, ()

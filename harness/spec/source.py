@@ -71,6 +71,11 @@ class Source:
         return offset_in_string(self.text, span, value, offset)
 
 
+def place_only(file: str, line: int, column: int) -> Source:
+    """A source of one value at a place, for a file that is not YAML: all problems in it are told there."""
+    return Source(file, "\n" * (line - 1) + " " * (column - 1) + "x", "x", is_json=False)
+
+
 def file_label(path: Path) -> str:
     """A path as shown to people: relative if it is below the working directory."""
     return str(path).removeprefix(f"{Path.cwd()}{os.sep}")
@@ -152,6 +157,8 @@ class Place(Struct, frozen=True):
     """File and line of each `use` that leads to it, the nearest first."""
     keys: Mapping[str, JsonPath] = MappingProxyType({})
     """Key of the step -> the path of its value below `path`, where the file has a short form."""
+    number: str = ""
+    """`4.2`: the second of the steps that stand for one of the file, of which the first is step 4."""
 
     def at(self, path: JsonPath) -> JsonPath:
         """The path in the file of a value of the step."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from harness.recovery.declaration import Declaration
@@ -17,7 +17,29 @@ EffectClass = Literal["read", "idempotent", "write"]
 _GUARD = r"^[1-9]\d{0,3}( for_each_\d+ \d+ \d+)?$"
 
 
-class StepBase(Declaration):
+_OF_USER = "Name of the user of the task who does it. Default: the first of its `users`."
+
+
+class _OfUser(Declaration):
+    """What a user of the task does."""
+
+    @property
+    def user(self) -> str | None:
+        """The user who does it (`as`); None: nobody is named."""
+        found: str | None = getattr(self, "as")
+        return found
+
+
+if TYPE_CHECKING:
+
+    class ActedBy(_OfUser):
+        """The same, with the field `as`."""
+
+else:  # no class statement can declare a field with the name of a keyword
+    ActedBy = create_model("ActedBy", __base__=_OfUser, **{"as": (str | None, Field(None, description=_OF_USER))})
+
+
+class StepBase(ActedBy):
     """What every act may carry."""
 
     usual_effect: ClassVar[EffectClass] = "idempotent"
@@ -76,6 +98,11 @@ class StepBase(Declaration):
         return self.effect_class == "write" or (self.effect is None and self.effect_class != "read")
 
     @property
+    def repeatable(self) -> bool:
+        """Whether its file says that it may be done twice, whatever it is seen to send."""
+        return self.effect in ("read", "idempotent")
+
+    @property
     def effect_class(self) -> EffectClass:
         """`write` for `submit` and `api` with an unsafe method, `read` for looking, else `idempotent`."""
         return self.effect or self.usual_effect
@@ -91,7 +118,11 @@ class StepBase(Declaration):
         return self.effect_class != "read"
 
     def describe(self) -> str:
-        """One line for people: act and target."""
+        """One line for people: act, target and the user."""
+        return self._what() + (f" as {self.user}" if self.user is not None else "")
+
+    def _what(self) -> str:
+        """Act and target."""
         return f"{self.act} {self.target}" if self.target else self.act
 
 

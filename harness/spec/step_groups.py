@@ -7,7 +7,8 @@ group's file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
 from itertools import chain
@@ -20,14 +21,27 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 from harness.criteria import CriterionError, parse, parse_value
 from harness.recovery.declaration import Declaration
 from harness.spec.expressions import unreadable_criterion
-from harness.spec.file_names import GROUP_SUFFIXES, INNER, is_short, is_to_expand, is_use
+from harness.spec.file_names import GROUP_SUFFIXES, HOOKS, INNER, is_short, is_to_expand, is_use
 from harness.spec.loaded import Gathered
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, SpecError, describe_value, did_you_mean, join_or, kind
 from harness.spec.readers import MAX_BYTES, MAX_DEPTH
-from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text, depth_of, length_of, quoted
-from harness.spec.rounds import EACH, EACH_KEY, MOST_ROUNDS, OTHERS, Guard, Round, given, rounds_of
+from harness.spec.references import CRITERIA_OF_STEPS, DATA_OF_STEPS, as_text, depth_of, length_of
+from harness.spec.rounds import (
+    EACH,
+    EACH_KEY,
+    MOST_ROUNDS,
+    OTHERS,
+    REFERENCE,
+    Guard,
+    Round,
+    fill,
+    fill_criterion,
+    filled_length,
+    rounds_of,
+)
 from harness.spec.short_forms import LongStep, ShortFormError, long_steps
 from harness.spec.source import Origin, Place, Source, read_mapping
+from harness.spec.step_base import ActedBy
 from harness.spec.validation import MOST_STEPS, NO_STEP, problems_of_error, too_many_items, value_at
 from harness.values import replace
 
@@ -76,7 +90,7 @@ class StepGroup(Declaration):
     )
 
 
-class Use(Declaration):
+class Use(ActedBy):
     """The steps of a group stand in the place of this step."""
 
     use: str = Field(
@@ -125,7 +139,7 @@ class Use(Declaration):
         return self
 
 
-_OF_USE = ("with", "when", "for_each", "count", "at_most", "remember")
+_OF_USE = ("with", "as", "when", "for_each", "count", "at_most", "remember")
 
 
 class LoadedGroup(Struct, frozen=True):
@@ -228,23 +242,50 @@ def expand_groups(gathered: Gathered, folder: Path) -> tuple[Gathered, list[Prob
     Raises SpecError for more than a task may have.
     """
     data = gathered.data
-    lists: list[JsonPath] = [("steps",)]
+    lists: list[JsonPath] = [("steps",), *((key,) for key in HOOKS)]
     for key in ("repairs", "handlers"):
         parts = data.get(key)
         lists += [(key, number, "steps") for number in range(len(parts) if isinstance(parts, list) else 0)]
     using = [path for path in lists if any(map(is_to_expand, _list_at(data, path)))]
     nearest_last = reversed(list(_group_files(folder)))
     plain = sum(len(_list_at(data, path)) for path in lists if path not in using)
-    work = _Expansion({_name_of(path): path for path in nearest_last}, count=plain)
+    groups, users = {_name_of(path): path for path in nearest_last}, data.get("users")
+    work = _Expansion(groups, users if isinstance(users, dict) else {}, count=plain)
     data = deepcopy(data)
     places: dict[JsonPath, Place] = {}
     for path in using:
         steps = _list_at(data, path)
         at = (Place(*gathered.origin.locate((*path, number))) for number in range(len(steps)))
-        found = [each for step, place in zip(steps, at, strict=True) for each in work.steps(step, place)]
+        found = list[tuple[Any, Place]]()
+        for step, place in zip(steps, at, strict=True):
+            long = [(_named(path, step, each), there) for each, there in work.steps(step, place)]
+            found += _numbered(len(found), long)
         steps[:] = [step for step, _ in found]
         places |= {(*path, number): place for number, (_, place) in enumerate(found)}
+    _name_checkpoints(data, places)
     return replace(gathered, data=data, origin=replace(gathered.origin, places=places)), work.problems
+
+
+def _numbered(first: int, steps: list[tuple[Any, Place]]) -> list[tuple[Any, Place]]:
+    """The steps that stand for one of the file, with sub-numbers if there are several."""
+    if len(steps) == 1:
+        return steps
+    return [(step, replace(place, number=f"{first}.{part}")) for part, (step, place) in enumerate(steps, 1)]
+
+
+def _name_checkpoints(data: Any, places: Mapping[JsonPath, Place]) -> None:
+    """Put the numbers of the steps in the place of sub-numbers such as `4.2` in `checkpoints`."""
+    numbers = {place.number: path[1] for path, place in places.items() if path[0] == "steps" and place.number}
+    named = _list_at(data, ("checkpoints",))
+    named[:] = [numbers.get(each, each) if isinstance(each, str) else each for each in named]
+
+
+def _named(path: JsonPath, step: Any, long: Any) -> Any:
+    """A step around the task with a note that names its group, by which reports show it."""
+    if not (path[0] in HOOKS and is_use(step) and isinstance(long, dict)):
+        return long
+    note = f"; {long['note']}" if long.get("note") else ""
+    return {**long, "note": f"{path[0]}: {step['use']}{note}"}
 
 
 def _list_at(data: Any, path: JsonPath) -> list[Any]:
@@ -257,6 +298,8 @@ class _Expansion(Struct):
 
     groups: Mapping[str, Path]
     """The files of all groups that the task may use, by name."""
+    users: Collection[str] = ()
+    """The users of the task."""
     problems: list[Problem] = field(default_factory=list)
     count: int = 0
     """The steps of the task so far."""
@@ -311,7 +354,7 @@ class _Expansion(Struct):
         values = self._values(used, loaded, place)
         if each is not None:
             values = {**values, EACH_KEY: each.item}
-        steps = list(self._filled(loaded, values, place, inside, each))
+        steps = [(_acted_by(used.user, step), at) for step, at in self._filled(loaded, values, place, inside, each)]
         if steps:
             last, where = steps[-1]
             steps[-1] = (self._with_outputs(last, used, loaded, values, place), where)
@@ -357,7 +400,7 @@ class _Expansion(Struct):
 
     def _use(self, step: Any, place: Place) -> Use | None:
         try:
-            return Use.model_validate(step, strict=True)
+            return self._of_known_user(Use.model_validate(step, strict=True), place)
         except ValidationError as error:
             origin = Origin("", place.source)
             for path, _, problem in problems_of_error(error, step, origin):
@@ -365,6 +408,16 @@ class _Expansion(Struct):
                 told = place.problem(path, problem.message, expected=problem.expected or allowed, key=True)
                 self.problems.append(told)
             return None
+
+    def _of_known_user(self, used: Use, place: Place) -> Use:
+        """The `use` itself; without its user, and a problem, if the task has none of that name."""
+        if used.user is None:
+            return used
+        from harness.spec.users import unknown_users  # few tasks have users
+
+        told = list(unknown_users([((), used)], self.users, place))
+        self.problems += told
+        return used.model_copy(update={"as": None}) if told else used
 
     def _group(self, used: Use, place: Place, inside: tuple[str, ...]) -> LoadedGroup | None:
         path = self.groups.get(used.use)
@@ -432,11 +485,13 @@ class _Expansion(Struct):
         for number, step in enumerate(loaded.group.steps):
             here = Place(loaded.source, ("steps", number), used)
             outputs = loaded.group.outputs if number == 0 else {}
-            self.filled += _filled_length([step, outputs], lengths)
+            self.filled += filled_length([step, outputs], lengths)
             if self.filled > MAX_BYTES:  # a task is not longer with its groups than a file may be
                 expected = f"at most {MAX_BYTES:,} characters in the steps of all groups"
                 self._too_much(here, inside, "values of parameters make the steps too long", expected)
-            yield from self.steps(self._fill_step(step, values, here), here, inside)
+            for long in _lengthened(step):
+                there = replace(here, keys=long.keys)
+                yield from self.steps(self._fill_step(long.step, values, there), there, inside)
 
     def _fill_step(self, step: Any, values: Mapping[str, Any], place: Place) -> Any:
         """The step with all values; the `${each}` of a `use` with rounds of its own stays."""
@@ -500,50 +555,15 @@ class _Expansion(Struct):
         return {**last, "remember": {**last.get("remember", {}), **kept}}
 
 
-_NAMED = r"\$\{(with\.[^{}]*|each(?:[.\[][^{}]*)?)\}"
-_REFERENCE = re.compile(rf"\$\$\{{|{_NAMED}")
-_PART = re.compile(rf"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\$\{{|{_NAMED}""", re.DOTALL)
+def _lengthened(step: Any) -> list[LongStep]:
+    """The long form of a step of a group, whose keys say which values are criteria; itself if it has none yet.
 
-
-def _filled_length(value: Any, lengths: Mapping[str, int]) -> int:
-    """The length of a value when its parameters are filled in, before that is done. `lengths`: those of the values."""
-    if isinstance(value, str):
-        names = ((found[1] or "").removeprefix("with.") for found in _REFERENCE.finditer(value))
-        return len(value) + sum(lengths.get(name, 0) for name in names)
-    if isinstance(value, dict):
-        return sum(len(key) + _filled_length(each, lengths) for key, each in value.items())
-    return sum(_filled_length(each, lengths) for each in value) if isinstance(value, list) else 1
-
-
-def fill(text: str, values: Mapping[str, Any]) -> Any:
-    """Fill in `${with.NAME}`; a text that is only a reference becomes the value itself. Raises KeyError.
-
-    Other references stay, and so do those in the values, which the task has written.
+    A reference that stands for all fields is filled in first. What cannot be read is told where it is expanded.
     """
-    whole = _REFERENCE.fullmatch(text)
-    if whole and whole[1] is not None:
-        return given(values, whole[1])
-    return _REFERENCE.sub(lambda found: found[0] if found[1] is None else as_text(given(values, found[1])), text)
-
-
-def fill_criterion(text: str, values: Mapping[str, Any]) -> str:
-    """Fill in `${with.NAME}` in a criterion: within quotes as text, elsewhere as a literal. Raises KeyError."""
-
-    def part(found: re.Match[str]) -> str:
-        piece = found[0]
-        if piece[0] in "'\"":
-            return _REFERENCE.sub(
-                lambda each: each[0] if each[1] is None else quoted(as_text(given(values, each[1])), piece[0]), piece
-            )
-        if piece.startswith("$$"):
-            return piece
-        value = given(values, piece[2:-1])
-        if isinstance(value, str):
-            alone = value.startswith("${") and value.endswith("}") and value.count("${") == 1
-            return value if alone else f"'{quoted(value, chr(39))}'"
-        return as_text(value)
-
-    return _PART.sub(part, text)
+    with suppress(ShortFormError):
+        if is_short(step) and not REFERENCE.fullmatch(str(next(iter(step.values())))):
+            return long_steps(step)
+    return [LongStep(step, {})]
 
 
 def _guarded(first: dict[str, Any], guard: Guard, expression: str) -> dict[str, Any]:
@@ -551,6 +571,11 @@ def _guarded(first: dict[str, Any], guard: Guard, expression: str) -> dict[str, 
     inner = dict(first.get("guards", {}))
     same = inner.pop(str(guard), None)
     return {**first, "guards": {str(guard): f"({expression}) && ({same})" if same else expression, **inner}}
+
+
+def _acted_by(user: str | None, step: Any) -> Any:
+    """The step by the user for whom its group is used, unless it names one itself."""
+    return step if user is None or not isinstance(step, dict) else {"as": user, **step}
 
 
 def sample_use(loaded: LoadedGroup) -> dict[str, Any]:

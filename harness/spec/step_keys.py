@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
-from typing import Annotated, Literal, Self
+from collections.abc import Collection, Iterable
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
@@ -16,10 +16,11 @@ LONGEST = 3600
 LATER = "${"
 """A text with a reference is checked when it is filled in."""
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+_PathsT = TypeVar("_PathsT", bound=Iterable[str])
 
 
-def checked_paths(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the mapping; raises ValueError for a key that is no path."""
+def checked_paths(body: _PathsT) -> _PathsT:
+    """Return the paths, which may be the keys of a mapping; raises ValueError for one that is no path."""
     from harness.criteria.paths import PathError, segments  # few steps expect a request
 
     for path in body:

@@ -46,7 +46,7 @@ class Click(PointerStep):
         1, ge=1, le=3, description="How often to click, quickly: 2 is a double click, as a plain number."
     )
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         how = {1: "click", 2: "double click", 3: "triple click"}[self.count]
         return f"{how if self.button == 'left' else f'{self.button} {how}'} {self.selector}"
 
@@ -86,7 +86,7 @@ class Type(RepeatedStep, RequestingStep):
             raise ValueError("`force` does not go with `keys`: keys go to the element that has the focus")
         return self
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         where = self.selector or "into the focused element"
         return f"type {where} = {str(self.value)!r}"
 
@@ -118,7 +118,7 @@ class Select(ForcibleStep):
         "`index`."
     )
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         return f"select {self.selector} = {self.value!r}"
 
 
@@ -169,7 +169,7 @@ class Drag(ForcibleStep):
             raise ValueError("`drop_position` is a place in the element `value`")
         return self
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         by = f"by {self.by.x:g}, {self.by.y:g}" if self.by is not None else f"to {self.value}"
         return f"drag {self.selector} {by}"
 
@@ -181,7 +181,7 @@ class Upload(ElementStep):
     value: str | list[str] = Field(description="File or files in the folder of the task's file.")
     drop: bool = Field(False, description="Whether the files are dropped onto the element, as from a folder.")
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         return f"upload {self.selector} = {self.value!r}"
 
 
@@ -203,7 +203,7 @@ class Open(ArrivalKeys, RequestingStep):
     act: Literal["open"] = "open"
     url: str = Field(min_length=1, max_length=8000, description="Address; a relative one needs `--base-url`.")
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         return f"open {self.url}"
 
 
@@ -215,7 +215,7 @@ class Press(RepeatedStep, RequestingStep):
     frame: Selector | None = Field(None, description=OF_FRAME)
     value: str = Field(min_length=1, max_length=100, description="Name of a key, such as `Enter` or `Control+A`.")
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         return f"press {self.value}" + (f" on {self.selector}" if self.selector else "")
 
 
@@ -284,7 +284,7 @@ class SwitchPage(AnswerKeys, StepBase):
             raise ValueError("`switch_page` needs either `value` (a number or a part of the title) or `url`")
         return self
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         return f"switch_page {self.value if self.url is None else self.url}"
 
 
@@ -325,7 +325,7 @@ class Dialog(StepBase):
                 raise ValueError(f"`message`: {error}") from None
         return self
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         said = self.message.matches if isinstance(self.message, DialogText) else self.message
         which = "" if said is None else f" {said!r}"
         return f"dialog {self.value}{which}" + ("" if self.text is None else f" with {self.text!r}")
@@ -378,7 +378,7 @@ class Api(RepeatedStep):
     def effect_class(self) -> EffectClass:
         return self.effect or ("read" if self.method in ("GET", "HEAD") else "write")
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         return f"api {self.method} {self.url}"
 
 
@@ -439,7 +439,7 @@ class Assert(PictureKeys, StepBase):
             return self.screenshot
         return self.aria if self.aria is not None and self.aria.endswith(_BASELINE_SUFFIXES) else None
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         if self.screenshot is not None:
             return f"assert {self.selector or self.frame or 'the page'} looks like {self.screenshot}"
         if self.aria is not None:
@@ -476,7 +476,7 @@ class Tool(StepBase):
             raise ValueError("`safe_statuses` is for answers over HTTP, and a tool gives none: leave it out")
         return self
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         return f"tool {self.server}.{self.tool}"
 
 
@@ -506,7 +506,7 @@ class Accessibility(StepBase):
         False, description="Whether the task goes on when there are violations. It then fails at its end."
     )
 
-    def describe(self) -> str:
+    def _what(self) -> str:
         return f"accessibility of {self.selector or 'the page'}"
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec import Struct
 from pydantic import (
@@ -29,13 +28,12 @@ from pydantic_core import CoreSchema, core_schema
 
 from harness.recovery.catalog import ErrorType
 from harness.recovery.declaration import BuiltLater, Declaration, shown_default
-from harness.recovery.locators import Selector
 from harness.spec.agents import SCRIPTED
+from harness.spec.allowed_writes import AllowedWrite, allowed_write_of
 from harness.spec.marks import OrOne, Reason, SkipIf, as_list
 from harness.spec.page_handlers import Handler
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
-from harness.spec.url_patterns import OF_URL
 
 # Rules, faults, routes and the context's options are imported when a task has some.
 
@@ -50,9 +48,11 @@ if TYPE_CHECKING:
     from harness.spec.context import ContextOptions
     from harness.spec.faults import Fault
     from harness.spec.routes import Route
+    from harness.spec.users import User
 else:
     Rulebook, Fault = _later("harness.recovery.rulebook", "Rulebook"), _later("harness.spec.faults", "Fault")
     ContextOptions, Route = _later("harness.spec.context", "ContextOptions"), _later("harness.spec.routes", "Route")
+    User = _later("harness.spec.users", "User")
 
 
 @cache
@@ -157,78 +157,6 @@ def _binding_of(value: Any) -> Any:
     if not path:
         raise ValueError("a place in the environment is written `channel.path`, such as `env.shop.orders.last`")
     return {"channel": channel, "path": path}
-
-
-_TOOL = re.compile(r"[^.\s]+\.\S+")
-
-
-class AllowedWrite(Declaration):
-    """Requests that may leave, an element on which an act may write, or both: then it is these requests from there.
-
-    Or a tool that may be called although it writes.
-    """
-
-    url: str | None = Field(None, min_length=1, max_length=2000, description=OF_URL)
-    method: Literal["POST", "PUT", "PATCH", "DELETE"] | None = Field(None, description="HTTP method. Default: any.")
-    selector: Selector | None = Field(None, description="The element, as a step names it.")
-    frame: Selector | None = Field(
-        None,
-        description="Selector of the iframe that contains the element. `a >>> b` is the frame b inside the frame a.",
-    )
-
-    tool: str | None = Field(
-        None,
-        min_length=1,
-        max_length=300,
-        description="A tool that an agent may call although it writes: `server.tool`, in which `*` matches anything.",
-    )
-
-    done_when: str | None = Field(
-        None,
-        min_length=1,
-        max_length=10_000,
-        description="Only with `tool`: criterion that tells whether the call took effect, if the agent gives none.",
-    )
-
-    @model_validator(mode="after")
-    def _names_something(self) -> Self:
-        if self.tool is not None and (self.url or self.method or self.selector or self.frame):
-            raise ValueError("an allowed write with `tool` needs no other key: write another entry for the rest")
-        if self.tool is None and self.url is None and self.selector is None:
-            raise ValueError("an allowed write needs `url`, `selector`, both, or `tool`")
-        if self.tool is not None and not _TOOL.fullmatch(self.tool):
-            raise ValueError(f"`tool` must be written `server.tool`, not {self.tool!r}")
-        if self.done_when is not None and self.tool is None:
-            raise ValueError("`done_when` is only for an allowed write with a `tool`")
-        if self.method is not None and self.url is None:
-            raise ValueError("`method` is only for an allowed write with a `url`")
-        if self.frame is not None and self.selector is None:
-            raise ValueError("`frame` is only for an allowed write with a `selector`")
-        texts = filter(None, (self.url, self.selector, self.frame, self.tool, self.done_when))
-        if named := [each for each in texts if "${" in each]:
-            raise ValueError(f"references are not filled in here: write `*` in the place of the one in {named[0]}")
-        return self
-
-    def describe(self) -> str:
-        """Element and requests, or the tool, in one line."""
-        if self.tool is not None:
-            return f"tool {self.tool}"
-        requests = " ".join(part for part in (self.method, self.url) if part)
-        place = f"{self.selector}" + (f" in the frame {self.frame}" if self.frame else "")
-        return " from ".join(part for part in (requests, place if self.selector else "") if part)
-
-
-def _allowed_write_of(value: Any) -> Any:
-    """`"POST http://shop.test/cart"` is short for `{method: POST, url: http://shop.test/cart}`.
-
-    `"tool shop.place_order"` is short for `{tool: shop.place_order}`.
-    """
-    if not isinstance(value, str):
-        return value
-    method, _, url = value.strip().partition(" ")
-    if method == "tool" and url:
-        return {"tool": url.strip()}
-    return {"method": method, "url": url.strip()} if method.isupper() and url else {"url": value.strip()}
 
 
 class Repair(Declaration):
@@ -387,7 +315,7 @@ class TaskSpec(BaseModel):
         description="What the task's browser context emulates: device, viewport, locale, permissions and so on. It "
         "overrides `[tool.harness.browser]` and its profiles.",
     )
-    allowed_writes: tuple[Annotated[AllowedWrite, BeforeValidator(_allowed_write_of)], ...] = Field(
+    allowed_writes: tuple[Annotated[AllowedWrite, BeforeValidator(allowed_write_of)], ...] = Field(
         (),
         description="Requests that change something, and that steps of an agent may cause whose policy lets only "
         "declared writes pass: a pattern such as `POST http://shop.test/cart*`, `tool shop.place_order`, or a "
@@ -397,6 +325,9 @@ class TaskSpec(BaseModel):
         None,
         description="Name of a login of `[tool.harness.logins]`. The task begins with its cookies, localStorage and "
         "IndexedDB.",
+    )
+    users: dict[str, User] = Field(
+        default_factory=dict, description="Several people who act in the task: name -> `login` and `browser`."
     )
     preconditions: tuple[str, ...] = Field((), description="Criteria that must hold before the first step.")
     memory: dict[str, JsonValue] = Field(
@@ -463,8 +394,10 @@ class TaskSpec(BaseModel):
         json_schema_extra=shown_default(_default_rules),
         description="What to do about each kind of failure.",
     )
-    checkpoints: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (), description="Numbers of the steps before which the state is saved."
+    checkpoints: tuple[Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern=r"^\d+\.\d+$")], ...] = Field(
+        (),
+        description="Numbers of the steps before which the state is saved; of a step of a group also as reports have "
+        'it, as `"4.2"`.',
     )
     fallback_plan: FallbackPlan = Field(FallbackPlan(), description="What counts or runs instead when the task fails.")
     state_bindings: dict[str, Annotated[StateBinding, BeforeValidator(_binding_of)]] = Field(
@@ -479,6 +412,12 @@ class TaskSpec(BaseModel):
         (),
         max_length=20,
         description="What may be in the way at any step, such as a cookie banner, and the steps that remove it.",
+    )
+    before_each: tuple[Step, ...] = Field(
+        (), max_length=100, description="Step groups, or steps, before the task, in place of the project's; `[]`: none."
+    )
+    after_each: tuple[Step, ...] = Field(
+        (), max_length=100, description="The same at its end, also after a failure. If they fail, the task has failed."
     )
     budget: Budget = Field(Budget(), description="What the task may use. When it needs more, it is aborted.")
     parametrize: Annotated[dict[str, list[JsonValue]] | list[dict[str, JsonValue]], _OrDataFile()] = Field(

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from harness.recovery.declaration import Table
 from harness.recovery.locators import Locator
-from harness.spec.file_names import SHORT_ACTS
+from harness.spec.allowed_writes import AllowedWrite
+from harness.spec.file_names import HOOKS, SHORT_ACTS
 from harness.spec.habits import act_instead, in_seconds, takes_seconds
 from harness.spec.marks import SkipIf
 from harness.spec.problems import UNKNOWN, JsonPath, Problem, did_you_mean, is_misspelt, join_or
@@ -20,7 +21,6 @@ from harness.spec.source import Origin
 from harness.spec.step_keys import ExpectedRequest, Option
 from harness.spec.steps import DialogText, Step
 from harness.spec.task import (
-    AllowedWrite,
     Budget,
     Expect,
     FallbackPlan,
@@ -85,11 +85,12 @@ def problems_of_error(error: ValidationError, data: Any, origin: Origin) -> Iter
 def _of_items(error: Any, value: Any) -> bool:
     """Return whether an error of a list or mapping only repeats those of its items.
 
-    Pydantic calls a list of wrong items too short.
+    Pydantic calls a list of wrong items too short, and says of a wrong mapping that it is no text, if it could be one.
     """
     if error["type"] == "too_short":
         return isinstance(value, list) and len(value) >= error["ctx"]["min_length"]
-    return error["type"] in ("list_type", "dict_type")
+    no_text = error["type"] == "string_type" and isinstance(value, dict | list)
+    return no_text or error["type"] in ("list_type", "dict_type")
 
 
 def _path(error: Any, data: Any) -> JsonPath:
@@ -277,7 +278,7 @@ NO_STEP = {"act": "wait", "value": 0}
 """A replacement for a wrong step, so that the others keep their numbers."""
 NO_FAULT = {"kind": "storage_cleared"}
 """A replacement for a wrong fault."""
-_STAND_INS: dict[str | int, dict[str, Any]] = {"steps": NO_STEP, "faults": NO_FAULT}
+_STAND_INS: dict[str | int, dict[str, Any]] = {"faults": NO_FAULT, **dict.fromkeys(("steps", *HOOKS), NO_STEP)}
 
 
 def partial_task(data: dict[str, Any], errors: Iterable[tuple[JsonPath, str]]) -> TaskSpec | None:
@@ -404,7 +405,7 @@ def _union_at(path: JsonPath) -> tuple[str, Mapping[str, type[BaseModel]]]:
     Both are empty where there is nothing to choose.
     """
     match path:
-        case ("steps", int()) | ("repairs" | "handlers", int(), "steps", int()):
+        case ("steps" | "before_each" | "after_each", int()) | ("repairs" | "handlers", int(), "steps", int()):
             return "act", ACTS
         case ("faults", int()):
             return "kind", FAULTS
@@ -426,7 +427,7 @@ def _models_at(path: JsonPath, data: Any) -> Iterable[type[BaseModel]]:
         return [TaskSpec]
     if any(part in _LOCATORS for part in path[-2:]) or "fallback_selectors" in path[:-1]:
         return [Locator]
-    if path[0] in ("steps", "repairs") and path[-1] in _IN_STEPS:
+    if path[0] in ("steps", "repairs", *HOOKS) and path[-1] in _IN_STEPS:
         return [_IN_STEPS[str(path[-1])]]
     tag, choices = _union_at(path)
     if tag:

@@ -148,6 +148,10 @@ WARNINGS: Mapping[str, WarningFacts] = {
         "An act with `force` met an element that covers its own, and that one got it.",
         "Close what covers it first, and leave out `force`.",
     ),
+    "after_each_failed": _to_act_on(
+        "A step of `after_each` failed after a task that had failed.",
+        "Mend it: what it should put back is as the task has left it.",
+    ),
     "evidence_not_kept": _to_act_on(
         "Files of a task could not be written.",
         "Free space on the disk, or make the folder writable; the message names it.",
@@ -174,8 +178,8 @@ WARNINGS: Mapping[str, WarningFacts] = {
         of_expected=True,
     ),
     "route_unused": _to_act_on(
-        "A route of the task answered no request.",
-        "Correct which requests it answers, or remove it.",
+        "A route of the task answered no request, or an entry of its `messages` did nothing.",
+        "Correct which requests or messages it is about, or remove it.",
     ),
     "route_unanswered": _to_act_on(
         "A route took requests and could not answer them.",

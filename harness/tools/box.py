@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from harness.model.events import Event, ToolAnswered, ToolCalled, emit_of_call
 from harness.model.plan import Plan
-from harness.model.ports import Session
+from harness.model.ports import Seat, Session
 from harness.model.tool_settings import ToolServerSettings
 from harness.model.tools import PAGE, OfferedTool, ToolAnswer, ToolCall, ToolDescription, ToolRequest
 from harness.recovery.failure import Failed, Failure
@@ -117,10 +117,10 @@ class TaskToolBox:
         self._of_page = await self._page().page_tools(within, awaited)
         return self._of_page
 
-    def _page(self) -> Session:
+    def _page(self) -> Seat:
         if self._session is None:
             raise Failed(Failure("INVALID_INPUT", f"Tool server `{PAGE}`: there is no page here, outside a task"))
-        return self._session
+        return self._session.of()
 
     async def effect_of(self, step: Tool, within: float) -> EffectClass:
         name, settings = step.server, self._settings.get(step.server, _NO_SETTINGS)

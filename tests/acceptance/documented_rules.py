@@ -52,7 +52,7 @@ REPORTED = (
     " --(alluredir|junit-xml|task-summary|task-breaker|task-timeout-scale|task-evidence|task-recording|task-shard)"
 )
 """Options of PREPARED, in any number."""
-NAMED = "harness (validate|verify|chaos|services|replay|open|new|record|import)"
+NAMED = "harness (validate|fmt|verify|chaos|services|replay|open|new|record|import)"
 """Commands that are spoken of; what they do when they are typed is shown by the rules for them."""
 FIRST = "tasks/my-first.task.yaml"
 """One task shows what a command does; what it does with many is for the tests of that command."""
@@ -162,6 +162,7 @@ RULES: tuple[Rule, ...] = (
         "harness validate tasks/ nightly.faults.yaml --format github"),
     Ran(r"harness validate( tasks/)? --list", r"B1-2025-001  tasks/B1", line="harness validate tasks/ --list"),
     Ran(r"harness validate --strict", r"is missing \(strict\)", (1,), "harness validate --strict tasks/"),
+    Ran(r"harness fmt tasks/( --check)?", "reformat", (0, 1), "harness fmt tasks/ --check"),
     Ran(r"harness verify tasks/", r"my-first: sound(.|\n)*1 task, 1 sound", line=f"harness verify {FIRST}"),
     Ran(r"harness schema --write schemas", "schemas"),
     Left(r"harness eval( examples/evaluation .*)?", "test_evaluation.py runs it", "tests.acceptance.command"),

@@ -8,7 +8,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from harness.model.ports import ConsoleLine, Evidence, Item, Snapshot
+from harness.model.ports import Evidence, Item, Snapshot
+from harness.model.record import ConsoleLine
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.redaction import Redactor
 from harness.values import replace

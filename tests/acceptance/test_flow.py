@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from pytest_httpserver import HTTPServer
@@ -77,6 +78,15 @@ steps:
   - {click: "#more"}
   - {act: assert, expr: "text('#log') includes 'promo'"}
 """,
+    "tasks/numbered.task.yaml": """memory: {skus: [z]}
+checkpoints: ["1.3"]
+error_recovery: {on_timeout: {strategy: retry_from_checkpoint}}
+steps:
+  - open: /
+  - {use: buy, for_each: [a, b], with: {sku: "${each}"}}
+  - {use: buy, for_each: "mem('skus')", at_most: 3, with: {sku: a}}
+  - open: /
+""",
     "tasks/pay.task.yaml": """steps:
   - open: /
   - {click: "#pay", until: "exists('#thanks')"}
@@ -99,6 +109,24 @@ handlers:
 """
 
 
+def numbered_steps(project: Path, stdout: str) -> None:
+    """The steps that stand for one of the file have sub-numbers wherever they are told."""
+    folder = project / "errors" / "numbered"
+    assert "at step 5.2 (6 of 0-11)" in stdout
+    shown = warm().run("tests.acceptance.command", "show", "numbered", cwd=project).stdout
+    for text in (stdout, shown):
+        found = re.findall(r"^ +>? +([15]\.\d) +(click|assert)", text, re.MULTILINE)
+        assert "1.4 assert 5.1 click 5.2 assert" in " ".join(" ".join(each) for each in found), text
+    steps = "".join(each.read_text("utf-8") for each in (project / "allure").glob("*-result.json"))
+    assert '"name": "5.2. assert' in steps or '"name":"5.2. assert' in steps
+    report = json.loads((folder / "error_report.json").read_text("utf-8"))
+    metrics = report["metrics"]
+    assert (report["step_index"], report["step_number"]) == (6, "5.2")
+    assert (metrics["steps_completed"], metrics["steps_total"], metrics["steps_unused"]) == (6, 8, 4)
+    lines = json.loads((folder / "partial_trace.json").read_text("utf-8"))["steps"]
+    assert [each.get("step_number") for each in lines] == [None, "1.1", "1.2", "1.3", "1.4", "5.1", "5.2"]
+
+
 def test_tasks_repeat_leave_out_and_go_through_lists(tmp_path: Path, httpserver: HTTPServer) -> None:
     paid: list[str] = []
 
@@ -113,10 +141,11 @@ def test_tasks_repeat_leave_out_and_go_through_lists(tmp_path: Path, httpserver:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
-    done = warm().run("pytest", cwd=tmp_path)
-    assert "2 failed, 5 passed" in done.stdout, done.stdout + done.stderr
+    done = warm().run("pytest", "--alluredir=allure", cwd=tmp_path)
+    assert "3 failed, 5 passed" in done.stdout, done.stdout + done.stderr
     assert "step_skipped" not in done.stdout
     assert paid == ["POST"]  # what was seen to write is not done twice
+    numbered_steps(tmp_path, done.stdout)
     report = json.loads((tmp_path / "errors" / "pay" / "error_report.json").read_text("utf-8"))
     assert report["code"] == "ASSERTION_FAILED"
     assert "the act was not repeated, because it sent POST" in json.dumps(report)

@@ -8,10 +8,13 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
@@ -56,23 +59,41 @@ class Again:
 
 class Site(http.server.BaseHTTPRequestHandler):
     orders: Counter[str]
+    asked: Counter[str]
+    """The orders that have come in, whether they are taken yet or not."""
 
     def do_GET(self) -> None:
         address = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(address.query).items()}
-        if address.path == "/worker":
+        if address.path == "/orders":
+            self.answer(json.dumps(self.orders), "application/json")
+        elif address.path == "/slow":
+            time.sleep(float(query["hold"]))
+        elif address.path == "/worker":
             self.answer(filled("setTimeout(() => " + ORDER + ", WAIT)", query), "text/javascript")
         else:
-            self.answer(PAGE.format(key=query["key"], script=filled(KINDS[query["kind"]], query)), "text/html")
+            key, script = query["key"], filled(query.get("script") or KINDS[query["kind"]], query)
+            self.answer(PAGE.format(key=key, script=script), "text/html")
 
     def do_POST(self) -> None:
-        self.orders[parse_qs(urlsplit(self.path).query)["key"][0]] += 1
+        query = parse_qs(urlsplit(self.path).query)
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.answer("<title>ordered</title>", "text/html")
+        self.asked[query["key"][0]] += 1
+        first = self.asked[query["key"][0]] == 1
+        time.sleep(float(query.get("hold", ["0"])[0]) if first else 0)
+        if first and "lost" in query:
+            with suppress(OSError):
+                self.answer("<title>lost</title>", "text/html", int(query["lost"][0]))
+            return
+        self.orders[query["key"][0]] += 1
+        with suppress(OSError):  # nobody waits for it any more
+            self.answer("<title>ordered</title>", "text/html")
 
-    def answer(self, text: str, kind: str) -> None:
+    def answer(self, text: str, kind: str, status: int = 200) -> None:
+        if not status:
+            return  # the connection ends without an answer
         body = text.encode()
-        self.send_response(200)
+        self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -98,14 +119,20 @@ def task(name: str, url: str, seconds: int) -> dict[str, Any]:
     return {"task_id": name, "goal": f"order {name} once", **limits, **WAYS[way], "steps": steps}
 
 
+def serving(orders: Counter[str], asked: Counter[str]) -> http.server.ThreadingHTTPServer:
+    handler = type("OfRun", (Site,), {"orders": orders, "asked": asked})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
 @pytest.fixture(scope="module")
 def played(
     tmp_path_factory: pytest.TempPathFactory, wanted: Wanted[tuple[str, str]]
 ) -> Iterator[tuple[dict[str, dict[str, Any]], Counter[str]]]:
     path, orders = tmp_path_factory.mktemp("late"), Counter[str]()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("OfRun", (Site,), {"orders": orders}))
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = serving(orders, Counter())
     url = f"http://127.0.0.1:{server.server_port}"
     agents = '[tool.harness.agents.again]\npython = "again:Again"\ntakeover = "restart"\n'
     (path / "pyproject.toml").write_text(agents, "utf-8")
@@ -135,3 +162,49 @@ def test_one_order_at_most(played: tuple[dict[str, dict[str, Any]], Counter[str]
     assert records[name]["code"] or records[name]["warnings"], told
     if name in ("hung-fetch-none", "hung-xhr-none", "hung-beacon-none"):  # it was sent, and its page told so only then
         assert (records[name]["code"], orders[name]) == (UNKNOWN, 1), told
+
+
+LIMIT = 3
+"""Seconds of a step, in `HELD`."""
+FORM, FETCH = "form.action += '&HOW'; form.submit()", ORDER.replace("KEY", "KEY&HOW")
+WAIT = {"act": "wait", "selector": "#never", "timeout": 1}
+HELD: dict[str, tuple[str, str, str, int, str | None, set[str] | None]] = {
+    "form-soon": (FORM, f"hold={LIMIT + 1}", "write", 1, None, {"effect_already_done"}),
+    "form-late": (FORM, f"hold={3 * LIMIT}", "write", 1, UNKNOWN, set()),
+    "link-late": (f"location = '/slow?hold={3 * LIMIT}'", "", "write", 0, UNKNOWN, set()),
+    "fetch-back": (FETCH, f"hold={5 * LIMIT}", "write", 1, UNKNOWN, None),
+    "form-busy": (FORM, "lost=503", "idempotent", 2, None, {"network_error_recovered"}),
+    "form-lost": (FORM, "lost=0", "read", 2, None, {"network_error_recovered"}),
+    "form-slow": (FORM, f"hold={2 * LIMIT}&lost=503", "idempotent", 2, None, {"network_error_recovered"}),
+}
+"""What a click does and how its site takes the order, the declared effect; the orders that come in, code, warnings."""
+
+
+def test_an_order_without_an_answer_is_placed_again_only_if_it_may_be(tmp_path: Path) -> None:
+    """It takes ten seconds: an order must be late by more than one limit."""
+    asked = Counter[str]()
+    server = serving(Counter(), asked)
+    url = f"http://127.0.0.1:{server.server_port}"
+    channel = f'[tool.harness.channels.site]\nurl = "{url}/orders"\nreadonly = true\n'
+    (tmp_path / "pyproject.toml").write_text(channel, "utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    for key, (script, how, effect, *_) in HELD.items():
+        page = f"{url}/?{urlencode({'key': key, 'script': script.replace('HOW', how), 'wait': 0})}"
+        buy = {"act": "click", "selector": "#buy", "effect": effect}
+        buy |= {"done_when": f"json('site', '{key}') == 1"} if effect == "write" else {}
+        back = key == "fetch-back"
+        steps = [{"act": "open", "url": page, "timeout": 20}, buy, *([WAIT] if back else [])]
+        spec = {"task_id": key, "goal": "order once", "timeout": 60, "step_timeout": LIMIT, "steps": steps}
+        rules = {"checkpoints": [1], "error_recovery": BACK} if back else {}
+        (tmp_path / f"{key}.task.json").write_text(json.dumps({**spec, **rules}), "utf-8")
+    arguments = ("-p", "no:cacheprovider", "--task-workers", str(len(HELD)), "--task-breaker", "off")
+    warm().run("pytest", *arguments, cwd=tmp_path, timeout=600)
+    server.shutdown()
+    document = json.loads((tmp_path / ".harness" / "last-run.json").read_text("utf-8"))
+    for record in document["results"]:
+        key, told = record["task_id"], f"{record['code']}: {record['message']}"
+        *_, placed, code, warnings = HELD[key]
+        assert (record["code"], asked[key]) == (code, placed), f"{key}: {told}"
+        assert warnings is None or {each["type"] for each in record["warnings"]} == warnings, key
+        assert code is None or "has no answer, and until then a false `done_when` proves nothing" in told, key
+    assert len(document["results"]) == len(HELD)

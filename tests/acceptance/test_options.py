@@ -102,11 +102,11 @@ def test_what_cannot_act_on_tasks_is_refused(tmp_path: Path, more: tuple[str, ..
 
 
 def test_each_that_is_refused_has_a_line(tmp_path: Path) -> None:
-    arguments = ("--video=on", "--screenshot", "on")
+    arguments = ("--browser=webkit", "--screenshot", "on")
     lines = run(project(tmp_path), *arguments, PYTEST_ADDOPTS="--output=out").stderr.splitlines()
     assert [line.removeprefix("ERROR: ").partition(":")[0] for line in lines if line] == [
+        "--browser webkit",
         "--output out",
-        "--video on",
         "--screenshot on",
     ]
 
@@ -126,9 +126,9 @@ def test_values_that_say_what_tasks_do_anyway_are_fine(tmp_path: Path) -> None:
 
 
 def test_without_the_other_plugin_its_options_are_refused_in_the_same_words(tmp_path: Path) -> None:
-    done = run(project(tmp_path), "-p", "no:playwright", "--video=on")
+    done = run(project(tmp_path), "-p", "no:playwright", "--screenshot=on")
     assert done.returncode == 4
-    assert "unrecognized argument --video: tasks record no video;" in done.stderr
+    assert "unrecognized argument --screenshot: a failed task always has a screenshot" in done.stderr
     fine = ("--tracing=off", "--base-url=http://x", "--browser", "chromium", "--video=off", "--video", "off")
     assert "1 passed" in run(tmp_path, "-p", "no:playwright", *fine).stdout
     both = run(tmp_path, "-p", "no:playwright", "--browser", "chromium", "--browser=firefox")

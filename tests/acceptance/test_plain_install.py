@@ -90,6 +90,8 @@ EVERYTHING: dict[str, Any] = {
     "allowed_domains": ["plain.test"],
     "browser": {"locale": "de-DE", "viewport": [800, 600]},
     "login": "ann",
+    "before_each": [{"act": "wait", "value": 0}],
+    "after_each": [{"act": "wait", "value": 0}],
     "preconditions": ["mem('ready') == 1"],
     "memory": {"item": "pen"},
     "memory_keys": ["ready"],
@@ -161,7 +163,9 @@ EVERYTHING: dict[str, Any] = {
     ],
 }  # fmt: skip
 WRONG = {"task_id": "WRONG", "goal": "a failure with all its evidence", "dependencies": [], "episode_id": "e",
-         "steps": [{"act": "open", "url": f"{ON}/"}], "success_criteria": ["text('h1') == 'Fancy'"]}  # fmt: skip
+         "users": {"ann": {}, "bob": {"login": "ann", "browser": {"locale": "en-GB"}}},
+         "steps": [{"act": "open", "url": f"{ON}/", "as": "bob"}],
+         "success_criteria": ["text('h1', as='bob') == 'Fancy'"]}  # fmt: skip
 CORRUPT = {"task_id": "CORRUPT", "goal": "a document that violates its schema",
            "steps": [{"act": "api", "method": "PUT", "url": f"{ON}/state", "value": "[]"}],
            "success_criteria": ["json('state', 'orders').length == 0"],

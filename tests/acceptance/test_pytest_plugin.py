@@ -419,6 +419,116 @@ def test_tracing_on_keeps_the_trace_of_a_task_that_passes(project: Project) -> N
     assert (project.path / "errors" / ".kept" / "A-1" / "trace.zip").stat().st_size > 1000
 
 
+def test_a_video_is_kept_of_a_failed_task_and_attached(project: Project) -> None:
+    project.task("A-1", success_criteria=WRONG)
+    project.task("B-1")
+    run = project.run("--task-video", "retain-on-failure", "--alluredir", "allure")
+    run.assert_outcomes(passed=1, failed=1)
+    video = project.path / "errors" / "A-1" / "video.webm"
+    assert video.read_bytes()[:4] == b"\x1a\x45\xdf\xa3"
+    manifest = json.loads(video.with_name("manifest.json").read_text("utf-8"))
+    entries = {each["name"]: each["status"] for each in manifest["artifacts"]}
+    assert entries["video.webm"] == "taken"
+    assert not list((project.path / "errors").rglob("B-1/video.webm"))
+    texts = [path.read_text("utf-8") for path in (project.path / "allure").glob("*-result.json")]
+    attached = [each for text in texts for each in json.loads(text).get("attachments", []) if each["name"] == "video"]
+    assert [each["type"] for each in attached] == ["video/webm"]
+    assert (project.path / "allure" / attached[0]["source"]).read_bytes() == video.read_bytes()
+
+
+@pytest.mark.thorough
+def test_a_video_of_a_task_that_passes_is_kept_with_on_and_its_lack_is_said_once(project: Project) -> None:
+    project.task("A-1")
+    project.task("B-1")
+    project.run("--video", "on").assert_outcomes(passed=2)
+    kept = project.path / "errors" / ".kept" / "A-1" / "video.webm"
+    assert kept.stat().st_size > 500
+    kept.unlink()
+    (project.path / "conftest.py").write_text(
+        "from harness.browser import video\nvideo.find_ffmpeg = lambda: None\n", "utf-8"
+    )
+    run = project.run("--task-video", "on")
+    run.assert_outcomes(passed=2)
+    assert run.stdout.str().count("no video will be kept, since there is no ffmpeg found: run `playwright install") == 1
+    assert not kept.exists()
+
+
+ENDS_TASKS = """
+import signal
+import pytest
+
+def end(*_):
+    pytest.fail("Timeout (>4.0s) from pytest-timeout.")
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, 4.0 if item.name != "B-1" else 60)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+
+
+def test_a_task_that_another_plugin_ends_names_its_limit(project: Project) -> None:
+    """As pytest-timeout does it: the test fails in the handler of a signal, and the run goes on."""
+    slow = {"steps": [OPEN, {"act": "wait", "selector": "#nowhere", "timeout": 40}], "timeout": 60}
+    project.task("A-1", **slow)
+    project.task("A-2", **slow, expect={"final_state": "aborted", "code": "TASK_TIMEOUT"})
+    project.task("B-1")
+    (project.path / "conftest.py").write_text(ENDS_TASKS, "utf-8")
+    run = project.run()
+    run.assert_outcomes(passed=1, failed=2)
+    report = project.report("A-1")
+    assert (report["code"], report["error_message"]) == (
+        "TASK_TIMEOUT",
+        "Another plugin of pytest ended the task: Timeout (>4.0s) from pytest-timeout.",
+    )
+    assert "Raise that plugin's limit" in run.stdout.str()
+    assert "INTERRUPTED" not in run.stdout.str()
+
+
+INTERRUPTS = """
+import os
+import signal
+import psutil
+
+def pytest_runtest_logreport(report):
+    if "A-1" in report.nodeid and report.when == "call" and "PYTEST_XDIST_WORKER" not in os.environ:
+        for child in psutil.Process().children() if SIGNALS else ():
+            if "exec(eval" in " ".join(child.cmdline()):
+                child.send_signal(signal.SIGTERM)
+        raise KeyboardInterrupt
+"""
+
+
+@pytest.mark.parametrize("signals", [False, True])
+def test_junit_has_what_workers_report_after_an_interruption_and_names_the_interrupted(
+    project: Project, signals: bool
+) -> None:
+    project.task("A-1")
+    slow = {"act": "wait", "selector": "#nowhere", "timeout": 60 if signals else 3}
+    project.task("B-1", steps=[OPEN, slow], timeout=90)
+    (project.path / "conftest.py").write_text(INTERRUPTS.replace("SIGNALS", str(signals)), "utf-8")
+    project.run("-n", "2", "--junitxml=out.xml")
+    cases = {each.get("name"): each for each in ET.parse(project.path / "out.xml").iter("testcase")}
+    assert set(cases) == {"A-1", "B-1"}
+    failure = cases["B-1"].find("failure")
+    assert failure is not None
+    assert ("INTERRUPTED" if signals else "STEP_TIMEOUT") in str(failure.get("message"))
+
+
+def test_an_interrupted_run_says_how_many_tasks_did_not_run(project: Project) -> None:
+    for name in ("A-1", "B-1", "C-1"):
+        project.task(name)
+    breaks = "def pytest_runtest_setup(item):\n    if item.name == 'B-1':\n        raise KeyboardInterrupt\n"
+    (project.path / "conftest.py").write_text(breaks, "utf-8")
+    run = project.run("--task-summary", "page.md")
+    assert "not run: 2 tasks, because the run was interrupted" in run.stdout.str()
+    assert "1 task, none failed; 2 more did not run" in (project.path / "page.md").read_text("utf-8")
+    (project.path / "conftest.py").unlink()
+    assert "did not run" not in project.run("B-1.task.json").stdout.str()
+
+
 @pytest.mark.thorough
 def test_more_patterns_and_files_named_on_the_command_line_are_tasks(project: Project) -> None:
     (project.path / "pytest.ini").write_text("[pytest]\ntaskspec_files = *.flow.json\n", "utf-8")

@@ -50,7 +50,7 @@ def test_a_write_that_a_route_answered_never_left(played: Played) -> None:
     assert [each["count"] for each in found["routes"]] == [1, 0, 0, 0]
     assert found["routes"][0]["where"].startswith("DOWN.task.")
     assert found["routes"][0]["requests"] == [
-        {"step_index": 1, "method": "POST", "url": CART["url"], "status": 503},
+        {"step_index": 1, "method": "POST", "url": CART["url"], "status": 503, "what": ""},
     ]
     unused = [each["route"] for each in found["warnings"] if each["type"] == "route_unused"]
     assert unused == [1, 3]

@@ -267,6 +267,16 @@ def test_a_start_that_fails_shows_why_and_leaves_nothing(desk: Desk, port: int) 
 
 
 @pytest.mark.thorough
+def test_logs_show_no_secret(desk: Desk, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.add("site", port)
+    monkeypatch.setenv("SITE_PASSWORD", "hunter2-and-more")
+    log = desk.root / ".harness" / "logs" / "site.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"GET /?access_token=abc-4711\nlogin with hunter2-and-more in {desk.root}\n", "utf-8")
+    assert desk.says("logs") == (f"GET /?access_token=[redacted]\nlogin with [redacted] in {desk.root}\n")
+    assert "hunter2" not in desk.says("logs", "--json")
+
+
 def test_what_has_failed_for_good_says_so_until_it_is_started_again(desk: Desk, port: int) -> None:
     desk.add("site", port)
     desk.says("start", "--persist")

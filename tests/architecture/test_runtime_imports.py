@@ -17,6 +17,7 @@ OF_EXTRAS = {
     "faker": "spec/generated.py",
     "fsspec": "store",
     "genai_prices": "models",
+    "imageio_ffmpeg": "browser/video.py",
     "mcp": "bridge/mcp_face.py demo/tools tools",
     "mcp_types": "bridge/mcp_face.py demo/tools tools",
     "openai": "models",

@@ -83,8 +83,8 @@ async def test_ten_thousand_lines_are_survived_and_what_is_dropped_is_counted(st
 async def test_a_page_that_floods_the_browser_is_to_blame_and_not_the_browser(stage: Stage, path: str) -> None:
     beside, session = await stage.at("/saved"), await stage.at(path)
     pid, codes = session.chromium.pid, set()
-    for _ in range(2):
-        failure = await failed(session, {"act": "wait", "selector": "#never"})
+    for _ in range(2):  # both codes are right on any machine, so that no more time is needed on a busy one
+        failure = await failed(session, {"act": "wait", "selector": "#never"}, within=3.0)
         codes.add(failure.code)
         if failure.code == "PAGE_UNRESPONSIVE":
             assert "the page floods the browser" in failure.message

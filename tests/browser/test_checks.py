@@ -10,7 +10,9 @@ PAGES["/checks"] = """<!doctype html><title>Checks</title>
 <input id=on type=checkbox checked><input id=off type=checkbox><div id=aria role=switch aria-checked=true>x</div>
 <button id=b>Save</button><button id=no disabled>No</button><fieldset disabled><input id=within></fieldset>
 <button id=adis aria-disabled=true>No</button><input id=w value=x><input id=ro readonly value=x><p id=p> </p>
-<input id=none><ul><li class="row odd">One</li><li class=row hidden>Two</li><li class="row last">  Three
+<input id=none><select id=multi multiple>
+<option selected>a<option>b<option selected>c</select>
+<ul><li class="row odd">One</li><li class=row hidden>Two</li><li class="row last">  Three
  3</li></ul><p id=styled style="color: rgb(1, 2, 3)">c</p><p id=gone hidden>x</p>
 <div id=box style="height: 50px; overflow: auto"><div style="height: 500px"></div><i id=inner>in</i></div>
 <div style="height: 4000px"></div><p id=far>far</p>
@@ -22,12 +24,22 @@ NOT[enabled('#adis')] | editable('#w') | NOT[editable('#ro')] | NOT[editable('#n
 NOT[focused('#b')]
 empty('#p') | empty('#none') | NOT[empty('#w')] | in_viewport('#b') | NOT[in_viewport('#far')]
 NOT[in_viewport('#inner')] | texts('.row') == ['One', 'Three 3'] | texts('.row').length == 2 | texts('.x').length == 0
-texts('.row').includes('One') | class('.last') == ['row', 'last'] | class('.last').includes('row')
+texts('#multi option:checked') == ['a', 'c'] | texts('.row').includes('One')
+class('.last') == ['row', 'last'] | class('.last').includes('row')
 css('#styled', 'color') == 'rgb(1, 2, 3)' | cookie('theme') == 'dark' | cookie('x') == null
 local_storage('cart') == 3 | local_storage('x') == null | ALL[checked('#on'), enabled('#b')]
 checked('#on') && !checked('#off')
+ALL[texts('.row') matches 'e'] | ANY[texts('.row') == 'One'] | NOT[ALL[texts('.row') == 'One']]
+ANY[class('.last') == 'last'] | class('#nowhere') == null
 """
-UNKNOWN = ("checked('#gone')", "NOT[checked('#gone')]", "NOT[enabled('#missing')]", "css('#gone', 'color') == 'x'")
+UNKNOWN = (
+    "checked('#gone')",
+    "NOT[checked('#gone')]",
+    "NOT[enabled('#missing')]",
+    "css('#gone', 'color') == 'x'",
+    "ALL[texts('#missing') != 'x']",
+    "NOT[ALL[texts('#missing') != 'x']]",
+)
 
 
 async def test_an_element_is_asked_for_its_states(stage: Stage) -> None:

@@ -113,6 +113,16 @@ async def test_http_credentials_are_for_their_origin_only(stage: Stage) -> None:
     assert (await failed(other, {"act": "open", "url": BASIC})).code == "AUTHENTICATION_FAILED"
 
 
+async def test_a_header_takes_the_place_of_the_user_that_a_site_has_accepted(stage: Stage) -> None:
+    """The reason why `set` refuses `http_credentials`, and what its message says to write instead."""
+    session = await stage.session(context=credentials())
+    await passed(session, {"act": "open", "url": BASIC})
+    await passed(session, {"act": "set", "extra_headers": {"Authorization": "Basic Ym9iOnNlY3JldA=="}})
+    assert (await failed(session, {"act": "open", "url": BASIC})).code == "AUTHENTICATION_FAILED"
+    await passed(session, {"act": "set", "extra_headers": {"Authorization": "Basic YW5uOnNlY3JldA=="}})
+    await passed(session, {"act": "open", "url": BASIC})
+
+
 async def test_offline_nothing_is_reached(stage: Stage) -> None:
     session = await stage.session(context=ContextOptions(offline=True))
     failure = await failed(session, {"act": "open", "url": PAGE})

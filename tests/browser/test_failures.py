@@ -222,6 +222,7 @@ LONG = "x" * 100
     ("step", "message", "count"),
     [
         ({"selector": "#out", "value": "Nope"}, "#out with text 'Nope' exceeded 0.5s: its text is 'nothing'", 1),
+        ({"selector": "#out", "value": "NOTH"}, "#out with text 'NOTH' exceeded 0.5s: its text is 'nothing'", 1),
         ({"selector": "#out", "value": 7}, "#out with text '7' exceeded 0.5s: its text is 'nothing'", 1),
         (
             {"selector": ".dup", "value": "three"},
@@ -249,6 +250,7 @@ async def test_what_a_late_wait_found_instead(stage: Stage, step: dict[str, Any]
     assert failure.code == "STEP_TIMEOUT"
     assert failure.message == f"Step timeout: wait for {message.replace('0.5s', seconds(within))}"
     assert failure.details["count"] == count
+    assert failure.hint.startswith("Capital letters count") is (step.get("value") == "NOTH")
 
 
 @pytest.mark.parametrize("act", ["wait", "click", "text"])

@@ -48,7 +48,8 @@ s.onmessage = () => {{ out.textContent = 'heard' }}">Talk</button><i id=files></
 }}</script>"""
 PAGES["/named"] = """<!doctype html><title>Named</title><div id=plain>x<button>inner</button></div>
 <button class=b hidden>Old</button><button class=b aria-label="Save  it">z</button><img id=i alt="Al" width=9 height=9>
-<select id=s aria-label=None><option>1</select><p id=p>q</p><label for=f>User
+<select id=s aria-label=None><option>1</select><p id=p>q</p><p id=note>As on the card</p><p id=bad>Too short</p>
+<input id=d aria-describedby=note><input id=e aria-invalid=true aria-errormessage=bad><label for=f>User
  name</label><input id=f><span id=none role=presentation>e</span><div id=gone hidden>x</div><a id=link>no link</a>"""
 
 
@@ -150,6 +151,8 @@ async def test_roles_and_accessible_names_are_those_of_the_selectors(stage: Stag
         "role('#s') == 'combobox' && accessible_name('#s') == 'None'",
         "role('#f') == 'textbox' && accessible_name('#f') == 'User name'",
         "role('#plain') == '' && accessible_name('#plain') == '' && role('#link') == ''",
+        "accessible_description('#d') == 'As on the card' && accessible_description('#f') == ''",
+        "accessible_error_message('#e') == 'Too short' && accessible_error_message('#d') == ''",
         "role('#p') == 'paragraph' && role('#none') == 'presentation'",
         "NOT[role('.b') == 'link']",
         "role('#gone') == null && role('#nowhere') == null",

@@ -125,11 +125,51 @@ async def test_an_element_is_dropped_at_a_place(stage: Stage) -> None:
     assert [b - a for a, b in zip(first, second, strict=True)] == [90, 30]
 
 
+PAGES["/late"] = """<!doctype html><title>Late</title>
+<div id=grid role=grid><div id=rows style="height: 80px; overflow: auto"><div style="height: 1600px"></div>
+</div></div><div id=wide style="width: 200px; overflow: auto"><div id=columns style="width: 2000px">wide</div></div>
+<script>let asked = 0; const draw = () => {
+  const first = Math.floor(rows.scrollTop / 40), mine = ++asked;
+  setTimeout(() => { if (mine === asked) rows.firstChild.innerHTML = [0, 1, 2].map(i =>
+    `<div style="position: relative; top: ${first * 40}px">Row ${first + i}</div>`).join(''); }, 100); };
+rows.onscroll = draw; draw(); wide.scrollLeft = 2000;
+wide.onscroll = () => { if (wide.scrollLeft < 500) columns.innerHTML = '<b id=left>left</b>'; };
+</script>"""
+
+
+PAGES["/styled-box"] = """<!doctype html><title>Box</title><label style="position: relative"><input id=b type=checkbox
+style="opacity: 0; position: absolute"><span id=look style="position: absolute; padding: 20px">Agree</span></label>"""
+
+
+async def test_a_box_under_its_own_label_is_told_as_that(stage: Stage) -> None:
+    session = await stage.at("/styled-box")
+    covered = await failed(session, {"act": "check", "selector": "#b"})
+    assert (covered.code, "its own label" in covered.advice) == ("ELEMENT_COVERED", True), covered
+    await passed(session, {"act": "check", "selector": "#b", "force": True})
+    await passed(session, {"act": "click", "selector": "#look"})
+    assert await session.read(PageQuery("checked", "#b"), 20) is False
+
+
+async def test_a_place_outside_of_the_element_is_no_cover(stage: Stage) -> None:
+    session = await stage.at("/keys")
+    for act in ({"act": "click"}, {"act": "drag", "by": {"x": 5, "y": 0}}):
+        outside = await failed(session, {**act, "selector": "#b", "position": {"x": 300, "y": 5}})
+        assert (outside.code, "300, 5 is outside of #b" in outside.message) == ("INVALID_INPUT", True), outside
+
+
+async def test_rows_that_come_late_or_lie_before_are_found(stage: Stage) -> None:
+    """The list is inside of the element that is named, and has no row when a scroll has been drawn."""
+    session = await stage.at("/late")
+    await passed(session, {"act": "scroll", "selector": "#grid", "to": 'text="Row 5"'}, patience=0.4)
+    assert await session.read(PageQuery("visible", 'text="Row 5"'), 20) is True
+    await passed(session, {"act": "scroll", "selector": "#wide", "right": -1, "to": "#left"})
+
+
 async def test_a_list_is_scrolled_until_an_element_is_there(stage: Stage) -> None:
     session = await stage.at("/list")
     await passed(session, {"act": "scroll", "selector": "#list", "to": "#r95"})
     assert await session.read(PageQuery("count", ".row"), 20) == 100
-    missing = await failed(session, {"act": "scroll", "selector": "#list", "to": "#r101"}, 20)
+    missing = await failed(session, {"act": "scroll", "selector": "#list", "to": "#r101"}, 6)
     assert (missing.code, missing.selector) == ("ELEMENT_NOT_FOUND", "#r101")
     await passed(session, {"act": "scroll", "selector": "#wide", "right": 300})
     assert await session.tab.page.evaluate("[wide.scrollLeft, scrollY]") == [300, 0]

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from harness.browser.video import find_ffmpeg
 from harness.reporting.telemetry.log import events_of, owner_file
 from harness.resilience.owner import Owner
 from harness.spec.names import new_run_id
@@ -166,6 +168,30 @@ def test_causes_lead_to_the_files_and_the_trace_opens_in_playwright_s_viewer(
     viewer = opening.value
     expect(viewer.get_by_text("Set content").first).to_be_visible(timeout=20_000)
     assert told == ["Failed to load resource: the server responded with a status of 404 (Not Found)"]
+    page.context.close()
+
+
+def test_the_video_of_a_failure_plays(browser: Browser, served: Served) -> None:
+    served.add("run-begun", tasks=1)
+    served.task(0, code="ASSERTION_FAILED", error="no basket")
+    evidence(served, "SHOP-0000")
+    video = served.root / "errors" / "SHOP-0000" / "video.webm"
+    made = [
+        str(find_ffmpeg()),
+        "-f",
+        "lavfi",
+        "-i",
+        "color=red:size=64x64:duration=1",
+        "-c:v",
+        "libvpx-vp9",
+        str(video),
+    ]
+    subprocess.run(made, check=True, capture_output=True)
+    page = opened(browser, served.start(), list[str](), viewport=DESKTOP)
+    page.locator("#causes summary").first.click()
+    with page.context.expect_page() as opening:
+        page.locator("#causes .cause").first.get_by_role("link", name="video").click()
+    opening.value.wait_for_function("document.querySelector('video')?.readyState >= 2")
     page.context.close()
 
 

@@ -178,3 +178,48 @@ def test_a_later_failure_names_what_the_page_lacks(run: Run[Any], stage: Stage, 
     assert (again.code, again.tainted) == ("NET_CONNECTION_RESET", True)
     assert again.circumstances.opened_before
     assert again.details["instead_of"] == "ELEMENT_NOT_FOUND"
+
+
+UNMET = Failure("ASSERTION_FAILED", "no element matches '#done'")
+ASKING = """<script>fetch('/404/at-load.json')</script><button onclick="ask('/404/later.json')">A</button>
+<button id=b onclick="ask('/500/save.json', {method: 'POST', body: 'x'})">B</button>
+<script>const ask = (url, how) => fetch(url, how).then(() => document.title = url)</script>"""
+
+
+async def test_bad_answers_to_a_page_and_its_scripts_are_named_in_a_later_failure(
+    stage: Stage, parts: PartsSite
+) -> None:
+    session = await session_of(stage, parts)
+    await passed(session, {"act": "open", "url": page(ASKING), "until": "load"})
+    assert await session.by_page(UNMET) == UNMET, "what a page asks for as it loads it may be meant to do without"
+    await passed(session, {"act": "click", "selector": "text=A"})
+    await session.tab.page.wait_for_function("document.title === '/404/later.json'")
+    named = await session.by_page(UNMET)
+    assert named.details["bad_answers"] == [f"GET http://{SHOP}/404/later.json: HTTP 404"]
+    await passed(session, {"act": "click", "selector": "#b"})
+    await session.tab.page.wait_for_function("document.title === '/500/save.json'")
+    named = await session.by_page(UNMET)
+    assert named.details["bad_answers"][0] == f"POST http://{SHOP}/500/save.json: HTTP 500"
+    said = f"the site answered POST http://{SHOP}/500/save.json with HTTP 500, and 1 more with an error"
+    assert (named.code, named.message) == ("ASSERTION_FAILED", f"{UNMET.message}; {said}")
+    assert named.hint.startswith(f"Look first at the site's log for POST http://{SHOP}/500/save.json")
+
+
+@pytest.mark.parametrize(
+    ("step", "code", "words"),
+    [
+        ({}, "HTTP_SERVER_ERROR", f"HTTP 500 from http://{SHOP}/500/; {UNMET.message}"),
+        ({"status": 500}, "ASSERTION_FAILED", UNMET.message),
+    ],
+)
+async def test_an_assertion_about_the_error_that_a_form_got_fails_for_that_error(
+    stage: Stage, parts: PartsSite, step: dict[str, Any], code: str, words: str
+) -> None:
+    session = await session_of(stage, parts)
+    await passed(session, {"act": "open", "url": page("<form method=post action=/500/><button>Send</button></form>")})
+    await passed(session, {"act": "click", "selector": "text=Send", **step})
+    await session.tab.page.wait_for_url("**/500/")
+    failure = await session.by_page(UNMET)
+    assert (failure.code, failure.message) == (code, words)
+    assert failure.circumstances.opened_before is (code == "HTTP_SERVER_ERROR")
+    assert not failure.tainted, "a form is not sent again"

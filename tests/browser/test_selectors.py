@@ -116,6 +116,15 @@ async def test_a_selector_that_finds_nothing_names_what_is_near(stage: Stage) ->
     for selector, said in near.items():
         failure = await failed(session, {"act": "click", "selector": selector})
         assert said in f"{failure.message} {failure.advice} {failure.details}", selector
+    names = (
+        "<a href=/>Home</a><a href=/ aria-label='Shopping basket'>B</a><a href=/><img alt='Company logo'></a>"
+        "<b id=b>Print page</b><a href=/ aria-labelledby=b>P</a>"
+    )
+    await session.tab.page.set_content(names)
+    meant = {"Basket (2)": "Shopping basket", "Our logo": "Company logo", "Print it": "Print page"}
+    for name, nearest in meant.items():
+        failure = await failed(session, {"act": "click", "selector": {"role": "link", "name": name}})
+        assert f"with the text {nearest!r}" in failure.message, name
 
 
 async def test_the_test_attribute_is_the_one_that_the_task_names(stage: Stage) -> None:

@@ -163,6 +163,19 @@ async def test_select_fails(stage: Stage, selector: str, value: Any, code: str, 
     assert (failure.code, failure.message) == (code, message)
 
 
+BUSY = """() => { const busy = () => { const began = Date.now(); while (Date.now() - began < 180); setTimeout(busy) };
+setTimeout(busy, 500) }"""
+
+
+@pytest.mark.parametrize("value", ["Pink", {"index": 7}])
+async def test_an_option_that_is_not_there_is_named_also_if_the_page_answers_late(stage: Stage, value: Any) -> None:
+    session = await stage.at("/widgets")
+    await session.tab.page.evaluate(BUSY)
+    failure = await failed(session, {"act": "select", "selector": "#colour", "value": value}, within=2)
+    assert failure.code == "OPTION_NOT_FOUND"
+    assert failure.message.endswith(COLOURS)
+
+
 async def test_uncheck(stage: Stage) -> None:
     session = await stage.at("/widgets")
     for _ in range(2):

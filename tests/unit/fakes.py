@@ -18,8 +18,8 @@ from harness.model.dialogs import MetDialog
 from harness.model.events import Event
 from harness.model.inference import ModelCall
 from harness.model.policy import UNLIMITED, AgentPolicy
-from harness.model.ports import ConsoleLine, Evidence, Observation, Ports, Snapshot, Stage, WorldCheckpoint
-from harness.model.record import MetFault, MetRoute, PageRequest, Sent, TaskResult
+from harness.model.ports import Evidence, Observation, Ports, Snapshot, Stage, WorldCheckpoint
+from harness.model.record import ConsoleLine, MetFault, MetRoute, PageRequest, Sent, TaskResult
 from harness.model.report import ErrorReport
 from harness.model.settings import Settings
 from harness.model.tools import OfferedTool, ToolAnswer, ToolCall, ToolOutcome, ToolRequest
@@ -88,6 +88,7 @@ class FakeSession:
     renewed: int = 0
     wanted: Capture | None = None
     looked_at: tuple[Selected, ...] = ()
+    looked: Mapping[Selected, bool] = field(default_factory=dict)
     url: str | None = "http://shop.local/"
     files: tuple[Path, ...] = ()
     requests: int = 0
@@ -132,6 +133,14 @@ class FakeSession:
     async def picture(self, step: Any, patience: float, within: float) -> bytes | Failure:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
+    locale, user = None, ""
+
+    def act_as(self, user: str | None) -> str | None:
+        return user
+
+    def of(self, user: str | None = None) -> Any:
+        return self
+
     def take_sent(self) -> tuple[Any, ...]:
         taken, self.sending = tuple(self.sending), []
         return taken
@@ -173,8 +182,11 @@ class FakeSession:
     async def read(self, query: PageQuery, within: float) -> Any:
         return self._page(f"{query.function} {query.selector}" if query.selector else query.function)
 
+    lacking: Failure | None = None
+    """The failure of a page that lacks a part."""
+
     async def page_failure(self) -> Failure | None:
-        return None
+        return self.lacking
 
     async def by_page(self, failure: Failure) -> Failure:
         return failure

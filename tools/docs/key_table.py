@@ -102,11 +102,17 @@ def tables() -> Mapping[str, tuple[Section, ...]]:
     return {
         "task": (
             Section("Top level", "", tuple(_keys("", schema, definitions))),
-            *(part["skip_if"], part["browser"], *browser, part["expect"], part["allowed_writes"]),
+            *(part["users"], part["skip_if"], part["browser"], *browser, part["expect"], part["allowed_writes"]),
             part["scoring_checkpoints"],
         ),
         "steps": tuple(_steps(_variants(top["steps"]["items"], definitions), definitions)),
-        "routes": (part["routes"], _part("`patch` of a route", "routes[].patch.", definitions["Patch"], definitions)),
+        "routes": (
+            part["routes"],
+            *(
+                _part(f"{title} of a route", f"routes[].{place}.", definitions[model], definitions)
+                for title, place, model in _OF_ROUTES
+            ),
+        ),
         "reuse": (part["parametrize"], *_groups(definitions)),
         "recovery": (
             *_rules(definitions),
@@ -116,7 +122,16 @@ def tables() -> Mapping[str, tuple[Section, ...]]:
     }
 
 
+_OF_ROUTES = (
+    ("`patch`", "patch", "Patch"),
+    ("`messages`", "messages[]", "MessageRule"),
+    ("`sent` and `received` in `messages`", "messages[].sent", "JsonPattern"),
+    ("`patch` in `messages`", "messages[].patch", "JsonPatch"),
+    ("`send` in `messages`", "messages[].send", "JsonMessage"),
+)
+"""Mappings in a route: the title, the place, the model."""
 _PLACES = {
+    "users": ".*.",
     "skip_if": "[].",
     "allowed_writes": "[].",
     "browser": ".",

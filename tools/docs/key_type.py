@@ -31,12 +31,17 @@ _PARTS = {
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",
     "Handler": "handlers",
+    "User": "users",
     "SkipIf": "condition",
     "DataFile": "data file",
     "Route": "routes",
     "ExpectedRequest": "mapping",
     "ClockChange": "mapping",
     "Patch": "mapping",
+    "MessageRule": "entries",
+    "JsonPattern": "mapping",
+    "JsonPatch": "mapping",
+    "JsonMessage": "mapping",
 }
 _TAGS = {"act": "steps", "kind": "faults"}
 _PLURALS = {

@@ -20,6 +20,7 @@ from harness.browser.acts.history import go
 from harness.browser.acts.navigation import dialog, is_at, open_url, screenshot, switch_page
 from harness.browser.acts.page_tools import call_tool
 from harness.browser.acts.pointer import act_to_the_end, check, click, closed_itself, drag, hover, tap
+from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import UnseenError, wanted_text
 from harness.browser.isolated import script
 from harness.browser.queries import shown_text
@@ -54,21 +55,49 @@ _SCROLL_PAGE = script(
 _SCROLL_ELEMENT = script(
     "scroll_element", "([e], [y, x]) => e.scrollBy({top: y ?? 0, left: x ?? 0, behavior: 'instant'})"
 )
-_SCROLL_ON = script(
-    "scroll_on",
+_FIND_LIST = script(
+    "find_list",
     """
-([e], right) => {
-  const box = e === document.documentElement ? document.scrollingElement || e : e;
-  const before = [box.scrollTop, box.scrollLeft];
-  box.scrollBy({top: right ? 0 : box.clientHeight * 0.8, left: right ? box.clientWidth * 0.8 : 0, behavior: 'instant'});
-  return box.scrollTop !== before[0] || box.scrollLeft !== before[1];
+([e], [way, anew]) => {
+  const across = way !== 'down', length = across ? 'clientWidth' : 'clientHeight';
+  const content = across ? 'scrollWidth' : 'scrollHeight', side = across ? 'scrollLeft' : 'scrollTop';
+  const root = document.scrollingElement || document.documentElement;
+  const overflow = e => getComputedStyle(e)[across ? 'overflowX' : 'overflowY'];
+  const scrolls = e => e[content] > e[length] && (e === root || ['auto', 'scroll'].includes(overflow(e)));
+  const area = e => e.clientWidth * e.clientHeight, named = e === document.documentElement ? root : e;
+  const inside = () => [...named.querySelectorAll('*')].filter(scrolls).sort((a, b) => area(b) - area(a))[0];
+  const box = scrolls(named) ? named : inside() || named;
+  const scroll = to => {
+    const before = box[side];
+    box.scrollTo({[across ? 'left' : 'top']: to, behavior: 'instant'});
+    return box[side] !== before;
+  };
+  if (anew) scroll(way === 'left' ? box[content] : 0);
+  const drawn = anew ? performance.now() + 250 : 0, step = way === 'left' ? -1 : 1;
+  globalThis.list = {box, drawn, on: () => scroll(box[side] + step * box[length])};
 }
 """,
 )
-_DRAWN_SECONDS = 0.02
-"""Seconds in which a list draws the rows that have come into view."""
-_LOADS_SECONDS = 0.1
-"""Seconds between two looks whether a list that was scrolled has more."""
+"""Find what is scrolled: an element, or the largest list in it. Perhaps scroll it back to its start."""
+_LOOK_ON = script(
+    "look_on",
+    """
+elements => {
+  const list = globalThis.list;
+  if (elements.length) return 'found';
+  if (!list?.box.isConnected) return 'gone';
+  if (performance.now() < list.drawn) return 'drawing';
+  if (!list.on()) return 'end';
+  list.drawn = performance.now() + 250;  // in case the browser draws no frame
+  requestAnimationFrame(() => setTimeout(() => { list.drawn = 0; }));
+  return 'moved';
+}
+""",
+)
+"""Whether an element is there; if not, and what the list shows has been drawn, scroll on by that much."""
+_PAUSES = {"moved": 0.01, "drawing": 0.003, "end": 0.1, "gone": 0.1}
+_LATE_SECONDS = 0.4
+"""Seconds that a list may take to fetch the rows that have come into view, when it is looked through again."""
 
 
 async def press(attempt: ActContext, step: steps.Press) -> Details:
@@ -132,17 +161,36 @@ async def scroll(attempt: ActContext, step: steps.Scroll) -> Details:
 
 
 async def _scroll_to(attempt: ActContext, step: steps.Scroll, to: str, target: Locator) -> None:
-    """Scroll on until an element is in view; at the end of what there is, wait for more as for an element."""
-    wanted, moved_at = attempt.locator(to, step.frame).filter(visible=True).first, attempt.clock.now()
-    while not await wanted.count():
-        pause = _LOADS_SECONDS
-        if await attempt.answer(_SCROLL_ON, target, bool(step.right)):
-            moved_at, pause = attempt.clock.now(), _DRAWN_SECONDS
-        elif attempt.clock.now() - moved_at > min(attempt.patience, attempt.left()):
-            message = f"no element matches {to}, up to the end of {step.selector or 'the page'}"
-            raise Failed(Failure("ELEMENT_NOT_FOUND", message, to))
-        await attempt.clock.sleep(min(pause, attempt.left()))
-    await attempt.act(wanted, lambda ms: wanted.scroll_into_view_if_needed(timeout=ms))
+    """Scroll on until an element is in view; at the end of what there is, wait for more as for an element.
+
+    A list is looked through as fast as it draws. What it fetches may come too late for that, or have been before the
+    place where it was: so it is looked through once more, from its start and slowly, as long as there is time.
+    """
+    wanted = attempt.locator(to, step.frame).filter(visible=True)
+    way = "down" if not step.right else "right" if step.right > 0 else "left"
+    for anew in (False, True):
+        await attempt.answer(_FIND_LIST, target, [way, anew])
+        if await _comes_into_view(attempt, target, wanted, way, slowly=anew):
+            await attempt.act(wanted.first, lambda ms: wanted.first.scroll_into_view_if_needed(timeout=ms))
+            return
+    message = f"no element matches {to}, up to the end of {step.selector or 'the page'}"
+    raise Failed(Failure("ELEMENT_NOT_FOUND", message, to))
+
+
+async def _comes_into_view(attempt: ActContext, target: Locator, wanted: Locator, way: str, *, slowly: bool) -> bool:
+    """Scroll until an element is there; False at the end, or `slowly` when the time is nearly over."""
+    clock = attempt.clock
+    moved_at = clock.now()
+    while (told := await _LOOK_ON.of_all(wanted, None, attempt.left())) != "found":
+        if told == "moved":
+            moved_at = clock.now()
+        ended = told == "end" and (slowly or clock.now() - moved_at > min(attempt.patience, attempt.left()))
+        if ended or (slowly and attempt.left() <= PROBE_SECONDS + _LATE_SECONDS):
+            return False
+        await clock.sleep(min(_LATE_SECONDS if slowly else _PAUSES[told], attempt.left()))
+        if told == "gone":
+            await attempt.answer(_FIND_LIST, target, [way, False])
+    return True
 
 
 async def wait(attempt: ActContext, step: Wait) -> Details:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -36,21 +36,23 @@ _PLACES = script(
     "([e], [names, by]) => {"
     + DISPLAYED
     + """
-  if (!e.options) return [];
+  if (!e.options) return [[], []];
   const options = [...e.options], place = fits => options.findIndex(fits);
   const labelled = name => o => o.label === name || fold(o.label) === fold(name);
-  return names.map(name => {
+  const places = names.map(name => {
+    if (by === 'index') return [name < options.length ? name : -1, name, []];
     const fits = labelled(name), valued = by === 'label' ? -1 : place(o => o.value === name);
     if (valued >= 0 || by === 'value') return [valued, place(o => o.value === name || fits(o)), []];
     const meant = place(fits);
     const others = options.filter(o => fits(o) && o.value !== options[meant].value);
     return [meant, place(o => o.value === name || fits(o)), others.map(o => o.value)];
   });
+  return [places, options.slice(0, 50).map(o => [o.value, o.label, o.disabled])];
 }
 """,
 )
 """For each name the index of the matching option, -1 for none, of the option that Playwright would take, and the values
-of other options with the same label, which is compared as Playwright compares labels."""
+of other options with the same label, which is compared as Playwright compares labels; and the options (`_LIST`)."""
 _IS_PASSWORD = script("is_password", "([e]) => !!e && e.type === 'password'")
 _POLL = 0.05
 """Seconds between two checks for an option."""
@@ -73,7 +75,7 @@ async def select(attempt: ActContext, step: Select) -> Mapping[str, Any]:
     except PlaywrightTimeoutError as error:
         log = CallLog.of(error.message)
         if log.contains(_ABSENT):
-            raise Failed(await _option_missing(target, step)) from error
+            raise Failed(_option_missing(await _options(target), step)) from error
         if log.contains(_NOT_ENABLED):
             message = f"option {_name_options(step.value)} of {step.selector} is disabled"
             shown = [_describe_option(*option) for option in await _options(target)]
@@ -96,30 +98,37 @@ async def _option_arguments(attempt: ActContext, target: Locator, step: Select) 
         if (name := getattr(step.value, by)) is not None:
             places = await _places(attempt, target, step, [name], by)
             return {"index": [meant for meant, _ in places] or 0}
+    await _places(attempt, target, step, [step.value.index], "index")
     return step.value.model_dump(exclude_none=True)
 
 
 async def _places(
-    attempt: ActContext, target: Locator, step: Select, names: list[str], by: str
+    attempt: ActContext, target: Locator, step: Select, names: Sequence[object], by: str
 ) -> list[tuple[int, int]]:
-    """The result of `_PLACES` once all options exist; empty for an element that is no list: Playwright reports that."""
+    """The result of `_PLACES` once all options exist; empty for an element that is no list: Playwright reports that.
+
+    What was missing at the last look is kept for the case that the page does not answer until the limit.
+    """
     found: list[tuple[int, int, list[str]]] = []
+    options: list[tuple[str, str, bool]] = []
 
     async def ask(ms: float) -> None:
-        found[:] = await _PLACES.of_one(target, [names, by], ms / 1000)
+        found[:], options[:] = await _PLACES.of_one(target, [names, by], ms / 1000)
 
     async def all_there() -> bool:
         await attempt.act(target, ask)
-        return all(meant >= 0 for meant, *_ in found)
+        there = all(meant >= 0 for meant, *_ in found)
+        attempt.scene.seen.lacked = None if there else _option_missing(options, step)
+        return there
 
     if not await poll_until(attempt.clock, all_there, _POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS)):
-        raise Failed(await _option_missing(target, step))
+        raise Failed(_option_missing(options, step))
     for name, (_, _, others) in zip(names, found, strict=False):
         if others:
             count = len(others) + 1
             message = f"{step.selector} has {count} options with the label {name!r}: choose one by its value or index"
-            options = [_describe_option(*option) for option in await _options(target)]
-            raise Failed(Failure("INVALID_INPUT", message, details={"options": options}))
+            details = {"options": [_describe_option(*option) for option in options]}
+            raise Failed(Failure("INVALID_INPUT", message, details=details))
     return [(meant, first) for meant, first, _ in found]
 
 
@@ -129,8 +138,7 @@ def _name_options(value: str | float | list[str] | Option) -> str:
     return ", ".join(repr(each) for each in value) if isinstance(value, list) else repr(str(value))
 
 
-async def _option_missing(target: Locator, step: Select) -> Failure:
-    options = await _options(target)
+def _option_missing(options: Sequence[tuple[str, str, bool]], step: Select) -> Failure:
     shown = ", ".join(_describe_option(*option) for option in options) or "nothing"
     message = f"{step.selector} has no such option: {_name_options(step.value)}; it has: {shown}"
     return Failure("OPTION_NOT_FOUND", message, details={"options": [value or label for value, label, _ in options]})

@@ -1,4 +1,4 @@
-"""`back`, `forward` and `reload`: pages of the tab's history, none of which a form is sent for again."""
+"""`back`, `forward` and `reload`: pages of the tab's history, for which a form is sent again only if it may be."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def go(attempt: ActContext, step: HistoryStep) -> Mapping[str, Any]:
         if not 0 <= place < len(history) or (place != here and history[place].url == "about:blank"):
             raise Failed(_no_entry(attempt, step, len(history)))
     entry = history[place]
-    if _sends_a_form(attempt, entry, shown=place == here):
+    if not step.repeatable and _sends_a_form(attempt, entry, shown=place == here):
         raise Failed(_posted(step, entry))
     attempt.tab.aim = entry.id
     if place == here:

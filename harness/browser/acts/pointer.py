@@ -114,8 +114,8 @@ async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
 
     A drag is not tried twice, and it keeps time for the release.
     """
-    source = attempt.locator(step.selector, step.frame)
-    await attempt.act(source, lambda ms: source.hover(timeout=ms, force=step.force, trial=True))
+    source, at = attempt.locator(step.selector, step.frame), _position(step.position)
+    await attempt.act(source, lambda ms: source.hover(timeout=ms, force=step.force, trial=True, position=at))
     if step.value is None:
         await _drag_by(attempt, step, source)
         return {}
@@ -128,7 +128,7 @@ async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
             timeout=ms,
             force=step.force,
             steps=_DRAG_MOVES,
-            source_position=_position(step.position),
+            source_position=at,
             target_position=_position(step.drop_position),
         )
     except PlaywrightError as error:

@@ -46,8 +46,10 @@ from harness.criteria import fold
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failed, Failure
 from harness.spec.names import seconds
+from harness.spec.step_keys import Point
 from harness.values import replace
 
+_CAPITALS = "Capital letters count: write the text as the page has it."
 _OTHER_TEXT = "The element exists with another text: correct the text in the selector."
 _OUTSIDE = "outside of the viewport"
 _INERT = "is inert"
@@ -62,6 +64,7 @@ INERT = (
 _LOGIN_PAGE = (
     "The site shows its login page because nobody is signed in: name a `login` in the task, or sign in with its steps."
 )
+_LABEL = "What covers it is its own label, as people click it: click that, or `check` with `force: true`."
 _DIALOG = "Close the dialog that is open, or act in it: it takes the clicks of the page behind it."
 _ENDLESS = "`force: true` acts on it while it moves; if something covers it, the warning `forced_on_covered` says so."
 _CALMED = "The page has a style for visitors who want less motion: `browser: {reduced_motion: reduce}` asks for it."
@@ -86,7 +89,15 @@ def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) ->
         return _nowhere(scene, facts, details)
     if obstacle is None or begun:
         return replace(timed_out(scene), details=details, effect=log.effect)
+    if obstacle == "ELEMENT_COVERED" and facts is not None and _is_outside(scene.place, facts.box):
+        message = "the place {:g}, {:g} is outside of {}, which is {:g} by {:g} pixels"
+        said = message.format(scene.place.x, scene.place.y, scene.selector, *facts.box[2:])  # type: ignore[union-attr]
+        return Failure("INVALID_INPUT", said, details=details)
     return _not_ready(scene, facts or Facts(1), log, obstacle, details)
+
+
+def _is_outside(place: Point | None, box: tuple[float, ...]) -> bool:
+    return place is not None and bool(box) and not (0 <= place.x <= box[2] and 0 <= place.y <= box[3])
 
 
 def _obstacle(facts: Facts | None, log: CallLog) -> str | None:
@@ -140,7 +151,7 @@ def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, code: str, det
         case "ELEMENT_COVERED":
             details["covered_by"] = facts.covered_by or log.covering
             words = f"is covered by {details['covered_by']}{_behind(facts, details)}"
-            advice = _DIALOG if facts.dialog else ""
+            advice = _DIALOG if facts.dialog else _LABEL if facts.labelled else ""
         case _ if facts.endless:
             words = f"moves all the time: the animation {facts.endless!r} has no end"
             advice = f"{_CALMED} {_ENDLESS}" if facts.calmed else _ENDLESS
@@ -190,6 +201,8 @@ async def failure_of(error: Exception, scene: FailureContext) -> Failure:
         failure = await _live(error, text, scene)
         failure = strayed_page(scene, failure.effect) or refused_page(failure, scene) or failure
         failure = await session_lost(failure, scene) or failure
+    if failure.code == "STEP_TIMEOUT" and scene.seen.lacked is not None:  # the page only answered too late to ask again
+        failure = replace(scene.seen.lacked, tainted=failure.tainted)
     return replace(failure, selector=failure.selector or scene.selector, cause=error)
 
 
@@ -391,6 +404,8 @@ def _wait_failure(scene: FailureContext, facts: Facts | None) -> Failure:
     details |= {"instead": found} if found else {}
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     advice = _in_frame(facts) if facts.in_frame else failure.advice
+    if found and scene.text and facts.visible_count and fold(scene.text).casefold() in facts.text.casefold():
+        advice = _CAPITALS
     message = f"{failure.message}: {found}" if found else failure.message
     return replace(failure, message=message, details=details, advice=advice)
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from harness.browser.exchanges import RequestRecord, document_of, requests_since
 from harness.browser.failures.liveness import hung, no_answer, timed_out, who_answers
 from harness.browser.failures.login import is_element_missing
-from harness.browser.failures.parts import answers_a_write, incomplete, posted
+from harness.browser.failures.parts import UNEXPLAINED, answers_a_write, incomplete, posted, short_url
 from harness.browser.failures.scene import FailureContext
 from harness.browser.network_errors import (
     BLOCKED,
@@ -25,13 +25,16 @@ from harness.browser.network_errors import (
     status_failure,
 )
 from harness.browser.page_events import LoggedLine
+from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Circumstances, Failure
 from harness.spec.names import Domains
 from harness.values import replace
 
 _SHOWN = 5
-"""The number of unfinished requests that are named."""
+"""The number of unfinished requests, or of bad answers, that are named."""
+_SCRIPTED = ("xhr", "fetch")
+"""The kinds of requests that a script sends."""
 REPLACED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 
@@ -192,11 +195,56 @@ def refused_page(failure: Failure, scene: FailureContext) -> Failure | None:
     page = document_of(scene.watch.exchanges, scene.page.url)
     if page is None or not names_cause(page.status or 0) or not is_element_missing(failure, scene):
         return None
+    return _instead(failure, page, scene)
+
+
+def _instead(failure: Failure, page: RequestRecord, scene: FailureContext) -> Failure | None:
+    """The bad answer that an earlier step's page is, in place of a failure; None if the answer was wanted."""
     refusal = _by_status(page, scene, Effect.NONE)
     if refusal is None:
         return None
     details = {**failure.details, **refusal.details, "method": page.method, "instead_of": failure.code}
-    return _of_before(replace(refusal, details=details))
+    return _of_before(replace(refusal, details=details, selector=failure.selector))
+
+
+def with_bad_answers(failure: Failure, scene: FailureContext) -> Failure:
+    """A later failure, by the bad answers that its page has got.
+
+    If the page itself is an error of its site and nothing was done on it, that is the failure of an assertion about it.
+    Otherwise what the site answered to the page and its scripts is named.
+    """
+    exchanges, page = tuple(scene.watch.exchanges), scene.watch.frame.latest
+    if page is None or failure.family in UNEXPLAINED or "resource" in failure.details:
+        return failure
+    untouched = (page.status or 0) >= 500 and not (page.acted or page.promised)
+    if failure.code == "ASSERTION_FAILED" and untouched and (cause := _instead(failure, page, scene)):
+        return replace(cause, message=f"{cause.message}; {failure.message}", assertion=failure.assertion)
+    found = [each for each in (*requests_since(exchanges, page), page) if _is_bad(each, page, scene)]
+    found.sort(key=lambda each: (each.status or 0) < 500)
+    if not found:
+        return failure
+    named = list(dict.fromkeys(f"{each.method} {each.url}: HTTP {each.status}" for each in found))
+    first, more = found[0], f", and {len(named) - 1} more with an error" if len(named) > 1 else ""
+    asked = f"{first.method} {short_url(first.url)}"
+    message = f"{failure.message}; the site answered {asked} with HTTP {first.status}{more}"
+    advice = f"Look first at the site's log for {asked}: it answered HTTP {first.status}. {failure.hint}".rstrip()
+    details = {**failure.details, "bad_answers": named[:_SHOWN]}
+    return replace(failure, message=message, details=details, advice=advice)
+
+
+def _is_bad(answer: RequestRecord, page: RequestRecord, scene: FailureContext) -> bool:
+    """Return whether a page or a script got an error from a site of the task.
+
+    What a page is refused before anything was done on it, it may be meant to do without, such as the name of a user.
+    """
+    status, domains = answer.status or 0, scene.domains
+    if status < 400 or answer.wanted or answer.promised or answer.routed is not None:
+        return False
+    known = domains.allows(answer.url) if domains.allowed else domains.host(answer.url) == domains.host(page.url)
+    if answer is page or not known or answer.kind not in _SCRIPTED:
+        return known and answer is page
+    caused = page.touched is not None and answer.started >= page.touched
+    return status >= 500 or caused or answer.method not in SAFE_METHODS
 
 
 def lost_page(scene: FailureContext) -> Failure | None:

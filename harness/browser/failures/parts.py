@@ -30,8 +30,8 @@ LONGEST_URL, FILE_NAME = 60, 24
 _NEEDED = ("script", "stylesheet")
 _REFUSED = ("NET_BLOCKED", "POLICY_DOMAIN", "AUTHENTICATION_FAILED")
 """Codes of requests that were refused: by the task's own domains, by the browser or by the site."""
-_OTHERWISE = (Family.NETWORK, Family.BROWSER, Family.NONE)
-"""Families of failures that a part which did not come does not explain."""
+UNEXPLAINED = (Family.NETWORK, Family.BROWSER, Family.NONE)
+"""Families of failures that no bad answer explains, and no part which did not come."""
 _SPARE = script(
     "spare_parts",
     """
@@ -185,7 +185,7 @@ def with_missing_parts(failure: Failure, scene: FailureContext) -> Failure:
     step. Otherwise the parts are named.
     """
     document = scene.watch.frame.latest
-    if document is None or not document.unmet or failure.family in _OTHERWISE or "resource" in failure.details:
+    if document is None or not document.unmet or failure.family in UNEXPLAINED or "resource" in failure.details:
         return failure
     if not failure.tainted and (cause := never_there(document, scene)):
         details = {**failure.details, **cause.details, "instead_of": failure.code}

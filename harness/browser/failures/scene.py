@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Collection, Sequence
-from difflib import SequenceMatcher, get_close_matches
-from itertools import islice, pairwise
+from collections.abc import Collection
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct, field
@@ -16,14 +15,17 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.bounded import bounded
-from harness.browser.isolated import DISPLAYED, script
+from harness.browser.failures.near_misses import NAME_CONDITION, nearest_text, prefixes, similar, without_text
+from harness.browser.isolated import DISPLAYED, TEXTS, script
 from harness.browser.locating import frames_of, in_playwright, locate
 from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
 from harness.spec.names import ANYWHERE, Domains
 from harness.spec.page_steps import HistoryStep, Wait
+from harness.spec.step_keys import Point
 from harness.spec.steps import Open, Screenshot, Step, Submit, Type
 from harness.task_secrets import hidden
 from harness.values import replace
@@ -129,100 +131,6 @@ class CallLog(Struct, frozen=True):
         return None
 
 
-# What nearly matches a selector that matches nothing: a part of it, another text, or a similar name. Pure.
-
-_TEXT_CONDITION = re.compile(
-    r""":(?:has-text|text|text-is|text-matches)\(("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^()"'])*\)"""
-)
-_NAME_CONDITION = re.compile(r"""(role=[\w-]+)(.*?)\[name\*?=("(?:[^"\\]|\\.)*")\s*[is]?\]""")
-_TEXT_ENGINE = re.compile(r"(?P<label>(?:^|>>\s*)label)=(?P<wanted>[^>]+)$|\s*>>\s*has-text=(?P<text>[^>]+)$")
-_TEST_ID = re.compile(r"\btestid=([\w.-]+)")
-_COMBINATORS = (">", "+", "~", ",", ">>")
-_SIMPLE = re.compile(r"[#.][\w-]+|\[[\w-]+=[^\]]+\]")
-_OTHER_ENGINE = re.compile(r"\s*(?:/|\.\.|\(/|[\w-]+(?::[\w-]+)?=)")
-_PAIRS = {"(": ")", "[": "]"}
-_NEAR = 0.5
-"""How alike two texts must be for one to be taken for the other misspelled."""
-
-
-def similar(selector: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Names on the page that resemble the last simple selector of `selector` which the page does not have."""
-    parts = [*_SIMPLE.findall(selector), *(f'[data-testid="{each}"]' for each in _TEST_ID.findall(selector))]
-    unknown = [part for part in parts if part not in names]
-    return tuple(get_close_matches(unknown[-1], names, n=3, cutoff=0.6)) if unknown else ()
-
-
-def without_text(selector: str) -> str:
-    """The selector without its conditions on text; empty if it has none, or nothing else that could match."""
-    bare = _TEXT_ENGINE.sub(r"\g<label>", _NAME_CONDITION.sub(r"\1\2", _TEXT_CONDITION.sub("", selector)))
-    parts = bare.split() if bare != selector else []
-    return bare if parts and parts[0] not in _COMBINATORS and parts[-1] not in _COMBINATORS else ""
-
-
-def nearest_text(selector: str, texts: Sequence[str]) -> str:
-    """The text that resembles most what the selector requires; the first one if none does."""
-    wanted = ""
-    if found := _TEXT_CONDITION.search(selector):
-        wanted = found[0].partition("(")[2][:-1]
-    elif found := _NAME_CONDITION.search(selector):
-        wanted = found[3]
-    elif found := _TEXT_ENGINE.search(selector):
-        wanted = found["wanted"] or found["text"]
-    wanted = wanted.strip("\"'i" if wanted.endswith('"i') else "\"'").casefold()
-    alike = [(SequenceMatcher(None, wanted, text.casefold()).ratio(), text) for text in texts]
-    best = max(alike, key=lambda each: each[0], default=(0.0, ""))
-    return best[1] if best[0] >= _NEAR or not texts else texts[0]
-
-
-def prefixes(selector: str) -> list[tuple[str, str]]:
-    """The beginnings of a selector, each longer by one part, with that part; empty for a list of selectors."""
-    ends: list[int] = []
-    for start, piece in _chained(selector):
-        if _OTHER_ENGINE.match(piece):
-            ends.append(start + len(piece))
-            continue
-        cuts = _cuts(piece)
-        if cuts is None:
-            return []
-        ends += [start + cut for cut in cuts]
-    return [(selector[:end].strip(), selector[begin:end].strip(" >")) for begin, end in pairwise([0, *ends])]
-
-
-def _chained(selector: str) -> list[tuple[int, str]]:
-    """The parts between `>>`, each with its place."""
-    places = [0, *(at + 2 for at in _outside(selector) if selector.startswith(">>", at))]
-    ends = [*(place - 2 for place in places[1:]), len(selector)]
-    return [(place, selector[place:end]) for place, end in zip(places, ends, strict=True)]
-
-
-def _cuts(css: str) -> list[int] | None:
-    """Where the compound selectors of a CSS selector end; None if it is a list of several."""
-    outside = set(_outside(css))
-    if any(css[at] == "," for at in outside):
-        return None
-    ends = [
-        at for at in sorted(outside)
-        if at and css[at] in " >+~" and css[at - 1] not in " >+~" and css[:at].strip(" >+~")
-    ]  # fmt: skip
-    return [*(end for end in ends if css[end:].strip(" >+~")), len(css)]
-
-
-def _outside(text: str) -> list[int]:
-    """The places that are in no quotes and no brackets."""
-    found, closing = [], [""]
-    for at, letter in enumerate(text):
-        if closing[-1] in ("'", '"'):
-            if letter == closing[-1] and text[at - 1] != "\\":
-                closing.pop()
-        elif letter == closing[-1]:
-            closing.pop()
-        elif letter in _PAIRS or letter in "'\"":
-            closing.append(_PAIRS.get(letter, letter))
-        elif len(closing) == 1:
-            found.append(at)
-    return found
-
-
 # Queries the page about a selector that failed: how many elements match, are they visible, what covers them.
 
 _TEXT_SHOWN = 80
@@ -264,8 +172,8 @@ _ASK = script(
     + (e.id ? '#' + e.id : e.tagName === 'DIALOG' ? '' : e.role ? `[role=${e.role}]` : '[aria-modal=true]');
   const box = first.getBoundingClientRect();
   const top = first.getRootNode().elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
-  const free = !top || first.contains(top) || top.contains(first)
-    || [...(first.labels || [])].some(label => label.contains(top));
+  const labelled = !!top && [...(first.labels || [])].some(label => label.contains(top));
+  const free = !top || first.contains(top) || top.contains(first) || labelled;
   // A page that is not inert is behind a dialog that is modal, that covers the element, or whose backdrop does.
   const cover = free ? null : top.getBoundingClientRect();
   const backdrop = cover && cover.width >= 0.9 * innerWidth && cover.height >= 0.9 * innerHeight;
@@ -298,16 +206,13 @@ _ASK = script(
     // The fault `covered` switches the pointer off, too, so that no click comes before its cover.
     untouchable: getComputedStyle(first).pointerEvents === 'none' && !top?.dataset?.fault,
     covered_by: free ? null : short(top),
+    labelled: labelled && !first.contains(top),
     box: [box.x, box.y, box.width, box.height],
     endless: endless ? endless.animationName || endless.id || 'an animation' : '',
     calmed: !!endless && [...document.styleSheets].some(calms),
   };
 }
 """,
-)
-_TEXTS = script(
-    "texts",
-    "matches => matches.slice(0, 200).map(e => (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 80))",
 )
 _DESCRIBE = script(
     "describe",
@@ -342,6 +247,8 @@ class Facts(Struct, frozen=True):
     untouchable: bool = False
     """Whether its style lets the pointer through: `pointer-events: none`."""
     covered_by: str | None = None
+    labelled: bool = False
+    """What is on top of it belongs to its own label."""
     box: tuple[float, ...] = ()
     """Its place and size on the screen."""
     endless: str = ""
@@ -393,7 +300,8 @@ async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0,
 async def _with_near_misses(page: Page, selector: str, frame: str | None, facts: Facts) -> Facts:
     """Add what nearly matches a selector that matches nothing."""
     bare = without_text(selector)
-    texts = await _TEXTS.of_all(locate(page, bare, frame)) if bare else []
+    named = NAME_CONDITION.search(selector) is not None
+    texts = await TEXTS.of_all(locate(page, bare, frame), named) if bare else []
     if texts:
         return replace(facts, similar=(), without_text=bare, text=nearest_text(selector, texts))
     beginnings, matched = prefixes(selector)[:_PARTS], ""
@@ -495,6 +403,8 @@ class Sighting(Struct):
     log: CallLog = CallLog(())
     """Playwright's log of the last try that said what held it up."""
     facts: Facts | None = None
+    lacked: Failure | None = None
+    """What the element still lacked at the last look, in an act that awaits more than the element."""
 
 
 class FailureContext(Struct, frozen=True):
@@ -512,6 +422,8 @@ class FailureContext(Struct, frozen=True):
     """The domains that the task may reach."""
     selector: str | None = None
     frame: str | None = None
+    place: Point | None = None
+    """The place in the element at which the pointer acts."""
     acts: bool = False
     """Whether the step may change something."""
     opens: bool = False
@@ -554,13 +466,14 @@ class FailureContext(Struct, frozen=True):
             self,
             selector=target,
             frame=getattr(step, "frame", None),
+            place=getattr(step, "position", None),
             acts=not step.looks_only,
             opens=isinstance(step, Open | HistoryStep),
             waits=isinstance(step, Wait),
             fills=isinstance(step, Type),
             submits=isinstance(step, Submit),
             pictures=isinstance(step, Screenshot),
-            repeats=step.effect in ("read", "idempotent"),
+            repeats=step.repeatable,
             text=wanted_text(step) if isinstance(step, Wait) else None,
             what=_describe_act(step, target),
             patience=min(patience, self.within),

@@ -26,6 +26,7 @@ from harness.reporting.fence import OutputFence
 from harness.reporting.story import InnerStory, StoryAttempt, StoryCall, StoryStep, TaskStory
 from harness.reporting.words import shortened
 from harness.spec.agents import SCRIPTED
+from harness.spec.file_names import HOOKS
 from harness.spec.task import TaskSpec
 
 
@@ -305,9 +306,15 @@ def _step(step: StoryStep, moment: int) -> TestStepResult:
 
 
 def _name(step: StoryStep) -> str:
-    looks = step.place in ("pre", "end") and step.act == "assert"
-    kind = {"pre": "precondition:" if looks else "repair:", "end": "success criterion:"}.get(
-        step.place, f"{step.index}."
+    note = step.parameters.get("note", "")
+    hook = note if step.place in ("pre", "end") and note.startswith(HOOKS) else ""
+    looks = not hook and step.place in ("pre", "end") and step.act == "assert"
+    kind = (
+        f"{hook}:"
+        if hook
+        else {"pre": "precondition:" if looks else "repair:", "end": "success criterion:"}.get(
+            step.place, f"{step.place}."
+        )
     )
     title = shortened(f"{kind} {'' if looks else f'{step.act} '}{step.worked_on}", _TITLE)
     return title + "".join(_afterwards(step))

@@ -87,7 +87,11 @@ def resilience(run: RunRecord) -> dict[str, str]:
 
 
 def thresholds(run: RunRecord) -> Iterator[ThresholdState]:
-    """The error rate, and each other metric that was above 0 at some time."""
+    """The error rate, and each other metric that was above 0 at some time.
+
+    A rate of few attempts is not measured, and recorded as 0: of a run in which some failed, that would be untrue.
+    """
+    some_failed = any(each.counted_as == "failed" or (each.record and each.record.retries) for each in run.executions)
     found = run.metrics.get("thresholds")
     for row in THRESHOLDS if isinstance(found, Mapping) else ():
         worst = _value(found.get(row.metric)) if isinstance(found, Mapping) else None
@@ -97,7 +101,7 @@ def thresholds(run: RunRecord) -> Iterator[ThresholdState]:
         yield ThresholdState(
             metric="failed attempts (error rate)" if row.metric == "error_rate" else row.metric.replace("_", " "),
             level=row.level(worst),
-            worst=_amount(worst, row.unit),
+            worst=_amount(worst, row.unit) if worst or not some_failed else f"not measured: below {row.least} attempts",
             at_the_end="" if last is None else _amount(last, row.unit),
             warning=f"over {_amount(row.warning, row.unit)}",
             critical=f"over {_amount(row.critical, row.unit)}",

@@ -89,7 +89,7 @@ _REPORT = "error_report.json"
 _SNAPSHOT = "dom_snapshot.html"
 _REPORT_LIMIT = 4_000_000
 _OTHERS = 20
-_INERT = frozenset({".png", ".jpg", ".json", ".jsonl", ".txt", ".log", ".zip", ".har", ".md", ".csv"})
+_INERT = frozenset({".png", ".jpg", ".json", ".jsonl", ".txt", ".log", ".zip", ".har", ".md", ".csv", ".webm"})
 """File types that may be linked: opening such a file runs nothing, whoever put it there."""
 
 

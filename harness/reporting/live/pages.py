@@ -43,6 +43,10 @@ _ASSETS: Final = {"live.js": "live", "live.css": "live", "dashboard.css": "dashb
 _KINDS: Final = {".js": "text/javascript", ".css": "text/css"}
 
 
+_VIDEO = "default-src 'none'; media-src 'self'; style-src 'unsafe-inline'"
+"""The policy of a video: in a sandbox it would not be played."""
+
+
 class LiveView:
     """The live view of one project."""
 
@@ -162,7 +166,7 @@ class LiveView:
         return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
     async def _evidence(self, request: Request) -> Response:
-        own = {"Content-Security-Policy": SANDBOX}
+        own = {"Content-Security-Policy": _VIDEO if request.path_params["path"].endswith(".webm") else SANDBOX}
         return _file(self._folder(request), request, "there is no such file", own)
 
     def _folder(self, request: Request) -> Path | None:

@@ -162,7 +162,9 @@ class RecordedSources(Struct, frozen=True):
     """The locale of the browser context."""
 
     async def page(self, query: PageQuery, until: float) -> Json:  # noqa: ARG002 (what is recorded answers at once)
-        page, (function, selector, name, frame) = self.recorded_page, query
+        page, (function, selector, name, frame, user) = self.recorded_page, query
+        if user is not None:
+            raise UndecidedError(f"the page of {user} was not recorded for this")
         if isinstance(page, str):
             if function == "url" and self.url is not None:
                 return self.url
@@ -196,6 +198,9 @@ class RecordedSources(Struct, frozen=True):
 
     async def result(self) -> Json:
         raise UndecidedError("the answer of a step belongs to it, and is not part of the evidence that is judged")
+
+    def of(self, user: str) -> RecordedSources:  # noqa: ARG002 (`page` refuses it)
+        return self
 
     def now(self) -> datetime:
         if self.at is None:
@@ -244,7 +249,7 @@ def recorded(folder: Path) -> Recorded:
             entries=memory if isinstance(memory, str) else {key: each.get("value") for key, each in memory.items()},
             channels=_snapshot(folder / "env_snapshot.json", dict[str, Any], manifest),
             at=moment_in(told.world_time),
-            url=told.url or (report.context.url if report else None),
+            url=told.url or (report.context.url if report and not report.context.user else None),
             locale=told.locale,
         ),
     )
@@ -253,8 +258,9 @@ def recorded(folder: Path) -> Recorded:
 def _ended(report: ErrorReport) -> str:
     if report.step_index < 0:
         return f"before its first step ({report.code})"
-    last = report.metrics is not None and report.step_index == report.metrics.steps_total
-    return f"{'after its last step' if last else f'in step {report.step_index}'} ({report.code})"
+    done = report.metrics and report.metrics.steps_total + report.metrics.steps_unused
+    where = "after its last step" if report.step_index == done else f"in step {report.step_number or report.step_index}"
+    return f"{where} ({report.code})"
 
 
 def _snapshot(path: Path, of: type[T], manifest: Manifest) -> T | str:

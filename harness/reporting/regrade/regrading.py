@@ -15,9 +15,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from harness.criteria import Criterion, CriterionError, Json, look_once, parse
-from harness.criteria.check import Pass, check, read
+from harness.criteria.check import check, read
 from harness.criteria.evaluation import Unsettled
 from harness.criteria.patterns import SECONDS, Patience
+from harness.criteria.sources import Pass
 from harness.criteria.syntax import PAGE_FUNCTIONS, Compare, Read, walk
 from harness.model.outcome import Looked, attempts_of, differences, score_of
 from harness.recovery import GiveUp

@@ -40,6 +40,8 @@ def checkpoint_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     timeout, crash = spec.error_recovery.on_timeout.strategy, spec.error_recovery.on_browser_crash.strategy
     for number, index in enumerate(spec.checkpoints):
         path: JsonPath = ("checkpoints", number)
+        if isinstance(index, str):
+            continue  # it is refused
         if spec.only_its_steps and index >= len(spec.steps):
             message = f"never taken: there is no step {index}"
             expected = f"0 to {len(spec.steps) - 1}"

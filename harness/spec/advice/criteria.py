@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, Never
 
 from harness.criteria import (
@@ -18,14 +19,16 @@ from harness.criteria import (
     parse,
     parse_value,
 )
-from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
+from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, Selected, walk
 from harness.recovery.families import ErrorType
 from harness.resilience import Deadline
 from harness.spec.expressions import checked_cases, expressions, steps_of
+from harness.spec.loaded import Loaded
 from harness.spec.problems import JsonPath, Problem
 from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 from harness.spec.rounds import Guard
 from harness.spec.source import Origin
+from harness.spec.steps import Assert
 from harness.spec.task import TaskSpec
 
 # The texts of a task with references filled in, and the keys that are written while it runs.
@@ -96,7 +99,8 @@ class UnknownError(Exception):
 
 def criteria_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Yield a warning if there are no success criteria, and one for each that is true from the start."""
-    if not spec.success_criteria and not declares_failure(spec):
+    ends_with_a_check = bool(spec.steps) and isinstance(spec.steps[-1], Assert)
+    if not (spec.success_criteria or ends_with_a_check or declares_failure(spec)):
         message = "no `success_criteria`: the task passes when its steps do"
         hint = "say what must be true at the end"
         yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")
@@ -161,6 +165,48 @@ def _read_any(text: str, is_value: bool, scope: ReferenceScope) -> Criterion | V
         return parse_value(filled) if is_value else parse(filled)
     except (CriterionError, PathError):
         return None
+
+
+def unseen_advice(tasks: Sequence[Loaded], unmatched: Mapping[str, Sequence[Collection[str]]]) -> Iterator[Problem]:
+    """Yield a warning for each criterion that only denies what nothing has matched: of a wrong selector it is true.
+
+    `unmatched`: task -> for each time that it passed, the selectors that have matched nothing. What matches in one task
+    is no mistake in another one.
+    """
+    read = [(task, *_selectors(task.spec)) for task in tasks if task.spec.task_id in unmatched]
+    matched = {
+        each for task, known, _ in read for missed in unmatched[task.spec.task_id] for each in known - set(missed)
+    }
+    for task, _, denied in read:
+        missed = set(chain.from_iterable(unmatched[task.spec.task_id])) - matched
+        for path, selector in denied:
+            if selector in missed:
+                message = f"nothing has matched {selector!r} in the last run: of a wrong selector this is true, too"
+                hint = "check the selector, or look for it before, where it must be there"
+                yield task.origin.problem(path, message, hint=hint, severity="warning")
+
+
+def denies(spec: TaskSpec) -> bool:
+    """Return whether a criterion of the task only says that something is not there."""
+    return bool(_selectors(spec)[1])
+
+
+def _selectors(spec: TaskSpec) -> tuple[set[str], list[tuple[JsonPath, str]]]:
+    """The selectors that a task reads or acts on; and those of criteria that only deny them, with their places."""
+    known = {str(step.target) for _, step in steps_of(spec) if step.target is not None}
+    denied: list[tuple[JsonPath, str]] = []
+    every = scopes(spec)
+    for path, text, is_value in expressions(spec):
+        expression = _read_any(text, is_value, every[0])
+        if expression is not None:
+            known |= {_named(each) for each in expression.selectors}
+            denied += [(path, _named(each)) for each in sorted(expression.denied, key=str)]
+    return known, denied
+
+
+def _named(selected: Selected) -> str:
+    selector, frame = selected
+    return f"{frame} >>> {selector}" if frame else selector
 
 
 def _judging_criteria(spec: TaskSpec) -> Iterator[tuple[JsonPath, str]]:
@@ -244,6 +290,9 @@ class MemoryAlone:
 
     async def result(self) -> Never:
         raise UnknownError
+
+    def of(self, user: str) -> MemoryAlone:  # noqa: ARG002 (as criteria.Sources has it)
+        return self
 
     def now(self) -> Never:
         raise UnknownError

@@ -12,7 +12,7 @@ from msgspec import Struct
 from harness.spec.readers import UnreadableError, read_yaml
 from harness.spec.recorded.journey import WrittenStep
 
-_WIDEST = 116
+WIDEST = 116
 """Columns up to which a step stands on one line."""
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _./@+-]*(?<! )")
 
@@ -59,7 +59,7 @@ def _step_lines(keys: Mapping[str, Any]) -> Iterator[str]:
     """The lines of a step: one, if it fits."""
     block = [key for key, value in keys.items() if isinstance(value, str) and "\n" in value]
     line = "  - {" + ", ".join(f"{key}: {scalar(value)}" for key, value in keys.items()) + "}"
-    if len(line) <= _WIDEST and not block:
+    if len(line) <= WIDEST and not block:
         yield line
         return
     lead = "  - "

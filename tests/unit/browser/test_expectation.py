@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.browser.expectation import contains, mismatch
+from harness.browser.expectation import mismatch
+from harness.criteria import contains
 from harness.model.record import PageRequest
 from harness.spec.step_keys import ExpectedRequest
 

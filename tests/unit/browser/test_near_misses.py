@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.failures.scene import nearest_text, prefixes, similar, without_text
+from harness.browser.failures.near_misses import nearest_text, prefixes, similar, without_text
 
 
 def test_similar_looks_at_the_last_simple_selector_that_the_page_lacks() -> None:
@@ -34,6 +34,9 @@ def test_the_text_that_resembles_most_what_was_meant_is_named() -> None:
     assert nearest_text("#list a:has-text('Solariss')", texts) == "Solaris"
     assert nearest_text("#list a:has-text('Metropolis')", texts) == "Title"
     assert nearest_text("#list a:text-is(Solariss)", []) == ""
+    links = ["Home", "Company logo", "Sign in to your account, or make a new one"]
+    assert nearest_text('role=link[name*="Signin"i]', links) == links[2]
+    assert nearest_text('role=link[name*="Our logo"i]', links) == links[1]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,12 @@ def test_what_nobody_sees_does_not_count(text: str) -> None:
     assert world.holds("text('#t') matches 'Vollst\u00e4ndiger\\s+Titel'")
 
 
+def test_a_number_is_picked_by_a_pattern_as_people_read_it() -> None:
+    world = World(pages={("text", "#t"): "now 5\u202f\u20ac a\u00a0day, 7\u00a0\u20ac later"})
+    assert world.holds("number(text('#t'), '([0-9]+) \u20ac later') == 7")
+    assert world.holds("number(text('#t'), '([0-9]+) \u20ac a day') == 5")
+
+
 def test_both_sides_of_a_shown_text_are_folded() -> None:
     world = World(pages={("text", "#t"): "one\ntwo"}, entries={"t": "one  two"})
     assert world.holds("text('#t') == mem('t')")

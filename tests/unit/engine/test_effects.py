@@ -12,10 +12,11 @@ import pytest
 from harness.model.events import AttemptEnded, WriteSeen
 from harness.model.record import MESSAGE, Sent, TaskResult
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Failed, Failure, Passed
+from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
 from harness.spec.loaded import Loaded
 from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
+from harness.values import replace
 from tests.unit.fakes import Theatre, document, post, sending
 
 SENT = {"url": "http://shop.local/pay", "method": "POST"}
@@ -221,6 +222,35 @@ def test_a_click_whose_post_left_and_whose_redirect_broke_off_is_not_done_again(
         assert "sent POST http://shop.local/order" in str(result.failure and result.failure.message)
 
 
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+@pytest.mark.parametrize(
+    ("url", "details", "again"),
+    [
+        ("http://shop.local/search", {}, "submit"),
+        ("http://shop.local/search", {"status": 503}, "reload"),
+        ("chrome-error://chromewebdata/", {}, "reload"),
+    ],
+)
+def test_a_form_whose_step_may_be_done_twice_is_sent_again(effect: str, url: str, details: Any, again: str) -> None:
+    theatre = Theatre()
+    theatre.session.url = url
+    lost = replace(MUTE, effect=Effect.DONE, details={**SENT, **details})
+    theatre.session.script = [sending(post(page=True), outcome=lost)]
+    result = play(theatre, steps=[{**SUBMIT, "effect": effect, "status": 200}], error_recovery=RETRY)
+    assert result.ok
+    assert [(step.act, step.effect, step.status) for _, step, *_ in theatre.session.acts][1:] == [(again, effect, 200)]
+
+
+def test_the_form_of_a_step_before_is_not_sent_again_by_one_that_may_be_done_twice() -> None:
+    theatre = Theatre()
+    theatre.session.url = "chrome-error://chromewebdata/"
+    how = Circumstances(opened_before=True)
+    lost = replace(MUTE, effect=Effect.NONE, details={**SENT, "status": 503}, circumstances=how)
+    theatre.session.script = [Passed(), lost]
+    play(theatre, steps=[SUBMIT, {"act": "click", "selector": "#a", "effect": "idempotent"}], error_recovery=RETRY)
+    assert [step.act for _, step, *_ in theatre.session.acts] == ["submit", "click"]
+
+
 @pytest.mark.parametrize("done", [True, False])
 def test_done_when_decides_over_a_click_that_was_seen_to_write(done: bool) -> None:
     theatre = Theatre()
@@ -230,6 +260,84 @@ def test_done_when_decides_over_a_click_that_was_seen_to_write(done: bool) -> No
     result = play(theatre, steps=[{"act": "click", "selector": "#order", "done_when": PAID}], error_recovery=RETRY)
     assert result.ok
     assert [step.act for _, step, *_ in theatre.session.acts] == ["click"] * (1 if done else 2)
+
+
+API: dict[str, Any] = {"act": "api", "method": "POST", "url": OPEN["url"], "done_when": PAID}
+ORDER_IT: dict[str, Any] = {"act": "click", "selector": "#order", "done_when": PAID}
+LIMIT = 10
+"""Seconds of a step."""
+
+
+def unanswered(method: str = "POST", *, page: bool = False) -> Sent:
+    return Sent(method, "http://shop.local/order", page=page, open=True)
+
+
+@pytest.mark.parametrize(
+    ("step", "sent", "outcome"),
+    [
+        (ORDER_IT, unanswered(), MUTE),
+        (SUBMIT, unanswered(page=True), MUTE),
+        ({**ORDER_IT, "effect": "write"}, unanswered("GET", page=True), replace(REDIRECT, effect=Effect.POSSIBLE)),
+        (API, None, MUTE),
+        (API, None, Failure("BROWSER_CRASHED", "gone", effect=Effect.POSSIBLE)),
+    ],
+)
+def test_while_a_write_has_no_answer_a_false_done_when_proves_nothing(
+    step: dict[str, Any], sent: Sent | None, outcome: Failure
+) -> None:
+    theatre = Theatre()
+    theatre.session.script = [sending(*([sent] if sent else []), outcome=replace(outcome, effect=Effect.POSSIBLE))]
+    result = play(theatre, steps=[{**step, "done_when": PAID, "timeout": LIMIT}], error_recovery=RETRY, timeout=60)
+    assert (code(result), len(theatre.session.acts)) == ("OUTCOME_UNKNOWN", 1)
+    assert LIMIT - 1 < theatre.clock.time <= LIMIT
+    failure = result.failure
+    assert failure is not None
+    assert " has no answer, and until then a false `done_when` proves nothing" in failure.message
+    assert failure.details["unanswered"][0] in failure.hint
+
+
+@pytest.mark.parametrize("step", [ORDER_IT, API])
+def test_a_write_without_an_answer_that_takes_effect_a_little_later_is_not_done_again(step: dict[str, Any]) -> None:
+    theatre = Theatre()
+
+    async def channel(name: str) -> Any:
+        return {"order": "O-1"} if theatre.clock.time > LIMIT / 2 else {}
+
+    theatre.world.channel = channel  # type: ignore[method-assign]
+    theatre.session.script = [sending(*([unanswered()] if step is ORDER_IT else []), outcome=MUTE)]
+    result = play(theatre, steps=[{**step, "timeout": LIMIT}], error_recovery=RETRY, timeout=60)
+    assert warned(result) == [("effect_already_done", 0)]
+    assert len(theatre.session.acts) == 1
+
+
+def test_a_write_whose_late_answer_leaves_nothing_done_is_done_again() -> None:
+    theatre, sent = Theatre(), unanswered()
+
+    async def channel(name: str) -> Any:
+        sent.open = sent.open and theatre.clock.time < LIMIT / 2
+        return {}
+
+    theatre.world.channel = channel  # type: ignore[method-assign]
+    theatre.session.script = [sending(sent, outcome=MUTE)]
+    result = play(theatre, steps=[{**ORDER_IT, "timeout": LIMIT}], error_recovery=RETRY, timeout=60)
+    assert (result.ok, len(theatre.session.acts)) == (True, 2)
+    assert warned(result)[0] == ("write_repeated", 0)
+    assert theatre.clock.time < LIMIT
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("first", [Passed(), MUTE])
+def test_going_back_takes_nothing_back_that_has_no_answer(first: Outcome, whole: bool) -> None:
+    theatre = Theatre()
+    theatre.world.whole = whole
+    theatre.session.script = [sending(unanswered(), outcome=first), LATE]
+    wait = {"act": "wait", "selector": "#thanks"}
+    rules = {**BACK, **RETRY}
+    result = play(
+        theatre, steps=[ORDER_IT, wait], checkpoints=[0], error_recovery=rules, timeout=120, step_timeout=LIMIT
+    )
+    assert (code(result), result.failed_index) == ("OUTCOME_UNKNOWN", 0)
+    assert [step.act for _, step, *_ in theatre.session.acts].count("click") == 1
 
 
 def test_what_leaves_while_a_step_only_looks_is_the_doing_of_the_act_before() -> None:
@@ -398,7 +506,7 @@ def warned(result: TaskResult) -> list[tuple[str, int | None]]:
 @pytest.mark.parametrize("act", ["api", "click"])
 def test_a_write_that_is_tried_again_only_because_done_when_was_false_is_told(act: str) -> None:
     theatre = Theatre()
-    theatre.session.script = [Failure("NET_TIMEOUT", "no answer", effect=Effect.POSSIBLE)]
+    theatre.session.script = [Failure("NET_CONNECTION_RESET", "no answer", effect=Effect.POSSIBLE)]
     step = {
         "api": {"act": "api", "method": "POST", "url": OPEN["url"]},
         "click": {"act": "click", "selector": "#order", "effect": "write"},

@@ -91,11 +91,11 @@ def test_what_may_have_been_posted_is_gone_back_over_once_where_all_is_put_back(
     theatre = Theatre()
     theatre.world.whole = True
     theatre.session.script = [Passed(), RESET]
-    result = play(theatre, checkpoints=[1], error_recovery={}, steps=[click("#a"), click("#b", effect="idempotent")])
+    result = play(theatre, checkpoints=[1], error_recovery={}, steps=[click("#a"), click("#b")])
     assert result.ok
     assert types(result) == ["checkpoint_restored"]
     theatre.session.script = [Passed(), RESET, RESET]
-    result = play(theatre, checkpoints=[1], error_recovery={}, steps=[click("#a"), click("#b", effect="idempotent")])
+    result = play(theatre, checkpoints=[1], error_recovery={}, steps=[click("#a"), click("#b")])
     assert result.failure is not None
     assert result.failure.code == "OUTCOME_UNKNOWN"
 

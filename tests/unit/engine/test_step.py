@@ -385,3 +385,25 @@ def test_the_limit_that_ended_an_attempt_is_a_fact_beside_its_cause(own: dict[st
     result = play(theatre, steps=[CLICK], step_timeout=3, error_recovery={"on_action_failed": "abort"})
     assert result.failure is not None
     assert "limit" not in result.failure.details
+
+
+@pytest.mark.parametrize(
+    ("step", "hinted"),
+    [
+        ({"expr": "text('#who') includes 'ann'"}, True),
+        ({"expr": "'Ann' == text('#who')"}, True),
+        ({"expr": "text('#who') matches 'ann'"}, True),
+        ({"selector": "#who", "value": "ann"}, True),
+        ({"expr": "text('#who') includes 'bob'"}, False),
+        ({"expr": "NOT[text('#who') includes 'ANN']"}, False),
+        ({"expr": "text('#who') != 'ANN'"}, False),
+    ],
+)
+def test_a_comparison_that_only_capital_letters_keep_from_holding_says_so(step: dict[str, str], hinted: bool) -> None:
+    theatre = Theatre()
+    theatre.session.page["text #who"] = "ANN"
+    result = asyncio.run(theatre.play(steps=[{"act": "assert", **step}]))
+    assert result.failure is not None
+    assert result.failure.code == "ASSERTION_FAILED"
+    assert result.failure.hint.startswith("Capital letters count") is hinted
+    assert asyncio.run(theatre.play(steps=[{"act": "assert", "expr": "text('#who') matches '(?i)ann'"}])).ok

@@ -27,8 +27,10 @@ def test_arguments(given: str, kept: str) -> None:
 
 
 def test_what_the_environment_and_the_settings_call_secret() -> None:
-    redactor = redactor_of(Settings(redact=("4711-.*",)), (), {"SHOP_PASSWORD": "hunter2", "HOME": "/root"})
-    assert [*without_secrets(["hunter2", "4711-x", "/root"], redactor.text)] == ["[redacted]", "[redacted]", "/root"]
+    there = {"SHOP_PASSWORD": "hunter2", "HOME": "/root", "PWD": "/work/shop", "OLDPWD": "/work", "DB_PWD": "s3cr3t"}
+    redactor = redactor_of(Settings(redact=("4711-.*",)), (), there)
+    told = [*without_secrets(["hunter2", "4711-x", "/root", "/work/shop/a", "s3cr3t"], redactor.text)]
+    assert told == ["[redacted]", "[redacted]", "/root", "/work/shop/a", "[redacted]"]
 
 
 def test_the_urls_of_browser_endpoints() -> None:

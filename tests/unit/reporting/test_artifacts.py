@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from harness.model.plan import Plan
-from harness.model.ports import ConsoleLine, Evidence, Item, Snapshot
-from harness.model.record import TaskResult
+from harness.model.ports import Evidence, Item, Snapshot
+from harness.model.record import ConsoleLine, TaskResult
 from harness.reporting.archive import DirectoryArchive
 from harness.reporting.files import NAMES
 from harness.reporting.redaction import Redactor

@@ -58,6 +58,9 @@ def test_what_a_task_that_passed_could_not_leave_is_told_once() -> None:
     }
     lines = summary_lines([record(warnings=[refused]), record(final_state="failed", warnings=[refused])])
     assert lines[1:] == ["warnings:", "  T: The evidence of the task could not be kept: no room"]
+    lost, kept = (record(final_state="failed", warnings=[refused], artifacts=each) for each in (None, "errors/T"))
+    assert "artifacts: none could be kept in errors" in summary_lines([lost, lost], Path("errors"))
+    assert "artifacts: errors" in summary_lines([lost, kept], Path("errors"))
 
 
 def test_a_pass_without_a_required_part_of_the_score_is_not_quiet() -> None:
@@ -163,8 +166,10 @@ def test_a_declared_choice_among_matches_is_not_healed(original: str, used: str,
 
 def test_a_selector_that_an_injected_fault_took_away_needs_no_update() -> None:
     assert "healed selectors (update the spec):" in summary_lines([record(warnings=[HEALED])])
-    faulted = record(warnings=[HEALED], faults={"renamed 1": "struck"})
+    faulted = record(warnings=[{**HEALED, "under_fault": True}], faults={"renamed 1": "struck"})
     assert summary_lines([faulted])[1:] == ["faults: 1 struck"]
+    elsewhere = record(warnings=[HEALED], faults={"renamed 1": "struck"})
+    assert "healed selectors (update the spec):" in summary_lines([elsewhere])
 
 
 def test_whole_scores_are_not_told() -> None:

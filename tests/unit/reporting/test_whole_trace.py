@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.model.ports import ConsoleLine, Evidence
-from harness.model.record import StepRecord, TaskResult
+from harness.model.ports import Evidence
+from harness.model.record import ConsoleLine, StepRecord, TaskResult
 from harness.recovery import Retry
 from harness.recovery.failure import Failure
 from harness.reporting.whole_trace import write_whole_trace

@@ -282,6 +282,7 @@ FIT = {
         WAIT,
         more="preconditions: [\"mem('k') == 1\"]\nexpect: {final_state: aborted, error_type: precondition_not_met}\n",
     ),
+    "last-step-is-a-check": START + "steps:\n" + OPEN + "  - {act: assert, expr: \"exists('h1')\"}\n",
     "download-of-any-name": steps("{act: download, selector: '#a'}", more="artifacts: [a.txt]\n"),
 }
 

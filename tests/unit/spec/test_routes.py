@@ -46,7 +46,11 @@ def plan_of(folder: Path, environ: dict[str, str] | None = None, **spec: Any) ->
         ({"status": 200, "delay": -1}, "-1", "out of range"),
         ({"file": "none.json"}, '"none.json"', "there is no such file"),
         ({"from_har": "../x.har"}, '"../x.har"', "leaves the task's folder"),
-        ({"status": 200, "url": "*${memory.x}"}, '"*$', "`headers`, `json` and `body` of a route only"),
+        (
+            {"status": 200, "url": "*${memory.x}"},
+            '"*$',
+            "`headers`, `json`, `body`, `patch`, `messages` of a route only",
+        ),
         ({"json": {"a": ["${inputs.nothing}"]}}, '"${inputs', "`inputs` has no `nothing`"),
         ({"status": 200, "times": 0}, " 0", "out of range"),
         ({"status": 200, "tims": 1}, '"tims"', "unknown key `tims`"),
@@ -58,6 +62,44 @@ def test_a_bad_route_is_told_with_its_place(tmp_path: Path, said: dict[str, Any]
     assert message in found.message
     line = path.read_text("utf-8").splitlines()[found.line - 1]
     assert line[found.column - 1 :].startswith(place.strip()) or place.strip() in line
+
+
+@pytest.mark.parametrize(
+    ("said", "place", "message", "hint"),
+    [
+        ({"connect": True}, "{", "a route for WebSockets needs `messages` or `connect: false`", ""),
+        ({"messages": []}, "{", "a route for WebSockets needs `messages` or `connect: false`", ""),
+        ({"connect": False, "status": 200}, "{", "a route for WebSockets answers no request: leave `status` out", ""),
+        ({"messages": [{"close": 1000}], "method": "GET"}, "{", "leave `method` out", ""),
+        ({"messages": [{}]}, "{}", "needs `send`, `patch`, `drop` or `close`", ""),
+        ({"messages": [{"drop": False, "sent": "x"}]}, "{", "needs `send`, `patch`, `drop` or `close`", ""),
+        ({"messages": [{"drop": True}]}, "{", "`drop` needs `sent` or `received`: which messages", ""),
+        ({"messages": [{"at": 2, "close": 1000}]}, "{", "`at` needs `sent` or `received`", ""),
+        ({"messages": [{"sent": "x", "received": "x", "drop": True}]}, "{", "make two entries", ""),
+        ({"messages": [{"sent": "x", "patch": {"json": {"a": 1}}, "drop": True}]}, "{", "leave `patch` out", ""),
+        ({"messages": [{"sent": "x", "patch": {"json": {"a[": 1}}}]}, "{", "is not a path", ""),
+        ({"messages": [{"sent": "x", "patch": {"json": {}}}]}, "{}", "out of range", ""),
+        ({"messages": [{"sent": {"json": {"a[": 1}}, "drop": True}]}, "{", "is not a path", ""),
+        ({"messages": [{"sent": {"json": {"a": 1}, "x": 1}, "drop": True}]}, '"x"', "unknown key `x`", ""),
+        ({"messages": [{"send": "x", "reason": "y"}]}, "{", "`reason` is only for `close`", ""),
+        ({"messages": [{"send": {"json": 1, "same": ["id"]}}]}, "{", "`same` needs `sent` or `received`", ""),
+        ({"messages": [{"close": 999}]}, "999", "out of range", ""),
+        ({"messages": [{"sned": "x"}]}, '"sned"', "unknown key `sned`", "`send`"),
+        ({"connect": False, "messages": [{"received": "x", "drop": True}]}, "{", "leave `received` out", ""),
+        ({"url": "http://x.test/*", "connect": False}, '"http', "no URL matches", "begins with ws:// or wss://"),
+        ({"url": "ws://x.test/*", "status": 200}, '"ws:', "no URL matches", "a route for WebSockets has `messages`"),
+        ({"messages": [{"send": "${inputs.nothing}"}]}, "${inputs", "`inputs` has no `nothing`", ""),
+    ],
+)
+def test_a_bad_route_of_websockets_is_told_with_its_place(
+    tmp_path: Path, said: dict[str, Any], place: str, message: str, hint: str
+) -> None:
+    path = write(tmp_path, task(routes=[{"url": "*", **said}]))
+    (found,) = problems(path)
+    assert message in found.message
+    assert hint in (found.hint or "")
+    line = path.read_text("utf-8").splitlines()[found.line - 1]
+    assert line[found.column - 1 :].startswith(place), line[found.column - 1 :]
 
 
 @pytest.mark.parametrize(

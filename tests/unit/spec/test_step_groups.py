@@ -13,7 +13,7 @@ from harness.spec.file_names import find_files, is_step_group
 from harness.spec.load import check_group, load_file
 from harness.spec.problems import SpecError
 from harness.spec.references import ReferenceScope, escape_references, interpolate_criterion
-from harness.spec.step_groups import fill, fill_criterion
+from harness.spec.rounds import fill, fill_criterion
 from harness.spec.steps import Step
 from tests.unit.spec.files import problems, write
 
@@ -53,6 +53,24 @@ def test_the_steps_stand_in_the_place_of_the_use(tmp_path: Path) -> None:
     assert found == [("open", None), ("type", "ann"), ("type", "${env:PW}"), ("click", None), ("click", None)]
     assert steps(tmp_path)[3].timeout == 2
     assert steps(tmp_path)[3].remember == {"login.name": "text('#who')"}
+
+
+def test_steps_of_a_group_have_sub_numbers_which_checkpoints_may_name(tmp_path: Path) -> None:
+    write(tmp_path, GROUP, "login.steps.yaml")
+    named = TASK.replace("steps:", 'checkpoints: [0, "1.3", 4, "1.1"]\nsteps:', 1)
+    found = load_file(write(tmp_path, f"{named}  - type: {{label=A: a, label=B: b}}\n"))
+    numbers = [place.number for _, place in sorted(found.origin.places.items())]
+    assert numbers == ["", "1.1", "1.2", "1.3", "", "5.1", "5.2"]
+    assert found.spec.checkpoints == (0, 3, 4, 1)
+    for wrong, message in (
+        ('"1.4"', "there is no step 1.4\n  expected: 1.1 to 1.3"),
+        ('"4.1"', "there is no step 4.1\n  expected: a sub-number only where a step stands for several"),
+        ("1.2", "wrong type\n  expected: a whole number or text\n  found: a number 1.2\n  hint: put it in quotes"),
+    ):
+        (problem,) = told(tmp_path, TASK.replace("steps:", f"checkpoints: [{wrong}]\nsteps:", 1))
+        assert f":2:15: checkpoints[0]: {message}" in problem
+    (problem,) = told(tmp_path, 'task_id: T\ncheckpoints: ["0.1"]\nsteps: [{act: open, url: "http://a.test/"}]\n')
+    assert "there is no step 0.1" in problem
 
 
 def test_an_output_may_be_kept_under_a_name_of_ones_own(tmp_path: Path) -> None:

@@ -36,6 +36,9 @@ class FakePage:
     tools: Any = (ADD, LOOK, BUY)
     calls: list[Any] = field(default_factory=list)
 
+    def of(self) -> FakePage:
+        return self
+
     async def page_tools(self, within: float, awaited: str | None = None) -> tuple[ToolDescription, ...]:
         if isinstance(self.tools, Failed):
             raise self.tools

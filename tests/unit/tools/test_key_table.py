@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from harness.criteria.syntax import BRACKETS, FUNCTIONS, OPERATORS, WAITS
 from harness.recovery import Rulebook
+from harness.spec.allowed_writes import AllowedWrite
 from harness.spec.page_handlers import Handler
 from harness.spec.task import (
-    AllowedWrite,
     Budget,
     Expect,
     FallbackPlan,

@@ -3,7 +3,7 @@
 // Texts of records come from sites and tests: they are only ever set as text.
 
 const LATELY = 60, ROWS = 300, CAUSES = 50, OFTEN = 250, RUNS_EVERY = 5000, SLOW = 2;
-const LINKS = { "error_report.json": "report", "screenshot.png": "screenshot", "trace.zip": "trace" };
+const LINKS = { "error_report.json": "report", "screenshot.png": "screenshot", "video.webm": "video", "trace.zip": "trace" };
 const QUIET = ["run-begun", "task-begun", "step-begun", "model-asked", "tool-called", "step"];
 const byId = (id) => document.getElementById(id);
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.model.report import FaultReport
 from harness.reporting.dashboard.causes import flaky, healed_selectors
+from harness.reporting.healings import under_fault
 from harness.reporting.history.record import Outcome, TaskPoint
 from tests.unit.reporting.dashboard.pages import page_of
 from tests.unit.reporting.history.runs import BEGAN, CODES, HEALED, execution, failed, nodeid, record, run
@@ -24,6 +26,23 @@ def test_one_change_is_proposed_for_all_places_of_a_selector() -> None:
     assert each.change == '- act: click\n  selector: "[data-test=buy]"   # was "#buy"'
 
 
+@pytest.mark.parametrize(
+    ("fault", "struck"),
+    [
+        ({"steps": (HEALED["step_index"],), "struck": 1}, True),
+        ({"steps": (0,), "struck": 1}, False),
+        ({"steps": (0,), "struck": 1, "target": HEALED["original_selector"]}, True),
+        ({"target": HEALED["original_selector"]}, False),
+    ],
+)
+def test_only_a_fault_that_struck_the_healed_step_or_element_excuses_its_selector(fault: Any, struck: bool) -> None:
+    met = FaultReport(id="f", title="f", kind="missing", **fault)
+    told = under_fault(HEALED, [met])
+    (each,) = healed_selectors([record("T-1", warnings=(told,), faults={"f": "struck"})])
+    assert (bool(each.settled), bool(each.change)) == (struck, not struck)
+    assert under_fault({**HEALED, "type": "step_skipped"}, [met])["type"] == "step_skipped"
+
+
 @pytest.mark.parametrize("selector", ["a: b # c", "'\"\n- act: api", "ü \\ x", "text=Ja, bitte", "{x}", "[a] > b"])
 def test_any_selector_is_proposed_as_yaml_that_says_it(selector: str) -> None:
     warning = {**HEALED, "successful_fallback": selector, "original_selector": selector + "\n#"}
@@ -35,7 +54,7 @@ def test_any_selector_is_proposed_as_yaml_that_says_it(selector: str) -> None:
     ("warning", "fields", "why"),
     [
         (HEALED, {"declared": ("fallback_selector_used",)}, "healed as the task declares"),
-        (HEALED, {"faults": {"delayed_state": "struck"}}, "healed under an injected fault"),
+        ({**HEALED, "under_fault": True}, {}, "healed under an injected fault"),
         ({**HEALED, "successful_fallback": "#buy >> nth=0"}, {}, "one of the selector's own matches was used"),
         ({**HEALED, "successful_fallback": "#buy >> visible=true >> nth=0"}, {}, "one of the selector's own matches"),
     ],

@@ -152,6 +152,13 @@ def test_thresholds_have_the_levels_of_specs_001(value: float, level: str) -> No
     assert (found.warning, found.critical) == ("over 5 %", "over 15 %")
 
 
+def test_the_rate_of_few_attempts_is_not_shown_as_none() -> None:
+    metrics = {"thresholds": {"error_rate": {"value": 0.0}}}
+    (quiet,) = view_of(run(parts=[execution(record("T-1"))], metrics=metrics)).thresholds
+    (found,) = view_of(run(parts=[execution(failed("T-1", "HTTP_UNAVAILABLE"), "failed")], metrics=metrics)).thresholds
+    assert (quiet.worst, found.worst) == ("0 %", "not measured: below 20 attempts")
+
+
 @pytest.mark.parametrize("metrics", [{}, {"thresholds": None}, {"thresholds": {"error_rate": "x"}, "resilience": [1]}])
 def test_figures_of_another_shape_are_left_out(metrics: dict[str, Any]) -> None:
     view = view_of(run(metrics=metrics))

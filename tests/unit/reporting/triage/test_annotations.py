@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reporting.markdown import MOST, commands, line_of
+from harness.reporting.markdown import MOST, commands, line_of, uncollected_commands
 from harness.reporting.triage import Trouble, causes
 
 TASK = """task_id: T-1
@@ -44,6 +44,19 @@ def test_the_line_is_the_failing_step_s(checkout: Path, index: int | None, line:
 def test_a_file_is_named_as_the_checkout_has_it(checkout: Path) -> None:
     assert line_of(trouble(0), {"GITHUB_WORKSPACE": str(checkout)}) == ("web/tasks/t.task.yaml", 6)
     assert line_of(trouble(0), {"GITHUB_WORKSPACE": "/elsewhere"}) == ("tasks/t.task.yaml", 6)
+
+
+def test_a_message_about_a_place_in_a_file_is_shown_there(checkout: Path) -> None:
+    told = Trouble("T-1", "INVALID_INPUT", "tasks/t.task.yaml:8:15: steps[1].selector: no", source="tasks/t.task.yaml")
+    assert line_of(told, {"GITHUB_WORKSPACE": str(checkout)}) == ("web/tasks/t.task.yaml", 8)
+
+
+def test_a_file_that_could_not_be_collected_is_annotated(checkout: Path) -> None:
+    files = {"test_x.py": "E   No module named 'x'", "a.task.yaml": "a.task.yaml:4:2: steps: missing"}
+    assert list(uncollected_commands(files, {"GITHUB_WORKSPACE": str(checkout)})) == [
+        "::error file=web/test_x.py,line=1,title=not collected::E   No module named 'x'",
+        "::error file=web/a.task.yaml,line=4,title=not collected::a.task.yaml:4:2: steps: missing",
+    ]
 
 
 @pytest.mark.parametrize("file", ["tasks/gone.task.yaml", "tasks/broken.task.yaml"])

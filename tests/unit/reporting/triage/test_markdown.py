@@ -79,7 +79,7 @@ def test_what_passed_and_still_needs_somebody() -> None:
 
 
 def test_what_healed_under_an_injected_fault_is_left_as_it_is() -> None:
-    healed = runs.record("T-1", warnings=(runs.HEALED,), faults={"late": "struck"})
+    healed = runs.record("T-1", warnings=({**runs.HEALED, "under_fault": True},), faults={"late": "struck"})
     (line,) = section(markdown(page(runs.run(parts=[runs.execution(healed)]))), "Flaky and healed")
     assert line.endswith("was used (healed under an injected fault: nothing to change)")
     assert "update" not in line
