@@ -58,6 +58,6 @@ def _view(name: str, target: Path) -> tuple[Dashboard, Path]:
         root = settings.root.absolute()
         run = load_run(root, name)
         shelf = Shelf(root, settings.artifacts.absolute(), target.absolute().parent, {run.run, *run.merged_from})
-        return view_of(run, recent_runs(root), task_points(root), shelf.find), root
+        return view_of(run, recent_runs(root), task_points(root, not_green_in=run.run), shelf.find), root
     except (SettingsError, HistoryError) as error:
         fail(str(error))

@@ -212,7 +212,7 @@ def _of_history(root: Path, name: str) -> FailedTasks:
 def _passed_before(root: Path, run: RunRecord) -> frozenset[str]:
     """The node ids of tasks that passed when they last ran before this run."""
     try:
-        points = task_points(root, until=run.run)
+        points = task_points(root, until=run.run, not_green_in=run.run)
     except HistoryError:
         return frozenset()
     before = {nodeid: [each for each in found if each.run != run.run] for nodeid, found in points.items()}

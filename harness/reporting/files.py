@@ -24,14 +24,22 @@ from harness.spec.names import blank_unprintable, commandless
 
 def write_json(path: Path, document: Json) -> None:
     """Write indented JSON in UTF-8; values without a JSON form become texts."""
-    write_text(path, json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n")
+    write_text(path, json_text(document) + "\n")
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write through a temporary file and a rename. Lone surrogates become `?`. Raises OSError that names the file."""
+def json_text(document: Json) -> str:
+    """Indented JSON; values without a JSON form become texts."""
+    return json.dumps(document, indent=2, ensure_ascii=False, default=str)
+
+
+def write_text(path: Path, text: str | Iterable[str]) -> None:
+    """Write a text, or its parts one after the other, through a temporary file and a rename.
+
+    Lone surrogates become `?`. Raises OSError that names the file.
+    """
     try:
-        with replaced(path) as made:
-            made.write_bytes(text.encode("utf-8", "replace"))
+        with replaced(path) as made, made.open("wb") as file:
+            file.writelines(part.encode("utf-8", "replace") for part in ([text] if isinstance(text, str) else text))
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error  # the error of a full disk names no file
 

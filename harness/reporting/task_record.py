@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import indent
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -16,7 +17,7 @@ from harness.model.report import FaultReport
 from harness.model.tool_use import ToolFigures, of_all_tools
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.families import Suspect
-from harness.reporting.files import read_json, write_json
+from harness.reporting.files import json_text, read_json, write_text
 from harness.reporting.story import StoryAttempt, StoryFailure, StoryStep, TaskStory
 from harness.reporting.words import shortened, site_of
 from harness.spec.task import FinalState
@@ -24,16 +25,20 @@ from harness.spec.task import FinalState
 # Error rates of a run.
 
 
-def error_metrics(records: Sequence[TaskRecord], earlier: Sequence[TaskRecord] = ()) -> dict[str, Any]:
+def error_metrics(records: Iterable[TaskRecord], earlier: Iterable[TaskRecord] = ()) -> dict[str, Any]:
     """The numbers of failed tasks by kind, and how often each rule overcame its kind of failure (0 to 1).
 
     `records`: the last execution of each task; `earlier`: those before it (`--reruns`), whose recoveries count too.
     """
-    counts = Counter(record.verdict for record in records)
-    breakdown = Counter(_kind(record) for record in records if record.verdict == "failed")
-    pairs = (pair for record in (*earlier, *records) for pair in record.recoveries)
+    counts, breakdown = Counter[Verdict](), Counter[str]()
+    pairs = [pair for record in earlier for pair in record.recoveries]
+    for record in records:
+        counts[record.verdict] += 1
+        pairs += record.recoveries
+        if record.verdict == "failed":
+            breakdown[_kind(record)] += 1
     return {
-        "total_tasks": len(records),
+        "total_tasks": counts.total(),
         "successful": counts["passed"] + counts["passed as declared"],
         "failed": counts["failed"],
         "not_judged": counts["not judged"],
@@ -321,13 +326,30 @@ class LastRun(BaseModel):
     results: tuple[TaskRecord, ...]
 
 
-def write_last_run(path: Path, run: str, records: Sequence[TaskRecord], finished: datetime | None = None) -> LastRun:
-    """Write the file as a whole. `finished` defaults to now."""
-    document = LastRun(
-        run=run, finished=finished or datetime.now(UTC), error_metrics=error_metrics(records), results=tuple(records)
-    )
-    write_json(path, document.model_dump(mode="json"))
-    return document
+def write_last_run(
+    path: Path,
+    run: str,
+    records: Iterable[TaskRecord],
+    finished: datetime | None = None,
+    metrics: dict[str, Any] | None = None,
+) -> None:
+    """Write the file as a whole, one record after the other. `finished` defaults to now.
+
+    `metrics`: of `error_metrics`, where the records can be gone through only once.
+    """
+    records = [*records] if metrics is None else records
+    metrics = error_metrics(records) if metrics is None else metrics
+    document = LastRun(run=run, finished=finished or datetime.now(UTC), error_metrics=metrics, results=())
+    write_text(path, _with_results(document, records))
+
+
+def _with_results(document: LastRun, records: Iterable[TaskRecord]) -> Iterator[str]:
+    head, _, _ = json_text(document.model_dump(mode="json")).rpartition("[]\n}")
+    yield f"{head}["
+    number = 0
+    for number, each in enumerate(records, 1):
+        yield (",\n" if number > 1 else "\n") + indent(json_text(each.model_dump(mode="json")), "    ")
+    yield "\n  ]\n}\n" if number else "]\n}\n"
 
 
 def load_last_run(path: Path = LAST_RUN) -> LastRun | None:

@@ -154,15 +154,28 @@ def test_a_thousand_tasks_open_at_once(opened: Open) -> None:
     assert page.locator("#shown").inner_text() == "1000 tasks"
 
 
-def test_the_first_hundred_of_many_tasks_are_shown_until_more_are_asked_for(opened: Open) -> None:
+def test_many_tasks_have_pages_and_a_search(opened: Open) -> None:
     page = opened("many")
     rows = page.locator("table.tasks tbody tr:visible")
     assert rows.count() == 100
     page.get_by_label("Status").select_option("failed")
     assert (rows.count(), page.locator("#shown").inner_text()) == (100, "100 of 1000 tasks")
     page.get_by_label("Status").select_option("passed")
-    page.get_by_role("button", name="Show all 800").click()
-    assert rows.count() == 800
+    assert page.locator("#place").inner_text() == "1 to 100 of 800"
+    for _ in range(7):
+        page.get_by_role("button", name="Next").click()
+    assert (page.locator("#place").inner_text(), rows.count()) == ("701 to 800 of 800", 100)
+    assert page.get_by_role("button", name="Next").is_disabled()
+    page.get_by_label("Status").select_option("")
+    last = rows.first.evaluate("row => row.cells.length")
+    page.get_by_label("Search").fill("2025-0999")
+    assert (page.locator("#shown").inner_text(), rows.count()) == ("1 of 1000 tasks", 1)
+    assert rows.first.evaluate("row => row.cells.length") == last
+    page.get_by_label("Search").fill("")
+    by_task = page.locator("table.tasks th button").first
+    by_task.click()
+    by_task.click()
+    assert "B6-2025-0993" in rows.first.inner_text()
 
 
 def names(page: Page) -> list[tuple[str, str]]:

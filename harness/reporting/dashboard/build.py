@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -43,15 +44,15 @@ _WORDS = {
 """Figures of metrics.json, in words for people."""
 
 
-def _records(run: RunRecord) -> list[TaskRecord]:
+def _records(run: RunRecord) -> Iterator[TaskRecord]:
     """The records of the executions that count."""
-    return [each.record for each in run.last if each.record is not None]
+    return (each.record for each in run.last if each.record is not None)
 
 
 def _breakdown(run: RunRecord) -> dict[str, int]:
     """error_type -> number of tasks, the most frequent first. Declared and unjudged failures are not counted."""
     counted = (each.record for each in run.last if each.judged)
-    found = error_metrics([each for each in counted if each is not None])["error_breakdown"]
+    found = error_metrics(each for each in counted if each is not None)["error_breakdown"]
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
@@ -180,7 +181,7 @@ def _agent_row(execution: Execution) -> AgentRow:
     )
 
 
-def _slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
+def _slow_steps(found: Iterable[TaskRecord]) -> list[SlowStep]:
     every = (
         SlowStep(
             task_id=record.task_id,
@@ -192,7 +193,7 @@ def _slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
         for record in found
         for line in record.steps
     )
-    return sorted(every, key=lambda each: (-each.seconds, each.task_id, each.step))[:_SLOWEST]
+    return nsmallest(_SLOWEST, every, key=lambda each: (-each.seconds, each.task_id, each.step))
 
 
 _NOTE = 200
@@ -206,7 +207,8 @@ def dashboard(
     groups = grouped(run)
     found = tuple(causes(run, groups, points, look))
     membership = {each.nodeid: number for number, group in enumerate(groups) for each in group.executions}
-    rows = tuple(_row(each, run, membership.get(each.nodeid), found) for each in run.last)
+    links = {(number, o.task_id): o.evidence.links[:1] for number, cause in enumerate(found) for o in cause.occurrences}
+    rows = tuple(_row(each, run, membership.get(each.nodeid), links) for each in run.last)
     unsteady, line = flaky(run, points), timeline(run)
     counts = _counts(run, rows, unsteady)
     return Dashboard(
@@ -240,11 +242,10 @@ def dashboard(
     )
 
 
-def _row(execution: Execution, run: RunRecord, cause: int | None, found: Sequence[CauseView]) -> TaskRow:
+def _row(
+    execution: Execution, run: RunRecord, cause: int | None, links: Mapping[tuple[int, str], tuple[PageLink, ...]]
+) -> TaskRow:
     record, start = execution.record, start_offset(execution, run)
-    links: tuple[PageLink, ...] = ()
-    if cause is not None:
-        links = next((o.evidence.links for o in found[cause].occurrences if o.task_id == execution.task_id), ())
     return TaskRow(
         task_id=execution.task_id,
         status=status(execution),
@@ -257,7 +258,7 @@ def _row(execution: Execution, run: RunRecord, cause: int | None, found: Sequenc
         retries=record.retries if record else 0,
         healed=execution.healed,
         cause=cause,
-        links=links[:1],
+        links=() if cause is None else links.get((cause, execution.task_id), ()),
     )
 
 

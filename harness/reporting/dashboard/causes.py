@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise, takewhile
 
@@ -28,7 +28,7 @@ from harness.reporting.words import fold_lines, place, relation, repeats, shorte
 # Replaced selectors, and tasks whose results vary: each with a proposed change.
 
 
-def healed_selectors(records: Sequence[TaskRecord]) -> list[Healed]:
+def healed_selectors(records: Iterable[TaskRecord]) -> list[Healed]:
     """One entry for each pair of selectors: first those to be changed, and of them those with most places."""
     found: dict[tuple[str, str, str], list[Healing]] = {}
     for each in (healing for record in records for healing in healings(record)):
@@ -60,9 +60,11 @@ def _quote_yaml(text: str) -> str:
 
 def flaky(run: RunRecord, points: Mapping[str, Sequence[TaskPoint]]) -> list[FlakyView]:
     """The tasks of this run that the history calls flaky (`flaky_tasks`), the worst first."""
+    times = Counter(each.nodeid for each in run.executions)
     executions: dict[str, list[Execution]] = {}
     for execution in run.executions:
-        executions.setdefault(execution.nodeid, []).append(execution)
+        if times[execution.nodeid] > 1 or execution.nodeid in points:
+            executions.setdefault(execution.nodeid, []).append(execution)
     known = {nodeid: [*earlier(run, points.get(nodeid, ())), _point(run, each)] for nodeid, each in executions.items()}
     return [_flaky(each, executions[each.nodeid], known[each.nodeid]) for each in flaky_tasks(known)]
 
@@ -283,6 +285,7 @@ def causes(
 ) -> Iterator[CauseView]:
     """The causes in the order of `groups`. `look` reads the artifacts of a failed task."""
     earliest = min((_moment(group, run) for group in groups if group.judged), default=None)
+    left_out = [each for each in run.last if each.outcome == "skipped"]
     for group in groups:
         ordered = sorted(group.executions, key=lambda each: _start_time(each, run))
         first = ordered[0]
@@ -294,7 +297,7 @@ def causes(
             first=len(groups) > 1 and group.judged and _moment(group, run) == earliest,
             faulted=first.record is not None and "struck" in first.record.faults.values(),
             around=tuple(_events_around(first.record, run.happenings)),
-            skipped=tuple(_skipped({each.task_id for each in ordered}, run)),
+            skipped=tuple(_skipped({each.task_id for each in ordered}, left_out)),
             occurrences=tuple(
                 _occurrence(
                     each,
@@ -307,11 +310,11 @@ def causes(
         )
 
 
-def _skipped(failed_ids: set[str], run: RunRecord) -> Iterator[str]:
-    """The tasks that were skipped because of these, directly or not, in the run's order (dependencies first)."""
+def _skipped(failed_ids: set[str], left_out: Iterable[Execution]) -> Iterator[str]:
+    """Those that were left out because of these, directly or not, in the run's order (dependencies first)."""
     stopped = set(failed_ids)
-    for each in run.last:
-        needed = _NEEDS.search(each.reason) if each.outcome == "skipped" else None
+    for each in left_out:
+        needed = _NEEDS.search(each.reason)
         if needed and needed[1] in stopped:
             stopped.add(each.task_id)
             yield each.task_id

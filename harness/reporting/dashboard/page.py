@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shlex
 import sys
@@ -18,8 +19,8 @@ from markupsafe import Markup
 
 from harness.model.consumption import money_text, tokens_text
 from harness.reporting.dashboard.evidence import IN_FULL
-from harness.reporting.dashboard.timeline import amount, duration, shown, visible, with_code
-from harness.reporting.dashboard.view import Dashboard, Occurrence
+from harness.reporting.dashboard.timeline import amount, drawn, duration, shown, visible, with_code
+from harness.reporting.dashboard.view import Dashboard, Occurrence, TaskRow
 from harness.reporting.history.record import RunSummary
 from harness.reporting.words import shortened
 
@@ -134,7 +135,9 @@ def _clean(parent: Any) -> None:
         parent.insert(0, title)
 
 
-PLACES, UNSTEADY, LANES = 6, 30, 40
+PLACES, UNSTEADY, LANES, CAUSES = 6, 30, 40, 200
+ROWS = 200
+"""The number of tasks whose rows are in the page as such; the script makes those of the others when they are shown."""
 """The number of healed places, flaky tasks and lanes that are shown; others are counted."""
 
 
@@ -171,6 +174,39 @@ def rendered(template: str, *, more_style: str = "", **values: Any) -> str:
     return _environment().get_template(template).render(values, policy=_policy_of(script), **ours)
 
 
+def cells_of(rows: Sequence[TaskRow], workers: Sequence[str]) -> Markup:
+    """What the script makes rows of the table of, as tasks.html has them, in JSON that a script element may hold.
+
+    `workers`: empty where the table has no column of them.
+    """
+    found = [
+        {
+            "texts": [
+                visible(f"{row.task_id} {row.feature}".rstrip()),
+                "as declared" if row.status == "expected" else row.status.replace("_", " "),
+                "\u2013" if row.start is None else duration(row.start),
+                duration(row.seconds),
+                str(row.retries or ""),
+                *([visible(row.worker)] if workers else []),
+                visible(_note(row)),
+            ],
+            "status": row.status,
+            "start": -1 if row.start is None else row.start,
+            "seconds": row.seconds,
+            "retried": row.retries > 0,
+            "healed": row.healed,
+            "cause": row.cause,
+        }
+        for row in rows
+    ]
+    return Markup(json.dumps(found, separators=(",", ":")).replace("<", "\\u003c"))  # noqa: S704 - no tag can begin
+
+
+def _note(row: TaskRow) -> str:
+    times = f"run {row.executions} times" if row.executions > 1 else ""
+    return " ".join(filter(None, ("healed" if row.healed else "", times, row.note)))
+
+
 def _policy_of(script: str) -> str:
     """The policy: nothing is loaded, nothing is sent, and only this script runs."""
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -199,7 +235,19 @@ def _environment() -> Environment:
     )
     made.filters.update(duration=duration, amount=amount, argument=shlex.quote, with_code=with_code)
     made.filters.update(
-        bars=drawn_bars, tokens=tokens_text, money=money_text, short=lambda text: shortened(text, _LINE)
+        bars=drawn_bars,
+        drawn=drawn,
+        cells=cells_of,
+        tokens=tokens_text,
+        money=money_text,
+        short=lambda text: shortened(text, _LINE),
     )
-    made.globals.update(in_full=IN_FULL, most_places=PLACES, most_unsteady=UNSTEADY, most_lanes=LANES)
+    made.globals.update(
+        in_full=IN_FULL,
+        most_places=PLACES,
+        most_unsteady=UNSTEADY,
+        most_lanes=LANES,
+        most_causes=CAUSES,
+        most_rows=ROWS,
+    )
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import heappush, heapreplace
@@ -162,6 +163,31 @@ def _rows(bars: Sequence[TimelineBar]) -> list[list[TimelineBar]]:
             heappush(ends, (bar.end, len(rows)))
             rows.append([bar])
     return rows
+
+
+_DRAWN = 400
+"""Of more bars of a lane, those that would lie on one another are one."""
+_GRAVITY = ("failed", "not_judged", "expected", "passed")
+
+
+def drawn(lane: Lane, seconds: float) -> Sequence[TimelineBar]:
+    """The bars of a lane as a page draws them: of very many, one for each of 400 parts of the time."""
+    if len(lane.bars) <= _DRAWN:
+        return lane.bars
+    parts: dict[int, list[TimelineBar]] = {}
+    for bar in lane.bars:
+        parts.setdefault(int(_DRAWN * bar.start / (seconds or 1)), []).append(bar)
+    return [_as_one(bars) for bars in parts.values()]
+
+
+def _as_one(bars: Sequence[TimelineBar]) -> TimelineBar:
+    """One bar with the colour of the worst."""
+    if len(bars) == 1:
+        return bars[0]
+    kinds = Counter(bar.kind for bar in bars)
+    kind = next((each for each in _GRAVITY if kinds[each]), bars[0].kind)
+    end = max(bar.end for bar in bars)
+    return TimelineBar(label=f"{len(bars)} tasks ({kinds[kind]} {kind})", start=bars[0].start, end=end, kind=kind)
 
 
 def _worker_key(worker: str) -> tuple[int, str]:

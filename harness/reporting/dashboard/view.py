@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -127,15 +128,19 @@ class ThresholdState(FrozenValue):
     critical: str
 
 
-class TimelineBar(FrozenValue):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineBar:
     """A task, or a state of a circuit or service, in the timeline. Times are seconds since the start of the run."""
 
     label: str
     start: float
     end: float
-    kind: str = Field(description="A Status, or `open`, `half_open`, `down`, ...: which colour it has.")
-    marks: tuple[float, ...] = Field((), description="When attempts failed.")
-    thinking: tuple[tuple[float, float], ...] = Field((), description="Begin and end of each request to a model.")
+    kind: str
+    """A Status, or `open`, `half_open`, `down`, ...: which colour it has."""
+    marks: tuple[float, ...] = ()
+    """When attempts failed."""
+    thinking: tuple[tuple[float, float], ...] = ()
+    """Begin and end of each request to a model."""
 
 
 class Lane(FrozenValue):
@@ -254,12 +259,14 @@ class ToolsView(FrozenValue):
     servers: tuple[ToolServerState, ...] = ()
 
 
-class TaskRow(FrozenValue):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRow:
     """A line of the table of all tasks."""
 
     task_id: str
     status: Status
-    note: str = Field("", description="Of a failure its code and message; of a skipped task, why.")
+    note: str = ""
+    """Of a failure its code and message; of a skipped task, why."""
     feature: str = ""
     worker: str = ""
     start: float | None = None
@@ -267,7 +274,8 @@ class TaskRow(FrozenValue):
     executions: int = 1
     retries: int = 0
     healed: bool = False
-    cause: int | None = Field(None, description="Which of the causes, from 0.")
+    cause: int | None = None
+    """Which of the causes, from 0."""
     links: tuple[PageLink, ...] = ()
 
 

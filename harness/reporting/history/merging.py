@@ -18,10 +18,10 @@ from harness.reporting.allure.results import HISTORY as ALLURE_HISTORY
 from harness.reporting.files import is_inside, mark, safe_name, shown_path, write_json, write_text
 from harness.reporting.history.file import HISTORY, HistoryError, place_of
 from harness.reporting.history.reading import PREVIOUS, load_run
-from harness.reporting.history.record import Ending, Execution, RunRecord
+from harness.reporting.history.record import Ending, Execution, PackedExecutions, RunRecord, packed, unpacked
 from harness.reporting.history.rows import stamp
 from harness.reporting.history.writing import save_run
-from harness.reporting.task_record import LAST_RUN, error_metrics, write_last_run
+from harness.reporting.task_record import LAST_RUN, TaskRecord, error_metrics, write_last_run
 
 # Merges the folders of shards or machines into one with the layout of a project.
 
@@ -101,8 +101,8 @@ def _make_folder(shards: Sequence[ShardRun], made: Path, output: Path, plain: Pl
         mark(folder, run.run, counts=folder.relative_to(made) in counting)
     save_run(made, run)
     _copy_allure(shards, made, run, plain)
-    records = [each.record for each in run.last if each.record is not None]
-    write_last_run(made / LAST_RUN, run.run, records, run.finished)
+    records = (each.record for each in run.last if each.record is not None)
+    write_last_run(made / LAST_RUN, run.run, records, run.finished, run.metrics["error_metrics"])
     write_json(made / ".harness" / "metrics.json", {"run": run.run, **run.metrics})
     write_json(made / _MARK, {"run": run.run, "merged_from": run.merged_from})
     write_text(made / "pyproject.toml", _PROJECT)
@@ -133,28 +133,32 @@ def _put_output(made: Path, output: Path) -> None:
 def _with_errors(shards: Iterable[ShardRun], made: Path, plain: Plain) -> Iterator[RunRecord]:
     """Each run with its failures' places in the new folder; if names collide, the later ones get a number."""
     taken: dict[str, Path] = {}
-    moved: dict[str, Execution] = {}  # files that two folders have in common are copied once
+    moved: dict[str, dict[str, str | None]] = {}  # files that two folders have in common are copied once
+
+    def in_new_folder(each: Execution, folder: Path) -> Execution:
+        if each.record is None or each.record.artifacts is None:
+            return each
+        if (name := _identity_of_execution(each)) not in moved:
+            moved[name] = _move_artifacts(each.record, folder, made / ERRORS, taken, plain)
+        return each.model_copy(update={"record": each.record.model_copy(update=moved[name])})
+
     for shard in shards:
-        for each in shard.run.executions:
-            if (name := _identity_of_execution(each)) not in moved:
-                moved[name] = _move_artifacts(each, shard.folder, made / ERRORS, taken, plain)
-        found = (moved[_identity_of_execution(each)] for each in shard.run.executions)
-        yield shard.run.model_copy(update={"executions": tuple(found)})
+        found = PackedExecutions.of(in_new_folder(each, shard.folder) for each in shard.run.executions)
+        yield shard.run.model_copy(update={"executions": found})
 
 
-def _move_artifacts(each: Execution, folder: Path, errors: Path, taken: dict[str, Path], plain: Plain) -> Execution:
-    record = each.record
-    if record is None or record.artifacts is None:
-        return each
-    source = _source(Path(record.artifacts), folder)
+def _move_artifacts(
+    record: TaskRecord, folder: Path, errors: Path, taken: dict[str, Path], plain: Plain
+) -> dict[str, str | None]:
+    """Copy the directory of a record; returns the fields that say where it is now."""
+    source = _source(Path(record.artifacts or ""), folder)
     if source is None:
-        return each.model_copy(update={"record": record.model_copy(update={"artifacts": None})})
+        return {"artifacts": None}
     key = _free_name(record.key, source, taken)
     if key not in taken:
         taken[key] = source
         shutil.copytree(source, errors / key, ignore=plain.others)
-    found = record.model_copy(update={"artifacts": f"{ERRORS}/{key}", "key": key})
-    return each.model_copy(update={"record": found})
+    return {"artifacts": f"{ERRORS}/{key}", "key": key}
 
 
 def _source(artifacts: Path, folder: Path) -> Path | None:
@@ -217,13 +221,13 @@ def merge_runs(runs: Sequence[RunRecord]) -> RunRecord:
 
     Its name follows from theirs, so that merging the same runs again gives the same name.
     """
-    runs = sorted(runs, key=lambda run: (stamp(run.started) or "", run.run, run.model_dump_json()))
+    runs = sorted(runs, key=lambda run: (stamp(run.started) or "", run.run, identity_of(run)))
     sources = tuple(sorted({name for run in runs for name in run.merged_from or (run.run,)}))
     executions = merged_executions(run.executions for run in runs)
     added_up = _parts(runs)
     done = all(run.finished for run in runs)
     statuses = [run.exit_status for run in runs if run.exit_status is not None]
-    return RunRecord(
+    whole = RunRecord(
         run=f"{min(run.started for run in runs):%Y%m%dT%H%M%S}-merged-{_digest(sources, 8)}",
         started=min(run.started for run in runs),
         finished=max((run.finished for run in runs if run.finished), default=None) if done else None,
@@ -237,15 +241,15 @@ def merge_runs(runs: Sequence[RunRecord]) -> RunRecord:
         ci=next((_safe(run.ci) for run in runs if run.ci), {}),
         shard=", ".join(sorted({part for run in runs for part in run.shard.split(", ") if part})),
         durations=_common_value(run.durations for run in runs),
-        executions=executions,
         happenings=tuple(sorted({each.model_dump_json(): each for run in runs for each in run.happenings}.values(),
                                 key=lambda each: stamp(each.at) or "")),
         uncollected={file: why for run in runs for file, why in run.uncollected.items()},
-        metrics=_metrics([run.metrics for run in runs], list(added_up.values()), executions),
+        metrics=_metrics([run.metrics for run in runs], list(added_up.values()), executions.last),
         added_up=added_up,
         merged_from=sources,
         note=_note(runs),
     )  # fmt: skip
+    return whole.model_copy(update={"executions": executions})  # they need no second check
 
 
 def identity_of(run: RunRecord) -> str:
@@ -253,29 +257,31 @@ def identity_of(run: RunRecord) -> str:
     return _digest([run.run, stamp(run.started) or "", *sorted(map(_identity_of_execution, run.executions))], None)
 
 
-def merged_executions(parts: Iterable[Sequence[Execution]]) -> tuple[Execution, ...]:
-    """The distinct executions, numbered again for each node; the places of their files do not count."""
-    distinct: dict[str, Execution] = {}
+def merged_executions(parts: Iterable[Sequence[Execution]]) -> PackedExecutions:
+    """The distinct executions, numbered again for each node; the places of their files do not count.
+
+    Executions without a time come first, since one that ran counts more than one that was left out.
+    """
+    distinct: dict[str, tuple[str, str, bytes]] = {}
     for each in (each for part in parts for each in part):
-        distinct.setdefault(_identity_of_execution(each), each)
-
-    def when(identity: str) -> tuple[str, str, str]:
-        """Executions without a time come first, since one that ran counts more than one that was left out."""
-        each = distinct[identity]
-        return (stamp(each.began) or "", each.nodeid, identity)
-
+        if (identity := _identity_of_execution(each)) not in distinct:
+            distinct[identity] = (stamp(each.began) or "", each.nodeid, packed(each))
     numbers: Counter[str] = Counter()
-    found = []
-    for each in (distinct[identity] for identity in sorted(distinct, key=when)):
+
+    def numbered(document: bytes) -> bytes:
+        each = unpacked(document)
         numbers[each.nodeid] += 1
-        found.append(each.model_copy(update={"number": numbers[each.nodeid]}))
-    return tuple(found)
+        number = numbers[each.nodeid]
+        return document if each.number == number else packed(each.model_copy(update={"number": number}))
+
+    ordered = sorted(distinct, key=lambda identity: (*distinct[identity][:2], identity))
+    return PackedExecutions((distinct[each][1], numbered(distinct[each][2])) for each in ordered)
 
 
 def _identity_of_execution(each: Execution) -> str:
     """The identity of an execution: wherever its files lie, and whatever its number is."""
     record = each.record and each.record.model_copy(update={"artifacts": None, "key": ""})
-    return each.model_copy(update={"record": record, "number": 1}).model_dump_json()
+    return _digest([each.model_copy(update={"record": record, "number": 1}).model_dump_json()], None)
 
 
 def _digest(parts: Sequence[str], letters: int | None) -> str:
@@ -316,14 +322,13 @@ def _parts(runs: Sequence[RunRecord]) -> dict[str, dict[str, Any]]:
 
 
 def _metrics(
-    documents: Sequence[dict[str, Any]], resilience: Sequence[dict[str, Any]], executions: Sequence[Execution]
+    documents: Sequence[dict[str, Any]], resilience: Sequence[dict[str, Any]], last: Iterable[Execution]
 ) -> dict[str, Any]:
     """Error rates are counted again; other figures are added up, and of each threshold the worst stays."""
-    last = {each.nodeid: each for each in executions}.values()
     thresholds = [found for each in documents if isinstance(found := each.get("thresholds"), dict)]
     names = dict.fromkeys(name for each in resilience for name in each)
     return {
-        "error_metrics": error_metrics([each.record for each in last if each.record is not None]),
+        "error_metrics": error_metrics(each.record for each in last if each.record is not None),
         "resilience": {name: (_mean if name.startswith("avg") else _sum)(resilience, name) for name in names},
         "thresholds": _worst_readings(thresholds),
     }

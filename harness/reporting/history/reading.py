@@ -24,13 +24,15 @@ from harness.reporting.history.file import HistoryError, place_of, reading
 from harness.reporting.history.record import (
     Execution,
     Outcome,
+    PackedExecutions,
     RunRecord,
     RunSummary,
     TaskPoint,
     cost_per_success,
     counted,
+    unpacked,
 )
-from harness.reporting.history.rows import ending_of, execution_of, happening_of, is_running, run_of
+from harness.reporting.history.rows import ending_of, happening_of, is_running, readable, run_of
 from harness.reporting.history.writing import import_pending_runs
 from harness.spec.names import blank_unprintable, how_many
 from harness.spec.problems import did_you_mean
@@ -166,6 +168,7 @@ _OVERLAPS = """SELECT runs.run, COUNT(DISTINCT e.nodeid) AS common
     LEFT JOIN executions AS e ON e.run = runs.run AND e.nodeid IN (SELECT nodeid FROM executions WHERE run = one.run)
     GROUP BY runs.run ORDER BY runs.started DESC, runs.run DESC"""
 _TASKS = "SELECT COUNT(DISTINCT nodeid) AS tasks FROM executions WHERE run = ?"
+_NOT_GREEN = "SELECT nodeid FROM executions WHERE run = ? AND outcome IN ('failed', 'rerun')"
 _PASSED = """SELECT task_id, seconds FROM executions WHERE outcome = 'passed'
     AND run IN (SELECT run FROM runs WHERE run != ? ORDER BY started DESC, run DESC LIMIT ?)"""
 _BACK = re.compile(r"last(?:-([0-9]{1,6}))?")
@@ -178,11 +181,12 @@ def load_run(root: Path, name: str = "last") -> RunRecord:
     """
     with _reading(root) as database:
         row = _row(database, name)
-        executions = (execution_of(each["document"]) for each in database.execute(_PARTS, (row["run"],)))
-        happenings = (happening_of(each["document"]) for each in database.execute(_AROUND, (row["run"],)))
-        run = run_of(row, executions, happenings)
-    runs = (run.run, *run.merged_from)
-    return run.model_copy(update={"executions": tuple(found_again(each, root, runs) for each in run.executions)})
+        run = run_of(row, (happening_of(each["document"]) for each in database.execute(_AROUND, (row["run"],))))
+        runs = (run.run, *run.merged_from)
+        parts = (unpacked(each["document"]) for each in database.execute(_PARTS, (row["run"],)))
+        with readable(row):
+            executions = PackedExecutions.of(found_again(each, root, runs) for each in parts)
+    return run.model_copy(update={"executions": executions})
 
 
 def recent_runs(root: Path, limit: int = 30) -> tuple[RunSummary, ...]:
@@ -191,16 +195,24 @@ def recent_runs(root: Path, limit: int = 30) -> tuple[RunSummary, ...]:
         return tuple(_summary(database, row) for row in database.execute(_NEWEST, (limit,)).fetchall())
 
 
-def task_points(root: Path, runs: int = 30, until: str | None = None) -> dict[str, tuple[TaskPoint, ...]]:
+def task_points(
+    root: Path, runs: int = 30, until: str | None = None, not_green_in: str | None = None
+) -> dict[str, tuple[TaskPoint, ...]]:
     """Node id -> its results in the newest runs, oldest first. Raises HistoryError.
 
-    `until`: the id of a run; only it and runs that began before it count.
+    `until`: the id of a run; only it and runs that began before it count. `not_green_in`: the id of a run; only tasks
+    that failed once, in it or in one of these runs, count: of a large suite that is a small part.
     """
     points: dict[str, list[TaskPoint]] = {}
     with _reading(root) as database:
         found = database.execute(_UNTIL, (until, runs)) if until else database.execute(_NEWEST, (runs,))
-        for row in reversed(found.fetchall()):
+        rows, wanted = found.fetchall()[::-1], set[str]()
+        for run in {not_green_in, *(row["run"] for row in rows)} if not_green_in else ():
+            wanted.update(each["nodeid"] for each in database.execute(_NOT_GREEN, (run,)))
+        for row in rows:
             for each in database.execute(_LAST, (row["run"],)):
+                if not_green_in and each["nodeid"] not in wanted:
+                    continue
                 points.setdefault(each["nodeid"], []).append(_point(row, each))
     return {nodeid: tuple(found) for nodeid, found in points.items()}
 

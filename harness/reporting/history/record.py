@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_serializer
 
 from harness.model.consumption import ModelFigures, added_up
 from harness.model.figures import UNJUDGED
@@ -193,6 +194,55 @@ class Execution(FrozenValue):
         return self.record is not None and any(w.get("type") == "fallback_selector_used" for w in self.record.warnings)
 
 
+class PackedExecutions(Sequence[Execution]):
+    """Executions as compressed documents, each of which is decoded when it is asked for.
+
+    A run of 100,000 results takes a hundred megabytes so, and three gigabytes as values: who goes through them holds
+    one at a time.
+    """
+
+    def __init__(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        """`rows`: node id and document (`packed`) of each."""
+        self._rows = list(rows)
+
+    @classmethod
+    def of(cls, executions: Iterable[Execution]) -> PackedExecutions:
+        return cls((each.nodeid, packed(each)) for each in executions)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Execution]:
+        return (unpacked(document) for _, document in self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Execution: ...
+    @overload
+    def __getitem__(self, index: slice) -> PackedExecutions: ...
+    def __getitem__(self, index: int | slice) -> Execution | PackedExecutions:
+        return PackedExecutions(self._rows[index]) if isinstance(index, slice) else unpacked(self._rows[index][1])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    @property
+    def last(self) -> PackedExecutions:
+        """The last one of each node."""
+        return PackedExecutions({nodeid: (nodeid, document) for nodeid, document in self._rows}.values())
+
+
+def packed(execution: Execution) -> bytes:
+    """The compressed document, as the history keeps it. Raises UnicodeEncodeError, PydanticSerializationError."""
+    return zlib.compress(execution.model_dump_json().encode())
+
+
+def unpacked(document: bytes) -> Execution:
+    """The execution of a document. Raises ValidationError and zlib.error for what is none."""
+    return Execution.model_validate_json(zlib.decompress(document))
+
+
 class Happening(FrozenValue):
     """A line of `.harness/events/<run>.jsonl` that is no attempt of a step: circuits, services, thresholds."""
 
@@ -223,7 +273,7 @@ class RunRecord(FrozenValue):
     durations: str = Field(
         "", description="Digest of the durations by which the suite was divided (`--task-durations`)."
     )
-    executions: tuple[Execution, ...] = ()
+    executions: Sequence[Execution] = Field((), description="Perhaps `PackedExecutions`.")
     happenings: tuple[Happening, ...] = ()
     uncollected: dict[str, str] = Field({}, description="File that pytest could not collect -> why.")
     metrics: dict[str, Any] = Field({}, description="The document of metrics.json.")
@@ -234,9 +284,15 @@ class RunRecord(FrozenValue):
     note: str = Field("", description="Said of the run as such: that its process is gone, what is not in it.")
     running: bool = Field(False, description="Unfinished, and its process (of this machine) is alive.")
 
+    @field_serializer("executions")
+    def _unpacked(self, executions: Sequence[Execution]) -> tuple[Execution, ...]:
+        return tuple(executions)
+
     @property
-    def last(self) -> tuple[Execution, ...]:
+    def last(self) -> Sequence[Execution]:
         """The last execution of each node, in the order of the run: these count."""
+        if isinstance(self.executions, PackedExecutions):
+            return self.executions.last
         return tuple({each.nodeid: each for each in self.executions}.values())
 
     @property

@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError
 from harness.model.consumption import ModelFigures
 from harness.model.tool_use import ToolFigures, of_all_tools
 from harness.reporting.history.file import HistoryError
-from harness.reporting.history.record import Ending, Execution, Happening, RunRecord
+from harness.reporting.history.record import Ending, Execution, Happening, RunRecord, packed
 from harness.resilience.owner import Owner
 
 # Writes rows of the tables, always within a transaction of the caller.
@@ -78,7 +78,7 @@ def insert_execution(database: sqlite3.Connection, run: str, execution: Executio
     """Insert an execution with its attempts, warnings and failure."""
     each = _writable(execution)
     key = database.execute(_EXECUTION, _execution_row(run, each)).lastrowid or 0
-    database.execute(_DOCUMENT, (key, zlib.compress(each.model_dump_json().encode())))
+    database.execute(_DOCUMENT, (key, packed(each)))
     database.executemany(_ATTEMPT, _attempt_rows(key, each))
     database.executemany(_WARNING, _warning_rows(key, each))
     if failure := _failure_row(key, each):
@@ -240,14 +240,21 @@ def _warning_rows(execution: int, each: Execution) -> Iterator[Row]:
         yield (execution, position, kind, step if isinstance(step, int) else None, message)
 
 
-def run_of(row: sqlite3.Row, executions: Iterator[Execution], happenings: Iterator[Happening]) -> RunRecord:
-    """The whole run. Raises HistoryError for a document that this version cannot read."""
+@contextmanager
+def readable(row: sqlite3.Row) -> Iterator[None]:
+    """Raise HistoryError for a document of the run that this version cannot read."""
     try:
-        run = RunRecord.model_validate_json(row["document"])
-        parts = {"executions": tuple(executions), "happenings": tuple(happenings)}
-        return run.model_copy(update={**parts, "ending": ending_of(row), "running": is_running(row)})
+        yield
     except (ValidationError, zlib.error) as error:
         raise HistoryError(f"run {row['run']}: its record in the history cannot be read: {error}") from error
+
+
+def run_of(row: sqlite3.Row, happenings: Iterator[Happening]) -> RunRecord:
+    """The run without its executions. Raises HistoryError for a document that this version cannot read."""
+    with readable(row):
+        run = RunRecord.model_validate_json(row["document"])
+        parts = {"happenings": tuple(happenings), "ending": ending_of(row), "running": is_running(row)}
+        return run.model_copy(update=parts)
 
 
 def owner_of(row: sqlite3.Row) -> Owner:
@@ -264,10 +271,6 @@ def ending_of(row: sqlite3.Row) -> Ending:
 def is_running(row: sqlite3.Row) -> bool:
     """Return whether the run still runs, as far as this machine can tell."""
     return row["ending"] == "unfinished" and owner_of(row).alive
-
-
-def execution_of(document: bytes) -> Execution:
-    return Execution.model_validate_json(zlib.decompress(document))
 
 
 def happening_of(document: str) -> Happening:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,15 +34,13 @@ def test_allures_table_that_is_a_pipe_names_no_run(tmp_path: Path) -> None:
     assert written_run(tmp_path) == ""
 
 
-def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_text(tmp_path / "a.txt", "before")
-    real = Path.write_bytes
+def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    write_text(tmp_path / "a.txt", ["bef", "ore"])
 
-    def full(path: Path, data: bytes) -> int:
-        real(path, data[:1])
+    def until_full() -> Iterator[str]:
+        yield "a"
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*a\.txt'"):
-        write_text(tmp_path / "a.txt", "after")
+        write_text(tmp_path / "a.txt", until_full())
     assert [path.read_text("utf-8") for path in tmp_path.iterdir()] == ["before"]

@@ -16,8 +16,10 @@ def test_written_and_read(tmp_path: Path) -> None:
     plan = sample.plan()
     records = [task_record(story_of(plan, sample.completed(plan))), task_record(story_of(plan, sample.failed(plan)))]
     path = tmp_path / ".harness" / "last-run.json"
-    made = write_last_run(path, "run-1", records, sample.START)
-    assert load_last_run(path) == made
+    write_last_run(path, "run-1", records, sample.START)
+    read = load_last_run(path)
+    assert read is not None
+    assert (read.run, read.finished, read.results) == ("run-1", sample.START, tuple(records))
     document = json.loads(path.read_text())
     assert document["error_metrics"]["failed"] == 1
     assert [result["final_state"] for result in document["results"]] == ["completed", "failed"]

@@ -73,30 +73,53 @@
   const body = find("table.tasks tbody");
   if (!body) return;
   const [words, state, shown] = [find("#words"), find("#state"), find("#shown")];
-  const rows = [...body.rows].map((row) => ({
-    row,
+  const drawn = [...body.rows].map((row) => ({
+    row: () => row,
     text: row.textContent.toLowerCase(),
-    is: (wanted) => !wanted || row.classList.contains(wanted)
-      || (wanted === "retried" && row.querySelector(".retries").textContent !== "")
-      || (wanted === "healed" && row.querySelector(".note").textContent.startsWith("healed")),
+    status: row.className,
+    retried: row.querySelector(".retries").textContent !== "",
+    healed: row.querySelector(".note").textContent.startsWith("healed"),
+    value: (column) => row.cells[column].dataset.value ?? row.cells[column].textContent,
   }));
-  const FIRST = 100;
-  const more = find("#more");
-  let limit = FIRST;
-  const filter = () => {
-    const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let count = 0;
-    for (const each of rows) {
-      const fits = each.is(state.value) && asked.every((word) => each.text.includes(word));
-      count += fits;
-      each.row.hidden = !fits || count > limit;
+  const pattern = body.rows[0].cloneNode(true);
+  const made = ({ texts, status, cause }) => {
+    const row = pattern.cloneNode(true);
+    row.className = status;
+    texts.forEach((text, column) => { row.cells[column].textContent = text; });
+    if (cause !== null) {
+      const link = document.createElement("a");
+      link.href = `#cause-${cause + 1}`;
+      link.textContent = "cause";
+      row.lastElementChild.append(" ", link);
     }
-    const all = `${rows.length} task${rows.length === 1 ? "" : "s"}`;
-    shown.textContent = count === rows.length ? all : `${count} of ${all}`;
-    more.hidden = count <= limit;
-    more.textContent = `Show all ${count} (now the first ${limit})`;
+    return row;
   };
-  more.addEventListener("click", () => { limit = Infinity; filter(); });
+  const later = JSON.parse(find("#rest")?.textContent ?? "[]").map((each) => ({
+    ...each,
+    row: () => made(each),
+    text: each.texts.join(" ").toLowerCase(),
+    value: (column) => ({ 2: each.start, 3: each.seconds })[column] ?? each.texts[column],
+  }));
+  const rows = [...drawn, ...later];
+  const is = (each, wanted) => !wanted || each.status === wanted || (wanted === "retried" && each.retried) || (wanted === "healed" && each.healed);
+  const PAGE = 100;
+  const [pages, back, next, place] = [find(".pages"), find("#back"), find("#next"), find("#place")];
+  let first = 0;
+  const show = () => {
+    const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = rows.filter((each) => is(each, state.value) && asked.every((word) => each.text.includes(word)));
+    first = Math.max(0, Math.min(first, Math.floor((found.length - 1) / PAGE) * PAGE));
+    const last = Math.min(found.length, first + PAGE);
+    body.replaceChildren(...found.slice(first, last).map((each) => each.row()));
+    const all = `${rows.length} task${rows.length === 1 ? "" : "s"}`;
+    shown.textContent = found.length === rows.length ? all : `${found.length} of ${all}`;
+    pages.hidden = found.length <= PAGE;
+    place.textContent = `${first + 1} to ${last} of ${found.length}`;
+    [back.disabled, next.disabled] = [first === 0, last === found.length];
+  };
+  const filter = () => { first = 0; show(); };
+  back.addEventListener("click", () => { first -= PAGE; show(); });
+  next.addEventListener("click", () => { first += PAGE; show(); });
   words.addEventListener("input", filter);
   state.addEventListener("change", filter);
   words.form.addEventListener("submit", (event) => event.preventDefault());
@@ -112,12 +135,11 @@
       const down = head.getAttribute("aria-sort") === "ascending";
       for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const value = (row) => row.cells[head.cellIndex].dataset.value ?? row.cells[head.cellIndex].textContent;
+      const value = (each) => each.value(head.cellIndex);
       const compare = head.dataset.sort === "number"
         ? (a, b) => (parseFloat(value(a)) || 0) - (parseFloat(value(b)) || 0)
         : (a, b) => value(a).localeCompare(value(b), "en", { numeric: true });
-      rows.sort((a, b) => (down ? compare(b.row, a.row) : compare(a.row, b.row)));
-      body.append(...rows.map((each) => each.row));
+      rows.sort((a, b) => (down ? compare(b, a) : compare(a, b)));
       filter();
     });
   }
