@@ -268,7 +268,8 @@ _ROWS: tuple[Row, ...] = (
         named_suspect=_W.PROJECT),
     Row("HOOK_FAILED", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
         "A step of `before_each` failed, or one of `after_each` after a task that had passed.",
-        "The message names the step and its own failure: mend the step group; `before_each: []` in a task leaves it out.",
+        "The message names the step and its own failure: mend the step group. `before_each: []` or `after_each: []` in "
+        "a task leaves these steps out.",
         named_artifact="screenshot.png", named_suspect=_W.PROJECT),
     Row("PRECONDITION_NOT_MET", _T.PRECONDITION_NOT_MET, _LOGIC, _S.WARNING, _F.PRECONDITION, False,
         "A precondition does not hold, so the task was not started.",

@@ -109,7 +109,9 @@ class _KeptReader:
         usual = report.code in CATALOG and CATALOG[report.code].hint in report.hint
         return failed(
             report.code,
-            failure_place(report.code, report.step_index, self._total, report.step_number, began=began),
+            failure_place(
+                report.code, report.step_index, self._total, report.step_number, began=began, hook=details.get("hook")
+            ),
             report.error_message,
             details,
             "",

@@ -289,6 +289,7 @@ class _Teller:
             result.steps_total,
             result.step_numbers.get(result.failed_index or 0, ""),
             began=not before_the_first_step(result),
+            hook=failure.details.get("hook"),
         )
         call = failed_call(result)
         advised = advice(result, expected=bool(result.error and result.error.expected))
