@@ -83,7 +83,7 @@ def test_a_defect_in_what_tidies_up_takes_no_evidence_along(monkeypatch: pytest.
     theatre.session.script = [Passed(), BROKEN]
 
     def defect(run: Any, record: Any, left: Any) -> Any:
-        return rest_of_group(run, record, left) if record.index < 2 else 1 / 0
+        return rest_of_group(run, record, left) if record.index < 1 else 1 / 0
 
     monkeypatch.setattr("harness.engine.around.rest_of_group", defect)
     result = play(theatre)
