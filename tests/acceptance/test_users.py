@@ -171,6 +171,8 @@ def test_each_user_has_a_video(ran: SimpleNamespace) -> None:
         folder = ran.folder / "errors" / name
         for video in (folder, folder / "files" / "users" / other):
             assert (video / "video.webm").stat().st_size > 1000, video
+    kept = ran.folder / "errors" / ".kept" / "SALE"
+    assert {str(path.relative_to(kept)) for path in kept.rglob("video.webm")} == {"video.webm", "users/bob/video.webm"}
 
 
 def test_no_write_is_repeated_because_another_user_fails(ran: SimpleNamespace) -> None:
