@@ -36,6 +36,11 @@ _OF_PLAYWRIGHT = ("CDPScreenshotNewSurface", "SkipListAccountsWithoutGaiaCookies
 WEBMCP = "WebMCP"
 """The feature of Chromium by which pages offer tools (docs/decisions/027-webmcp.md)."""
 
+_ONE_SPACE = f"{_FEATURES}LocalNetworkAccessChecks:LocalNetworkAccessChecksWarn/true"
+"""Hosts of a task are on loopback. A page that a route answers has no address, so Chromium takes it for one of the
+internet, and lets it ask nothing of loopback.
+"""
+
 
 _DEBUGGING_PORT = "--remote-debugging-port=0"
 """The argument of a browser that programs reach over the DevTools protocol: a port beside Playwright's pipe."""
@@ -54,12 +59,13 @@ class BrowserKind(Struct, frozen=True):
     """The number of the user whose browser it is, in tasks with several."""
 
     def arguments(self, others: Sequence[str]) -> list[str]:
-        """All arguments of such a browser; where pages can offer tools, all features are in one argument."""
+        """All arguments of such a browser; where we enable a feature, all are in one argument."""
         found = [*others, *(_SEALED if self.sealed else ()), *((_DEBUGGING_PORT,) if self.debugged else ())]
-        if not self.webmcp:
+        if not self.webmcp and _ONE_SPACE not in found:
             return found
         named = (each.removeprefix(_FEATURES) for each in found if each.startswith(_FEATURES))
-        features = dict.fromkeys((*_OF_PLAYWRIGHT, *filter(None, ",".join(named).split(",")), WEBMCP))
+        offered = (WEBMCP,) if self.webmcp else ()
+        features = dict.fromkeys((*_OF_PLAYWRIGHT, *filter(None, ",".join(named).split(",")), *offered))
         return [*(each for each in found if not each.startswith(_FEATURES)), _FEATURES + ",".join(features)]
 
 
@@ -74,7 +80,7 @@ def host_arguments(hosts: Mapping[str, int], secure: Mapping[str, int], spki: st
     if not hosts:
         return []
     rules = resolver_rules(hosts, secure)
-    return [f"--host-resolver-rules={rules}", f"--ignore-certificate-errors-spki-list={spki}"]
+    return [f"--host-resolver-rules={rules}", f"--ignore-certificate-errors-spki-list={spki}", _ONE_SPACE]
 
 
 def unreachable_arguments(hosts: Iterable[str]) -> list[str]:

@@ -173,4 +173,5 @@ def _tell_apart(evidence: Evidence, *, logs: bool) -> None:
         text = "".join(f"{line}\n" for line in evidence.console)
         (evidence.folder / CONSOLE).write_text(text, "utf-8", "replace")
     if missed := [f"{each.name}: {each.reason}\n" for each in evidence.items if each.status == "missed"]:
-        (evidence.folder / "missing.txt").write_text("".join(missed), "utf-8", "replace")
+        with (evidence.folder / "missing.txt").open("a", encoding="utf-8", errors="replace") as file:  # logs come later
+            file.writelines(missed)

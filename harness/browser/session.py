@@ -512,16 +512,17 @@ class PlaywrightSession(PageLooks):
     async def close(self) -> None:
         if self._request.routing is not None:
             await self._request.routing.end()
+        own = self._request.own_folder
         if self._request.tracing == "on" and self.tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS * self._request.scale, self._clock.now())
-            own = self._request.own_folder
             own.mkdir(parents=True, exist_ok=True)
             await collecting.take_trace(self._collector(own, deadline))
             self._files.append(own / TRACE)
         await self._handle.end(CLOSE_SECONDS)
         if (videos := self._request.videos) is not None and videos.always and not videos.taken:
-            await collecting.take_video(self._collector(self._request.own_folder, Deadline.after(0, 0)), videos)
-            self._files.append(self._request.folder / VIDEO)
+            own.mkdir(parents=True, exist_ok=True)
+            await collecting.take_video(self._collector(own, Deadline.after(0, 0)), videos)
+            self._files.append(own / VIDEO)
 
 
 def of_nobody(user: str) -> Failure:

@@ -133,10 +133,10 @@ class _Film:
         self._shown = at, picture
 
     def _write(self, at: float, picture: bytes) -> None:
-        if self._file is None or self._file.tell() > LARGEST_PART:
-            self._turn()
-        assert self._file is not None
         with contextlib.suppress(OSError):  # a full disk costs frames, and not the task
+            if self._file is None or self._file.tell() > LARGEST_PART:
+                self._turn()
+            assert self._file is not None
             self._file.write(_cluster(round(at), picture))
             self.length += 1
         self._written = at
@@ -153,14 +153,15 @@ class _Film:
 
     def _turn(self) -> None:
         """Go on in the next file, and delete the one before the last."""
-        number = 0
+        number = int(self._parts[-1].suffix[1:]) + 1 if self._parts else 0
         if self._file is not None:
             self._file.close()
-            number = int(self._parts[-1].suffix[1:]) + 1
+            self._file = None
         if len(self._parts) == self._parts.maxlen:
             self._parts[0].unlink(missing_ok=True)
-        self._parts.append(self._path.with_suffix(f".{number}"))
-        self._file = self._parts[-1].open("wb")
+        self._path.parent.mkdir(exist_ok=True)  # each user has a folder
+        self._file = (part := self._path.with_suffix(f".{number}")).open("wb")
+        self._parts.append(part)
 
     async def encode(self, ffmpeg: str, target: Path, until: Deadline) -> str:
         """Write the WebM; returns a remark. Raises ValueError or OSError if ffmpeg does not make one."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from harness.cli.project import settings_here
 from harness.resilience.replaced import replaced
@@ -78,7 +79,13 @@ def _format(file: Path, *, check: bool, diff: bool, long: bool) -> bool:
     """Return whether the file changes. Raises SpecError for a broken one, OSError for one that cannot be written."""
     before = read_mapping(file).text
     _load(file)
-    after = _styled(before, long=long)
+    try:
+        after = _styled(before, long=long)
+    except yaml.MarkedYAMLError as error:  # libyaml, which reads files faster, takes more tabs
+        at = error.problem_mark
+        place = (at.line + 1, at.column + 1) if at else (1, 1)
+        told = Problem(file_label(file), *place, "", str(error.problem), hint="it is left as it is: use spaces")
+        raise SpecError([told]) from None
     if after is None:
         hint = "it is left as it is; please report it, with the file"
         problem = Problem(file_label(file), 1, 1, "", "it would mean something else in the one style", hint=hint)

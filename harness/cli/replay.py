@@ -259,15 +259,18 @@ def stop_index(kept: ArtifactDirectory, plan: Plan, step: int | None) -> int:
     index = kept.report.step_index if step is None else step
     if index < 0:
         fail(f"{plan.task_id} failed before its first step: there is no page to stop at (harness show says why)")
+    if step is None and (kept.report.context.model_extra or {}).get("hook") == "after_each":
+        return len(plan.steps)
     if index > len(plan.steps):
         fail(f"{plan.source} has steps 0 to {len(plan.steps) - 1} now; choose with --step")
     return index
 
 
 def writes(plan: Plan, index: int, settings: Settings) -> tuple[str, ...]:
-    """The steps before the stop that write, as text."""
+    """The steps before the stop, and those around the task, that write, as text."""
+    around = (each for each in (*plan.before_each, *plan.after_each) if _writes(each, settings))
     found = (number for number in range(index) if _writes(plan.steps[number], settings))
-    return tuple(step_text(plan, number, settings, _LONGEST) for number in found)
+    return tuple(step_text(plan, each, settings, _LONGEST) for each in (*found, *around))
 
 
 def _writes(step: Step, settings: Settings) -> bool:

@@ -23,6 +23,7 @@ from harness.criteria.syntax import (
     OPTIONAL,
     PATHS,
     QUESTIONS,
+    SELECTOR_FUNCTIONS,
     UNITS,
     WAITS,
     WORDS,
@@ -310,6 +311,9 @@ def _item(branch: Branch) -> Part:
     if not of_happenings(of):
         offset = branch.text.index("[", owner.part.end)
         hint = "an index goes into the path: mem('orders[0].id')"
+        if isinstance(of, Read) and of.function in SELECTOR_FUNCTIONS:
+            name = "text" if of.function == "texts" else of.function
+            hint = f"name the element in the selector: {name}('{of.arguments[0]} >> nth={inside.source}')"
         raise CriterionError(branch.text, offset, f"unexpected `[`: only {_LISTS_OF_ITEMS} take an index", hint=hint)
     if inside.kind == "STRING":
         return Part(of, str(_constant_of(inside, string)), **branch.place)

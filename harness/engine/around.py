@@ -12,7 +12,7 @@ from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop, ove
 from harness.engine.step import do_step
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family
-from harness.recovery.failure import Failure
+from harness.recovery.failure import Failed, Failure
 from harness.recovery.families import Suspect
 from harness.spec.steps import Step
 from harness.values import replace
@@ -42,7 +42,12 @@ async def after_each(run: Run, *, interrupted: bool) -> TaskStop | None:
     within = (_AT_ONCE if interrupted else AFTER_SECONDS) * max(1.0, run.plan.timeout_scale)
     index = max(run.journal.under_way + 1, len(run.plan.steps))
     more = run.ports.clock.now() + within - run.deadline.at
-    turn = await _do(replace(run, more=more), index, run.plan.after_each, budgeted=False)
+    try:
+        turn = await _do(replace(run, more=more), index, run.plan.after_each, budgeted=False)
+    except Failed as failed:
+        turn = TaskStop(failed.failure, index, GiveUp())
+    except Exception as error:  # noqa: BLE001 - a defect of ours must not take the evidence of the task along
+        turn = TaskStop(Failure("INTERNAL_ERROR", f"{type(error).__name__}: {error}", cause=error), index, GiveUp())
     return None if turn is None else _ended(run, "after_each", turn, index)
 
 
@@ -72,8 +77,9 @@ def _ended(run: Run, key: str, turn: TaskStop | RewindRequest, index: int) -> Ta
     note = run.journal.trace[-1].step.note if run.journal.trace else None
     message = f"A step of `{note or key}` failed: {failure.message}"
     keeps_code = failure.code in ("OUTCOME_UNKNOWN", "BUDGET_EXCEEDED") or failure.family is Family.BROWSER
+    details = {**failure.details, "hook": key}
     if keeps_code or failure.row.suspect in _ITS_OWN:
-        return TaskStop(replace(failure, message=message), index, give_up)
-    details = {**failure.details, "hook": key, "code": failure.code}
+        return TaskStop(replace(failure, message=message, details=details), index, give_up)
+    details["code"] = failure.code
     told = Failure("HOOK_FAILED", f"{message} ({failure.code})", failure.selector, details=details, cause=failure.cause)
     return TaskStop(told, index, give_up)

@@ -143,6 +143,7 @@ async def _report(played: TaskRun, stage: Stage | None, result: TaskResult, endi
         evidence, state = await _taken(plan, stage, folder, replace(capture, logs=False) if later else capture)
         result = await _torn_down(played, result)
         if later:
+            stage.session.act_as(evidence.user or None)  # `after_each` may have acted as another
             evidence = _joined(evidence, await stage.session.evidence(replace(NOTHING, logs=True), folder))
         result = await _end_session(played, stage, result)
     result = _after_crashes(result, ports.crashed(), failed)  # a crash is noticed a moment after what it causes

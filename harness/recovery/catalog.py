@@ -268,7 +268,8 @@ _ROWS: tuple[Row, ...] = (
         named_suspect=_W.PROJECT),
     Row("HOOK_FAILED", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
         "A step of `before_each` failed, or one of `after_each` after a task that had passed.",
-        "The message names the step and its own failure: mend the step group; `before_each: []` in a task leaves it out.",
+        "The message names the step and its own failure: mend the step group. `before_each: []` or `after_each: []` in "
+        "a task leaves these steps out.",
         named_artifact="screenshot.png", named_suspect=_W.PROJECT),
     Row("TEST_ERROR", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
         "An ordinary test, or one of its fixtures, raised an error that is neither an assertion nor one of Playwright.",

@@ -64,6 +64,8 @@ def read_regular(path: Path) -> bytes:
 MANIFEST = "manifest.json"
 PAGE_STATE = "page_state.json"
 VIDEO = "video.webm"
+VIDEOS = "video-*.webm"
+"""Those of further pages."""
 TRACE_MIME = "application/vnd.allure.playwright-trace"
 IN_FULL = "Playwright trace of the second run, in full"
 

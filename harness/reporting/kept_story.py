@@ -113,7 +113,9 @@ class _KeptReader:
             report.code,
             f"at {called}"
             if called
-            else failure_place(report.code, report.step_index, self._total, report.step_number, began=began),
+            else failure_place(
+                report.code, report.step_index, self._total, report.step_number, began=began, hook=details.get("hook")
+            ),
             report.error_message,
             details,
             "",

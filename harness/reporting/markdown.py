@@ -265,7 +265,8 @@ def _healed_section(run: RunRecord) -> Iterator[str]:
     for each in run.last:
         for healing in healings(each.record) if each.record and each.outcome == "passed" else ():
             told = f"{code(healing.original)} matched nothing, {code(healing.used)} was used"
-            place = f"{healing.record.steps_source or healing.record.source} step {healing.warning.get('step_index')}"
+            step = healing.record.place_of(healing.warning.get("step_index"))
+            place = f"{healing.record.steps_source or healing.record.source} step {step}"
             todo = escape_markdown(healing.settled or f"update {place}")
             yield f"{escape_markdown(each.task_id, 80)} healed: {told} ({todo})"
 

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 
 from harness.masking import MARK
 from harness.model.ports import USERS, Json
-from harness.reporting.files import VIDEO, ManifestEntry, is_inside, write_json, write_text
+from harness.reporting.files import VIDEO, VIDEOS, ManifestEntry, is_inside, write_json, write_text
 from harness.reporting.redaction import HEADERS, Redactor, redact_packed
 from harness.spec.pictures import COMPARISONS
 from harness.task_secrets import is_secret_name
@@ -464,7 +464,8 @@ def recordings_in(scratch: Path, name: str = "trace.zip") -> Iterator[Path]:
 
 def copy_recordings(scratch: Path, target: Path, redactor: Redactor) -> None:
     """Copy what `--tracing on` and `--video on` have left of a task that passed; a broken file is left out."""
-    for source in (*recordings_in(scratch), *recordings_in(scratch, VIDEO)):
+    of_pages = scratch.glob(f"{USERS}/*/{VIDEOS}")
+    for source in (*recordings_in(scratch), *recordings_in(scratch, VIDEO), *of_pages):
         path = target / source.relative_to(scratch)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -475,7 +476,7 @@ def copy_recordings(scratch: Path, target: Path, redactor: Redactor) -> None:
 
 def _files_to_keep(scratch: Path, kept: Iterable[str]) -> Iterator[Path]:
     """The files to keep. Links are left out, since they could lead anywhere."""
-    yield from scratch.glob("video-*.webm")
+    yield from scratch.glob(VIDEOS)
     for name in kept:
         for folder, folders, names in os.walk(scratch / name):
             folders[:] = [name for name in folders if not name.startswith(".")]

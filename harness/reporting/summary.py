@@ -260,7 +260,7 @@ def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:
     Of a task that failed as declared, only those that it shows too (`of_expected`).
     """
     found = [
-        f"  {record.task_id}{_step(warning)}: {shortened(str(warning.get('message')), _WIDTH)}"
+        f"  {record.task_id}{_step(warning, record)}: {shortened(str(warning.get('message')), _WIDTH)}"
         for record in records
         if (record.ok or record.expected) and not record.unexpected
         for warning in _to_act_on(record)
@@ -289,15 +289,15 @@ def _to_act_on(record: TaskRecord) -> Iterator[Mapping[str, object]]:
         yield {**unmet[0], "message": f"{count}{unmet[0].get('message')}"}
 
 
-def _step(warning: Mapping[str, object]) -> str:
+def _step(warning: Mapping[str, object], record: TaskRecord) -> str:
     index = warning.get("step_index")
-    return "" if index is None else f" step {index}"
+    return "" if index is None else f" step {record.place_of(index)}"
 
 
 def _healed_lines(records: Sequence[TaskRecord]) -> Iterator[str]:
     """One line for each selector that must be changed in its file."""
     found = dict.fromkeys(
-        f"  {record.steps_source or record.source or record.task_id} step {each.warning.get('step_index')}: "
+        f"  {record.steps_source or record.source or record.task_id}{_step(each.warning, record)}: "
         f"`{each.original}` -> `{each.used}`{_element_text(each.warning)}"
         for record in records
         for each in healings(record)

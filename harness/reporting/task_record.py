@@ -90,6 +90,7 @@ class StepLine(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     index: int = Field(description="-1: before the first step; the number of steps: success criteria.")
+    place: str = Field("", description="The same for people, as `pre`, `3`, `5.2` (of a group) or `end`.")
     act: str
     target: str = ""
     seconds: float = Field(0, description="Of all attempts, without the waits between them.")
@@ -103,6 +104,7 @@ class StepLine(BaseModel):
 def _line(step: StoryStep) -> StepLine:
     return StepLine(
         index=step.index,
+        place=step.place,
         act=step.act,
         target=shortened(step.worked_on, _TARGET),
         seconds=round(step.seconds or 0, 3),
@@ -144,6 +146,7 @@ class TaskRecord(BaseModel):
     code: str | None = None
     family: Family | None = None
     step_index: int | None = None
+    place: str = Field("", description="Where it failed, in words: `at step 5.2 (6 of 0-8)`.")
     message: str = ""
     summary: str = Field("", description="Of a failure its code, place, and the criterion or step, in a line.")
     reason: str | None = Field(
@@ -207,6 +210,10 @@ class TaskRecord(BaseModel):
     def called(self) -> ToolFigures:
         """What all its calls of tools have done."""
         return of_all_tools(self.tools)
+
+    def place_of(self, index: object) -> str:
+        """The place of a step as people read it: `5.2` for one of a group."""
+        return next((line.place for line in self.steps if line.index == index and line.place), str(index))
 
     @property
     def ok(self) -> bool:
@@ -291,6 +298,7 @@ def _of_failure(failure: StoryFailure, cause: str) -> dict[str, Any]:
         "error_type": failure.type,
         "code": failure.code,
         "family": failure.family,
+        "place": failure.place,
         "message": failure.message,
         "summary": cause,
         "reason": "; ".join(filter(None, (failure.reason, *(f"also unmet: {each}" for each in failure.also_unmet)))),

@@ -130,11 +130,11 @@ def before_the_first_step(result: TaskResult) -> bool:
     return result.failure.code != "PRECONDITION_NOT_MET" and not tried
 
 
-def step_text(plan: Plan, index: int, settings: Settings, width: int) -> str:
-    """A step that has not run as text, such as `4 click #buy`, without secrets."""
-    redact, step = Redactor.of(settings, plan.all_secrets).text, plan.steps[index]
+def step_text(plan: Plan, at: int | Step, settings: Settings, width: int) -> str:
+    """A step that has not run as text, such as `4 click #buy`, without secrets. `at`: its index, or one around them."""
+    redact, step = Redactor.of(settings, plan.all_secrets).text, plan.steps[at] if isinstance(at, int) else at
     with masking(redact):
-        return redact(shortened(f"{index} {step.act} {step_target(step)}", width))
+        return redact(shortened(f"{at if isinstance(at, int) else step.note} {step.act} {step_target(step)}", width))
 
 
 def _filled_step(record: StepRecord) -> Step:
@@ -295,6 +295,7 @@ class _Teller:
             result.steps_total,
             result.step_numbers.get(result.failed_index or 0, ""),
             began=not before_the_first_step(result),
+            hook=failure.details.get("hook"),
         )
         if called := called_at(vars(result.history[-1].step) if result.history else {}):
             place = f"at {called}"

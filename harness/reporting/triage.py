@@ -90,6 +90,7 @@ class Trouble(Struct, frozen=True):
     """The failed criterion, as written."""
     step_index: int | None = None
     steps_total: int = 0
+    place: str = ""
     source: str = ""
     location: str = ""
     """Its file; of a failed step that is written in another one, that file and line."""
@@ -110,7 +111,7 @@ class Trouble(Struct, frozen=True):
             return ""
         counted = self.steps_total and not self.code.startswith("AGENT_")  # an agent has no fixed number of steps
         where = place(self.step_index, self.steps_total) if counted or self.step_index < 0 else str(self.step_index)
-        return f"{where} {self.act}".strip()
+        return f"{self.place or where} {self.act}".strip()
 
     @property
     def judged(self) -> bool:
@@ -154,6 +155,7 @@ def of_record(record: TaskRecord, nodeid: str = "", *, new: bool = False) -> Tro
         criterion=last.target if last and last.act == "assert" else "",
         step_index=record.step_index,
         steps_total=record.steps_total,
+        place=last.place if last else "",
         source=record.source,
         location=record.location or record.source,
         artifacts=record.artifacts or "",

@@ -144,11 +144,14 @@ class _Writer:
     def _at(self, wall: float) -> float:
         return round(wall - self._origin, 3)
 
+    def _place(self, index: int) -> str:
+        return place(index, self._result.steps_total, self._result.step_numbers.get(index, ""))
+
     def _step(self, number: int, record: StepRecord) -> Iterator[Json]:
         if not record.attempts:
             return
         first, last = record.attempts[0], record.attempts[-1]
-        whole, title = _call(number), f"{place(record.index, self._result.steps_total)}  {_title(first)}"
+        whole, title = _call(number), f"{self._place(record.index)}  {_title(first)}"
         yield self._before(whole, title, first)
         if len(record.attempts) > 1:
             for turn, attempt in enumerate(record.attempts):

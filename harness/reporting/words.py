@@ -42,7 +42,7 @@ def step_label(index: int, total: int, number: str = "") -> str:
     return f"step {number} ({index} of 0-{total - 1})" if number else f"step {index} (of 0-{total - 1})"
 
 
-_OF_HOOKS = {"pre": "in `before_each`", "end": "in `after_each`"}
+_OF_TASK = {"pre": "at a precondition", "end": "at the success criteria"}
 _CHOOSING = frozenset({
     "AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_GAVE_UP", "AGENT_LOST", "AGENTS_EXHAUSTED",
     "AGENT_UNAVAILABLE",
@@ -54,10 +54,12 @@ def fails_the_choice(code: str) -> bool:
     return code in _CHOOSING or code.startswith("MODEL_")
 
 
-def failure_place(code: str, index: int | None, total: int | None, number: str = "", *, began: bool) -> str:
+def failure_place(
+    code: str, index: int | None, total: int | None, number: str = "", *, began: bool, hook: object = ""
+) -> str:
     """`at step 4 (of 0-5)`: where a failure stands. `began`: something of the task was tried; `total` None: unknown.
 
-    `number`: that of a step of a group, as `4.2`.
+    `number`: that of a step of a group, as `4.2`. `hook`: the key of the steps around the task of which it is one.
     """
     if code == "WORKER_CRASHED":
         return "at an unknown step"
@@ -70,8 +72,11 @@ def failure_place(code: str, index: int | None, total: int | None, number: str =
     where = -1 if index is None else index
     if total is None and where >= 0:
         return f"at step {where}"
-    known = _OF_HOOKS if code == "HOOK_FAILED" else {"pre": "at a precondition", "end": "at the success criteria"}
-    return known.get(place(where, total or 0), f"at {step_label(where, total or 0, number)}")
+    return (
+        f"in `{hook}`"
+        if hook
+        else _OF_TASK.get(place(where, total or 0), f"at {step_label(where, total or 0, number)}")
+    )
 
 
 def called_at(step: Mapping[str, Any]) -> str:

@@ -121,7 +121,9 @@ def _wait(act: str, value: Any) -> Iterator[LongStep]:
 def _pairs(act: str, value: Any) -> Iterator[LongStep]:
     """A mapping of selectors to values: a step for each."""
     if not isinstance(value, dict) or not value:
-        raise ShortFormError("wrong type", (act,), f"a mapping of selectors to values, as in `{act}: {{'#a': x}}`")
+        keys = "; for the focused element `{act: type, keys: true, value: ...}`" if act == "type" else ""
+        told = f"a mapping of selectors to values, as in `{act}: {{'#a': x}}`{keys}"
+        raise ShortFormError("wrong type", (act,), told)
     if stray := next((key for key in value if key in _KEYS_OF_STEPS), None):
         expected = f"selectors as keys, as in `{act}: {{'#a': x}}`; `{stray}` stands beside `{act}`, or in a long step"
         raise ShortFormError(f"`{stray}` is no selector", (act, stray), expected)

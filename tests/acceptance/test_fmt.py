@@ -66,6 +66,7 @@ def test_a_broken_file_is_reported_with_its_place_and_left_alone(project: Path) 
         "a.task.yaml": "goal: g\nsteps:\n  - {act: open, url: /\n",
         "b.task.yaml": "goal: g\nsteps:\n  - {act: clik, selector: '#a'}\n",
         "c.steps.yaml": "steps:\n  - {act: click}\n",
+        "e.task.yaml": "goal: g\nsteps:\n  - act:\topen\n    url: /\n",
     }
     for name, text in broken.items():
         (project / name).write_text(text)
@@ -74,9 +75,14 @@ def test_a_broken_file_is_reported_with_its_place_and_left_alone(project: Path) 
     assert told.exit_code == 1
     assert [(project / name).read_text() for name in broken] == list(broken.values())
     assert (project / "d.task.yaml").read_text() == SHORT
-    for place in ("error: a.task.yaml:4:1: ", "error: b.task.yaml:3:11: ", "error: c.steps.yaml:2:5: "):
+    for place in (
+        "error: a.task.yaml:4:1: ",
+        "error: b.task.yaml:3:11: ",
+        "error: c.steps.yaml:2:5: ",
+        "error: e.task.yaml:3:9: ",
+    ):
         assert place in told.stderr
-    assert told.stdout.splitlines()[-1] == "1 file reformatted, 3 files not formatted"
+    assert told.stdout.splitlines()[-1] == "1 file reformatted, 4 files not formatted"
 
 
 def test_no_file_is_lost_where_it_cannot_be_written(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

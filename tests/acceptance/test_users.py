@@ -78,6 +78,10 @@ steps:
   - {type: {'#note': unsent}, as: bob}
   - {click: '#nothing', as: bob, timeout: 1}
 """,
+    "AFTER-ANOTHER": BOTH + """
+after_each: [{open: /A/orders, as: bob}]
+steps: [{open: /A/orders}, {click: '#nothing', timeout: 1}]
+""",
     "CRITERION-FAILS": BOTH + """
 steps: [{open: /C/orders}, {open: /C/orders, as: bob}]
 success_criteria: ["text('#who', as='bob') == 'ann'"]
@@ -133,7 +137,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
         (folder / "sees.steps.yaml").write_text("parameters: {who: {}}\n" + SEES.lstrip(), "utf-8")
         for name, text in TASKS.items():
             (folder / f"{name}.task.yaml").write_text(f"task_id: {name}\n{text.lstrip()}", "utf-8")
-        done = warm().run("pytest", "-p", "no:faker", "--alluredir", "allure", cwd=folder, timeout=600)
+        done = warm().run(
+            "pytest", "-p", "no:faker", "--alluredir", "allure", "--task-video", "on", cwd=folder, timeout=600
+        )
         validated = harness("validate", ".", cwd=folder)
         yield SimpleNamespace(folder=folder, done=done, validated=validated, posted=site.posted, logins=site.logins)
 
@@ -145,10 +151,28 @@ def report(ran: SimpleNamespace, name: str) -> dict[str, Any]:
 
 def test_who_may_pass_passes(ran: SimpleNamespace) -> None:
     failed = {path.name for path in (ran.folder / "errors").iterdir() if path.name[0] != "."}
-    assert failed == {"SECOND-FAILS", "CRITERION-FAILS", "TWICE"}, ran.done.stdout + ran.done.stderr
+    assert failed == {"SECOND-FAILS", "AFTER-ANOTHER", "CRITERION-FAILS", "TWICE"}, ran.done.stdout + ran.done.stderr
     assert sorted(ran.logins) == ["buyer", "seller"]
     assert [each for each in ran.posted if " SALE" in each] == ["buyer order SALE two mice", "seller confirm SALE"]
     assert ran.validated.returncode == 0, ran.validated.stdout + ran.validated.stderr
+
+
+def test_all_files_of_a_failure_are_of_the_user_who_failed_though_another_acts_after_it(ran: SimpleNamespace) -> None:
+    folder = ran.folder / "errors" / "AFTER-ANOTHER"
+    assert report(ran, "AFTER-ANOTHER")["context"]["user"] == "ann"
+    assert "page of buyer" in (folder / "console_logs.txt").read_text("utf-8")
+    of_bob = folder / "files" / "users" / "bob"
+    assert "page of seller" in (of_bob / "console_logs.txt").read_text("utf-8")
+    assert not (folder / "files" / "users" / "ann").exists()
+
+
+def test_each_user_has_a_video(ran: SimpleNamespace) -> None:
+    for name, other in (("SECOND-FAILS", "ann"), ("AFTER-ANOTHER", "bob")):
+        folder = ran.folder / "errors" / name
+        for video in (folder, folder / "files" / "users" / other):
+            assert (video / "video.webm").stat().st_size > 1000, video
+    kept = ran.folder / "errors" / ".kept" / "SALE"
+    assert {str(path.relative_to(kept)) for path in kept.rglob("video.webm")} == {"video.webm", "users/bob/video.webm"}
 
 
 def test_no_write_is_repeated_because_another_user_fails(ran: SimpleNamespace) -> None:

@@ -116,6 +116,16 @@ async def test_a_popup_and_a_click_to_a_host_that_is_not_allowed_may_be_answered
     assert stage.site.hits == {}
 
 
+async def test_a_page_that_a_route_answers_or_changes_asks_its_own_host_on_loopback(stage: Stage) -> None:
+    page = {"url": "*/orders", "body": "<p>answered</p>", "headers": {"content-type": "text/html"}}
+    session = await at_orders(stage, await routed(stage, page, {"url": f"http://{SHOP}/", "patch": {"status": 203}}))
+    for place, number in ((PAGE, 0), (f"http://{SHOP}/", 1)):
+        await passed(session, {"act": "open", "url": place})
+        asked = "fetch('/page').then(answer => answer.status, error => String(error))"
+        assert await session.tab.page.evaluate(asked) in (200, 404), place
+        assert session.routes[number].count, place
+
+
 async def test_a_fault_in_the_browser_strikes_before_a_route(stage: Stage) -> None:
     session = await at_orders(stage, await routed(stage, {**ORDERS, "status": 201}))
     struck = await strike(session, lambda url: url.endswith("/api/orders"), kind="abort", url="*")

@@ -33,8 +33,15 @@ class Server:
 
     def __init__(self) -> None:
         self.port, self.got, self.codes = 0, list[str](), list[int | None]()
+        self.connections: list[ServerConnection] = []
+
+    async def closing(self) -> None:
+        """Close what is open."""
+        for each in self.connections:
+            await each.close()
 
     async def serve(self, connection: ServerConnection) -> None:
+        self.connections.append(connection)
         async for message in connection:
             text = str(message)
             self.got.append(text)
@@ -220,3 +227,20 @@ async def test_frames_and_popups_are_routed_and_other_sockets_are_not(stage: Sta
         assert said == ["hi", 3001]
         hold = ["messages('received wss://feed.example/*').length == 1", "messages('sent ws://127*').length == 1"]
         assert {each: found.explanation for each in hold if not (found := await judged(session, each)).holds} == {}
+
+
+async def test_a_route_takes_no_socket_that_has_gone_before_its_steps(stage: Stage) -> None:
+    news = {"steps": 1, "times": 1, "messages": [{"send": "news"}]}
+    for way in ("the server closes it", "the page goes"):
+        async with talking(stage, news) as (session, server, routing):
+            await logged(session, "open")
+            if way == "the page goes":
+                await passed(session, {"act": "open", "url": f"http://{SHOP}/talk?anew"})
+            else:
+                await server.closing()
+                await logged(session, "open", "closed 1000 ")
+            await until(lambda server=server: len(server.codes) == 1)
+            routing.begin_step(1)
+            assert [each.count for each in session.routes] == [0], way
+            await session.tab.page.evaluate("url => opened(url)", f"ws://127.0.0.1:{server.port}/feed")
+            await until(lambda session=session: session.routes[0].count == 1)

@@ -38,7 +38,7 @@ def healed_selectors(records: Iterable[TaskRecord]) -> list[Healed]:
 
 def _healed_entry(those: Sequence[Healing]) -> Healed:
     first = those[0]
-    steps = ((each.record, each.warning.get("step_index")) for each in those)
+    steps = ((each.record, each.record.place_of(each.warning.get("step_index"))) for each in those)
     places = (f"{record.steps_source or record.source or record.task_id}, step {step}" for record, step in steps)
     act = next((line.act for line in first.record.steps if line.index == first.warning.get("step_index")), "")
     change = f"selector: {_quote_yaml(first.used)}   # was {_quote_yaml(first.original)}"
@@ -193,7 +193,11 @@ def _failure_place(record: TaskRecord, failing: StepLine | None) -> str:
     words = {"pre": "before the first step", "end": "at the success criteria"}
     known = place(record.step_index, record.steps_total)
     only = f"step {known}, the only one"
-    text = words.get(known) or (only if record.steps_total == 1 else step_label(record.step_index, record.steps_total))
+    told = record.place.removeprefix("at ") if record.place.startswith("at step") else record.place
+    if record.steps_total == 1 and known not in words:
+        text = only
+    else:
+        text = told or words.get(known) or step_label(record.step_index, record.steps_total)
     done = f"{failing.act} {failing.target}".strip() if failing else ""
     return f"{text}: {done}" if done else text
 
@@ -230,7 +234,8 @@ def _attempts(failing: StepLine, record: TaskRecord) -> list[str]:
 def _step(step: StepLine, record: TaskRecord) -> str:
     state = "skipped" if step.skipped or step.left_out else "ok" if step.passed else "failed"
     tries = f", {len(step.attempts)} attempts" if len(step.attempts) > 1 else ""
-    return f"{place(step.index, record.steps_total)} {step.act} {step.target} ({state}, {step.seconds:.1f} s{tries})"
+    where = step.place or place(step.index, record.steps_total)
+    return f"{where} {step.act} {step.target} ({state}, {step.seconds:.1f} s{tries})"
 
 
 def _comparison(report: ErrorReport | None) -> ComparedValues | None:

@@ -12,6 +12,7 @@ from harness.browser.failures.scene import CallLog, Facts
 from harness.recovery.catalog import Effect
 
 SCENE: Any = SimpleNamespace(
+    place=None,
     page=SimpleNamespace(url="http://shop.test/"),
     selector="#b",
     what="type #b",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.browser.executable import INSTALL, VARIABLE, BrowserKind, find, has_webmcp
+from harness.browser.executable import INSTALL, VARIABLE, BrowserKind, find, has_webmcp, host_arguments
 from harness.model.browser_settings import BrowserSettings
 from harness.recovery.failure import Failed
 
@@ -97,6 +97,10 @@ def test_a_browser_with_webmcp_has_all_features_in_one_argument() -> None:
     assert others == ["--no-first-run"]
     assert features.endswith(",Mine,Other,Third,WebMCP")
     assert BrowserKind(sealed=False).arguments(given) == given
+    mapped = BrowserKind(sealed=False).arguments([*given, *host_arguments({"a.test": 1}, {}, "key")])
+    features = [each for each in mapped if each.startswith("--enable-features=")]
+    assert len(features) == 1
+    assert features[0].endswith(",Mine,Other,Third,LocalNetworkAccessChecks:LocalNetworkAccessChecksWarn/true")
 
 
 @pytest.mark.parametrize(

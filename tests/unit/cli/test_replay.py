@@ -71,6 +71,13 @@ def test_what_it_writes_is_named_without_secrets(plan: Plan) -> None:
     assert writes(plan, 4, Settings()) == ("2 submit form",)
     assert writes(plan, 2, Settings()) == ()
     assert "hunter2" not in place(plan, 1, Settings())
+    tidies = plan.steps[2].model_copy(update={"note": "after_each: tidy"})
+    assert writes(replace(plan, after_each=(tidies,)), 2, Settings()) == ("after_each: tidy submit form",)
+
+
+def test_a_failure_after_the_task_is_looked_at_before_its_criteria(kept: ArtifactDirectory, plan: Plan) -> None:
+    context = type(kept.report.context).model_validate({**kept.report.context.model_dump(), "hook": "after_each"})
+    assert stop_index(changed(kept, step_index=5, context=context), plan, None) == 4
 
 
 def test_sites_that_the_project_does_not_serve(plan: Plan) -> None:

@@ -98,6 +98,8 @@ def test_escapes(quoted: str, value: str) -> None:
         ("text('#a') == 'x", 14, "never ends", ""),
         ("text('#a') == \u201cx\u201d", 14, "unexpected", "straight quotes"),
         ("mem('a')[0] == 1", 8, "unexpected `[`", "into the path"),
+        ("texts('.row')[1] == 'a'", 13, "unexpected `[`", "selector: text('.row >> nth=1')"),
+        ("class('.row')[0] == 'a'", 13, "unexpected `[`", "selector: class('.row >> nth=0')"),
         ("5 * 3 == 15", 2, "unexpected `*`", "arithmetic"),
         ("(mem('a') == 1", 14, "ends too early", ""),
         ("mem('a') ==  ", 11, "ends too early", ""),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.engine.around import AFTER_SECONDS
+from harness.engine.due import rest_of_group
 from harness.model.record import TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
@@ -77,6 +78,21 @@ def test_a_failure_after_fails_a_task_that_passed_and_is_told_of_one_that_failed
     ]
 
 
+def test_a_defect_in_what_tidies_up_takes_no_evidence_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), BROKEN]
+
+    def defect(run: Any, record: Any, left: Any) -> Any:
+        return rest_of_group(run, record, left) if record.index < 1 else 1 / 0
+
+    monkeypatch.setattr("harness.engine.around.rest_of_group", defect)
+    result = play(theatre)
+    assert result.failure is not None
+    assert result.failure.code == "INVALID_INPUT"
+    told = [each.message for each in result.warnings if each.type == "after_each_failed"]
+    assert told == ["A step of `after_each` failed: ZeroDivisionError: division by zero"]
+
+
 @pytest.mark.parametrize("code", ["OUTCOME_UNKNOWN", "BROWSER_CRASHED", "SERVICE_DOWN"])
 def test_what_is_known_of_the_cause_stays(code: str) -> None:
     theatre = Theatre()
@@ -85,6 +101,7 @@ def test_what_is_known_of_the_cause_stays(code: str) -> None:
     assert result.failure is not None
     assert (result.failure.code, result.failed_index) == (code, -1)
     assert result.failure.message.startswith("A step of `before_each` failed: so it is")
+    assert result.failure.details["hook"] == "before_each"
 
 
 def test_they_have_a_time_of_their_own_when_that_of_the_task_is_over() -> None:

@@ -118,6 +118,7 @@ def test_a_task_without_an_id_has_the_name_of_its_file(tmp_path: Path) -> None:
         ("clik: '#a'", "did you mean `click`?"),
         ("{effect: write, click: '#a'}", "in the short form the act stands first: `click`"),
         ("type: {selector: '#q', value: cam}", "`selector` is no selector"),
+        ("{type: hello, keys: true}", "for the focused element `{act: type, keys: true, value: ...}`"),
         ("type: '#a'", "4:11 wrong type a mapping of selectors to values"),
         ("{click: '#a', selector: '#b'}", "4:29 `click` says the `selector` already"),
         ("{type: {'#a': x, '#b': y}, effect: write}", "`effect` goes with one field, and here are 2"),
