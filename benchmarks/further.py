@@ -12,7 +12,7 @@ from benchmarks.table import Bound, Row
 from benchmarks.workload import FIELDS, Job, acts
 
 STEPS = 32
-"""Of each task: it opens its page once, since opening costs as much as ten acts, and would hide what they cost."""
+"""Of each task: it opens its page once, since the work of more page loads would hide what the acts cost."""
 AT_ONCE = 6
 RAW = f"raw async, {AT_ONCE} at once"
 BOUNDS = (("minimal", RAW, Bound(1.05)), ("auto", RAW, Bound(1.10)), ("auto", PEER, Bound(0.45)))

@@ -16,7 +16,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.bounded import bounded
 from harness.browser.domains import bypass
 from harness.browser.emulation import Emulation
-from harness.browser.exchanges import RequestRecord, Sender
+from harness.browser.exchanges import ApiSender, RequestRecord
 from harness.browser.har import HarSegment
 from harness.browser.heard import Heard
 from harness.browser.locating import look_for_test_id
@@ -310,7 +310,7 @@ class Tab(Struct):
     """The browser's own name for the context."""
     user_agent: str = ""
     """The User-Agent that the sites see; it ends in `harness-world/<id>`."""
-    sender: Sender | None = None
+    sender: ApiSender | None = None
     """What has sent the requests of `api` steps."""
     traced: bool = False
     held: bool = False

@@ -73,7 +73,7 @@ class RequestRecord:
 
 
 @dataclass(slots=True)
-class Sender:
+class ApiSender:
     """What sends the requests of a task's `api` steps."""
 
     context: APIRequestContext

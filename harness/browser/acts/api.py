@@ -20,7 +20,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser import domains
 from harness.browser.acts.attempt import ActContext
 from harness.browser.contents import MOST, document_in
-from harness.browser.exchanges import Sender
+from harness.browser.exchanges import ApiSender
 from harness.browser.network_errors import api_failure, status_code, status_failure
 from harness.browser.route_answers import NoAnswerError, RouteAnswer
 from harness.model.record import RESULT
@@ -139,14 +139,14 @@ async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
 
 
 @asynccontextmanager
-async def _sender(attempt: ActContext) -> AsyncIterator[Sender]:
+async def _sender(attempt: ActContext) -> AsyncIterator[ApiSender]:
     """That of the step before, if it has no cookies of its own, and keeps little. After an error none is kept."""
     tab = attempt.tab
     sender, tab.sender = tab.sender, None
     if sender is None:
         insecure = attempt.request.context.ignore_https_errors
         asking = attempt.playwright.request.new_context(user_agent=tab.user_agent, ignore_https_errors=insecure)
-        sender = Sender(await asking)
+        sender = ApiSender(await asking)
     try:
         yield sender
         if not sender.spent and sender.kept <= _KEPT_BYTES:
@@ -156,7 +156,7 @@ async def _sender(attempt: ActContext) -> AsyncIterator[Sender]:
             await sender.context.dispose()
 
 
-async def _follow(attempt: ActContext, step: Api, sender: Sender, url: str) -> tuple[str, _Response]:
+async def _follow(attempt: ActContext, step: Api, sender: ApiSender, url: str) -> tuple[str, _Response]:
     """Send the request, and follow redirects one by one: each maps its own host and must be in the allowed domains."""
     ask = Ask.of(step)
     for _ in range(_REDIRECTS):
@@ -190,7 +190,7 @@ def _target(location: str, url: str) -> str:
         raise Failed(Failure("NET_BLOCKED", message, details=details, effect=Effect.POSSIBLE)) from error
 
 
-async def _send_authorized(attempt: ActContext, sender: Sender, url: str, ask: Ask) -> APIResponse:
+async def _send_authorized(attempt: ActContext, sender: ApiSender, url: str, ask: Ask) -> APIResponse:
     """Send a request with the task's `http_credentials`: from the start, or again after an answer 401."""
     credentials = attempt.request.context.http_credentials
     if credentials is None or "authorization" in ask.headers or credentials.origin not in (None, origin_of(url)):
@@ -203,7 +203,7 @@ async def _send_authorized(attempt: ActContext, sender: Sender, url: str, ask: A
     return response if response.status != 401 else await _send(attempt, sender, url, told)
 
 
-async def _send(attempt: ActContext, sender: Sender, url: str, ask: Ask) -> APIResponse:
+async def _send(attempt: ActContext, sender: ApiSender, url: str, ask: Ask) -> APIResponse:
     target, host = domains.mapped(url, attempt.request.hosts)
     try:
         extra = {name.lower(): value for name, value in (attempt.request.options.extra_headers or {}).items()}
