@@ -16,7 +16,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.bounded import bounded
 from harness.browser.domains import bypass
 from harness.browser.emulation import Emulation
-from harness.browser.exchanges import RequestRecord
+from harness.browser.exchanges import ApiSender, RequestRecord
 from harness.browser.har import HarSegment
 from harness.browser.heard import Heard
 from harness.browser.locating import look_for_test_id
@@ -231,7 +231,7 @@ class ContextHandle:
             await self.kill()
             self._pool.tell(PagesEnded(self._request.world, seconds, "browser"))
             return False
-        closing = asyncio.create_task(self.tab.context.close())
+        closing = asyncio.create_task(self.tab.close())
         try:
             await asyncio.wait({closing}, timeout=min(_PROMPT_SECONDS, seconds))
             if not closing.done():
@@ -308,6 +308,10 @@ class Tab(Struct):
     """The files that Playwright writes for the running trace."""
     id: str
     """The browser's own name for the context."""
+    user_agent: str = ""
+    """The User-Agent that the sites see; it ends in `harness-world/<id>`."""
+    sender: ApiSender | None = None
+    """What has sent the requests of `api` steps."""
     traced: bool = False
     held: bool = False
     """Whether its pages are stopped from sending (holding.py)."""
@@ -354,6 +358,7 @@ class Tab(Struct):
             if options.get("offline"):
                 keep_offline(context, "declared")
             tab = await cls._of(context, chromium, request, clock, har)
+            tab.user_agent = options["user_agent"]
             if ready is not None:
                 await ready(tab)
         except BaseException:
@@ -394,6 +399,12 @@ class Tab(Struct):
         if request.traced_from_start:
             await tab.trace()
         return tab
+
+    async def close(self) -> None:
+        """Close the context. Raises Playwright's errors."""
+        if self.sender is not None:
+            await self.sender.context.dispose()
+        await self.context.close()
 
     async def switch(self, page: Page) -> None:
         """Act on another page of the context from now on. Raises Playwright's errors."""

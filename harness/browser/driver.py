@@ -25,7 +25,7 @@ from playwright.async_api import Playwright, async_playwright
 from harness.browser import isolated
 from harness.browser.bounded import bounded
 from harness.browser.executable import first_line
-from harness.browser.os_process import is_stopped, kill_tree, process_seconds, runs
+from harness.browser.os_process import is_gone, is_stopped, kill_tree, process_seconds, status
 from harness.recovery.failure import Failure
 from harness.resilience import SystemClock, poll_until
 
@@ -100,9 +100,10 @@ class Looks:
 
     def judge(self, pid: int | None) -> DriverLoss | None:
         """Look once; returns why no answer will come, if that is clear."""
-        if pid is not None and not runs(pid):
+        found = None if pid is None else status(pid)
+        if pid is not None and is_gone(found):
             return GONE
-        stopped = pid is not None and is_stopped(pid)
+        stopped = is_stopped(found)
         used = process_seconds(pid) if pid is not None else 0.0
         self._stopped = self._stopped + 1 if stopped else 0
         self._idle = self._idle + 1 if used == self._used else 0
@@ -181,9 +182,8 @@ class Driver:
         """Why it cannot be asked any more, as far as that is known at once. None: it runs."""
         if self.lost is not None or self.pid is None:
             return self.lost
-        if not runs(self.pid):
-            return GONE
-        return _STOPPED if is_stopped(self.pid) else None
+        found = status(self.pid)
+        return GONE if is_gone(found) else _STOPPED if is_stopped(found) else None
 
     @property
     def alive(self) -> bool:

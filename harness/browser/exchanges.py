@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import urljoin
 
-from playwright.async_api import Request
+from playwright.async_api import APIRequestContext, Request
 
 _PARTS = ("script", "stylesheet", "document")
 """The kinds of requests without whose answers a page is not whole; a `document` is that of a frame."""
@@ -70,6 +70,17 @@ class RequestRecord:
         """Note that this document's page did not get a request."""
         if len(self.unmet) < _MOST_UNMET and part not in self.unmet and part.kind in _PARTS:
             self.unmet.append(part)
+
+
+@dataclass(slots=True)
+class ApiSender:
+    """What sends the requests of a task's `api` steps."""
+
+    context: APIRequestContext
+    spent: bool = False
+    """Whether an answer has put a cookie into it, which it would send by itself: the browser has those that count."""
+    kept: int = 0
+    """The bytes of the answers that the driver keeps as long as it is open."""
 
 
 def document_of(exchanges: Sequence[RequestRecord], url: str) -> RequestRecord | None:

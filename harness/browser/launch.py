@@ -247,7 +247,7 @@ class Browsers:
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
                 proxy = self.refusing_proxy if chromium.pid is not None else _NOWHERE
-                emulated = request.emulated(self.playwright.devices)
+                emulated = request.emulated(self.playwright)
                 tab = await Tab.open(chromium, request, self._clock, proxy, emulated, state, self.on_tab)
         except (PlaywrightError, TimeoutError):
             chromium.kill(request.world)

@@ -267,6 +267,11 @@ class Repeatable:
         asked = (each for each in sent if each.method not in ("", MESSAGE))
         self._open += [(each, since) for each in asked if writes or each.method not in SAFE_METHODS or each.follows]
 
+    @property
+    def open(self) -> bool:
+        """Whether the browser may still repeat one of the requests."""
+        return bool(self._open)
+
     async def count(self, log: NetLog | None, control: CDPSession, *, answers: bool) -> None:
         """Count the repetitions so far at the requests. It never raises.
 

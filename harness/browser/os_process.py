@@ -11,12 +11,17 @@ import psutil
 
 def runs(pid: int) -> bool:
     """Return whether the process exists and is not a zombie."""
-    return _status(pid) not in (None, psutil.STATUS_ZOMBIE)
+    return not is_gone(status(pid))
 
 
-def is_stopped(pid: int) -> bool:
-    """Return whether the process is stopped (SIGSTOP): it cannot answer."""
-    return _status(pid) in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+def is_gone(found: str | None) -> bool:
+    """Return whether a process of that status is none, or a zombie."""
+    return found in (None, psutil.STATUS_ZOMBIE)
+
+
+def is_stopped(found: str | None) -> bool:
+    """Return whether a process of that status is stopped (SIGSTOP): it cannot answer."""
+    return found in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
 
 def process_seconds(pid: int) -> float:
@@ -40,7 +45,7 @@ def not_above_ours(pid: int) -> None:
             os.setpriority(os.PRIO_PROCESS, pid, ours)
 
 
-def _status(pid: int) -> str | None:
+def status(pid: int) -> str | None:
     """The state of the process, as the system names it; None if there is none."""
     try:
         return _process(pid).status()

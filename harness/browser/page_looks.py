@@ -88,9 +88,18 @@ class PageLooks:
                 continue
             again = isinstance(found, Failure) and _closed_before(found, self.tab, reads=reads)
             if not (again and await self._leave_closed()):
-                if not isinstance(found, Passed) or found.details:  # else nothing of the page is told
+                if not isinstance(found, Passed) or self._tells(found.details):
                     await self._learn_secrets()
                 return found
+
+    def _tells(self, details: Mapping[str, Any]) -> bool:
+        """Return whether a result, or a write that the page has sent, is told with anything of the page in it.
+
+        The address that the task itself has opened is nothing of the page.
+        """
+        own = self.tab.opened.asked if self.tab.opened is not None else None
+        of_page = any(name != "status" and (name, each) != ("url", own) for name, each in details.items())
+        return of_page or bool(self.tab.watch.sending.unsafe)
 
     async def _learn_secrets(self, *, waits: bool = False) -> None:
         """Learn what has appeared. A page that floods the browser is waited for only where its files are taken."""

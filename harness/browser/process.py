@@ -18,7 +18,7 @@ from harness.browser.bounded import bounded
 from harness.browser.driver import Driver
 from harness.browser.flood import Pace
 from harness.browser.net_log import NetLog
-from harness.browser.os_process import is_stopped, kill_tree, not_above_ours, runs
+from harness.browser.os_process import is_stopped, kill_tree, not_above_ours, runs, status
 from harness.browser.targets import Workers
 from harness.browser.tls import TlsFront
 from harness.resilience import SystemClock
@@ -82,7 +82,7 @@ class LocalProcess(Struct, frozen=True):
 
     @property
     def stopped(self) -> bool:
-        return is_stopped(self.pid)
+        return is_stopped(status(self.pid))
 
     @property
     def killable(self) -> bool:

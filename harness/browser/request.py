@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
-from playwright.async_api import StorageState
+from playwright.async_api import Playwright, StorageState
 
 from harness.browser.clipboard import Clipboard
 from harness.browser.emulation import Emulation
@@ -182,10 +182,11 @@ class SessionRequest(Struct, frozen=True):
         changed = self.emulation.changes.options
         return merged((self.context, changed)) if changed.model_fields_set else self.context
 
-    def emulated(self, devices: Mapping[str, Any]) -> dict[str, Any]:
-        """The context's options for Playwright; `devices` is its registry. Raises Failed for a device it lacks."""
+    def emulated(self, playwright: Playwright) -> dict[str, Any]:
+        """The context's options for Playwright. Raises Failed for a device that its registry lacks."""
         now = self.options
         name = now.device
+        devices = {} if name is None else playwright.devices  # which makes a copy of 140 devices, so it is asked seldom
         if name is not None and name not in devices:
             raise Failed(Failure("INVALID_INPUT", f"the installed Playwright has no device {name!r}"))
         options = playwright_options(now, devices[name] if name else {})

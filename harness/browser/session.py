@@ -160,8 +160,7 @@ class PlaywrightSession(PageLooks):
     @property
     def user_agent(self) -> str:
         """The User-Agent that the sites see; it ends in `harness-world/<id>`."""
-        emulated = self._request.emulated(self._pool.playwright.devices)
-        return f"{emulated.get('user_agent', self.chromium.user_agent)} harness-world/{self._request.world}"
+        return self.tab.user_agent
 
     async def perform(self, step: steps.Step, within: float, patience: float) -> Outcome:
         until = Deadline.after(within, self._clock.now())
@@ -294,9 +293,9 @@ class PlaywrightSession(PageLooks):
         return None if wanted is None else dialogs.tell_missing(wanted)
 
     def _attempt(self, scene: FailureContext, patience: float, *, once: bool = False) -> ActContext:
-        playwright, agent, log = self._pool.playwright, self.user_agent, self.chromium.net_log
+        playwright, log = self._pool.playwright, self.chromium.net_log
         until = Deadline.after(scene.within, self._clock.now())
-        return ActContext(playwright, self.tab, self._request, agent, self._clock, until, patience, scene, once, log)
+        return ActContext(playwright, self.tab, self._request, self._clock, until, patience, scene, once, log)
 
     async def _healed_element(self, step: steps.Step) -> dict[str, Any]:
         """The element that another selector found after one was not found; the usual step pays nothing."""
@@ -383,7 +382,8 @@ class PlaywrightSession(PageLooks):
         else:
             self._note_untold(UNTOLD_SECONDS)
         taken, chromium = self.take_sent(), self.chromium
-        await self._repeatable.count(chromium.net_log, chromium.control, answers=self._answers)
+        answers = self._repeatable.open and self._answers
+        await self._repeatable.count(chromium.net_log, chromium.control, answers=answers)
         return taken
 
     async def hold(self) -> bool:
@@ -510,6 +510,8 @@ class PlaywrightSession(PageLooks):
         return self._aimed, tuple(self._failed.details.get("similar", ()))
 
     async def close(self) -> None:
+        if self._files or self._request.always_kept:
+            await self._learn_secrets(waits=True)
         if self._request.routing is not None:
             await self._request.routing.end()
         own = self._request.own_folder

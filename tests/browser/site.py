@@ -103,7 +103,8 @@ FILES = """<!doctype html><title>Files</title><p id=out>nothing</p>
 <input id=files type=file multiple style="display:none" onchange="out.textContent=[...this.files].map(f=>f.name)">
 <input id=single type=file style="display:none" onchange="out.textContent=[...this.files].map(f=>f.name)">
 <label id=label for=single>Choose</label><button id=many onclick="files.click()">Files</button>
-<button id=one onclick="single.click()">File</button><button id=none>Nothing</button>
+<button id=one onclick="single.click()">File</button><input type=button id=pressed value=More onclick="files.click()">
+<button id=none>Nothing</button>
 <a id=blank href=/report.csv target=_blank>in a new page</a>
 <button id=window onclick="window.open('/giving')">Window</button>
 <a id=endless href=/endless.csv>endless</a>

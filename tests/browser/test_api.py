@@ -25,6 +25,9 @@ async def test_api_shares_cookies_with_the_page(stage: Stage) -> None:
     await passed(session, {"act": "api", "url": f"http://{OTHER}/logout"})
     after = await passed(session, {"act": "api", "url": f"http://{OTHER}/whoami"})
     assert after.details["body"]["cookie"] == "b=2"
+    await session.tab.context.clear_cookies()
+    nobody = await passed(session, {"act": "api", "url": f"http://{OTHER}/whoami"})
+    assert nobody.details["body"]["cookie"] is None, "only the browser has cookies"
 
 
 async def test_api_sends_json_and_text(stage: Stage) -> None:

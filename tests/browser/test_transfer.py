@@ -70,6 +70,7 @@ async def test_download_failures(stage: Stage) -> None:
         ("#one", "a.txt", "a.txt"),
         ("#many", ["a.txt", "b.txt"], "a.txt,b.txt"),
         ("#files", ["a.txt", "b.txt"], "a.txt,b.txt"),
+        ("#pressed", ["a.txt", "b.txt"], "a.txt,b.txt"),
     ],
 )
 @pytest.mark.sampled(2)

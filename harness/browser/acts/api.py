@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http.cookies import CookieError, SimpleCookie
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-from playwright.async_api import APIRequestContext, APIResponse
+from playwright.async_api import APIResponse
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import domains
 from harness.browser.acts.attempt import ActContext
 from harness.browser.contents import MOST, document_in
+from harness.browser.exchanges import ApiSender
 from harness.browser.network_errors import api_failure, status_code, status_failure
 from harness.browser.route_answers import NoAnswerError, RouteAnswer
 from harness.model.record import RESULT
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from harness.browser.routing import Answering
 
 _BODY_BYTES = 10_000
+_KEPT_BYTES = 1_000_000
 _REDIRECTS = 10
 _OWN = ("authorization", "cookie", "host", "proxy-authorization")
 """Headers that are meant for one origin only."""
@@ -125,21 +127,36 @@ async def _routed(attempt: ActContext, decision: Answering | None, url: str) -> 
 
 async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
     url = domains.resolve(step.url, attempt.request.base_url)
-    insecure = attempt.request.context.ignore_https_errors
-    requests = await attempt.playwright.request.new_context(user_agent=attempt.user_agent, ignore_https_errors=insecure)
-    try:
-        url, response = await _follow(attempt, step, requests, url)
+    async with _sender(attempt) as sender:
+        url, response = await _follow(attempt, step, sender, url)
         raw = await response.body()
-        details = {"status": response.status, "body": _body(response, raw)}
-        if step.reads_answer and len(raw) <= MOST:
-            details[RESULT] = document_in(raw, response.headers.get("content-type", ""))
-    finally:
-        await requests.dispose()
+        sender.kept += len(raw)
+    details = {"status": response.status, "body": _body(response, raw)}
+    if step.reads_answer and len(raw) <= MOST:
+        details[RESULT] = document_in(raw, response.headers.get("content-type", ""))
     _judge(attempt, step, url, response, details)
     return details
 
 
-async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, url: str) -> tuple[str, _Response]:
+@asynccontextmanager
+async def _sender(attempt: ActContext) -> AsyncIterator[ApiSender]:
+    """That of the step before, if it has no cookies of its own, and keeps little. After an error none is kept."""
+    tab = attempt.tab
+    sender, tab.sender = tab.sender, None
+    if sender is None:
+        insecure = attempt.request.context.ignore_https_errors
+        asking = attempt.playwright.request.new_context(user_agent=tab.user_agent, ignore_https_errors=insecure)
+        sender = ApiSender(await asking)
+    try:
+        yield sender
+        if not sender.spent and sender.kept <= _KEPT_BYTES:
+            tab.sender = sender
+    finally:
+        if tab.sender is None:
+            await sender.context.dispose()
+
+
+async def _follow(attempt: ActContext, step: Api, sender: ApiSender, url: str) -> tuple[str, _Response]:
     """Send the request, and follow redirects one by one: each maps its own host and must be in the allowed domains."""
     ask = Ask.of(step)
     for _ in range(_REDIRECTS):
@@ -150,7 +167,7 @@ async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, u
             if (gate := attempt.request.gate) is not None and not gate.lets_pass(ask.method, url):
                 held = f"the step would have sent {ask.method} {url}, which the task does not declare: it was held back"
                 raise Failed(Failure("POLICY_WRITE", held, details={"method": ask.method, "url": url}))
-            response = await _send_authorized(attempt, requests, url, ask)
+            response = await _send_authorized(attempt, sender, url, ask)
             if decision is not None:
                 response = await _patched(attempt, decision, url, ask, response)
         await _store_cookies(attempt, url, response)
@@ -173,20 +190,20 @@ def _target(location: str, url: str) -> str:
         raise Failed(Failure("NET_BLOCKED", message, details=details, effect=Effect.POSSIBLE)) from error
 
 
-async def _send_authorized(attempt: ActContext, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
+async def _send_authorized(attempt: ActContext, sender: ApiSender, url: str, ask: Ask) -> APIResponse:
     """Send a request with the task's `http_credentials`: from the start, or again after an answer 401."""
     credentials = attempt.request.context.http_credentials
     if credentials is None or "authorization" in ask.headers or credentials.origin not in (None, origin_of(url)):
-        return await _send(attempt, requests, url, ask)
+        return await _send(attempt, sender, url, ask)
     pair = f"{credentials.username}:{credentials.password}".encode()
     told = replace(ask, headers={**ask.headers, "authorization": f"Basic {b64encode(pair).decode()}"})
     if credentials.send == "always":
-        return await _send(attempt, requests, url, told)
-    response = await _send(attempt, requests, url, ask)
-    return response if response.status != 401 else await _send(attempt, requests, url, told)
+        return await _send(attempt, sender, url, told)
+    response = await _send(attempt, sender, url, ask)
+    return response if response.status != 401 else await _send(attempt, sender, url, told)
 
 
-async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
+async def _send(attempt: ActContext, sender: ApiSender, url: str, ask: Ask) -> APIResponse:
     target, host = domains.mapped(url, attempt.request.hosts)
     try:
         extra = {name.lower(): value for name, value in (attempt.request.options.extra_headers or {}).items()}
@@ -195,7 +212,7 @@ async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask:
         own = {**({"cookie": cookies} if cookies else {}), **({"host": host} if host else {})}
         headers = {**extra, **told, **own, **ask.headers}
         async with asyncio.timeout(attempt.left()):  # Playwright's own comes too late on a busy machine
-            return await requests.fetch(
+            response = await sender.context.fetch(
                 target, method=ask.method, headers=headers, data=ask.body, max_redirects=0, timeout=attempt.ms()
             )
     except (PlaywrightError, TimeoutError) as error:
@@ -204,6 +221,8 @@ async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask:
         if attempt.request.on_request_failed is not None:
             attempt.request.on_request_failed(url, text)
         raise Failed(api_failure(text.splitlines()[0].partition(": ")[2], url)) from error
+    sender.spent = sender.spent or "set-cookie" in response.headers
+    return response
 
 
 async def _store_cookies(attempt: ActContext, url: str, response: _Response) -> None:

@@ -42,7 +42,6 @@ class ActContext(Struct, frozen=True):
     playwright: Playwright
     tab: Tab
     request: SessionRequest
-    user_agent: str
     clock: Clock
     deadline: Deadline
     patience: float

@@ -27,7 +27,7 @@ async def change(attempt: ActContext, step: Set) -> Mapping[str, Any]:
 
 async def _emulate(attempt: ActContext, options: ContextOptions) -> None:
     context, request = attempt.tab.context, attempt.request
-    whole = request.emulated(attempt.playwright.devices)
+    whole = request.emulated(attempt.playwright)
     for page in context.pages:
         await request.emulation.apply_to(page)
     if options.geolocation is not None:

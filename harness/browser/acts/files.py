@@ -27,8 +27,8 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Download, Upload
 
 _TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control : e)?.type === 'file'")
-
-
+_REFUSED = re.compile(r"Node is not (an HTMLInputElement|a file input element)|Non-multiple file input")
+"""The words of Playwright, and of Chromium for an `input` of another type, for files that an element did not take."""
 _DROPPED_BYTES = 50 * 2**20
 _DROP = """
 (e, files) => {
@@ -55,15 +55,24 @@ async def upload(attempt: ActContext, step: Upload) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
     if step.drop:
         await _drop(attempt, step, target, files)
-    elif await attempt.answer(_TAKES_FILES, target):
-        await attempt.act(target, lambda ms: target.set_input_files(files, timeout=ms))
-    else:
+    elif not await _filled(attempt, target, files):
         chooser = await _chooser(attempt, step, target)
         if len(files) > 1 and not chooser.is_multiple():
             message = f"the file chooser of {step.selector} takes one file, not {len(files)}"
             raise Failed(Failure("INVALID_INPUT", message))
         await chooser.set_files(files, timeout=attempt.ms())
     return {"files": [file.name for file in files]}
+
+
+async def _filled(attempt: ActContext, target: Locator, files: Sequence[Path]) -> bool:
+    """Put the files into a file field; return False, and do nothing, if the element is none."""
+    try:
+        await attempt.act(target, lambda ms: target.set_input_files(files, timeout=ms))
+    except PlaywrightError as error:
+        if not _REFUSED.search(error.message) or await attempt.answer(_TAKES_FILES, target):
+            raise
+        return False
+    return True
 
 
 async def _drop(attempt: ActContext, step: Upload, target: Locator, files: Sequence[Path]) -> None:
