@@ -136,6 +136,7 @@ def test_a_page_that_is_struck_once(run: Any, stage: Stage, fault: dict[str, Any
     run(body())
 
 
+@pytest.mark.thorough
 def test_an_answer_that_is_no_http(run: Any, stage: Stage) -> None:
     async def body() -> None:
         async with play(stage, {"kind": "garbage", "url": SAVED}) as one:
@@ -212,6 +213,7 @@ def test_a_slow_answer_comes_in_the_end(run: Any, stage: Stage, how: dict[str, A
     run(body())
 
 
+@pytest.mark.thorough
 def test_an_answer_that_is_too_slow_is_a_timeout_of_the_network(run: Any, stage: Stage) -> None:
     async def body() -> None:
         for_ever = {"url": SAVED, "times": 1, "seconds": 3600}
@@ -227,7 +229,7 @@ def test_an_answer_that_is_too_slow_is_a_timeout_of_the_network(run: Any, stage:
 
 
 @pytest.mark.parametrize("body_text", ["", "<p>later</p>"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_retry_after_reaches_the_failure(run: Any, stage: Stage, body_text: str) -> None:
     async def body() -> None:
         fault = {"kind": "status", "url": SAVED, "status": 429, "retry_after": 6.2, "body": body_text}
@@ -327,7 +329,7 @@ def test_what_chromium_sends_again_by_itself_does_not_wear_a_fault_out(
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_websockets_are_struck_by_their_own_scheme(run: Any, stage: Stage, scheme: str) -> None:
     async def body() -> None:
         async with Shop() as shop:

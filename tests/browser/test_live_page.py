@@ -171,6 +171,7 @@ def test_causes_lead_to_the_files_and_the_trace_opens_in_playwright_s_viewer(
     page.context.close()
 
 
+@pytest.mark.thorough
 def test_the_video_of_a_failure_plays(browser: Browser, served: Served) -> None:
     served.add("run-begun", tasks=1)
     served.task(0, code="ASSERTION_FAILED", error="no basket")
@@ -249,6 +250,7 @@ def test_a_file_that_is_cut_is_counted_anew(browser: Browser, served: Served) ->
     page.context.close()
 
 
+@pytest.mark.thorough
 def test_a_run_whose_events_are_deleted_is_not_shown_as_going_on(browser: Browser, served: Served) -> None:
     """And the part of a divided suite that a run is has its number."""
     served.add("run-begun", tasks=2)
@@ -275,6 +277,7 @@ def test_a_run_whose_events_are_deleted_is_not_shown_as_going_on(browser: Browse
     page.context.close()
 
 
+@pytest.mark.thorough
 def test_a_page_of_one_run_offers_the_one_that_goes_on(browser: Browser, tmp_path: Path) -> None:
     served = Served(tmp_path, OVER)
     served.add("run-begun", tasks=1)

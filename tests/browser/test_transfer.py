@@ -72,7 +72,7 @@ async def test_download_failures(stage: Stage) -> None:
         ("#files", ["a.txt", "b.txt"], "a.txt,b.txt"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_upload_into_fields_labels_and_file_choosers(stage: Stage, selector: str, files: Any, shown: str) -> None:
     for name in ("a.txt", "b.txt"):
         (stage.folder / name).write_text(name)
@@ -98,7 +98,7 @@ async def test_upload_failures(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("selector", ["#blank", "#window"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_download_in_a_new_page(stage: Stage, selector: str) -> None:
     session = await stage.at("/files")
     outcome = await passed(session, {"act": "download", "selector": selector, "value": "report.csv"})
