@@ -47,8 +47,13 @@ def measure(ground: Ground) -> list[Row]:
     """Measure all rows."""
     work = {name: several(name, cycle, SIZES) for name, cycle in alone(ground.hosts[HOST]).items()}
     TRAFFIC.count()
-    with metered() as meter, contestants(ground, [job for each in work.values() for job in each.values()]) as people:
-        played = {name: done(people, jobs, ROUNDS if name in TIMED else 1, meter) for name, jobs in work.items()}
+    every, first = [job for each in work.values() for job in each.values()], [work[name][SIZES[0]] for name in TIMED]
+    with metered() as meter, contestants(ground, every, first) as people:
+        counted = {name: people[name] for name in (RECORDINGS[0], RAW)}
+        played = {
+            name: done(people, jobs, ROUNDS, meter) if name in TIMED else done(counted, jobs, 1, meter)
+            for name, jobs in work.items()
+        }
     rows = [_calls(name, each) for name, each in played.items()]
     rows += [
         _of_a_task(played["click"]),
