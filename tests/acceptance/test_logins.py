@@ -135,8 +135,8 @@ def run(folder: Path, *arguments: str, password: str = SECRET) -> CompletedProce
     "more",
     [
         pytest.param((), id="in a row", marks=pytest.mark.thorough),
-        pytest.param(("--task-workers", "3"), id="at once", marks=pytest.mark.thorough),
-        pytest.param(("-n", "2"), id="xdist"),
+        pytest.param(("--task-workers", "3"), id="at once"),
+        pytest.param(("-n", "2"), id="xdist", marks=pytest.mark.thorough),
     ],
 )
 def test_one_login_serves_all_tasks_of_a_run(tmp_path: Path, url: str, more: tuple[str, ...]) -> None:

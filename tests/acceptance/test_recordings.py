@@ -166,12 +166,12 @@ def test_workers_record_each_task_and_case_in_a_file_of_its_own(shop: Project, s
     assert len(server.asked) == asked
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kinds",
     [("model_cut",), pytest.param(tuple(KINDS), marks=pytest.mark.thorough)],
     ids=["one", "all"],
 )
-@pytest.mark.thorough
 def test_every_fault_of_a_model_is_recovered_from(shop: Project, server: ModelServer, kinds: tuple[str, ...]) -> None:
     faults = [
         {"kind": kind, "id": kind, "times": 1, "expect": {"code": KINDS[kind], "recovered": True}} for kind in kinds

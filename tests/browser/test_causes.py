@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from harness.browser.acts.attempt import RESERVE_SHARE
 from harness.recovery.catalog import CATALOG
 from tests.browser.moments import stretched
@@ -127,6 +129,7 @@ async def test_what_a_person_reads_of_the_cause(stage: Stage) -> None:
     assert text.message.endswith("; #open button matches, with the text 'Within'")
 
 
+@pytest.mark.thorough
 async def test_an_open_dialog_that_makes_the_page_inert_is_named(stage: Stage) -> None:
     session = await stage.at()
     await session.tab.page.set_content(BEHIND)

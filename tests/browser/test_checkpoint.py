@@ -457,6 +457,7 @@ async def test_a_restart_spares_the_others(stage: Stage) -> None:
     await go(other, "/saved")
 
 
+@pytest.mark.thorough
 def test_what_differs_is_named(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def tampered(method: str, target: str, headers: Any, body: bytes) -> Any:
         if target == "/reacting":

@@ -36,6 +36,7 @@ async def at(stage: Stage, word: str) -> PlaywrightSession:
     return session
 
 
+@pytest.mark.thorough
 def test_four_tasks_side_by_side_paste_what_they_have_copied_themselves(run: Any, stage: Stage) -> None:
     async def copy_and_paste(word: str) -> None:
         session = await at(stage, word)

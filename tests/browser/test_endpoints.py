@@ -76,6 +76,7 @@ async def evidence_of(session: Any, folder: Path) -> Evidence:
     return found
 
 
+@pytest.mark.thorough
 def test_a_session_does_all_that_it_does_here(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     stage = elsewhere(server.url)
     (stage.folder / "note.txt").write_text("mine")

@@ -35,6 +35,7 @@ def status(evidence: Evidence) -> dict[str, str]:
     return {item.name: item.status for item in evidence.items}
 
 
+@pytest.mark.thorough
 def test_the_screenshot_shows_the_whole_page_if_asked(run: Any, stage: Stage) -> None:
     async def height(**fields: Any) -> int:
         session = await stage.at(**fields)
