@@ -116,5 +116,5 @@ def _modules(ground: Ground) -> Row:
 
 
 def _collected(ground: Ground) -> list[Row]:
-    rows = collection.measure(ground, 1, FILES)
+    rows = collection.measure(ground, 1, FILES, {"all": ()})
     return [replace(row, bound=Bound(COLLECTION)) for row in rows if row.bound and row.what.endswith("processor")]

@@ -144,6 +144,7 @@ async def test_an_open_dialog_that_makes_the_page_inert_is_named(stage: Stage) -
     assert off.message == "#mine is disabled or read-only"
 
 
+@pytest.mark.thorough
 async def test_requests_without_an_answer_are_named(stage: Stage) -> None:
     session = await stage.at("/causes")
     await passed(session, {"act": "click", "selector": "#asks"})

@@ -74,6 +74,7 @@ async def test_what_is_copied_is_what_the_page_gives(stage: Stage) -> None:
     assert await session.read(PageQuery("count", "#rich b"), 5) == 1
 
 
+@pytest.mark.thorough
 async def test_scripts_read_and_write_the_clipboard_of_their_task_where_they_may(stage: Stage) -> None:
     sessions = [await stage.at(), await stage.at()]
     for number, session in enumerate(sessions):
