@@ -352,7 +352,7 @@ def test_websockets_are_struck_by_their_own_scheme(run: Any, stage: Stage, schem
 @pytest.mark.parametrize(
     ("problem", "error"), [("untrusted", "CERT_AUTHORITY_INVALID"), ("protocol", "SSL_PROTOCOL_ERROR")]
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_tls_that_is_broken_for_a_while(run: Any, stage: Stage, problem: str, error: str) -> None:
     async def body() -> None:
         secure, fault = f"https://{SHOP}/saved", {"kind": "tls", "host": SHOP, "problem": problem, "seconds": 1.5}
@@ -387,7 +387,7 @@ def test_tls_stays_broken_in_a_browser_that_was_restarted(run: Any, stage: Stage
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_refusals_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> None:
     code = {"http": "NET_CONNECTION_REFUSED", "https": "NET_CONNECTION_RESET"}[scheme]
 

@@ -245,6 +245,7 @@ async def test_a_tab_that_cannot_be_prepared_is_closed(stage: Stage, error: Exce
     await until(lambda: len(browser.contexts) == before)
 
 
+@pytest.mark.thorough
 async def test_a_context_that_is_slow_to_come_holds_nobody_up_and_is_closed(stage: Stage) -> None:
     """It was asked for, and the driver answers only after whoever asked is gone."""
     chromium = (await stage.session()).chromium

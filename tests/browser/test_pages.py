@@ -238,6 +238,7 @@ async def test_no_page_is_left(stage: Stage) -> None:
     assert failure.code == "PAGE_CLOSED"
 
 
+@pytest.mark.thorough
 async def test_evidence_is_of_the_current_page(stage: Stage) -> None:
     session = await stage.at("/windows")
     await click(session, "#popup")

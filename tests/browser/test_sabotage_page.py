@@ -270,6 +270,7 @@ async def test_an_alert_on_each_load(stage: Stage) -> None:
     assert struck.count == 1
 
 
+@pytest.mark.thorough
 async def test_a_popup(stage: Stage) -> None:
     session = await stage.at()
     struck = await strike(session, kind="popup", url="/popup")

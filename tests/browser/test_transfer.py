@@ -106,6 +106,7 @@ async def test_a_download_in_a_new_page(stage: Stage, selector: str) -> None:
     assert await session.read(PageQuery("title"), 2) == "Files"
 
 
+@pytest.mark.thorough
 async def test_a_download_that_does_not_end(stage: Stage) -> None:
     session = await stage.at("/files")
     failure = await failed(session, {"act": "download", "selector": "#endless"}, within=1.5)

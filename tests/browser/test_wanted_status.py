@@ -112,6 +112,7 @@ def test_what_a_retry_may_change_keeps_its_own_code(run: Run[Any], stage: Stage,
     assert "`status: 403`" in plain.hint
 
 
+@pytest.mark.thorough
 def test_a_new_page_may_be_answered_as_wanted(run: Run[Any], stage: Stage, answers: PartsSite) -> None:
     async def play() -> tuple[Failure, Passed, Any]:
         session = await session_of(stage, answers)

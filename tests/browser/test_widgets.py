@@ -156,7 +156,7 @@ COLOURS = "it has: r (Red), g (Green), b (Blue) [disabled]"
         ("#colour", ["r", "g"], "INVALID_INPUT", "#colour is a list that takes one option, not 2"),
     ],
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_select_fails(stage: Stage, selector: str, value: Any, code: str, message: str) -> None:
     session = await stage.at("/widgets")
     failure = await failed(session, {"act": "select", "selector": selector, "value": value}, within=2)
@@ -190,7 +190,7 @@ async def test_uncheck(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("frame", [None, FOREIGN])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_hover_opens_a_menu(stage: Stage, frame: str | None) -> None:
     session = await stage.at("/frames" if frame else "/widgets")
     hidden = await failed(session, {"act": "click", "selector": "#entry", "frame": frame}, within=3)
