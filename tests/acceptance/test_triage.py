@@ -296,6 +296,7 @@ EXEMPT = {
     "schema": "what it prints is JSON as it is",
     "history durations": "what it prints is JSON as it is",
     "freeze": "it writes the steps of a run into a file; `--check` shows a difference",
+    "fmt": "it writes files in one style and says which; `validate` has the facts",
     "serve": "it serves a page until Ctrl-C",
     "serve stop": "it ends the server, and says which; `serve status` has the facts",
     "serve token": "what it prints is a token as it is",
