@@ -51,7 +51,7 @@ def measure(ground: Ground) -> list[Row]:
     with metered() as meter, contestants(ground, every, first) as people:
         counted = {name: people[name] for name in (RECORDINGS[0], RAW)}
         played = {
-            name: done(people, jobs, ROUNDS, meter) if name in TIMED else done(counted, jobs, 1, meter)
+            name: done(people if name in TIMED else counted, jobs, ROUNDS if name in (*TIMED, "api") else 1, meter)
             for name, jobs in work.items()
         }
     rows = [_calls(name, each) for name, each in played.items()]
@@ -69,10 +69,13 @@ def _calls(act: str, played: Rounds) -> Row:
 
 
 def _each(act: str, played: Rounds, name: str) -> int:
-    """The calls for one act, to the next whole number: a task that does it more often makes so many more."""
+    """The calls for one act, to the next whole number: a task that does it more often makes so many more.
+
+    Of several rounds the fewest calls count: a busy machine adds some to a task that it holds up.
+    """
     others = () if act == "api" else BY_TIME
-    sizes = played[name][-1]
-    return round(Line.through([(size, _number(task, others)) for size, task in sizes.items()]).slope)
+    fewest = [(size, min(_number(each[size], others) for each in played[name])) for size in SIZES]
+    return round(Line.through(fewest).slope)
 
 
 def _number(task: Done, others: Collection[str]) -> int:
