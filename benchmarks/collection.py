@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.figures import Spread, paired_ratio
@@ -18,7 +18,7 @@ ONE = "00007"
 KINDS: dict[str, tuple[str, ...]] = {"all": (), f"-k {ONE}": ("-k", ONE)}
 
 
-def measure(ground: Ground, rounds: int, files: int) -> list[Row]:
+def measure(ground: Ground, rounds: int, files: int, kinds: Mapping[str, Sequence[str]] = KINDS) -> list[Row]:
     """Measure. The first run of each side compiles Python files and is shown by itself; the rounds follow."""
     work = jobs(files, len(BLOCK))
     sides = {
@@ -27,7 +27,7 @@ def measure(ground: Ground, rounds: int, files: int) -> list[Row]:
     }
     cold = {name: run(()) for name, run in sides.items()}
     found = _rows("the first time", [cold["ours"]], [cold["theirs"]], files, None)
-    for kind, arguments in KINDS.items():
+    for kind, arguments in kinds.items():
         played: dict[str, list[PytestRun]] = {"ours": [], "theirs": []}
         for number in range(rounds):
             for name in rotate(list(sides), number):

@@ -47,14 +47,16 @@ class Contestant:
 
 
 @contextmanager
-def contestants(ground: Ground, work: Sequence[Job]) -> Iterator[dict[str, Contestant]]:
-    """All contestants by name; each has its own browser, and has done each job once to warm up."""
+def contestants(
+    ground: Ground, work: Sequence[Job], first: Sequence[Job] | None = None
+) -> Iterator[dict[str, Contestant]]:
+    """All contestants by name; each has its own browser, and has done each job once to warm up, or those of `first`."""
     project = our_project(ground, work)
     with ExitStack() as stack:
         found = [stack.enter_context(_raw(ground))]
         found += [stack.enter_context(_ours(ground, project, recording)) for recording in RECORDINGS]
         for contestant in found:
-            for job in work:
+            for job in work if first is None else first:
                 contestant.do(job)
         yield {each.name: each for each in found}
 

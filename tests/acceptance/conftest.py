@@ -28,7 +28,8 @@ url = "http://world.local/env"
 clock = "world.now"
 """
 
-
+collect_ignore = ["pairs"]
+"""Its task files are run by test_pairs.py, on a site of theirs."""
 T = TypeVar("T")
 INI = f"[pytest]\naddopts = {' '.join(f'-p no:{name}' for name in UNUSED)}\n"
 

@@ -86,7 +86,7 @@ CASES = {
     "read-killed": Case(None, 1, "tool_killed", ONCE, "get_code"),
     "read-error": Case(None, 1, "tool_error", ONCE, "get_code"),
 }
-ORDINARY = ("plain", "undeclared", "lost-known", "lost")
+ORDINARY = ("plain", "undeclared", "lost")
 
 
 def project_in(folder: Path, sites: dict[str, int]) -> Project:

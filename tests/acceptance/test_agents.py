@@ -49,6 +49,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.thorough
 def test_the_agent_of_the_documentation_passes_its_task(project: Project) -> None:
     (project.path / "goal_words.py").write_text(blocks("python")[0], "utf-8")
     extend(project, blocks("toml")[0])

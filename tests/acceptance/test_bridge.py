@@ -226,6 +226,7 @@ def test_with_processes_of_xdist_the_bridge_is_refused(project: Project) -> None
     said.fnmatch_lines(["*the agent `bridge` cannot serve the processes of `-n`: use `--task-workers`*"])
 
 
+@pytest.mark.thorough
 async def test_a_purchase_that_is_paused_goes_on_in_a_new_browser_context(project: Project) -> None:
     """The cart is in the session's cookie, an address is typed, and the pause is longer than the task's time."""
     project.task("T", budget={"max_seconds": 9}, steps=[], success_criteria=ONE_ORDER)

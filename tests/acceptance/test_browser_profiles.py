@@ -136,6 +136,7 @@ def test_a_profile_that_the_project_lacks_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("plugin", [pytest.param("playwright", marks=pytest.mark.thorough), "no:playwright"])
+@pytest.mark.thorough
 def test_a_device_and_the_whole_page_with_the_other_plugin_and_without_it(folder: Path, plugin: str) -> None:
     arguments = ("-p", plugin) if plugin.startswith("no:") else ()
     (folder / "tall.task.yaml").write_text(TALL, "utf-8")

@@ -41,6 +41,7 @@ def test_validate_tells_all_problems_at_once_and_the_exit_code_says_so(tmp_path:
     assert "3 task files, 1 loaded, 2 with errors" in found.stdout
 
 
+@pytest.mark.thorough
 def test_validate_is_content_with_good_files(tmp_path: Path) -> None:
     (tmp_path / "a.task.yaml").write_text(GOOD, "utf-8")
     assert harness("validate", "a.task.yaml", cwd=tmp_path).returncode == 0
@@ -131,6 +132,7 @@ def test_validate_knows_the_agents_of_the_project(tmp_path: Path) -> None:
     assert harness("validate", ".", cwd=tmp_path).returncode == 0
 
 
+@pytest.mark.thorough
 def test_validate_takes_an_agent_and_knows_the_settings_one(tmp_path: Path) -> None:
     (tmp_path / "a.task.yaml").write_text(GOOD.partition("steps")[0], "utf-8")
     agents = "[tool.harness.agents.words]\npython = 'a:b'\n[tool.harness.agents.mine]\npython = 'a:c'\n"
@@ -208,6 +210,7 @@ def test_validate_as_json(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_validate_of_nothing_as_json_is_a_document_too(tmp_path: Path) -> None:
     for path in (".", "nowhere"):
         found = harness("validate", path, "--format", "json", cwd=tmp_path)
@@ -215,6 +218,7 @@ def test_validate_of_nothing_as_json_is_a_document_too(tmp_path: Path) -> None:
         assert json.loads(found.stdout)["counts"]["errors"] == 1
 
 
+@pytest.mark.thorough
 def test_validate_counts_a_folder_as_one_task(tmp_path: Path) -> None:
     (tmp_path / "task_spec.json").write_text('{"task_id": "A-1", "goal": "g"}', "utf-8")
     (tmp_path / "oracle_trace.json").write_text('{"steps": [{"act": "submit", "selector": "form"}]}', "utf-8")
@@ -253,6 +257,7 @@ def test_pytest_shows_what_the_loader_warns_of_and_no_advice(project: Project) -
 
 
 @pytest.mark.parametrize("args", [("nope",), ("validate",), ("validate", "--format", "xml", "."), ("new", "../a")])
+@pytest.mark.sampled(2)
 def test_a_slip_in_the_usage_is_code_2(tmp_path: Path, args: tuple[str, ...]) -> None:
     found = harness(*args, cwd=tmp_path)
     assert (found.returncode, found.stdout) == (2, "")
@@ -260,6 +265,7 @@ def test_a_slip_in_the_usage_is_code_2(tmp_path: Path, args: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize("command", ["new", "validate", "run", "show", "explain", "schema", "report", "demo"])
+@pytest.mark.sampled(2)
 def test_every_command_shows_an_example(tmp_path: Path, command: str) -> None:
     found = harness(command, "--help", cwd=tmp_path)
     assert found.returncode == 0
@@ -321,6 +327,7 @@ RUN = ("-c", MAIN, "run", "tasks", "--")
     ],
     ids=["pytest", "run", "before-plugins"],
 )
+@pytest.mark.sampled(1)
 def test_ctrl_c_while_pytest_loads_is_one_line(tmp_path: Path, command: tuple[str, ...]) -> None:
     """It comes in a conftest.py, after our plugin was loaded, and with `harness run` also before it."""
     (tmp_path / "tasks").mkdir()
@@ -444,6 +451,7 @@ def test_a_new_task_for_a_page_of_ones_own_runs(tmp_path: Path, sites: dict[str,
     assert "1 passed" in ran.stdout
 
 
+@pytest.mark.thorough
 def test_new_says_what_the_project_lacks(tmp_path: Path) -> None:
     made = harness("new", cwd=tmp_path)
     assert made.returncode == 0
@@ -475,6 +483,7 @@ health = "http://desk.test/health"
     ("settings", "begins"),
     [(OWN, "http://desk.test/"), ('[tool.harness]\nbase_url = "https://staging.test/app"', "https://staging.test/app")],
 )
+@pytest.mark.sampled(1)
 def test_new_begins_at_the_projects_own_site(tmp_path: Path, settings: str, begins: str) -> None:
     """The demo shop is no site of such a project, and the task would fail with NET_DNS."""
     (tmp_path / "pyproject.toml").write_text(settings, "utf-8")
@@ -508,6 +517,7 @@ def test_new_takes_no_id_of_another_task(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "shop.local", "http://", "http://a b/", "http://x:99999/"])
+@pytest.mark.sampled(1)
 def test_new_wants_the_url_of_a_page(tmp_path: Path, url: str) -> None:
     refused = harness("new", "--url", url, cwd=tmp_path)
     assert refused.returncode == 2

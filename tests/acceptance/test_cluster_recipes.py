@@ -178,6 +178,7 @@ def play(suite: Suite, store: str, merged: Path, seed: int, deaths: int) -> None
     assert any(status == 1 for status in controller.ended.values()) == bool(codes)
 
 
+@pytest.mark.thorough
 def test_the_controller_ends_with_each_task_once(suite: Suite, tmp_path: Path) -> None:
     play(suite, str(tmp_path / "store"), tmp_path / "merged", seed=1, deaths=1)
 

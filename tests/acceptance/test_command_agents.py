@@ -305,6 +305,7 @@ asyncio.run(main(*sys.argv[1:3]))
 """
 
 
+@pytest.mark.thorough
 def test_how_a_program_ended_is_the_outcome_and_not_that_its_session_closed_before(project: Project) -> None:
     path = project.path / "pyproject.toml"
     for name, end in {"quiet": "pass", "raises": "raise KeyError('order')"}.items():

@@ -322,6 +322,7 @@ def test_lost_during_the_success_criteria(kills: Kills, strike: Strike, checkpoi
 
 
 @pytest.mark.parametrize("strike", ENDED)
+@pytest.mark.sampled(1)
 def test_lost_while_a_checkpoint_is_saved(kills: Kills, strike: Strike) -> None:
     """The one before it serves; done again, it is saved."""
     kills.as_it_is_to("save", lambda *_: None, strike)
@@ -371,6 +372,7 @@ def test_lost_on_the_way_back(kills: Kills, monkeypatch: pytest.MonkeyPatch, str
 
 
 @pytest.mark.parametrize("strike", ENDED)
+@pytest.mark.sampled(1)
 def test_lost_while_evidence_is_taken(kills: Kills, strike: Strike) -> None:
     kills.as_it_is_to("evidence", strike)
     recovery = {"on_element_not_found": {"wait_seconds": 0.3}}

@@ -22,6 +22,6 @@ def sandbox(sites: dict[str, int], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @commands_in(*PROJECTS)
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(5)
 def test_the_command_does_what_its_page_says(sandbox: Sandbox, command: Command, rule: Ran | Served) -> None:
     does_what_its_page_says(sandbox, command, rule)

@@ -135,8 +135,8 @@ def run(folder: Path, *arguments: str, password: str = SECRET) -> CompletedProce
     "more",
     [
         pytest.param((), id="in a row", marks=pytest.mark.thorough),
-        pytest.param(("--task-workers", "3"), id="at once", marks=pytest.mark.thorough),
-        pytest.param(("-n", "2"), id="xdist"),
+        pytest.param(("--task-workers", "3"), id="at once"),
+        pytest.param(("-n", "2"), id="xdist", marks=pytest.mark.thorough),
     ],
 )
 def test_one_login_serves_all_tasks_of_a_run(tmp_path: Path, url: str, more: tuple[str, ...]) -> None:
@@ -333,6 +333,7 @@ def test_logins_and_episodes_hand_on_everything_however_long_it_takes_to_read(
     assert "3 passed" in (done := run(of_app(tmp_path, url))).stdout, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_storage_that_cannot_be_read_is_told_and_nothing_takes_its_place(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_the_task_ends_with_what_is_known_and_the_next_one_has_a_new_driver(
 
 @pytest.mark.own_driver
 @pytest.mark.parametrize("kind", list(KNOWN) if FULL else ["stop"])
+@pytest.mark.thorough
 def test_a_driver_that_is_lost_before_the_first_step_is_replaced(
     struck: Project, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

@@ -87,9 +87,8 @@ async def bought(client: Client, task: str) -> dict[str, Any]:
     return await called(client, "finish", **given, turn=turn)
 
 
-@pytest.mark.parametrize(
-    "ways", [pytest.param(("STDIO-NEW",), id="one"), pytest.param(tuple(WAYS), id="all", marks=pytest.mark.thorough)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("ways", [pytest.param(("STDIO-NEW",), id="one"), pytest.param(tuple(WAYS), id="all")])
 def test_a_mouse_is_bought_once_over_each_way_in_both_eras(project: Project, ways: tuple[str, ...]) -> None:
     for way in ways:
         project.task(way, success_criteria=ONE_ORDER)

@@ -61,6 +61,7 @@ def test_under_xdist_the_options_of_a_first_conftest_are_its_own(tmp_path: Path)
     assert "1 passed" in run(folder, "tests", "--agent=ann", "-n", "1").stdout
 
 
+@pytest.mark.thorough
 def test_the_options_of_a_later_conftest_are_its_own(tmp_path: Path) -> None:
     folder = project(tmp_path, deep__conftest=CONFTEST, deep__test_it=TEST.replace("WORD", "their default"))
     done = run(folder, "--deselect", "T.task.json", "--no-heal")
@@ -101,6 +102,7 @@ def test_what_cannot_act_on_tasks_is_refused(tmp_path: Path, more: tuple[str, ..
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_each_that_is_refused_has_a_line(tmp_path: Path) -> None:
     arguments = ("--browser=webkit", "--screenshot", "on")
     lines = run(project(tmp_path), *arguments, PYTEST_ADDOPTS="--output=out").stderr.splitlines()
@@ -125,6 +127,7 @@ def test_values_that_say_what_tasks_do_anyway_are_fine(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_without_the_other_plugin_its_options_are_refused_in_the_same_words(tmp_path: Path) -> None:
     done = run(project(tmp_path), "-p", "no:playwright", "--screenshot=on")
     assert done.returncode == 4
@@ -135,6 +138,7 @@ def test_without_the_other_plugin_its_options_are_refused_in_the_same_words(tmp_
     assert "unrecognized argument --browser: tasks run in Chromium only" in both.stderr
 
 
+@pytest.mark.thorough
 def test_a_device_that_playwright_does_not_have_is_told_by_its_option(tmp_path: Path) -> None:
     done = run(project(tmp_path), "--device", "iPhone 133")
     assert done.stderr.startswith("ERROR: --device iPhone 133: Playwright has no device 'iPhone 133': did you mean")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance.conftest import Project
 
 HOME, PRODUCT = "http://shop.local/", "http://shop.local/product/WM-5521"
@@ -11,6 +13,7 @@ OPEN = [{"act": "open", "url": HOME}, {"act": "open", "url": PRODUCT}]
 ROUND = [{"act": "back"}, {"act": "wait", "url": HOME}, {"act": "forward"}, {"act": "wait", "url": "*/product/*"}]
 
 
+@pytest.mark.thorough
 def test_pages_are_shown_again_and_writes_are_not_repeated(project: Project) -> None:
     down = {"kind": "status", "url": HOME, "status": 503, "step": 3, "times": 1}
     cart = {"act": "open", "url": "http://shop.local/cart"}

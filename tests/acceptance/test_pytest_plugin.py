@@ -19,6 +19,7 @@ import pytest
 from tests.acceptance.conftest import Project
 from tests.acceptance.warm_workers import workers_of
 from tests.browser.processes import words
+from tests.conftest import FULL
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
 WRONG = ["title() == 'Nothing'"]
@@ -501,7 +502,7 @@ def pytest_runtest_logreport(report):
 """
 
 
-@pytest.mark.parametrize("signals", [False, True])
+@pytest.mark.parametrize("signals", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_junit_has_what_workers_report_after_an_interruption_and_names_the_interrupted(
     project: Project, signals: bool
 ) -> None:
@@ -526,7 +527,7 @@ def test_an_interrupted_run_says_how_many_tasks_did_not_run(project: Project) ->
     assert "not run: 2 tasks, because the run was interrupted" in run.stdout.str()
     assert "1 task, none failed; 2 more did not run" in (project.path / "page.md").read_text("utf-8")
     (project.path / "conftest.py").unlink()
-    assert "did not run" not in project.run("B-1.task.json").stdout.str()
+    assert not FULL or "did not run" not in project.run("B-1.task.json").stdout.str()
 
 
 @pytest.mark.thorough
@@ -542,6 +543,7 @@ def test_a_folder_with_spec_and_trace_is_a_task(whole: Whole) -> None:
     assert whole.outcome("FOLDER-1") == "PASSED"
 
 
+@pytest.mark.thorough
 def test_a_browser_that_is_not_there_is_one_clear_line(project: Project) -> None:
     project.task("A-1")
     result = project.run("--task-browser-executable", "/nowhere/chromium")
@@ -587,6 +589,7 @@ def test_a_project_without_services_is_shown_the_way(project: Project) -> None:
     assert "there is no [tool.harness.services] in pyproject.toml: `harness demo` shows a set-up" in text
 
 
+@pytest.mark.thorough
 def test_settings_that_cannot_be_are_a_usage_error(project: Project) -> None:
     (project.path / "pyproject.toml").write_text("[tool.harness]\nrecordng = 'auto'\n", "utf-8")
     project.task("A-1")
@@ -683,6 +686,7 @@ def test_a_task_whose_worker_dies_has_a_report(project: Project) -> None:
     assert not alive
 
 
+@pytest.mark.thorough
 def test_reruns_keep_the_evidence_of_each_attempt(project: Project) -> None:
     project.task("A-1", success_criteria=WRONG)
     result = project.run("--reruns", "1", "--tracing", "off")

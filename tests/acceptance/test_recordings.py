@@ -166,6 +166,7 @@ def test_workers_record_each_task_and_case_in_a_file_of_its_own(shop: Project, s
     assert len(server.asked) == asked
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kinds",
     [("model_cut",), pytest.param(tuple(KINDS), marks=pytest.mark.thorough)],

@@ -60,7 +60,7 @@ class OneTime:
 
 
 @pytest.mark.parametrize("secret", [SHORT, LONG], ids=["short", "long"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_neither_a_planted_secret_nor_a_one_time_password_is_anywhere(
     project: Project, monkeypatch: pytest.MonkeyPatch, site: str, secret: str
 ) -> None:

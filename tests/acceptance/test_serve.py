@@ -175,7 +175,7 @@ def _full_disk() -> None:
     ],
     ids=["persist", "here"],
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_a_server_that_cannot_write_says_what_is_wrong(project: Project, options: list[str], wrong: str) -> None:
     command = [sys.executable, "-c", "from harness.cli import main; main()", "serve"]
     ended = subprocess.run(

@@ -138,6 +138,7 @@ def test_each_task_that_an_agent_takes_is_a_run_of_its_own(project: Project, ser
     assert types.count("run-begun") == types.count("task") == 1
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_stopped_ends_its_task_with_evidence(project: Project, served: ServedProject) -> None:
     project.task("T", steps=[])
     begun: list[psutil.Process] = []

@@ -367,7 +367,7 @@ def test_logs(desk: Desk, port: int) -> None:
         (SERVICE.replace("hosts", "host"), ("stop",), "did you mean `hosts`?"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_what_cannot_be_is_one_clear_line(desk: Desk, toml: str, args: tuple[str, ...], said: str) -> None:
     text = toml.format(name="site", port=1, program="p", mode="ok", seconds=0)
     (desk.root / "pyproject.toml").write_text(text)

@@ -101,7 +101,7 @@ def test_a_call_that_writes_is_not_made_where_nobody_can_be_asked(folder: Path) 
         (("dead", "get_code"), "its process ended with exit code 1\n  | no database for [redacted]"),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_a_call_that_cannot_be_made(folder: Path, arguments: tuple[str, ...], words: str) -> None:
     found = ran(folder, "call", *arguments, code=1)
     assert words in found.stderr

@@ -44,6 +44,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) ->
     return Verified(project, verify(project, ".", "--task-workers", "2"))
 
 
+@pytest.mark.thorough
 def test_a_sound_task(project: Project) -> None:
     project.task("SOUND", success_criteria=REAL)
     done = verify(project)

@@ -53,7 +53,7 @@ async def test_violations_are_named_with_their_elements_in_every_frame(stage: St
         ({"selector": "#gone"}, "no element matches #gone"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_what_is_checked_can_be_chosen(stage: Stage, keys: dict[str, Any], message: str | None) -> None:
     session = await stage.at("/accessible/bad")
     if message is None:

@@ -54,7 +54,7 @@ async def test_api_follows_redirects_and_checks_the_status(stage: Stage) -> None
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_every_key_of_an_api_step_acts(stage: Stage, method: str) -> None:
     session = await stage.session(world="w-3")
     step = {"act": "api", "url": f"http://{SHOP}/whoami", "method": method, "headers": {"X-Who": "me"}}
@@ -66,6 +66,7 @@ async def test_every_key_of_an_api_step_acts(stage: Stage, method: str) -> None:
     assert seen["body"] == ("" if method == "GET" else '[1, "two"]')
 
 
+@pytest.mark.thorough
 async def test_head_has_no_body(stage: Stage) -> None:
     session = await stage.session()
     outcome = await passed(session, {"act": "api", "url": f"http://{SHOP}/whoami", "method": "HEAD"})
@@ -89,6 +90,7 @@ async def test_a_redirect_keeps_secrets_to_their_origin(stage: Stage, status: in
         assert seen["content-type"] == ("application/json" if method == "POST" else None)
 
 
+@pytest.mark.thorough
 async def test_a_cookie_of_the_step_itself(stage: Stage) -> None:
     session = await stage.at("/login")
     step = {"act": "api", "url": f"http://{SHOP}/whoami", "headers": {"Cookie": "sid=mine"}}

@@ -169,7 +169,7 @@ async def test_a_refused_page_fails_the_act_that_asked_for_it(
 
 
 @pytest.mark.parametrize("url", ["/forbidden", "/to?url=/forbidden", "/forbidden?empty=1", "/forbidden?basic=1"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_a_refused_page_fails_open(stage: Stage, shop: Shop, url: str) -> None:
     session = await at(stage, shop, "/")
     failure = await failed(session, {"act": "open", "url": f"{HOST}{url}"}, within=5)
@@ -247,6 +247,7 @@ async def test_a_session_that_the_server_dropped(stage: Stage, shop: Shop, act: 
     assert failure.details["login"]["fields"] == ["user", "password" if path == "/app" else "secret"]
 
 
+@pytest.mark.thorough
 async def test_a_click_that_lands_on_the_login(stage: Stage, shop: Shop) -> None:
     session = await at(stage, shop, "/")
     await log_in(session)
@@ -323,7 +324,7 @@ async def test_the_first_visit_of_a_login_page_loses_nothing(stage: Stage, shop:
 
 @pytest.mark.parametrize("act", ["click", "wait", "type"])
 @pytest.mark.parametrize("path", ["/login", "/logout"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_login_page_that_the_task_asked_for(stage: Stage, shop: Shop, act: str, path: str) -> None:
     session = await at(stage, shop, "/")
     await log_in(session)

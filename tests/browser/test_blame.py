@@ -145,6 +145,7 @@ async def test_a_browser_that_tells_events_meanwhile_is_not_silent(stage: Stage)
     assert not await quiet.answers(0.1)
 
 
+@pytest.mark.thorough
 async def test_the_end_of_a_task_does_not_wait_until_a_flood_has_been_read(site: Any, tmp_path: Path) -> None:
     """A browser with one session is killed instead; one with other sessions goes on."""
     told: list[Any] = []

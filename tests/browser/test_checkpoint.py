@@ -219,6 +219,7 @@ async def test_every_kind_of_field_comes_back(stage: Stage, seed: int) -> None:
     assert again.pages[0].scroll == (0, values["scroll"])
 
 
+@pytest.mark.thorough
 async def test_scripts_follow_what_is_filled(stage: Stage) -> None:
     session = await stage.at("/reacting")
     await passed(session, {"act": "select", "selector": "#country", "value": "fr"})
@@ -375,6 +376,7 @@ async def test_files_too_large_to_keep_are_named(stage: Stage, monkeypatch: pyte
     assert lines == ("#file: was small.txt, large.bin, is small.txt (too large to keep)",)
 
 
+@pytest.mark.thorough
 async def test_nothing_saved_is_an_empty_browser(stage: Stage) -> None:
     session = await stage.at("/login")
     session.tab.passwords.add(SHOP)
@@ -455,6 +457,7 @@ async def test_a_restart_spares_the_others(stage: Stage) -> None:
     await go(other, "/saved")
 
 
+@pytest.mark.thorough
 def test_what_differs_is_named(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def tampered(method: str, target: str, headers: Any, body: bytes) -> Any:
         if target == "/reacting":
@@ -505,6 +508,7 @@ def test_a_redirect_is_named(run: Any, stage: Stage, monkeypatch: pytest.MonkeyP
     run(body())
 
 
+@pytest.mark.thorough
 async def test_a_page_that_cannot_be_opened_is_a_failure(stage: Stage) -> None:
     session = await stage.at("/saved")
     saved = await session.save(5)
@@ -599,6 +603,7 @@ async def paused(session: PlaywrightSession) -> tuple[str, ...]:
     return await back(session, saved)
 
 
+@pytest.mark.thorough
 async def test_a_pause_behind_a_login_of_http(stage: Stage, tmp_path: Path) -> None:
     credentials = {"username": "ann", "password": "secret"}
     session = await stage.session(context=ContextOptions(http_credentials=credentials), recording="full")

@@ -36,6 +36,7 @@ async def at(stage: Stage, word: str) -> PlaywrightSession:
     return session
 
 
+@pytest.mark.thorough
 def test_four_tasks_side_by_side_paste_what_they_have_copied_themselves(run: Any, stage: Stage) -> None:
     async def copy_and_paste(word: str) -> None:
         session = await at(stage, word)
@@ -73,6 +74,7 @@ async def test_what_is_copied_is_what_the_page_gives(stage: Stage) -> None:
     assert await session.read(PageQuery("count", "#rich b"), 5) == 1
 
 
+@pytest.mark.thorough
 async def test_scripts_read_and_write_the_clipboard_of_their_task_where_they_may(stage: Stage) -> None:
     sessions = [await stage.at(), await stage.at()]
     for number, session in enumerate(sessions):

@@ -71,6 +71,7 @@ async def test_a_stopped_renderer_sends_nothing_when_it_goes_on(stage: Stage, to
     assert [type(each) for each in told] == [PagesEnded]
 
 
+@pytest.mark.thorough
 async def test_the_evidence_of_a_page_that_goes_on_sending_is_whole(stage: Stage, told: list[Any]) -> None:
     session = await saving(stage)
     (folder := stage.folder / "evidence").mkdir()

@@ -45,7 +45,7 @@ async def test_a_page_sees_what_the_context_emulates(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("declared", "place"), [({}, [1, 2, 0]), ({"permissions": []}, "denied")])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_position_permits_itself_unless_permissions_are_declared(
     stage: Stage, declared: dict[str, Any], place: Any
 ) -> None:

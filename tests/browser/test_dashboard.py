@@ -237,6 +237,7 @@ def test_the_keyboard_comes_past_the_start_and_sees_where_it_is(opened: Open) ->
     assert page.evaluate("document.activeElement.id") == "main"
 
 
+@pytest.mark.thorough
 def test_the_switch_goes_over_the_system_and_plots_follow(opened: Open) -> None:
     page = opened("usual", color_scheme="dark")
     colours = """() => [getComputedStyle(document.body).backgroundColor,
@@ -295,6 +296,7 @@ def test_eleven_failures_fit_on_a_screen_and_open_by_keyboard(opened: Open) -> N
     assert rows.locator(".thumb img").count() == 11
 
 
+@pytest.mark.thorough
 def test_a_phone_has_cards(opened: Open) -> None:
     page = opened("red", {"width": 400, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == 400
@@ -332,6 +334,7 @@ def test_it_can_be_read_without_script(opened: Open) -> None:
     assert not page.get_by_role("searchbox").is_visible()
 
 
+@pytest.mark.thorough
 def test_print_is_light_and_has_no_controls(opened: Open) -> None:
     page = opened("usual", color_scheme="dark")
     page.get_by_label("Theme").select_option("dark")

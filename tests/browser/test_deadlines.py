@@ -56,6 +56,7 @@ async def test_page_in_an_endless_loop(stage: Stage, step: dict[str, Any], traci
 
 
 @pytest.mark.parametrize("tracing", ["off", pytest.param("on", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
 async def test_loop_in_a_click_handler(stage: Stage, tracing: str) -> None:
     session = await stage.at(tracing=tracing)
     failure = await timed(session, {"act": "click", "selector": "#loop"})

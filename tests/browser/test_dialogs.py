@@ -45,7 +45,7 @@ async def test_a_dialog_that_nobody_asked_for_is_answered_as_playwright_does(
         ({}, "#prompt", {"answer": "accept", "text": "me"}, "prompt me"),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 async def test_the_next_dialog_is_answered_as_declared(
     stage: Stage, answer: dict[str, str], selector: str, told: dict[str, str], after: str
 ) -> None:
@@ -94,6 +94,7 @@ async def test_a_declared_dialog_that_does_not_come_is_the_failure_of_the_next_s
     assert await session.await_dialogs(0.05) is None
 
 
+@pytest.mark.thorough
 async def test_a_dialog_of_a_page_that_is_being_opened(stage: Stage) -> None:
     session = await stage.at("/windows")
     await passed(session, {"act": "dialog", "text": "Ada"})
@@ -144,7 +145,7 @@ async def test_dialogs_without_end_block_the_page(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("how", ["restore", "renew"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_prepared_answer_outlives_the_page_it_was_prepared_on(stage: Stage, how: str) -> None:
     session = await stage.at()
     await passed(session, {"act": "dialog", "value": "accept"})

@@ -89,6 +89,7 @@ def test_what_is_displayed_is_read_also_in_frames(run: Any, stage: Stage) -> Non
     on(run, stage, "/displayed", body)
 
 
+@pytest.mark.thorough
 def test_matches_of_which_none_is_shown_say_so(run: Any, stage: Stage) -> None:
     async def body(session: PlaywrightSession) -> None:
         why = (await judged(session, "text('.three') == '3'")).explanation

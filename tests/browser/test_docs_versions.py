@@ -48,6 +48,7 @@ def test_the_menu_leads_to_the_same_page_of_another_version_or_to_its_start(brow
     page.close()
 
 
+@pytest.mark.thorough
 def test_a_site_of_one_version_shows_it_and_has_no_menu(browser: Browser, tmp_path: Path) -> None:
     page = browser.new_page()
     errors: list[str] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from harness.browser import PlaywrightSession
 from harness.browser.routing import Routing
 from harness.recovery.catalog import Effect
@@ -89,6 +91,7 @@ async def test_the_answer_to_a_form_is_neither_reloaded_nor_gone_back_to(stage: 
     assert stage.site.hits["/posted"] == 3
 
 
+@pytest.mark.thorough
 async def test_a_renewed_page_has_no_history_and_says_so(stage: Stage) -> None:
     session = await stage.at("/one")
     await passed(session, {"act": "click", "selector": "#two"})
@@ -100,6 +103,7 @@ async def test_a_renewed_page_has_no_history_and_says_so(stage: Stage) -> None:
     assert title_of(session) == "two"
 
 
+@pytest.mark.thorough
 async def test_an_answer_that_is_an_error_fails_the_step(stage: Stage) -> None:
     session = await stage.at("/one")
     await passed(session, {"act": "open", "url": f"http://{SHOP}/status/503", "status": 503})

@@ -76,6 +76,7 @@ async def evidence_of(session: Any, folder: Path) -> Evidence:
     return found
 
 
+@pytest.mark.thorough
 def test_a_session_does_all_that_it_does_here(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     stage = elsewhere(server.url)
     (stage.folder / "note.txt").write_text("mine")
@@ -115,6 +116,7 @@ def test_pages_offer_tools_there_too(run: Any, server: PlaywrightServer, elsewhe
     run(body())
 
 
+@pytest.mark.thorough
 def test_the_next_endpoint_serves_when_the_first_is_dead(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     with closed_port() as port:
         stage = elsewhere(f"ws://127.0.0.1:{port}/", server.url)
@@ -123,6 +125,7 @@ def test_the_next_endpoint_serves_when_the_first_is_dead(run: Any, server: Playw
     assert server.url.removesuffix("/browsers") in stage.browsers.described
 
 
+@pytest.mark.thorough
 def test_all_dead(run: Any, elsewhere: Make) -> None:
     with closed_port() as one, closed_port() as two:
         failure = refused(run, elsewhere(f"ws://127.0.0.1:{one}/", f"ws://127.0.0.1:{two}/"))

@@ -35,6 +35,7 @@ def status(evidence: Evidence) -> dict[str, str]:
     return {item.name: item.status for item in evidence.items}
 
 
+@pytest.mark.thorough
 def test_the_screenshot_shows_the_whole_page_if_asked(run: Any, stage: Stage) -> None:
     async def height(**fields: Any) -> int:
         session = await stage.at(**fields)
@@ -94,6 +95,7 @@ async def test_nothing_when_the_strategy_wants_nothing(stage: Stage) -> None:
     assert evidence.console == ()
 
 
+@pytest.mark.thorough
 async def test_minimal_recording_has_neither_har_nor_trace(stage: Stage) -> None:
     session = await stage.at(recording="minimal")
     await session.record()
@@ -128,6 +130,7 @@ async def test_a_page_in_an_endless_loop_is_freed_for_its_picture(stage: Stage, 
 
 
 @pytest.mark.parametrize("after", [2.0, None], ids=["slow", "hung"])
+@pytest.mark.sampled(1)
 async def test_a_slow_page_still_gives_its_evidence_and_a_hung_one_ends_in_bound(
     stage: Stage, after: float | None
 ) -> None:
@@ -162,6 +165,7 @@ async def test_a_stopped_browser_still_leaves_what_was_seen(stage: Stage) -> Non
     assert har["entries"][0]["request"]["url"] == f"http://{SHOP}/"
 
 
+@pytest.mark.thorough
 async def test_a_crashed_page(stage: Stage) -> None:
     session = await stage.at()
     crash = asyncio.ensure_future(session.tab.control.send("Page.crash"))
@@ -173,6 +177,7 @@ async def test_a_crashed_page(stage: Stage) -> None:
     assert found["network_logs.har"] == "taken"
 
 
+@pytest.mark.thorough
 async def test_the_har_goes_on_after_a_renewal(stage: Stage) -> None:
     session = await stage.at("/saved")
     assert await session.renew(Failure("BROWSER_CRASHED", "gone", tainted=True), 5) is None

@@ -47,7 +47,7 @@ async def test_network_errors(stage: Stage, path: str, code: str, net_error: str
 
 
 @pytest.mark.parametrize("path", ["truncated", "cut-chunk", "bad-chunk"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_document_that_breaks_off_is_not_waited_for(stage: Stage, path: str) -> None:
     """Chromium never says that such a page has loaded, and the step's time is not spent on it; the tab stays usable."""
     session = await stage.at()
@@ -70,7 +70,7 @@ async def test_a_document_that_breaks_off_is_not_waited_for(stage: Stage, path: 
         ("https://127.0.0.1:{port}/", "NET_TLS"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_hosts_that_cannot_be_reached(stage: Stage, url: str, code: str) -> None:
     session = await stage.session()
     step = {"act": "open", "url": url.format(port=stage.site.port)}
@@ -239,7 +239,7 @@ LONG = "x" * 100
         ({"selector": "#long", "value": "no"}, f"#long with text 'no' exceeded 0.5s: its text is '{LONG[:79]}…'", 1),
     ],
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_what_a_late_wait_found_instead(stage: Stage, step: dict[str, Any], message: str, count: int) -> None:
     session = await stage.at()
     await session.tab.page.evaluate(
@@ -434,7 +434,7 @@ async def test_a_form_that_gets_no_answer_was_sent(
     ],
 )
 @pytest.mark.parametrize("act", ["click", "wait"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_missing_element_on_another_page_than_was_asked_for(
     stage: Stage, steps: list[tuple[str, str]], said: str, act: str
 ) -> None:

@@ -136,6 +136,7 @@ def test_a_page_that_is_struck_once(run: Any, stage: Stage, fault: dict[str, Any
     run(body())
 
 
+@pytest.mark.thorough
 def test_an_answer_that_is_no_http(run: Any, stage: Stage) -> None:
     async def body() -> None:
         async with play(stage, {"kind": "garbage", "url": SAVED}) as one:
@@ -212,6 +213,7 @@ def test_a_slow_answer_comes_in_the_end(run: Any, stage: Stage, how: dict[str, A
     run(body())
 
 
+@pytest.mark.thorough
 def test_an_answer_that_is_too_slow_is_a_timeout_of_the_network(run: Any, stage: Stage) -> None:
     async def body() -> None:
         for_ever = {"url": SAVED, "times": 1, "seconds": 3600}
@@ -227,7 +229,7 @@ def test_an_answer_that_is_too_slow_is_a_timeout_of_the_network(run: Any, stage:
 
 
 @pytest.mark.parametrize("body_text", ["", "<p>later</p>"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_retry_after_reaches_the_failure(run: Any, stage: Stage, body_text: str) -> None:
     async def body() -> None:
         fault = {"kind": "status", "url": SAVED, "status": 429, "retry_after": 6.2, "body": body_text}
@@ -327,7 +329,7 @@ def test_what_chromium_sends_again_by_itself_does_not_wear_a_fault_out(
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_websockets_are_struck_by_their_own_scheme(run: Any, stage: Stage, scheme: str) -> None:
     async def body() -> None:
         async with Shop() as shop:
@@ -350,7 +352,7 @@ def test_websockets_are_struck_by_their_own_scheme(run: Any, stage: Stage, schem
 @pytest.mark.parametrize(
     ("problem", "error"), [("untrusted", "CERT_AUTHORITY_INVALID"), ("protocol", "SSL_PROTOCOL_ERROR")]
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_tls_that_is_broken_for_a_while(run: Any, stage: Stage, problem: str, error: str) -> None:
     async def body() -> None:
         secure, fault = f"https://{SHOP}/saved", {"kind": "tls", "host": SHOP, "problem": problem, "seconds": 1.5}
@@ -385,7 +387,7 @@ def test_tls_stays_broken_in_a_browser_that_was_restarted(run: Any, stage: Stage
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 def test_refusals_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> None:
     code = {"http": "NET_CONNECTION_REFUSED", "https": "NET_CONNECTION_RESET"}[scheme]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.browser.moments import until
 from tests.browser.shop import Shop
 from tests.browser.site import PAGES
@@ -92,6 +94,7 @@ async def test_an_answer_is_kept_when_its_page_is_left(stage: Stage) -> None:
     assert {each: found.explanation for each in hold if not (found := await judged(session, each)).holds} == {}
 
 
+@pytest.mark.thorough
 async def test_a_body_that_is_gone_is_neither_empty_nor_missing(stage: Stage) -> None:
     session = await stage.at("/happenings")
     await passed(session, {"act": "open", "url": f"http://{SHOP}/named"})
@@ -143,6 +146,7 @@ async def test_downloaded_files_are_read_by_text_json_rows_and_pages(stage: Stag
         assert (verdict.holds, "photo.bin is no text" in str(verdict.explanation)) == (False, True), each
 
 
+@pytest.mark.thorough
 async def test_roles_and_accessible_names_are_those_of_the_selectors(stage: Stage) -> None:
     session = await stage.at("/named")
     hold = [

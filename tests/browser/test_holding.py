@@ -45,7 +45,7 @@ def unsafe(sent: tuple[Sent, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", LATE)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 async def test_what_a_page_sends_late_is_not_sent_once_it_is_stopped(stage: Stage, kind: str) -> None:
     before = stage.site.hits.get("/echo", 0)
     session = await bought(stage, LATE[kind])

@@ -72,6 +72,7 @@ async def test_http_and_https_of_one_host_in_one_task(stage: Stage, shop: Shop) 
     await passed(session, {"act": "wait", "selector": "#secure", "value": "http: false"})
 
 
+@pytest.mark.thorough
 async def test_redirects_between_http_and_https(stage: Stage) -> None:
     session = await stage.session()
     for here, there in (("http", "https"), ("https", "http")):
@@ -81,6 +82,7 @@ async def test_redirects_between_http_and_https(stage: Stage) -> None:
         await passed(session, {"act": "api", "url": f"{here}://{SHOP}/redirect?to={target}", "status": 200})
 
 
+@pytest.mark.thorough
 async def test_api_sends_the_cookies_of_https(stage: Stage) -> None:
     session = await stage.session(base_url=f"https://{SHOP}/")
     cookies = [{"name": "safe", "value": "1", "url": f"https://{SHOP}/", "secure": True}]
@@ -97,7 +99,7 @@ async def test_api_sends_the_cookies_of_https(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("act", ["open", "api"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_host_that_is_down(stage: Stage, act: str) -> None:
     """The browser is connected to the listener before it is known that the host is not there."""
     code = {"open": "NET_CONNECTION_RESET", "api": "NET_CONNECTION_REFUSED"}[act]
@@ -171,6 +173,7 @@ async def test_allowed_domains_hold_for_https(stage: Stage) -> None:
     assert stage.site.hits["/saved"] == hits
 
 
+@pytest.mark.thorough
 async def test_a_date_far_from_the_certificates(stage: Stage) -> None:
     session = await stage.session(start=datetime(2031, 5, 1, tzinfo=UTC))
     await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
@@ -189,6 +192,7 @@ async def test_a_page_loaded_in_a_restarted_browser(stage: Stage) -> None:
     await passed(session, {"act": "wait", "selector": "#ok"})
 
 
+@pytest.mark.thorough
 async def test_listeners_end_with_their_browser(stage: Stage) -> None:
     """But for the run's own browser, which is the first one."""
     await stage.session()
@@ -201,6 +205,7 @@ async def test_listeners_end_with_their_browser(stage: Stage) -> None:
     assert front.connections == set()
 
 
+@pytest.mark.thorough
 async def test_a_browser_that_does_not_start_leaves_no_listener(stage: Stage) -> None:
     browsers = Browsers(BrowserSettings(executable="/bin/false"), SystemClock(), temp=stage.folder)
     before = listening()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.criteria import PageQuery
 from harness.spec.context import ContextOptions
 from tests.browser.site import PAGES
@@ -157,6 +159,7 @@ async def test_a_place_outside_of_the_element_is_no_cover(stage: Stage) -> None:
         assert (outside.code, "300, 5 is outside of #b" in outside.message) == ("INVALID_INPUT", True), outside
 
 
+@pytest.mark.thorough
 async def test_rows_that_come_late_or_lie_before_are_found(stage: Stage) -> None:
     """The list is inside of the element that is named, and has no row when a scroll has been drawn."""
     session = await stage.at("/late")

@@ -65,6 +65,7 @@ async def test_where_the_sandbox_cannot_work_it_is_off_and_that_is_said(
         assert "sandbox off (it cannot work here)" in browsers.described
 
 
+@pytest.mark.thorough
 async def test_described_after_the_first_launch(stage: Stage) -> None:
     await stage.session()
     said = stage.browsers.described
@@ -117,6 +118,7 @@ async def test_drivers_that_start_at_the_same_time_are_not_taken_for_each_other(
     assert os.environ.get("TMPDIR") == before
 
 
+@pytest.mark.thorough
 async def test_closing_ends_a_stopped_browser_too(stage: Stage) -> None:
     temp = stage.folder / "tmp"
     temp.mkdir()
@@ -166,6 +168,7 @@ def test_the_browsers_last_words_are_told(run: Any, monkeypatch: pytest.MonkeyPa
     assert "has been closed" not in message
 
 
+@pytest.mark.thorough
 def test_the_exit_code_when_it_says_nothing(run: Any, tmp_path: Path) -> None:
     message = refused(run, tmp_path, BrowserSettings(executable="/bin/false"))
     assert message.endswith("/bin/false: it ended with exit code 1")
@@ -218,7 +221,7 @@ async def test_an_opening_that_is_cut_off_leaves_no_context(stage: Stage, moment
 
 
 @pytest.mark.parametrize("error", [None, ValueError("a defect of whoever prepares it")])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_tab_that_cannot_be_prepared_is_closed(stage: Stage, error: Exception | None) -> None:
     browser = (await stage.session()).chromium.browser
     asked = asyncio.Event()
@@ -242,6 +245,7 @@ async def test_a_tab_that_cannot_be_prepared_is_closed(stage: Stage, error: Exce
     await until(lambda: len(browser.contexts) == before)
 
 
+@pytest.mark.thorough
 async def test_a_context_that_is_slow_to_come_holds_nobody_up_and_is_closed(stage: Stage) -> None:
     """It was asked for, and the driver answers only after whoever asked is gone."""
     chromium = (await stage.session()).chromium
@@ -263,6 +267,7 @@ async def test_a_context_that_is_slow_to_come_holds_nobody_up_and_is_closed(stag
     await until(lambda: came and came[0] not in chromium.browser.contexts)
 
 
+@pytest.mark.thorough
 async def test_only_a_browser_with_hosts_is_told_of_them(stage: Stage) -> None:
     without, with_hosts = await stage.session(hosts={}), await stage.session(hosts={SHOP: 8471})
     told = [

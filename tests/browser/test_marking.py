@@ -38,6 +38,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("selector", "marked"), CASES, ids=[selector for selector, _ in CASES])
+@pytest.mark.sampled(2)
 async def test_the_element_of_the_failed_step_is_tinted(stage: Stage, selector: str, marked: set[str]) -> None:
     session = await stage.at()
     await session.tab.page.set_content(_PAGE)

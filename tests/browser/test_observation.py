@@ -58,6 +58,7 @@ async def test_an_empty_page_can_be_seen(stage: Stage) -> None:
     assert (seen.url, seen.pages) == ("about:blank", ("about:blank",))
 
 
+@pytest.mark.thorough
 async def test_the_page_that_comes_is_seen(stage: Stage) -> None:
     session = await stage.at()
     await session.tab.page.evaluate("setTimeout(() => { location.href = '/saved' }, 0); undefined")

@@ -104,6 +104,7 @@ def test_what_a_page_can_do_without_fails_no_step(run: Run[Any], stage: Stage, p
     assert [name for name, outcome in opened.items() if "status" in outcome.details] == [*SPARE]
 
 
+@pytest.mark.thorough
 def test_without_allowed_domains_only_the_own_host_counts(run: Run[Any], stage: Stage, parts: PartsSite) -> None:
     async def play() -> Failure:
         session = await session_of(stage, parts, allowed_domains=())
@@ -113,6 +114,7 @@ def test_without_allowed_domains_only_the_own_host_counts(run: Run[Any], stage: 
     assert run(play()).details["resource"] == f"http://{SHOP}/reset/a.js"
 
 
+@pytest.mark.thorough
 def test_a_click_fails_by_the_page_that_it_opened(run: Run[Any], stage: Stage, parts: PartsSite) -> None:
     """Its GET may be sent again; the answer to a POST is not, unless the file says that the step may be repeated."""
     bad = script("/reset/a.js")
@@ -134,6 +136,7 @@ def test_a_click_fails_by_the_page_that_it_opened(run: Run[Any], stage: Stage, p
     assert (repeated.details["method"], repeated.retryable) == ("POST", True)
 
 
+@pytest.mark.thorough
 def test_a_page_that_comes_while_a_step_waits_is_requested_again_before_it(
     run: Run[Any], stage: Stage, parts: PartsSite
 ) -> None:
@@ -149,6 +152,7 @@ def test_a_page_that_comes_while_a_step_waits_is_requested_again_before_it(
         assert failure.circumstances.opened_before
 
 
+@pytest.mark.thorough
 def test_a_later_failure_names_what_the_page_lacks(run: Run[Any], stage: Stage, parts: PartsSite) -> None:
     """Something was done on the page, so it is not opened again; on an untouched page, that is the failure."""
     late = "<button id=b onclick=\"import('/reset/lazy.js').catch(() => 0)\">b</button>"
@@ -212,6 +216,7 @@ async def test_bad_answers_to_a_page_and_its_scripts_are_named_in_a_later_failur
         ({"status": 500}, "ASSERTION_FAILED", UNMET.message),
     ],
 )
+@pytest.mark.sampled(1)
 async def test_an_assertion_about_the_error_that_a_form_got_fails_for_that_error(
     stage: Stage, parts: PartsSite, step: dict[str, Any], code: str, words: str
 ) -> None:

@@ -55,7 +55,7 @@ async def test_a_page_that_opens_late_is_waited_for(stage: Stage, name: dict[str
         ({"url": "*/nowhere"}, "no other page is at */nowhere (looked for 0.3s); the open pages are "),
     ],
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_no_such_page(stage: Stage, name: dict[str, Any], message: str) -> None:
     session = await stage.at("/windows")
     await click(session, "#popup")
@@ -116,7 +116,7 @@ async def test_a_page_whose_own_navigation_failed(stage: Stage, button: str, cod
 
 
 @pytest.mark.parametrize("older", [False, True])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_page_that_gets_no_answer(stage: Stage, older: bool) -> None:
     """It is the newest page, also beside one that was opened before and that the task has not turned to."""
     session = await stage.at("/windows")
@@ -238,6 +238,7 @@ async def test_no_page_is_left(stage: Stage) -> None:
     assert failure.code == "PAGE_CLOSED"
 
 
+@pytest.mark.thorough
 async def test_evidence_is_of_the_current_page(stage: Stage) -> None:
     session = await stage.at("/windows")
     await click(session, "#popup")

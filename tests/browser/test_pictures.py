@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.engine.pixels import count_differing, size_of
 from harness.recovery.failure import Failure
 from harness.spec.context import ContextOptions
@@ -50,6 +52,7 @@ async def test_what_is_masked_makes_no_difference(stage: Stage, tmp_path: Path) 
     assert await differing(mask=("#now", "#none")) == 0
 
 
+@pytest.mark.thorough
 async def test_the_whole_page_and_an_element_of_a_frame(stage: Stage) -> None:
     session = await stage.at("/looks")
     whole, part = size_of(await look(session, full_page=True)), size_of(await look(session))
@@ -60,6 +63,7 @@ async def test_the_whole_page_and_an_element_of_a_frame(stage: Stage) -> None:
     assert size_of(await look(session, frame="#inner")) == (300, 30)
 
 
+@pytest.mark.thorough
 async def test_an_element_that_is_not_there_is_named(stage: Stage) -> None:
     session = await stage.at("/looks")
     found = await session.picture(Assert(screenshot="x.png", selector="#gone"), 0.3, 5)

@@ -144,7 +144,7 @@ async def test_every_way_leads_there_when_it_is_not_forbidden(stage: Stage, worl
 
 @pytest.mark.parametrize("way", OWN)
 @pytest.mark.parametrize("act", ["click", "submit", "press"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_the_page_itself_does_not_leave(stage: Stage, world: World, way: str, act: str) -> None:
     if act == "submit" and not way.startswith("form"):
         act = "click"
@@ -162,7 +162,7 @@ async def test_the_page_itself_does_not_leave(stage: Stage, world: World, way: s
 
 @pytest.mark.parametrize("url", [f"http://{EVIL}/", f"http://{SHOP}/to?url=http://{EVIL}/", f"http://not{SHOP}/"])
 @pytest.mark.parametrize("act", ["open", "api"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 async def test_no_step_leaves(stage: Stage, world: World, act: str, url: str) -> None:
     before = world.evil.connections
     session = await at(stage, world, "", SHOP)
@@ -186,7 +186,7 @@ async def test_a_page_that_goes_by_itself_does_not_leave(stage: Stage, world: Wo
 
 
 @pytest.mark.parametrize("way", OTHERS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_no_other_page_leaves(stage: Stage, world: World, way: str) -> None:
     before = world.evil.connections
     session = await at(stage, world, way, SHOP)
@@ -198,7 +198,7 @@ async def test_no_other_page_leaves(stage: Stage, world: World, way: str) -> Non
 
 
 @pytest.mark.parametrize("way", PARTS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 async def test_no_part_of_a_page_is_asked_for_elsewhere(stage: Stage, world: World, way: str) -> None:
     before = world.evil.connections
     session = await at(stage, world, way, SHOP)

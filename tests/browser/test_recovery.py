@@ -129,7 +129,7 @@ INTO = """<a id=open href=/popup target=other>open</a>
     ],
     ids=["into-another-open-page", "in-a-frame"],
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_form_whose_answer_is_shown_elsewhere_is_known_as_one(stage: Stage, step: dict[str, Any]) -> None:
     session = await stage.at("/")
     await session.tab.page.set_content(INTO)
@@ -146,7 +146,7 @@ async def test_a_form_whose_answer_is_shown_elsewhere_is_known_as_one(stage: Sta
 
 
 @pytest.mark.parametrize(("shown", "known"), [("/saved?clean", True), ("/saved#top", True), ("/other", False)])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_what_a_script_makes_of_the_address_does_not_hide_that_of_the_document(
     stage: Stage, shown: str, known: bool
 ) -> None:

@@ -241,6 +241,7 @@ def test_styles_typed_values_odd_elements_and_selectors(run: Run[Any], stage: St
     assert {real for _, real, _ in found} == {True, False}
 
 
+@pytest.mark.thorough
 def test_shadow_roots_are_looked_into_as_by_the_page(run: Run[Any], stage: Stage) -> None:
     async def compared() -> list[tuple[str, bool, Grade]]:
         return await both(await stage.at("/widgets", scale=PATIENT), ON_WIDGETS, stage.folder)
@@ -261,6 +262,7 @@ def state(run: Run[Any], stage: Stage, selectors: tuple[str, ...], script: str =
     return run(kept())
 
 
+@pytest.mark.thorough
 def test_a_selector_that_is_none_harms_no_other(run: Run[Any], stage: Stage) -> None:
     found = state(run, stage, ("#out", "p["))
     assert [each["selector"] for each in found["elements"]] == ["#out"]

@@ -60,6 +60,7 @@ async def test_a_route_answers_in_place_of_the_site_and_the_request_is_no_write(
     assert [each.json["items"][0]["id"] for each in session.exchanged if each.method == "POST"] == ["pen"]
 
 
+@pytest.mark.thorough
 async def test_counts_go_on_in_a_new_context_and_later_requests_pass(stage: Stage) -> None:
     routing = await routed(stage, {**ORDERS, "status": 503, "times": 2}, {**ORDERS, "status": 418, "steps": [1, 2]})
     session = await at_orders(stage, routing)
@@ -216,6 +217,7 @@ async def test_a_har_file_answers_and_a_request_that_it_lacks_fails_the_step_or_
     assert session.routes[0].count == 0
 
 
+@pytest.mark.thorough
 async def test_a_reference_to_nothing_never_hangs_the_request_and_fails_the_step(stage: Stage) -> None:
     routing = await routed(stage, {"url": f"http://{DEAD}/*", "json": "${memory.missing}"})
     session = await at_orders(stage, routing)
@@ -250,7 +252,7 @@ async def test_a_step_waits_for_the_request_that_it_must_cause(stage: Stage) -> 
         ({**ORDERS, "json": {"total": 3.5}, "status": 500}, "status is 404, expected 500"),
     ],
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_request_that_is_nearly_the_expected_one_is_compared(
     stage: Stage, expected: dict[str, Any], difference: str
 ) -> None:

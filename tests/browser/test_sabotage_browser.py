@@ -121,6 +121,7 @@ async def test_what_is_gone_already_is_spared(alone: Stage, kind: str) -> None:
     assert isinstance(await perform(session, CLICK), Failure)
 
 
+@pytest.mark.thorough
 async def test_what_lasts_is_there_after_a_kill(alone: Stage) -> None:
     session = await alone.at()
     struck = await strike(session, kind="missing", selector="#plain")

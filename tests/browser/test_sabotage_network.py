@@ -44,7 +44,7 @@ async def test_what_a_step_meets(stage: Stage, fault: dict[str, Any], code: str)
 
 
 @pytest.mark.parametrize("error", get_args(NetError))
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_every_network_error(stage: Stage, error: str) -> None:
     session = await stage.at()
     await strike(session, kind="abort", url="*", error=error)

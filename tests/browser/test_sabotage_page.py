@@ -166,6 +166,7 @@ async def test_elements_that_the_pages_scripts_make(stage: Stage, host: Host, ki
         await passed(session, {"act": "click", "selector": selector})
 
 
+@pytest.mark.thorough
 async def test_missing_elements_come_back_where_and_as_they_were(stage: Stage) -> None:
     session = await stage.at()
     page = page_of(session)
@@ -180,6 +181,7 @@ async def test_missing_elements_come_back_where_and_as_they_were(stage: Stage) -
     assert await session.text("#out", None, 1) == "clicked"
 
 
+@pytest.mark.thorough
 async def test_a_renamed_page_works_as_before(stage: Stage, host: Host) -> None:
     session = await at(stage, host, "/")
     struck = await strike(session, kind="renamed")
@@ -246,6 +248,7 @@ async def test_a_dialog_comes_up_during_the_step(stage: Stage, kind: str) -> Non
     await struck.healed()
 
 
+@pytest.mark.thorough
 async def test_a_question_on_leaving(stage: Stage) -> None:
     session = await stage.at()
     struck = await strike(session, kind="dialog", type="beforeunload")
@@ -255,6 +258,7 @@ async def test_a_question_on_leaving(stage: Stage) -> None:
     assert struck.count == 1
 
 
+@pytest.mark.thorough
 async def test_an_alert_on_each_load(stage: Stage) -> None:
     session = await stage.at()
     struck = await strike(session, kind="alert_on_load", message="cookies!")
@@ -266,6 +270,7 @@ async def test_an_alert_on_each_load(stage: Stage) -> None:
     assert struck.count == 1
 
 
+@pytest.mark.thorough
 async def test_a_popup(stage: Stage) -> None:
     session = await stage.at()
     struck = await strike(session, kind="popup", url="/popup")

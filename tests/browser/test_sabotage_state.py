@@ -65,7 +65,7 @@ async def test_storage_of_a_blank_page(stage: Stage) -> None:
 
 @pytest.mark.parametrize("by", [HOURS, -HOURS])
 @pytest.mark.parametrize("start", [None, datetime(2024, 2, 3, 4, 5, tzinfo=UTC)], ids=["real", "time"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_clock_that_jumps(stage: Stage, start: datetime | None, by: int) -> None:
     session = await stage.at("/saved", start=start)
     hours = "() => [Date.now(), +new Date(), Date.parse(Date())].map(at => Math.round(at / 3600e3))"

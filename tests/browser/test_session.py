@@ -82,6 +82,7 @@ async def test_page_functions(stage: Stage) -> None:
         assert await session.read(PageQuery(function, selector, name), 2) == expected, (function, selector)
 
 
+@pytest.mark.thorough
 async def test_a_bad_selector_is_invalid_input_everywhere(stage: Stage) -> None:
     session = await stage.at()
     for selector in ("div[", "//p[", "nosuch=engine"):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from harness.browser import PlaywrightSession
@@ -165,6 +166,7 @@ async def test_the_server_seems_to_send_and_to_close_when_a_step_begins(stage: S
         assert never.why == "2 matched, but not during its `steps`"
 
 
+@pytest.mark.thorough
 async def test_what_comes_late_comes_in_the_order_of_its_causes(stage: Stage) -> None:
     slow = {"steps": 0, "connect": False, "delay": 0.3, "messages": [{"sent": "*", "send": "slow"}]}
     quick = {"steps": 1, "connect": False, "messages": [{"send": "quick"}, {"sent": "bye", "close": 1000}]}
@@ -177,6 +179,7 @@ async def test_what_comes_late_comes_in_the_order_of_its_causes(stage: Stage) ->
         await logged(session, "open", "got slow", "got quick", "closed 1000 ")
 
 
+@pytest.mark.thorough
 async def test_a_route_closes_the_first_socket_at_once_and_the_next_one_passes(stage: Stage) -> None:
     rules = [{"close": 1013, "reason": "try again"}, {"sent": "x", "drop": True}]
     async with talking(stage, {"times": 1, "delay": 0.05, "messages": rules}) as (session, server, _):
@@ -212,6 +215,7 @@ async def test_what_a_route_cannot_do_about_a_message_fails_the_step(stage: Stag
         await until(lambda: server.got == ["hi", "id"])
 
 
+@pytest.mark.thorough
 async def test_frames_and_popups_are_routed_and_other_sockets_are_not(stage: Stage) -> None:
     async with talking(stage, {"url": "ws://feed.example/*", "connect": False, "messages": [{"send": "hi"}]}) as (
         session, server, _,

@@ -73,7 +73,7 @@ async def test_download_failures(stage: Stage) -> None:
         ("#pressed", ["a.txt", "b.txt"], "a.txt,b.txt"),
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_upload_into_fields_labels_and_file_choosers(stage: Stage, selector: str, files: Any, shown: str) -> None:
     for name in ("a.txt", "b.txt"):
         (stage.folder / name).write_text(name)
@@ -99,7 +99,7 @@ async def test_upload_failures(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("selector", ["#blank", "#window"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_download_in_a_new_page(stage: Stage, selector: str) -> None:
     session = await stage.at("/files")
     outcome = await passed(session, {"act": "download", "selector": selector, "value": "report.csv"})
@@ -107,6 +107,7 @@ async def test_a_download_in_a_new_page(stage: Stage, selector: str) -> None:
     assert await session.read(PageQuery("title"), 2) == "Files"
 
 
+@pytest.mark.thorough
 async def test_a_download_that_does_not_end(stage: Stage) -> None:
     session = await stage.at("/files")
     failure = await failed(session, {"act": "download", "selector": "#endless"}, within=1.5)

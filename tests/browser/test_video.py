@@ -109,6 +109,7 @@ async def test_without_the_option_no_page_is_filmed(stage: Stage) -> None:
     assert session.files == ()
 
 
+@pytest.mark.thorough
 async def test_a_video_that_is_always_kept_is_made_when_the_session_closes(stage: Stage) -> None:
     session = await filmed(stage, always=True, recording="minimal")
     await paint(session, "red")
@@ -117,6 +118,7 @@ async def test_a_video_that_is_always_kept_is_made_when_the_session_closes(stage
     assert (await played(stage, session.files[0]))["colours"][-1] == "red"
 
 
+@pytest.mark.thorough
 async def test_a_page_in_an_endless_loop_has_its_video(stage: Stage) -> None:
     session = await filmed(stage)
     await failed(session, {"act": "click", "selector": "#loop"})
@@ -128,6 +130,7 @@ async def test_a_page_in_an_endless_loop_has_its_video(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+@pytest.mark.sampled(1)
 async def test_the_video_outlives_its_browser(own: Stage, number: int) -> None:
     session = await filmed(own)
     await paint(session, "red")
@@ -165,6 +168,7 @@ async def test_without_ffmpeg_only_the_video_is_missing(stage: Stage, monkeypatc
     assert {item.name: item.reason for item in evidence.items if item.status == "missed"} == {"video.webm": NO_FFMPEG}
 
 
+@pytest.mark.thorough
 async def test_an_ffmpeg_that_hangs_ends_in_time(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = tmp_path / "ffmpeg"
     hanging.write_text("#!/bin/sh\ntrap '' TERM\nexec sleep 60\n", "utf-8")

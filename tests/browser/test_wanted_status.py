@@ -77,7 +77,7 @@ UNLIKE: dict[str, tuple[dict[str, Any], str, int | None]] = {
 
 
 @pytest.mark.parametrize("name", UNLIKE)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_another_answer_than_the_wanted_one_is_a_failure(
     run: Run[Any], stage: Stage, answers: PartsSite, name: str
 ) -> None:
@@ -112,6 +112,7 @@ def test_what_a_retry_may_change_keeps_its_own_code(run: Run[Any], stage: Stage,
     assert "`status: 403`" in plain.hint
 
 
+@pytest.mark.thorough
 def test_a_new_page_may_be_answered_as_wanted(run: Run[Any], stage: Stage, answers: PartsSite) -> None:
     async def play() -> tuple[Failure, Passed, Any]:
         session = await session_of(stage, answers)
@@ -128,6 +129,7 @@ def test_a_new_page_may_be_answered_as_wanted(run: Run[Any], stage: Stage, answe
     assert run(session.text("#no", None, 5)) == "no"
 
 
+@pytest.mark.thorough
 def test_a_wanted_answer_may_come_again_when_its_page_was_lost(run: Run[Any], stage: Stage, answers: PartsSite) -> None:
     async def play() -> tuple[Any, Any]:
         session = await session_of(stage, answers)

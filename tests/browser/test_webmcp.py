@@ -148,6 +148,7 @@ def test_a_tool_that_was_taken_back_is_unknown(run: Any, stage: Stage) -> None:
     on_page(run, stage, body)
 
 
+@pytest.mark.thorough
 def test_a_tool_that_leads_to_another_page(run: Any, stage: Stage) -> None:
     async def body(session: PlaywrightSession, host: Host) -> None:
         home = f"http://127.0.0.1:{host.port}"
@@ -186,6 +187,7 @@ def test_a_page_that_is_lost_during_the_call(run: Any, stage: Stage) -> None:
     on_page(run, stage, body)
 
 
+@pytest.mark.thorough
 def test_a_browser_with_webmcp_has_all_that_playwright_enables(run: Any, stage: Stage) -> None:
     """Chromium obeys the last `--enable-features` only, and Playwright gives one of its own."""
 

@@ -33,7 +33,7 @@ OWN, FOREIGN = "#outer >>> #own", "#outer >>> #foreign"
     ],
 )
 @pytest.mark.parametrize("path", ["/fields", "/frames"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_type_into_every_kind_of_field(stage: Stage, path: str, selector: str, value: Any, held: str) -> None:
     session = await stage.at(path)
     frame = OWN if path == "/frames" else None
@@ -133,7 +133,7 @@ async def test_a_typed_password_is_remembered_by_its_page(
     ],
 )
 @pytest.mark.parametrize("frame", [None, FOREIGN])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 async def test_select(stage: Stage, frame: str | None, selector: str, value: Any, chosen: list[str]) -> None:
     session = await stage.at("/frames" if frame else "/widgets")
     outcome = await passed(session, {"act": "select", "selector": selector, "frame": frame, "value": value})
@@ -156,7 +156,7 @@ COLOURS = "it has: r (Red), g (Green), b (Blue) [disabled]"
         ("#colour", ["r", "g"], "INVALID_INPUT", "#colour is a list that takes one option, not 2"),
     ],
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_select_fails(stage: Stage, selector: str, value: Any, code: str, message: str) -> None:
     session = await stage.at("/widgets")
     failure = await failed(session, {"act": "select", "selector": selector, "value": value}, within=2)
@@ -168,6 +168,7 @@ setTimeout(busy, 500) }"""
 
 
 @pytest.mark.parametrize("value", ["Pink", {"index": 7}])
+@pytest.mark.sampled(1)
 async def test_an_option_that_is_not_there_is_named_also_if_the_page_answers_late(stage: Stage, value: Any) -> None:
     session = await stage.at("/widgets")
     await session.tab.page.evaluate(BUSY)
@@ -189,7 +190,7 @@ async def test_uncheck(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("frame", [None, FOREIGN])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_hover_opens_a_menu(stage: Stage, frame: str | None) -> None:
     session = await stage.at("/frames" if frame else "/widgets")
     hidden = await failed(session, {"act": "click", "selector": "#entry", "frame": frame}, within=3)
@@ -287,7 +288,7 @@ async def test_press_fails(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("frame", [None, FOREIGN])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_scroll_in_pages_frames_and_elements(stage: Stage, frame: str | None) -> None:
     session = await stage.at("/frames" if frame else "/widgets")
     root = session.tab.page.frames[-1] if frame else session.tab.page.main_frame
@@ -305,6 +306,7 @@ async def test_scroll_in_pages_frames_and_elements(stage: Stage, frame: str | No
     assert missing.code == "ELEMENT_NOT_FOUND"
 
 
+@pytest.mark.thorough
 async def test_frames_in_frames(stage: Stage) -> None:
     session = await stage.at("/frames")
     await passed(session, {"act": "wait", "selector": "#text", "frame": "#outer>>>#own"})
@@ -331,7 +333,7 @@ async def test_frames_in_frames(stage: Stage) -> None:
         "#menu:has(ul) >> text='Entry'",
     ],
 )
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_engines(stage: Stage, selector: str) -> None:
     session = await stage.at("/widgets")
     await passed(session, {"act": "hover", "selector": "#menu"})
@@ -360,7 +362,7 @@ async def test_references_of_a_snapshot(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("selector", ["//button[", "role=button[name=", "nosuch=x", ">> >>"])
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 async def test_a_selector_that_cannot_be_read(stage: Stage, selector: str) -> None:
     session = await stage.at("/widgets")
     assert (await failed(session, {"act": "click", "selector": selector})).code == "INVALID_INPUT"

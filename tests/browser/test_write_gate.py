@@ -100,6 +100,7 @@ async def test_steps_of_the_file_and_declared_steps_may_write(stage: Stage) -> N
         assert hits(stage, "/paid") == 1
 
 
+@pytest.mark.thorough
 async def test_what_comes_late_is_held_back_too(stage: Stage) -> None:
     session = await guarded(stage)
     await perform(session, {"act": "click", "selector": "#later"})

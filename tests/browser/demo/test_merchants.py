@@ -18,6 +18,7 @@ def on_file(env: Env, world: str, site: str) -> str:
     return str(env.get(world)[site]["payment"]["last4"])
 
 
+@pytest.mark.thorough
 def test_the_utility_asks_in_a_dialog(open_page: Open, env: Env) -> None:
     page = enter(open_page, "http://util.local/autopay", "dialog")
     page.click("#change-card")
@@ -56,6 +57,7 @@ def test_public_transport_asks_with_a_select(open_page: Open, env: Env) -> None:
     assert on_file(env, "select", "transport") == "5678"
 
 
+@pytest.mark.thorough
 def test_the_widget_tells_the_page_around_it(open_page: Open, env: Env) -> None:
     page = enter(open_page, "http://stream.local/account/payment", "widget")
     widget = page.frame_locator("#payment-widget")
@@ -83,6 +85,7 @@ def test_the_travel_agency_asks_twice(open_page: Open, env: Env) -> None:
     assert on_file(env, "twice", "travel") == "5678"
 
 
+@pytest.mark.thorough
 def test_a_lost_card_is_blocked_and_replaced(open_page: Open, env: Env) -> None:
     page = enter(open_page, "http://bank.local/cards", "lost")
     page.click("#card-1234 .report-lost")

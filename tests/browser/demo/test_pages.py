@@ -48,6 +48,7 @@ def test_the_spinner_stays_when_the_search_fails(browser: Browser) -> None:
     page.close()
 
 
+@pytest.mark.thorough
 def test_the_total_follows_the_shipping_speed_and_the_order_is_placed(open_page: Open, env: Env) -> None:
     page = open_page("http://shop.local/product/WM-5521", "checkout")
     page.click("#add-to-cart")
@@ -64,6 +65,7 @@ def test_the_total_follows_the_shipping_speed_and_the_order_is_placed(open_page:
     assert "O-10001" not in env.get("search")["shop"]["orders"]
 
 
+@pytest.mark.thorough
 def test_the_state_of_a_return_is_polled(open_page: Open, env: Env) -> None:
     page = open_page("http://shop.local/orders/O-09871/return/WM-5521", "return")
     page.select_option("#return-reason", "defective")
@@ -102,6 +104,7 @@ def test_a_form_sent_in_an_expired_session_leads_to_the_login(open_page: Open, e
     assert env.get("expired")["bank"]["bindings"]["shop"]["card"] == "1234"
 
 
+@pytest.mark.thorough
 def test_an_appointment_is_booked_in_the_calendar(open_page: Open, env: Env) -> None:
     page = open_page("http://gov.local/permits/RP-2024-77", "grid")
     to_calendar(page)

@@ -187,6 +187,7 @@ def test_a_committed_reset_gives_the_site_the_whole_request(answer: bytes) -> No
 @pytest.mark.parametrize("piece", [1, 7, 1000])
 @pytest.mark.parametrize("most", [0, 1, 9, 10, 25, 10_000])
 @pytest.mark.parametrize("answer", [PLAIN, CHUNKED, EARLY + PLAIN], ids=["length", "chunked", "early hints"])
+@pytest.mark.sampled(12)
 def test_truncated_answers_are_never_whole(answer: bytes, most: int, piece: int) -> None:
     async def check(gate: FaultGate, _: Raw) -> None:
         head, _, body = (

@@ -130,6 +130,7 @@ T0, T1, T2, T3 = tasks(4)
 
 @pytest.mark.parametrize("workers", [2, 4, 8, "auto"])
 @pytest.mark.parametrize(("count", "nodes"), [(10, 2), (16, 4), (24, 8), (25, 8), (9, 8), (7, 2), (3, 2)])
+@pytest.mark.sampled(6)
 def test_a_small_suite_is_shared_out_evenly(count: int, nodes: int, workers: int | str) -> None:
     shares = [len(node.given) for node in Session(tasks(count), nodes, workers).workers]
     assert sum(shares) == count or min(shares) >= 4

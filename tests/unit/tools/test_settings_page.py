@@ -21,7 +21,9 @@ def test_the_page_is_that_of_the_models() -> None:
 def test_each_key_of_each_table_has_a_row_and_a_meaning() -> None:
     schema = Settings.model_json_schema()
     models = {name: each["properties"] for name, each in schema["$defs"].items() if "properties" in each}
-    names = {key for keys in models.values() for key in keys} - {"values", "added"} | set(schema["properties"]) - {"root"}
+    names = {key for keys in models.values() for key in keys} - {"values", "added"} | set(schema["properties"]) - {
+        "root"
+    }
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| (.+) \|$", PAGE, re.MULTILINE))
     assert {*rows} == names
     assert [key for key, meaning in rows.items() if meaning.startswith("(")] == []

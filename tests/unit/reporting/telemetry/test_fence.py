@@ -78,6 +78,7 @@ def count_sinks() -> int:
 @pytest.mark.parametrize("error", ERRORS, ids=["disk", "number", "depth", "base", "outcome"])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("place", range(count_sinks()))
+@pytest.mark.sampled(25)
 def test_each_sink_raises_at_each_method_and_the_others_hear_everything(
     tmp_path: Path, place: int, method: str, error: Callable[[], BaseException]
 ) -> None:
