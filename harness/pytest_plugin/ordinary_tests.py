@@ -14,7 +14,6 @@ import pytest
 from msgspec import Struct
 
 from harness.pytest_plugin.activation import begin_run, is_active, session_state
-from harness.pytest_plugin.outcomes import ServicesFailedError
 
 if TYPE_CHECKING:
     from harness.faults.python import InjectedFault
@@ -57,6 +56,8 @@ def _fail_test() -> Iterator[None]:
     try:
         yield
     except Failed as failed:
+        from harness.pytest_plugin.outcomes import ServicesFailedError
+
         raise ServicesFailedError(failed.failure) from None
     except (ValueError, OSError, pytest.UsageError) as error:
         pytest.fail(f"the services cannot be started: {error}", pytrace=False)

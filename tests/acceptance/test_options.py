@@ -13,7 +13,16 @@ from tests.acceptance.warm import warm
 
 INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:faker -p no:cacheprovider\n"
 TASK = {"task_id": "T", "goal": "g", "timeout": 20, "steps": [{"act": "open", "url": "about:blank"}]}
-SHARED = {"--headed", "--slowmo", "--browser-channel", "--tracing", "--base-url", "--device", "--full-page-screenshot"}
+SHARED = {
+    "--headed",
+    "--slowmo",
+    "--browser-channel",
+    "--tracing",
+    "--video",
+    "--base-url",
+    "--device",
+    "--full-page-screenshot",
+}
 THEIRS = sorted(set(ALIASES) - SHARED)
 """Aliases that pytest-playwright leaves free."""
 CONFTEST = f"""
