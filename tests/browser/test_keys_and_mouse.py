@@ -127,7 +127,7 @@ async def test_an_element_is_dropped_at_a_place(stage: Stage) -> None:
     assert [b - a for a, b in zip(first, second, strict=True)] == [90, 30]
 
 
-PAGES["/late"] = """<!doctype html><title>Late</title>
+PAGES["/late-rows"] = """<!doctype html><title>Late</title>
 <div id=grid role=grid><div id=rows style="height: 80px; overflow: auto"><div style="height: 1600px"></div>
 </div></div><div id=wide style="width: 200px; overflow: auto"><div id=columns style="width: 2000px">wide</div></div>
 <script>let asked = 0; const draw = () => {
@@ -162,7 +162,7 @@ async def test_a_place_outside_of_the_element_is_no_cover(stage: Stage) -> None:
 @pytest.mark.thorough
 async def test_rows_that_come_late_or_lie_before_are_found(stage: Stage) -> None:
     """The list is inside of the element that is named, and has no row when a scroll has been drawn."""
-    session = await stage.at("/late")
+    session = await stage.at("/late-rows")
     await passed(session, {"act": "scroll", "selector": "#grid", "to": 'text="Row 5"'}, patience=0.4)
     assert await session.read(PageQuery("visible", 'text="Row 5"'), 20) is True
     await passed(session, {"act": "scroll", "selector": "#wide", "right": -1, "to": "#left"})
