@@ -19,7 +19,9 @@ from tree_sitter import Language, Node, Parser
 from harness.spec.imported.javascript_nodes import (
     bare,
     call_of,
+    class_node,
     field_of,
+    function_node,
     import_from,
     is_function,
     is_parameter,
@@ -341,7 +343,7 @@ class _Translation(JavaScriptValues):
                 self._class_field(each, body, fields)
         if fields:
             made = self._with_fields(made, fields, bool(bases), body)
-        return [ast.ClassDef(text_of(field_of(node, "name")), bases, [], body or [ast.Pass()], [])]
+        return [class_node(text_of(field_of(node, "name")), bases, body or [ast.Pass()])]
 
     _s_abstract_class_declaration = _s_class_declaration
 
@@ -473,7 +475,7 @@ class _Translation(JavaScriptValues):
         docstring = ast.Expr(ast.Constant(title))
         whole = [docstring, *around.before, *body, *around.after]
         self.tests.append(
-            placed(ast.FunctionDef(f"test_{slug}", arguments, whole, list(marks)), given[0].parent or given[0])
+            placed(function_node(f"test_{slug}", arguments, whole, list(marks)), given[0].parent or given[0])
         )
         return []
 
@@ -519,9 +521,7 @@ class _Translation(JavaScriptValues):
             mark = "pytest.fixture(autouse=True)" if "auto: true" in text_of(value) else mark
             value = value.named_children[0]
         if not is_function(value) and value.type != "method_definition":
-            return [
-                placed(ast.FunctionDef(name, no_arguments(), [ast.Return(self.value(value))], [parsed(mark)]), value)
-            ]
+            return [placed(function_node(name, no_arguments(), [ast.Return(self.value(value))], [parsed(mark)]), value)]
         listed = value.child_by_field_name("parameters")
         patterns = (
             [each.child_by_field_name("pattern") or each for each in listed.named_children]
@@ -534,7 +534,7 @@ class _Translation(JavaScriptValues):
         whole = self.block(body_node) if body_node.type == "statement_block" else [ast.Expr(self.value(body_node))]
         body: list[ast.stmt] = [_Yielding(use).visit(each) for each in whole]
         arguments = ast.arguments([], [ast.arg(each) for each in names], None, [], [], None, [])
-        return [placed(ast.FunctionDef(name, arguments, body or [ast.Pass()], [parsed(mark)]), value)]
+        return [placed(function_node(name, arguments, body or [ast.Pass()], [parsed(mark)]), value)]
 
     # Expressions.
 

@@ -30,6 +30,24 @@ def bare(node: Node) -> Node:
     return node
 
 
+def function_node(name: str, given: ast.arguments, body: list[ast.stmt], marks: list[ast.expr]) -> ast.FunctionDef:
+    """A function. From Python 3.12 on a node has type parameters too, which the parser knows."""
+    made = ast.parse("def name(): pass").body[0]
+    assert isinstance(made, ast.FunctionDef)
+    made.name, made.args, made.body, made.decorator_list = name, given, body, marks
+    del made.lineno  # `placed` gives it that of the source
+    return made
+
+
+def class_node(name: str, bases: list[ast.expr], body: list[ast.stmt]) -> ast.ClassDef:
+    """A class, as `function_node` makes a function."""
+    made = ast.parse("class Name: pass").body[0]
+    assert isinstance(made, ast.ClassDef)
+    made.name, made.bases, made.body = name, bases, body
+    del made.lineno
+    return made
+
+
 def is_function(node: Node) -> bool:
     return node.type in ("arrow_function", "function_expression", "function")
 

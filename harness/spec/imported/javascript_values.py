@@ -12,6 +12,7 @@ from harness.spec.imported.javascript_nodes import (
     bare,
     call_of,
     field_of,
+    function_node,
     is_function,
     member,
     name_of,
@@ -67,7 +68,7 @@ class JavaScriptValues:
             outer, self.hoisted = self.hoisted, []
             value = self.value(body_node)
             body, self.hoisted = [*self.hoisted, placed(ast.Return(value), body_node)], outer
-        made = ast.FunctionDef(name, arguments, [*before, *body] or [ast.Pass()], marks or [])
+        made = function_node(name, arguments, [*before, *body] or [ast.Pass()], marks or [])
         placed(made, node)
         return made
 
