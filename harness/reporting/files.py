@@ -65,7 +65,7 @@ MANIFEST = "manifest.json"
 PAGE_STATE = "page_state.json"
 VIDEO = "video.webm"
 VIDEOS = "video-*.webm"
-"""Those of further pages."""
+"""The videos of the other pages of a task."""
 TRACE_MIME = "application/vnd.allure.playwright-trace"
 IN_FULL = "Playwright trace of the second run, in full"
 

@@ -316,7 +316,7 @@ def causes(
 
 
 def _skipped(failed_ids: set[str], left_out: Iterable[Execution]) -> Iterator[str]:
-    """Those that were left out because of these, directly or not, in the run's order (dependencies first)."""
+    """The tasks that were left out because of these, directly or not, in the run's order (dependencies first)."""
     stopped = set(failed_ids)
     for each in left_out:
         needed = _NEEDS.search(each.reason)

@@ -166,7 +166,7 @@ def _rows(bars: Sequence[TimelineBar]) -> list[list[TimelineBar]]:
 
 
 _DRAWN = 400
-"""Of more bars of a lane, those that would lie on one another are one."""
+"""A lane with more bars draws those as one that would lie on one another."""
 _GRAVITY = ("failed", "not_judged", "expected", "passed")
 
 
@@ -187,7 +187,7 @@ def _as_one(bars: Sequence[TimelineBar]) -> TimelineBar:
     kinds = Counter(bar.kind for bar in bars)
     kind = next((each for each in _GRAVITY if kinds[each]), bars[0].kind)
     end = max(bar.end for bar in bars)
-    return TimelineBar(label=f"{len(bars)} tasks ({kinds[kind]} {kind})", start=bars[0].start, end=end, kind=kind)
+    return TimelineBar(label=f"{len(bars)} together ({kinds[kind]} {kind})", start=bars[0].start, end=end, kind=kind)
 
 
 def _worker_key(worker: str) -> tuple[int, str]:

@@ -266,7 +266,7 @@ class TaskRow:
     task_id: str
     status: Status
     note: str = ""
-    """Of a failure its code and message; of a skipped task, why."""
+    """A failure has its code and message here, a skipped task the reason."""
     feature: str = ""
     worker: str = ""
     start: float | None = None
